@@ -36,8 +36,8 @@ from tui.core.settings import OWN_PALETTE, THEME  # noqa: E402 (once the path is
 from tui.core.text import glyphs  # noqa: E402
 from tui.devices.state.machine import SIMULATED  # noqa: E402
 from tui.recordings import lines  # noqa: E402
-from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings.replay import AT_ONCE, ReplaySession  # noqa: E402
+from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.results.store.database import Database  # noqa: E402
 from tui.results.store.database import store_path as path_of_results  # noqa: E402
 from tui.runs.screens.tab import WorkbenchScreen  # noqa: E402

@@ -17,8 +17,8 @@ sys.path.insert(0, str(ROOT))
 
 from tests.terminal.terminal import PROGRAM, Terminal  # noqa: E402 (once the path is right)
 from tui.app.commands import REGISTRY  # noqa: E402
-from tui.recordings.cli.replay import DEMO  # noqa: E402
 from tui.recordings.lines import format_time, scan_recording  # noqa: E402
+from tui.recordings.shipped import DEMO  # noqa: E402
 
 COLUMNS, ROWS = 110, 34
 RECORDING = ROOT / "tui" / "recordings" / DEMO

@@ -11,8 +11,9 @@ from tui.devices.monitor.device_reader import identify_device, make_lost_device
 from tui.devices.monitor.messages import Device
 from tui.devices.state.devices import DeviceView
 from tui.devices.views.device_columns import columns
-from tui.devices.views.device_detail import device_detail, holders
+from tui.devices.views.device_detail import device_detail
 from tui.devices.views.devices import device_row
+from tui.devices.views.holders import holders
 from tui.devices.views.process_rows import process_rows
 from tui.kit.lines import TextStyle, plain
 from tui.runs.state.state import WorkbenchState

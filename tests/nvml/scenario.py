@@ -98,6 +98,16 @@ class Gpu:
     """Degrees below that threshold; ``None``: not supported."""
     sample_age_ms: int = 0
     """Age of the processes' samples, whatever the query."""
+    sent: int | None = 0
+    """KB/s over the PCIe link from the device; ``None``: not supported."""
+    received: int = 0
+    encoder: int | None = 0
+    """Percent; ``None``: not supported."""
+    decoder: int | None = 0
+    nvlinks: int = 18
+    """All of them to switches."""
+    node: int = 0
+    """The NUMA node: GPUs of one share a host bridge, and 48 CPUs are near."""
     processes: tuple[Proc, ...] = ()
     instances: tuple[Instance, ...] = ()
     wobble: dict[str, int] = field(default_factory=dict)
@@ -127,6 +137,12 @@ class Gpu:
             "slowdown": -1 if self.slowdown is None else self.slowdown,
             "margin": -1 if self.margin is None else self.margin,
             "sample_age": self.sample_age_ms,
+            "sent": -1 if self.sent is None else self.sent,
+            "received": self.received,
+            "encoder": -1 if self.encoder is None else self.encoder,
+            "decoder": -1 if self.decoder is None else self.decoder,
+            "nvlinks": self.nvlinks,
+            "node": self.node,
         }
         return [
             f"gpu {_hex(self.uuid)} {_hex(self.name)}",

@@ -46,11 +46,12 @@
 #define NO_VALUE INT64_MIN
 
 enum key { TOTAL, USED, FREE, RESERVED, UTIL, MEMUTIL, TEMP, POWER, LIMIT, SM, MEM, PSTATE,
-           THROTTLE, FAN, GENERATION, WIDTH, ECC, MIG, BUS, SLOWDOWN, MARGIN, SAMPLE_AGE, KEYS };
+           THROTTLE, FAN, GENERATION, WIDTH, ECC, MIG, BUS, SLOWDOWN, MARGIN, SAMPLE_AGE,
+           SENT, RECEIVED, ENCODER, DECODER, NVLINKS, NODE, KEYS };
 static const char *const KEY_NAMES[KEYS] = {
     "total", "used", "free", "reserved", "util", "memutil", "temp", "power", "limit", "sm", "mem",
     "pstate", "throttle", "fan", "generation", "width", "ecc", "mig", "bus", "slowdown", "margin",
-    "sample_age" };
+    "sample_age", "sent", "received", "encoder", "decoder", "nvlinks", "node" };
 
 struct process { int kind; unsigned pid; uint64_t memory; unsigned gi, ci; int sm; };
 
@@ -528,9 +529,115 @@ int nvmlDeviceGetTotalEccErrors(struct handle *device, unsigned error, unsigned 
                                 uint64_t *into) {
     DEVICE("nvmlDeviceGetTotalEccErrors");
     GPU_ONLY;
-    if (error != 1 || counter != 0) return INVALID_ARGUMENT;
+    if (error > 1 || counter > 1) return INVALID_ARGUMENT;
     if (value == NO_VALUE && unit->value[ECC] < 0) return NOT_SUPPORTED;
     *into = (uint64_t)(value == NO_VALUE ? figure(unit, ECC) : value);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetPcieThroughput(struct handle *device, unsigned counter, unsigned *into) {
+    DEVICE("nvmlDeviceGetPcieThroughput");
+    GPU_ONLY;
+    if (counter > 1) return INVALID_ARGUMENT;
+    if (value == NO_VALUE && unit->value[SENT] < 0) return NOT_SUPPORTED;
+    *into = (unsigned)(value == NO_VALUE ? figure(unit, counter ? RECEIVED : SENT) : value);
+    return SUCCESS;
+}
+
+FIGURE(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, GENERATION)
+FIGURE(nvmlDeviceGetMaxPcieLinkWidth, unsigned, WIDTH)
+FIGURE(nvmlDeviceGetPowerManagementDefaultLimit, unsigned, LIMIT)
+
+int nvmlDeviceGetPcieReplayCounter(struct handle *device, unsigned *into) {
+    DEVICE("nvmlDeviceGetPcieReplayCounter");
+    GPU_ONLY;
+    *into = 0;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMaxClockInfo(struct handle *device, unsigned type, unsigned *into) {
+    DEVICE("nvmlDeviceGetMaxClockInfo");
+    GPU_ONLY;
+    if (type != 1 && type != 2) return INVALID_ARGUMENT;
+    *into = type == 1 ? 1980 : 3201;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetEccMode(struct handle *device, unsigned *current, unsigned *pending) {
+    DEVICE("nvmlDeviceGetEccMode");
+    GPU_ONLY;
+    if (unit->value[ECC] < 0) return NOT_SUPPORTED;
+    *current = *pending = 1;
+    return SUCCESS;
+}
+
+#define CODEC(name, key) \
+    int name(struct handle *device, unsigned *into, unsigned *period_us) { \
+        DEVICE(#name); \
+        GPU_ONLY; \
+        if (value == NO_VALUE && unit->value[key] < 0) return NOT_SUPPORTED; \
+        *into = (unsigned)(value == NO_VALUE ? figure(unit, key) : value); \
+        *period_us = 167000; \
+        return SUCCESS; \
+    }
+
+CODEC(nvmlDeviceGetEncoderUtilization, ENCODER)
+CODEC(nvmlDeviceGetDecoderUtilization, DECODER)
+
+/* All links of a GPU go to switches, as in an HGX box. */
+static int link_of(const struct unit *unit, unsigned link) {
+    if (!unit->value[NVLINKS]) return NOT_SUPPORTED;
+    return link < (unsigned)unit->value[NVLINKS] ? SUCCESS : INVALID_ARGUMENT;
+}
+
+int nvmlDeviceGetNvLinkState(struct handle *device, unsigned link, unsigned *into) {
+    DEVICE("nvmlDeviceGetNvLinkState");
+    GPU_ONLY;
+    *into = (unsigned)(value == NO_VALUE ? 1 : value);
+    return link_of(unit, link);
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(struct handle *device, unsigned link, unsigned *into) {
+    DEVICE("nvmlDeviceGetNvLinkRemoteDeviceType");
+    GPU_ONLY;
+    *into = 2; /* a switch */
+    return link_of(unit, link);
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct handle *device, unsigned link, struct pci *into) {
+    DEVICE("nvmlDeviceGetNvLinkRemotePciInfo_v2");
+    GPU_ONLY;
+    memset(into, 0, sizeof *into);
+    snprintf(into->bus_id, sizeof into->bus_id, "00000000:%02X:00.0", 0x90 + link % 4);
+    return link_of(unit, link);
+}
+
+int nvmlDeviceGetTopologyCommonAncestor(struct handle *device, struct handle *other,
+                                        unsigned *into) {
+    DEVICE("nvmlDeviceGetTopologyCommonAncestor");
+    GPU_ONLY;
+    if (!other) bad("NULL-HANDLE", "nvmlDeviceGetTopologyCommonAncestor");
+    *into = unit->value[NODE] == unit_of(other)->value[NODE] ? 40 : 50;
+    return SUCCESS;
+}
+
+/* 48 CPUs a node. */
+int nvmlDeviceGetCpuAffinity(struct handle *device, unsigned words, unsigned long *into) {
+    DEVICE("nvmlDeviceGetCpuAffinity");
+    GPU_ONLY;
+    memset(into, 0, words * sizeof *into);
+    for (unsigned cpu = (unsigned)unit->value[NODE] * 48, end = cpu + 48; cpu < end; cpu++)
+        into[cpu / 64] |= 1ul << cpu % 64;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryAffinity(struct handle *device, unsigned words, unsigned long *into,
+                                unsigned scope) {
+    DEVICE("nvmlDeviceGetMemoryAffinity");
+    GPU_ONLY;
+    if (scope > 1) return INVALID_ARGUMENT;
+    memset(into, 0, words * sizeof *into);
+    into[0] = 1ul << unit->value[NODE];
     return SUCCESS;
 }
 
@@ -601,8 +708,6 @@ int nvmlDeviceGetProcessUtilization(struct handle *device, struct process_sample
 
 ABSENT(nvmlSystemGetCudaDriverVersion, NOT_SUPPORTED)
 ABSENT(nvmlDeviceGetComputeMode, NOT_SUPPORTED)
-ABSENT(nvmlDeviceGetDecoderUtilization, NOT_SUPPORTED)
-ABSENT(nvmlDeviceGetEncoderUtilization, NOT_SUPPORTED)
 ABSENT(nvmlDeviceGetDisplayActive, NOT_SUPPORTED)
 ABSENT(nvmlDeviceGetDisplayMode, NOT_SUPPORTED)
 ABSENT(nvmlDeviceGetDriverModel, NOT_SUPPORTED)

@@ -41,8 +41,8 @@ from tui.devices.monitor.messages import (
     Utilization,
 )
 from tui.recordings import lines
-from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
 from tui.recordings.lines import AnyEvent, decode_event
+from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT
 from tui.results.store.records import StoredResult
 from tui.runs.state.events import EarlierRead, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
@@ -209,7 +209,7 @@ def sweep() -> tuple[AnyEvent, ...]:
 
 def results() -> tuple[AnyEvent, ...]:
     """Return runs that succeeded, failed, wait and continue, and a comparison."""
-    mlp = "mlp_training"
+    cnn = "cnn_training"
     oom = "CUDA out of memory: asked for 2.1 GiB, 0.4 GiB free"
     no_rates = Rates(None, None, None)
     nothing: dict[str, object] = {
@@ -220,10 +220,10 @@ def results() -> tuple[AnyEvent, ...]:
     return (
         *ran("transfer", "cpu", 6.7e-3, memory=PeakMemory(64 << 20, None, None)),
         *ran("transfer", "cuda:0", 2.4e-3),
-        *ran("placement", "cpu", 0.83e-3),
-        *ran("placement", "cuda:0", 0.329e-3),
-        *ran(mlp, "cpu", 0.0191),
-        *ran(mlp, "cuda:0", 0.00077),
+        *ran("device_copy", "cpu", 0.83e-3),
+        *ran("device_copy", "cuda:0", 0.329e-3),
+        *ran(cnn, "cpu", 0.0191),
+        *ran(cnn, "cuda:0", 0.00077),
         *product(2048, "cpu"),
         *product(2048, "cuda:0"),
         *ran("tf32", "cpu", 1.07e-3),
@@ -236,7 +236,7 @@ def results() -> tuple[AnyEvent, ...]:
 
 
 DAY_S = 86_400
-KEPT = ("transfer", "placement", "matmul", "tf32", "conv2d", "mlp_training", "attention")
+KEPT = ("transfer", "device_copy", "matmul", "tf32", "conv2d", "cnn_training", "attention")
 """Workloads with results of earlier sessions."""
 
 

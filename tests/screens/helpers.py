@@ -185,7 +185,7 @@ _DTYPES = ("float32", "bfloat16", "float16")
 
 
 def workload(
-    name: str = "matmul", group: str = "compute", title: str = "matrix product", **changes: object
+    name: str = "matmul", group: str = "health", title: str = "matrix product", **changes: object
 ) -> WorkloadInfo:
     values: dict[str, object] = {
         "name": name,
@@ -207,7 +207,7 @@ def workload(
 CATALOGUE = (
     workload(),
     workload("mlp", "training", "one training step"),
-    workload("conv2d", "convolution", "2-D convolution", compared=True),
+    workload("conv2d", "flags", "2-D convolution", compared=True, convolutions="only"),
 )
 
 
@@ -329,6 +329,7 @@ class Recorder:
 
     asked: list[tuple[object, ...]] = field(default_factory=list)
     torch_is_looked_at: bool = False
+    device_details: list[bool] = field(default_factory=list)
 
     def select_device(self, key: str) -> None:
         self.asked.append(("select_device", key))
@@ -377,6 +378,9 @@ class Recorder:
 
     def watch_host(self, wanted: bool) -> None:
         self.asked.append(("watch_host", wanted))
+
+    def watch_device(self, *, detail: bool) -> None:
+        self.device_details.append(detail)
 
 
 # ---- screens -----------------------------------------------------------------------------------

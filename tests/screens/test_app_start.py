@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from textual import events
+from textual.geometry import Size
+
 from tests.screens.app_helpers import PromptApp, Running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, gpu, make_store, sample, screen_text
@@ -68,3 +71,24 @@ async def test_figures_that_come_later_are_drawn_before_the_runner_starts() -> N
         session.drawn.set()
         await on.until(lambda: session.started)
         assert sum("°C" in row for row in session.at_start) == 8
+
+
+class ResizedApp(PromptApp):
+    """Its terminal has a size of its own, whatever the events say."""
+
+    actual: Size | None = None
+
+    def terminal_size(self) -> Size | None:
+        return self.actual
+
+
+async def test_an_event_of_a_size_that_the_terminal_had_earlier_is_corrected() -> None:
+    session = FakeSession(make_store())
+    app = ResizedApp(session, clock=clock)
+    async with app.run_test(size=(120, 40)) as pilot:
+        on = Running(app, session, pilot)
+        await on.settle()
+        app.actual = Size(80, 24)
+        app.post_message(events.Resize(Size(179, 40), Size(179, 40)))
+        await on.until(lambda: len(on.rows) == 24)
+        assert max(len(row) for row in on.rows) == 80

@@ -318,3 +318,14 @@ async def test_a_sample_redraws_only_the_cells_that_changed() -> None:
         # The end of the bar and the figure; the other bar, heat and power stay as they are.
         assert {row for row, _ in changed} == {0}
         assert 1 < len(changed) < 6
+
+
+async def test_enter_shows_the_details_of_a_device_and_has_them_read_meanwhile() -> None:
+    async with running((120, 40), "two gpus") as at:
+        await at.press("v", "enter")
+        assert at.session.device_details == [False, True]
+        assert "cuda:0  NVIDIA H200" in at.text
+        assert at.row("clocks limited by")
+        await at.press("escape")
+        assert at.session.device_details == [False, True, False]
+        assert not at.row("clocks limited by")

@@ -1,4 +1,4 @@
-"""Themes on terminals with 256 or 16 colours: over SSH most say no more, without COLORTERM."""
+"""Themes on terminals with 256 or 16 colors: without COLORTERM most say no more over SSH."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from textual.theme import BUILTIN_THEMES
 
 from tests.screens.app_helpers import running
 from tests.screens.helpers import screen_strips
-from tui.kit.terminal.fallbacks import TABLE, nearest
+from tui.core.settings import OWN_PALETTE, THEME
+from tui.kit.terminal.nearest_colors import TABLE, nearest
+from tui.kit.themes import theme_for
 
 NAMED = sorted(name for name in BUILTIN_THEMES if not name.startswith("ansi"))
 
@@ -44,7 +46,6 @@ def test_no_theme_turns_black_or_into_another_colour_of_256(name: str) -> None:
     ("system", "kinds"),
     [
         ("256", {ColorType.EIGHT_BIT}),
-        ("standard", {ColorType.DEFAULT, ColorType.STANDARD}),
         ("truecolor", {ColorType.TRUECOLOR}),
     ],
 )
@@ -66,3 +67,18 @@ async def test_what_is_drawn_has_the_colours_that_the_terminal_has(
         }
         assert found <= kinds
         assert any(segment.style and segment.style.bgcolor for segment in segments)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "system", "expected"),
+    [
+        (THEME, "standard", OWN_PALETTE),
+        ("tokyo-night", "standard", OWN_PALETTE),
+        ("ansi-light", "standard", "ansi-light"),
+        (OWN_PALETTE, "standard", OWN_PALETTE),
+        ("tokyo-night", "256", "tokyo-night"),
+        (THEME, None, THEME),
+    ],
+)
+def test_sixteen_colors_are_the_users_own(chosen: str, system: str | None, expected: str) -> None:
+    assert theme_for(chosen, system) == expected

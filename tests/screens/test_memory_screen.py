@@ -98,7 +98,7 @@ def test_facts_of_a_device_that_share_a_reason_are_told_together() -> None:
     seen = sample(gpu(power_w=None, pstate=None, unavailable=why))
     rows = lines_of(make_store("one gpu", seen), 119)
     told = [row for row in rows if "not supported by this device" in row]
-    assert "power; performance state n/a: not supported by this device" in told
+    assert "performance state; power n/a: not supported by this device" in told
 
 
 def test_processes_are_listed_the_largest_first_and_ours_is_named() -> None:

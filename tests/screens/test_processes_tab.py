@@ -77,11 +77,11 @@ async def test_what_is_no_process_of_the_list_cannot_be_sent_a_signal() -> None:
     ranks = tuple(gpu_process(901 + rank, parent=torchrun) for rank in range(2))
     async with running((80, 24), "one gpu", sample(gpu(0, processes=ranks))) as at:
         await at.press("4")
-        assert "terminate" not in at.rows[-1]
-        await at.press("t")
-        assert "Terminate process" not in at.text
+        assert "x end" not in at.rows[-1]
+        await at.press("x")
+        assert "End process" not in at.text
         await at.press("down")
-        assert "terminate" in at.rows[-1]
+        assert "x end" in at.rows[-1]
 
 
 async def test_the_hosts_processes_are_listed_only_while_the_cpu_is_shown() -> None:
@@ -106,14 +106,14 @@ async def test_a_process_is_ended_only_after_a_yes() -> None:
         started = psutil.Process(child.pid).create_time()
         row = gpu_process(child.pid, 5, command="python train.py", started_at=started)
         async with running((80, 24), "one gpu", sample(gpu(0, processes=(row,)))) as at:
-            await at.press("4", "t")
-            assert f"Terminate process {child.pid}?" in at.text
+            await at.press("4", "x")
+            assert f"End process {child.pid}?" in at.text
             assert "python train.py" in at.text
             await at.press("enter")
-            assert "Terminate" in at.text
+            assert "End process" in at.text
             await at.press("escape")
             assert child.poll() is None
-            await at.press("t", "y")
+            await at.press("x", "t")
             assert child.wait(60) == -signal.SIGTERM
     finally:
         child.kill()
@@ -123,12 +123,59 @@ async def test_a_process_is_ended_only_after_a_yes() -> None:
 async def test_read_only_offers_no_signal() -> None:
     async with running(readonly=True) as at:
         await at.press("4")
-        assert "terminate" not in at.rows[-1]
-        await at.press("t")
-        assert "Terminate process" not in at.text
+        assert "x end" not in at.rows[-1]
+        await at.press("x")
+        assert "End process" not in at.text
 
 
 async def test_the_help_explains_the_tab() -> None:
     async with running(size=(120, 90)) as at:
         await at.press("4", "question_mark")
         assert "Unattributed" in at.text
+
+
+async def test_enter_shows_threads_tree_and_a_masked_environment_and_a_signal_can_follow() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"],
+        env={"CUDA_VISIBLE_DEVICES": "3", "HF_TOKEN": "abc", "PATH": "/bin"},
+    )
+    try:
+        started = psutil.Process(child.pid).create_time()
+        row = gpu_process(child.pid, 5, command="python train.py", started_at=started)
+        async with running((120, 60), "one gpu", sample(gpu(0, processes=(row,)))) as at:
+            await at.press("4", "enter")
+            await at.until(lambda: "environment, likely" in at.text)
+            assert f"Process {child.pid}" in at.text
+            assert "1 threads, by processor time" in at.text
+            assert at.row("CUDA_VISIBLE_DEVICES=3")
+            assert at.row("HF_TOKEN=***")
+            assert "abc" not in at.text
+            rows = at.rows
+            first = next(n for n, text in enumerate(rows) if "CUDA_VISIBLE" in text)
+            assert first < next(n for n, text in enumerate(rows) if "PATH=/bin" in text)
+            assert at.row(f"{psutil.Process().pid} ")
+            await at.press("x")
+            assert f"End process {child.pid}?" in at.text
+            assert "SIGKILL" in at.text
+            await at.press("k")
+            assert child.wait(60) == -signal.SIGKILL
+    finally:
+        child.kill()
+        child.wait()
+
+
+async def test_a_process_that_has_ended_has_a_page_that_says_so() -> None:
+    row = gpu_process(2**22 + 1, 5, command="python train.py", started_at=NOW)
+    async with running((120, 40), "one gpu", sample(gpu(0, processes=(row,)))) as at:
+        await at.press("4", "enter")
+        await at.until(lambda: "it has ended" in at.text)
+        assert "threads, tree, environment n/a: it has ended" in at.text
+
+
+async def test_read_only_a_page_offers_no_signal() -> None:
+    async with running((120, 40), readonly=True) as at:
+        await at.press("4", "enter")
+        assert "escape closes" in at.text
+        assert "x ends it" not in at.text
+        await at.press("x")
+        assert "End process" not in at.text

@@ -31,12 +31,13 @@ from tests.screens.watched import (
     watched,
 )
 from tui.kit.dialogs import HelpScreen
+from tui.kit.signals import EndScreen
 from tui.recordings.lines import AnyEvent
 from tui.snapshots.explain.inventory import CodeLine, ThreadStack
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.stacks import ProcessStacks
 from tui.watch.screens import tab as watch
-from tui.watch.screens.dialogs import EndScreen, LeaveOrEndScreen, TwoSnapshotsScreen
+from tui.watch.screens.dialogs import LeaveOrEndScreen, TwoSnapshotsScreen
 from tui.watch.screens.stacks import StacksScreen
 from tui.watch.state.run import Mark, WatchedRun
 

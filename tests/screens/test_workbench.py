@@ -259,10 +259,21 @@ async def test_e_and_p_are_about_the_selected_device() -> None:
 async def test_space_folds_a_group_and_enter_unfolds_it() -> None:
     async with running() as on:
         await on.press("up", "space")
-        assert "▸ compute (1 workload)" in on.text
+        assert "▸ health: Is this machine healthy? (1 workload)" in on.text
         assert not on.row("matmul")
         await on.press("enter")
         assert on.row("matmul")
+
+
+async def test_first_steps_are_folded_until_they_are_opened_or_found() -> None:
+    catalogue = hello(workload(), workload("placement", "first_steps", "placing tensors"))
+    async with running((120, 40), "one gpu", catalogue) as on:
+        assert "▸ first_steps: What should I know first? (1 workload)" in on.text
+        assert not on.row("placement")
+        await on.press("slash", *"placing")
+        assert on.row("placement")
+        await on.press("escape", "end", "space")
+        assert on.row("placement")
 
 
 async def test_the_cursor_stays_on_its_workload_when_the_catalogue_changes() -> None:
@@ -351,8 +362,8 @@ async def test_f_turns_the_detail_to_the_roofline_and_back() -> None:
 async def test_on_the_heading_of_a_group_the_detail_has_bars_of_its_workloads() -> None:
     async with running((120, 40), "one gpu", *ran("matmul", "cpu", median=0.271), *ran()) as on:
         await on.press("up")
-        assert on.row("Detail   compute")
-        assert on.row("compute: time of a call on cpu and cuda:0")
+        assert on.row("Detail   health")
+        assert on.row("health: time of a call on cpu and cuda:0")
         assert on.row("matmul  100x")
         bars = [row for row in on.rows if "█" in row and (" cpu " in row or "cuda:0 " in row)]
         assert any("271 ms" in row for row in bars)

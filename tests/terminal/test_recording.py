@@ -18,9 +18,9 @@ from tests.terminal.terminal import PROGRAM, Terminal
 from tui.devices.memory import account
 from tui.devices.memory.model import get_value
 from tui.devices.state.machine import SIMULATED
-from tui.recordings.cli.replay import DEMO, DEMO_SNAPSHOT
 from tui.recordings.lines import Recording, decode_event, read_events, scan_recording
 from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
+from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT
 from tui.runs.state.state import WorkbenchState
 
 WITHOUT_TORCH = (
@@ -217,3 +217,18 @@ def test_a_recording_that_the_disk_has_no_room_for_is_told_at_the_end_and_exit_c
     assert "gpu-workbench: the recording is cut after 0:" in said
     assert f"{path}: File too large" in said
     assert scan_recording(path).cut
+
+
+def test_the_demo_is_played_from_an_empty_tab_and_q_comes_back(tmp_path: Path) -> None:
+    variables = {"GPU_WORKBENCH_STATE": str(tmp_path / "state")}
+    with Terminal((*PROGRAM, "--python", saying(tmp_path)), variables=variables) as terminal:
+        terminal.until_shows("ready", "transfer")
+        terminal.keys("3")
+        terminal.until_shows("Open the example snapshot", "Play the demo")
+        terminal.keys("G")
+        terminal.keys("\r")
+        terminal.until_shows("REPLAY", SIMULATED.split(",")[0])
+        terminal.keys("q")
+        terminal.until_shows("runs the selected workload", "ready")
+        terminal.keys("q")
+        assert terminal.exit_code() == 0

@@ -161,6 +161,9 @@ def test_t26_it_is_readable_where_TERM_is(argv: tuple[str, ...], term: str) -> N
     with Terminal(argv, variables={"TERM": term, "COLORTERM": ""}) as terminal:
         text = terminal.until_shows("Devices", "Workloads", "Memory", "quit")
         assert "Traceback" not in text
+        assert not re.findall(rb"\x1b\[[0-9;]*[34]8;[25];", terminal.output), (
+            "only the user's sixteen"
+        )
         terminal.keys("q")
         assert terminal.exit_code() == 0
         assert_restored(terminal)

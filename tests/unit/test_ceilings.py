@@ -248,7 +248,7 @@ def test_of_the_further_rates_above_a_limit_the_highest_is_named() -> None:
 
 
 def test_a_rate_that_a_study_found_above_the_runs_limit_is_flagged() -> None:
-    @workload(group="compute", title="fast", about="Fast.", look_for="Too fast.")
+    @workload(group="health", title="fast", about="Fast.", look_for="Too fast.")
     def too_fast(on: Place) -> Case:
         a = on.randn(8)
 

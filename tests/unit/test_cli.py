@@ -98,7 +98,7 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
         (["run"], "name workloads, or give --group or --all"),
         (["run", "nonesuch"], "no workload nonesuch: gpu-workbench list names all 5"),
         (["run", "matmull"], "no workload matmull (did you mean matmul?)"),
-        (["run", "--group", "x"], "no group x: one of transfer, compute"),
+        (["run", "--group", "x"], "no group x: one of health, flags"),
         (["run", "matmul", "--set", "n"], "give a name and a value"),
         (["run", "matmul", "--set", "m=1"], "no parameter m: one of cache, dtype, n"),
         (["run", "matmul", "--set", "n=0"], "whole number, 1 to 65536"),
@@ -131,6 +131,7 @@ def test_list_prints_the_shape_of_the_catalogue() -> None:
     assert names[0] == "transfer"
     assert {"matmul", "conv2d"} <= set(names)
     matmul = next(item for item in found["workloads"] if item["name"] == "matmul")
+    assert (matmul["group"], matmul["question"]) == ("health", "Is this machine healthy?")
     assert matmul["parameters"]["dtype"]["choices"][0] == "float32"
 
 
@@ -391,7 +392,7 @@ OF_THE_WORKBENCH = (
     ("--refresh", "2"),
     ("--device", "0"),
     ("--readonly",),
-    ("--demo", "compute"),
+    ("--demo", "health"),
     ("--snapshot", "x"),
     ("--oom-text", "x"),
     ("--memory", "1GiB"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.kit.terminal.fallbacks import copy_message, store_copy
+from tui.kit.terminal.clipboard import copy_message, store_copy
 
 
 @pytest.fixture

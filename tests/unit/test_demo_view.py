@@ -57,7 +57,7 @@ def test_what_the_table_has_instead_is_named() -> None:
 def test_flags_that_act_and_are_switched_are_named() -> None:
     state = make_store("one gpu", FlagSet("cudnn.benchmark", True))
     assert not any("flags" in words for words in headline(state))
-    state.publish(hello(workload(group="convolution")))
+    state.publish(hello(workload(convolutions="only")))
     assert "flags that are not at their default: cudnn.benchmark is on" in headline(state)
 
 

@@ -120,7 +120,7 @@ def test_a_wrong_result_is_called_wrong() -> None:
 
 
 def test_other_flags_are_named() -> None:
-    convolution = hello(workload(group="convolution"))
+    convolution = hello(workload(convolutions="only"))
     state = make_store("one gpu", convolution, *ran(), FlagSet("cudnn.benchmark", True))
     assert "ran with other flags: cudnn.benchmark was off" in said(state)
 

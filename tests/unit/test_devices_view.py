@@ -360,7 +360,7 @@ def test_the_detail_has_everything_with_the_reason_of_each_absence() -> None:
     assert found["SM clock"] == "n/a: needs root"
     assert found["PCIe link"] == "generation 5, width n/a: driver too old"
     assert found["fan"] == "n/a: not reported"
-    assert found["throttle reasons"] == "sw_power_cap"
+    assert found["clocks limited by"] == "sw_power_cap"
     assert found["ECC, uncorrected"] == "0"
     assert found["MIG instance of"] == "GPU-parent"
     assert found["torch name"].startswith("n/a: ")

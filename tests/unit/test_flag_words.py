@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from workloads.measure import torch_state
 from workloads.protocol.flag_words import (
-    acts_on_group,
-    compares_group,
+    acts_on,
+    compares,
     format_setting,
     parse_setting,
 )
+from workloads.protocol.results import Convolutions
 
 PRODUCTS = "cuda.matmul.fp32_precision"
 CONVOLUTIONS = "cudnn.conv.fp32_precision"
@@ -33,15 +36,15 @@ def test_a_precision_has_the_words_of_torch_and_another_switch_has_not() -> None
 @pytest.mark.parametrize(
     ("flag", "acts", "compared"),
     [
-        ("cudnn.benchmark", (True, False), (True, False)),
-        (CONVOLUTIONS, (True, False), (True, False)),
-        (PRODUCTS, (False, True), (False, True)),
-        ("mkldnn.enabled", (True, True), (True, False)),
+        ("cudnn.benchmark", (False, True, True), (False, False, True)),
+        (CONVOLUTIONS, (False, True, True), (False, False, True)),
+        (PRODUCTS, (True, True, False), (True, True, False)),
+        ("mkldnn.enabled", (True, True, True), (False, False, True)),
     ],
 )
-def test_a_flag_acts_on_the_groups_with_its_operation(
-    flag: str, acts: tuple[bool, bool], compared: tuple[bool, bool]
+def test_a_flag_acts_on_the_workloads_with_its_operation(
+    flag: str, acts: tuple[bool, ...], compared: tuple[bool, ...]
 ) -> None:
-    groups = "convolution", "compute"
-    assert tuple(acts_on_group(flag, group) for group in groups) == acts
-    assert tuple(compares_group(flag, group) for group in groups) == compared
+    kinds = get_args(Convolutions)
+    assert tuple(acts_on(flag, kind) for kind in kinds) == acts
+    assert tuple(compares(flag, kind) for kind in kinds) == compared

@@ -18,7 +18,7 @@ from tui.devices.monitor.messages import (
     Sample,
 )
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.views.device_detail import CONTAINER, Holders, holders, remainder_lines
+from tui.devices.views.holders import CONTAINER, Holders, holders, remainder_lines
 from tui.devices.views.process_rows import (
     ORDERS,
     Order,

@@ -24,7 +24,7 @@ from tui.runs.views.workload_columns import (
     fit_workload_columns,
     list_hidden_columns,
 )
-from tui.runs.views.workload_table import WorkloadRow, build_entries, build_row
+from tui.runs.views.workload_table import Group, WorkloadRow, build_entries, build_row
 from workloads.protocol.results import Check, Verdict
 
 GPU = {"cpu": "cpu", "cuda:0": "cuda:0"}
@@ -62,12 +62,12 @@ def test_at_118_cells_every_column_is_there(state: WorkbenchState) -> None:
     assert table(state, 118) == [
         "  name                           cpu    cuda:0  speed-up          rate      of limit"
         "  peak memory  state",
-        "▾ compute",
+        "▾ health: Is this machine healthy?",
         "  matmul size=4096 float32    412 ms   2.71 ms      152x  50.7 TFLOP/s   76% float32"
         "      201 MiB  ok ±0.4%",
-        "▾ training",
+        "▾ training: Where do time and memory go in my training?",
         "  mlp size=4096 float32      19.1 ms    213 µs  cuda:0 block 7 ±1.1%, ≤4 s left",
-        "▾ convolution",
+        "▾ flags: What does this flag or option do?",
         "  conv2d size=4096 float32   1.90 ms         –  cuda:0 failed: CUDA out of memory: asked "
         "for 2.1 GiB, 0.4 GiB free",
     ]
@@ -76,7 +76,7 @@ def test_at_118_cells_every_column_is_there(state: WorkbenchState) -> None:
 def test_at_79_cells_rate_and_peak_are_left_out(state: WorkbenchState) -> None:
     assert table(state, 79)[:3] == [
         "  name                        cpu    cuda:0  speed-up      of limit  state",
-        "▾ compute",
+        "▾ health: Is this machine healthy?",
         "  matmul size=4096 flo…    412 ms   2.71 ms      152x   76% float32  ok ±0.4%",
     ]
 
@@ -86,6 +86,21 @@ def test_columns_are_dropped_in_the_stated_order(room: int, longest: int) -> Non
     chosen = choose_columns(GPU, longest, room)
     assert hidden(chosen) == DROPPED_FIRST[: len(hidden(chosen))]
     assert {*widths(chosen)} | {*hidden(chosen)} == {*("", "name", "state"), *GPU, *DROPPED_FIRST}
+
+
+@pytest.mark.parametrize(
+    ("room", "heading"),
+    [
+        (30, "▸ first_steps (13 workloads)"),
+        (54, "▸ first_steps (13 workloads)"),
+        (55, "▸ first_steps: What should I know first? (13 workloads)"),
+    ],
+)
+def test_a_heading_has_its_question_where_there_is_room(room: int, heading: str) -> None:
+    state = make_store()
+    layout = fit_workload_columns(state.runs, build_entries(state.runs), room)
+    group = Group("first_steps", folded=True, size=13)
+    assert plain(draw_entry(group, layout, under_cursor=False)) == heading
 
 
 @given(st.integers(min_value=15, max_value=220))

@@ -1,4 +1,4 @@
-"""The one signal: sent to the process that was shown, and to no other."""
+"""The signals that end a process: sent to the process that was shown, and to no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.screens.helpers import gpu_process
 from tui.devices.monitor.messages import GpuProcess
-from tui.devices.session.terminate import refusal, terminate
+from tui.devices.session.terminate import refusal, send_signal
 
 
 @pytest.fixture
@@ -29,16 +29,19 @@ def _row(pid: int, started_at: float | None = None) -> GpuProcess:
     return gpu_process(pid, started_at=started)
 
 
-def test_the_process_shown_gets_sigterm(sleeper: subprocess.Popen[bytes]) -> None:
-    assert terminate(_row(sleeper.pid)) is None
-    assert sleeper.wait(60) == -signal.SIGTERM
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_process_shown_gets_the_signal(
+    sleeper: subprocess.Popen[bytes], number: signal.Signals
+) -> None:
+    assert send_signal(_row(sleeper.pid), number) is None
+    assert sleeper.wait(60) == -number
 
 
 def test_another_process_with_the_same_number_gets_nothing(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
     earlier = psutil.Process(sleeper.pid).create_time() - 3600
-    problem = terminate(_row(sleeper.pid, earlier))
+    problem = send_signal(_row(sleeper.pid, earlier), signal.SIGTERM)
     assert problem is not None
     assert "belongs to another process" in problem
     assert sleeper.poll() is None
@@ -48,14 +51,14 @@ def test_a_process_that_has_ended_is_said_to_have(sleeper: subprocess.Popen[byte
     row = _row(sleeper.pid)
     sleeper.kill()
     sleeper.wait()
-    problem = terminate(row)
+    problem = send_signal(row, signal.SIGTERM)
     assert problem == f"{row.pid} has ended already"
 
 
 def test_a_pid_that_is_not_tied_to_a_process_here_is_refused() -> None:
     row = gpu_process(1, started_at=None, unavailable={"user": "in a container the PID is …"})
     assert "in a container" in (refusal(row) or "")
-    assert terminate(row) == refusal(row)
+    assert send_signal(row, signal.SIGTERM) == refusal(row)
 
 
 def test_this_program_is_refused() -> None:

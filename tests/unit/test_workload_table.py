@@ -146,7 +146,7 @@ def test_the_longest_names_of_limits_are_short_in_the_table(name: str, short: st
 
 
 def test_a_run_under_other_flags_is_marked_until_they_are_set_back() -> None:
-    convolution = hello(workload(group="convolution"))
+    convolution = hello(workload(convolutions="only"))
     state = make_store("one gpu", convolution, *ran(), FlagSet("cudnn.benchmark", True))
     assert cells(state)["state"] == "ok ±0.4% other flags"
     state.publish(FlagSet("cudnn.benchmark", FLAGS["cudnn.benchmark"]))
@@ -215,7 +215,7 @@ def names(
 
 def test_groups_come_in_the_order_of_their_first_workload() -> None:
     state = make_store()
-    assert names(state) == ["[compute]", "matmul", "[training]", "mlp", "[convolution]", "conv2d"]
+    assert names(state) == ["[health]", "matmul", "[training]", "mlp", "[flags]", "conv2d"]
 
 
 def test_a_folded_group_hides_its_workloads_but_not_from_the_filter() -> None:
@@ -224,12 +224,12 @@ def test_a_folded_group_hides_its_workloads_but_not_from_the_filter() -> None:
     assert names(state, "mlp", folded) == ["[training]", "mlp"]
 
 
-@pytest.mark.parametrize("pattern", ["conv 2-d", "CONV", "volution"])
+@pytest.mark.parametrize("pattern", ["conv 2-d", "CONV", "flags 2-d"])
 def test_the_filter_looks_at_name_group_and_title(pattern: str) -> None:
-    assert names(make_store(), pattern) == ["[convolution]", "conv2d"]
+    assert names(make_store(), pattern) == ["[flags]", "conv2d"]
 
 
 def test_two_groups_may_have_the_name_of_a_workload() -> None:
-    twin = replace(workload(), name="compute")
+    twin = replace(workload(), name="health")
     state = make_store("one gpu", hello(twin))
-    assert names(state) == ["[compute]", "compute"]
+    assert names(state) == ["[health]", "health"]

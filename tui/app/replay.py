@@ -14,6 +14,7 @@ from tui.core.settings import THEME
 from tui.kit.command_line.output import say
 from tui.kit.command_line.values import with_theme
 from tui.kit.commands.registry import key_text
+from tui.kit.themes import theme_for
 from tui.recordings.lines import RecordingSummary
 from tui.recordings.replay import NOTHING_ASKED, ReplaySession
 
@@ -36,7 +37,7 @@ class ReplayApp(WorkbenchApp):
         self, session: ReplaySession, theme: str = THEME, snapshot: Path | None = None
     ) -> None:
         super().__init__(session, readonly=True, clock=session.clock)
-        self.theme = theme
+        self.theme = theme_for(theme, self.console.color_system)
         self._replay = session
         self.header_note = session.words
         self._shown_snapshot = snapshot

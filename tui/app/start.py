@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,10 +65,36 @@ class WorkbenchOptions(HostChoice):
 def open_workbench(options: WorkbenchOptions) -> int:
     """Run the workbench on the terminal; returns the exit code.
 
+    Where the user asks for the demo, it is played in between.
+
     Raises:
         UsageError: there is no terminal, or it cannot place text.
         Failure: the run to show cannot be started.
     """
+    code, demo_wanted = _open(options)
+    while demo_wanted:
+        code = _play_demo(options)
+        if code:
+            return code
+        again = replace(options, demo="", snapshot="", oom_text="", run=None)
+        code, demo_wanted = _open(again)
+    return code
+
+
+def _play_demo(options: WorkbenchOptions) -> int:
+    """Play the recording that comes with the program; returns the exit code."""
+    # Deferred: few sessions play it (30 modules).
+    from tui.app.replay import run_replay
+    from tui.recordings.lines import scan_recording
+    from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT, FOLDER
+
+    chosen, problems = resolve(options.given)
+    found, snapshot = scan_recording(FOLDER / DEMO), FOLDER / DEMO_SNAPSHOT
+    return run_replay(found, chosen, problems, speed=1.0, loop=False, snapshot=snapshot)
+
+
+def _open(options: WorkbenchOptions) -> tuple[int, bool]:
+    """Run the workbench once; returns the exit code, and whether the demo is wanted."""
     check_terminal()
     # Until the app handles signals there is nothing to clean up: the children end with it.
     interrupt.end_at_once()
@@ -82,6 +108,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     # Deferred: the monitor starts and Textual's variables are set before the screens (270 ms).
     from tui.app.preferences import Preferences
     from tui.app.workbench import WorkbenchApp
+    from tui.results.store.database import store_path
     from tui.results.store.recorder import ResultHistory, ResultRecorder
     from tui.runs.session.session import Session
 
@@ -105,6 +132,9 @@ def open_workbench(options: WorkbenchOptions) -> int:
     app = WorkbenchApp(
         session, readonly=options.readonly, demo=options.demo, preferences=preferences
     )
+    # A recording of the session would end with the app.
+    app.can_play_demo = recorder is None
+    app.first_start = not store_path().exists()
     if options.snapshot:
         app.open_at_start(options.snapshot, text)
     first = options.run() if options.run is not None else None
@@ -120,7 +150,8 @@ def open_workbench(options: WorkbenchOptions) -> int:
         say(problem)
     if recorder is not None and recorder.problem:
         say(recorder.problem)
-    return app.return_code or int(recorder is not None and bool(recorder.problem))
+    code = app.return_code or int(recorder is not None and bool(recorder.problem))
+    return code, app.demo_wanted
 
 
 def _find_hosts(options: WorkbenchOptions) -> HostPlan | None:

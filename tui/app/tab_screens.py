@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
+from tui.app import offers
 from tui.core.events import Topic
 from tui.devices.screens.memory_tab import MemoryTab
 from tui.devices.screens.processes_tab import ProcessesTab
@@ -37,6 +38,7 @@ def create_watch_tab(app: TabbedApp) -> Screen[None]:
     return app.watched
 
 
+assert offers, "imported with the tabs, whose empty pages call it"
 FACTORIES: Mapping[str, Callable[[TabbedApp], Screen[None]]] = {
     "memory": MemoryTab,
     "snapshot": create_snapshot_tab,

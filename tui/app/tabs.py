@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from tui.devices.views.host_rows import host_groups
 from tui.kit.command_screen import CommandScreen, front_of
 from tui.kit.commands.command import SWITCH, TABS, Command, Situation
 from tui.kit.lines import Line
+from tui.kit.offers import Offer
 from tui.kit.terminal import textual_private
 from tui.runs.screens.program import RunActions
 from tui.runs.screens.tab import WorkbenchScreen
@@ -81,6 +82,10 @@ class TabbedApp(textual_private.HookedApp):
         """The watch tab, created when it is first opened."""
         self.run_left: StartedRun | None = None
         """The watched run that was open at the end."""
+        self.can_play_demo = False
+        """Whether the demo can be played: the caller starts it once the app has ended."""
+        self.first_start = False
+        """Nothing was ever measured: the workbench says which keys to press."""
         self._shows_torch_processes = False
         self._opened_first: list[Callable[[], None]] = []
         """Functions that open something once the app runs."""
@@ -193,6 +198,33 @@ class TabbedApp(textual_private.HookedApp):
     def create_run_session(self) -> RunSession | None:
         """Create the session of the watch tab; ``None`` for the usual one."""
         return None
+
+    # ---- what empty tabs offer ----
+
+    def list_offers(self, tab: str) -> Sequence[Offer]:
+        """Return what an empty tab offers to open and needs no file."""
+        # Deferred, as the tabs that show them: import_tabs() has imported it.
+        from tui.app.offers import list_offers
+
+        return list_offers(self, tab)
+
+    def find_offers(self, tab: str) -> Sequence[Offer]:
+        """Return what an empty tab offers to open and is found in files; called in a thread."""
+        from tui.app.offers import find_offers
+
+        return find_offers(self, tab)
+
+    def play_demo(self) -> None:
+        """End the app, whose caller plays the demo."""
+        raise NotImplementedError
+
+    def time_workload(self, name: str) -> None:
+        """Time a workload with its parameters, and show the workbench."""
+        self.switch_mode(self.DEFAULT_MODE)
+        if isinstance(self.front, WorkbenchScreen):
+            self.front.workloads.table.attach(name)
+        self.actions.run([name])
+        self.draw_now()
 
     def devices_changed(self, parts: Topics) -> None:
         """Pass on NVML's sample, which shows where a run's processes are and their memory there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter, Monochrome, NoColor
+from textual.geometry import Size
 from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
@@ -41,10 +43,11 @@ from tui.kit.command_line.values import theme_names
 from tui.kit.command_screen import bindings_of
 from tui.kit.dialogs import ConfirmScreen, HelpScreen, Palette, WorkbenchCommands
 from tui.kit.pane import AsciiScrollBar, pane_of
-from tui.kit.terminal import ending, fallbacks
+from tui.kit.terminal import clipboard, ending
 from tui.kit.terminal.ending import HangupWatch
+from tui.kit.terminal.nearest_colors import Nearest256
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches
-from tui.kit.themes import THEMES, ThemeScreen
+from tui.kit.themes import THEMES, ThemeScreen, theme_for
 from tui.runs.screens.program import RunActions
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.runs.state.state import WorkbenchState
@@ -150,6 +153,8 @@ class WorkbenchApp(TabbedApp):
         super().__init__(session.state, session, readonly=readonly, clock=clock)
         self.refresh_s = preferences.refresh if preferences else DEFAULT_REFRESH_S
         """Seconds between two samples of the devices."""
+        self.demo_wanted = False
+        """The app has ended because the user wants to see the demo."""
         self._session = session
         self._first_demo = demo
         self._drawing = Drawing(self, self._draw)
@@ -157,7 +162,10 @@ class WorkbenchApp(TabbedApp):
         self._preferences = preferences
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = preferences.theme if preferences else THEME
+        chosen = preferences.theme if preferences else THEME
+        self.theme = theme_for(chosen, self.console.color_system)
+        if preferences:
+            preferences.theme = self.theme  # so that only the user's own changes are written back
         self.animation_level = "none"
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
@@ -181,12 +189,11 @@ class WorkbenchApp(TabbedApp):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the framework's line filters, except that without colors not even grays are used.
 
-        On a terminal with fewer colors than the theme uses, the nearest available ones are drawn.
+        On a terminal with 256 colors, the nearest ones are drawn.
         """
         filters = super().get_line_filters()
-        system = self.console.color_system
-        if system in ("256", "standard") and not (self.native_ansi_color or self.no_color):
-            return fallbacks.filters(system, filters, dark=self.current_theme.dark)
+        if self.console.color_system == "256" and not (self.native_ansi_color or self.no_color):
+            return [*filters, Nearest256()]
         if not self.no_color:
             return filters
         return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
@@ -196,9 +203,21 @@ class WorkbenchApp(TabbedApp):
 
         If it shrank and grew while the program was busy, it has lost its contents; Textual redraws
         only the difference from what it drew last.
+
+        A signal that interrupts the handler of the one before is reported first, so the last event
+        can be of a size that the terminal had earlier: the size of the terminal counts.
         """
-        if self.screen.size == event.size:
+        size = self.terminal_size()
+        if size not in (None, event.size):
+            self.post_message(events.Resize(size, size))
+        elif self.screen.size == event.size:
             self.screen.refresh()
+
+    def terminal_size(self) -> Size | None:
+        """Return the size of the terminal; ``None`` where the app draws on none."""
+        if self.is_headless or self.is_web or sys.__stdout__ is None:
+            return None
+        return Size(*shutil.get_terminal_size()) if sys.__stdout__.isatty() else None
 
     # ---- start and end ----
 
@@ -231,6 +250,7 @@ class WorkbenchApp(TabbedApp):
     async def _start_session(self) -> None:
         """Start the runner after the devices are drawn: torch's import would delay the drawing."""
         await self._session.wait_for_sample()
+        self.actions.watch_device(detail=False)
         self._drawing.now()
         drawn = asyncio.Event()
         self.call_after_refresh(drawn.set)
@@ -319,14 +339,26 @@ class WorkbenchApp(TabbedApp):
 
     async def action_quit(self) -> None:
         """End the program, after asking if anything runs or waits. A watched run goes on."""
+        self._leave()
+
+    def play_demo(self) -> None:
+        """End the app as :meth:`action_quit` does; its caller plays the demo."""
+        self._leave(demo=True)
+
+    def _leave(self, *, demo: bool = False) -> None:
         left = self.watched.describe_open_run() if self.watched is not None else ""
-        if self.readonly or not self.runs.pending():
+
+        def leave() -> None:
+            self.demo_wanted = demo
             self.exit()
+
+        if self.readonly or not self.runs.pending():
+            leave()
             return
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self.exit()
+                leave()
 
         title = "Quit while runs go on?"
         words = [*format_quit_warning(self.runs), *([left] if left else [])]
@@ -342,7 +374,7 @@ class WorkbenchApp(TabbedApp):
             words = f"the screen cannot be saved: {path}: {error.strerror or error}"
             self.notify(words, severity="error", markup=False)
         else:
-            self.notify(f"screen saved: {fallbacks.shorten_path(path)}", markup=False)
+            self.notify(f"screen saved: {clipboard.shorten_path(path)}", markup=False)
 
     def action_refresh_faster(self) -> None:
         self._refresh(max((step for step in REFRESH_STEPS if step < self.refresh_s), default=0))
@@ -366,7 +398,7 @@ class WorkbenchApp(TabbedApp):
         in place of an answer leaves the run alone.
         """
         if selected := _selected(self.screen):
-            fallbacks.copy(self, "selection", selected)
+            clipboard.copy(self, "selection", selected)
             return
         leave = partial(self.exit, return_code=INTERRUPTED)
         if self.watched is None or self.readonly or not self.watched.confirm_leaving(leave):

@@ -50,9 +50,9 @@ DEVICES = (
     ),
     Command(
         "end_process",
-        ("t",),
-        "terminate",
-        "Send SIGTERM to the process under the cursor, after confirmation.",
+        ("x",),
+        "end",
+        "End the process under the cursor with SIGINT, SIGTERM or SIGKILL, after confirmation.",
         group="Devices and memory",
         tabs=PROCESSES,
         asks=True,

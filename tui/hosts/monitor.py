@@ -14,6 +14,7 @@ from tui.devices.monitor.messages import (
     MonitorHello,
     Pace,
     Sample,
+    WatchDevice,
     WatchHost,
 )
 from tui.hosts.address import HostAddress
@@ -45,6 +46,7 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive]):
         self._interval = interval
         self._python = python
         self._lists_processes = False
+        self._device = WatchDevice("", detail=False)
 
     # ---- requests ----
 
@@ -64,6 +66,13 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive]):
         if self.greeted and (always or self._lists_processes):
             self.send(WatchHost(self._lists_processes))
 
+    def watch_device(self, request: WatchDevice) -> None:
+        """Read the costly figures of one device, also after another connection."""
+        if request != self._device:
+            self._device = request
+            if self.greeted:
+                self.send(request)
+
     # ---- the child ----
 
     def make_host_child(self) -> ChildProcess[MonitorEvent | Alive]:
@@ -73,6 +82,8 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive]):
         if isinstance(event, MonitorHello):
             if self.greet(event.version, VERSION):
                 self._request_processes()
+                if self._device.id:
+                    self.send(self._device)
         elif isinstance(event, Sample) and self.greeted:
             self.is_useful = True
             # A host may be anybody's: its texts must not control this terminal.

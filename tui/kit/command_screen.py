@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
@@ -17,8 +17,9 @@ from tui.kit.commands.command import Command, Situation
 from tui.kit.commands.registry import CommandRegistry
 from tui.kit.commands.shared import SHARED
 from tui.kit.lines import Line
+from tui.kit.offers import Offer, OfferList
 from tui.kit.pane import HeaderBar, LineBar, Pane, pane_of
-from tui.kit.terminal.fallbacks import copy
+from tui.kit.terminal.clipboard import copy
 
 
 class Program(Protocol):
@@ -32,6 +33,8 @@ class Program(Protocol):
     """A recording is played."""
     keeps_results: bool
     """What is measured is put into the store of results."""
+    first_start: bool
+    """Nothing was ever measured: the workbench says which keys to press."""
 
     @property
     def commands(self) -> CommandRegistry:
@@ -48,6 +51,12 @@ class Program(Protocol):
 
     def draw_now(self) -> None:
         """Show at once what a key has changed."""
+
+    def list_offers(self, tab: str) -> Sequence[Offer]:
+        """Return what an empty tab offers to open and needs no file."""
+
+    def find_offers(self, tab: str) -> Sequence[Offer]:
+        """Return what an empty tab offers to open and is found in files; called in a thread."""
 
     def watch_allocators(self, wanted: bool) -> None:
         """Read the allocators of other processes while they are on the screen."""
@@ -134,6 +143,12 @@ class CommandScreen(Screen[None]):
     def resumed(self, _event: events.ScreenResume) -> None:
         """Draw the screen that is shown, for the first time or again."""
         self.catch_up()
+
+    def offers(self) -> OfferList:
+        """Return the list of what the tab offers while it is empty."""
+        return OfferList(
+            lambda: self.program.list_offers(self.TAB), lambda: self.program.find_offers(self.TAB)
+        )
 
     # ---- the commands of several tabs ----
 

@@ -174,23 +174,43 @@ class TextScreen(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,i,enter", "leave", show=False)]
 
-    def __init__(self, title: str, build: Callable[[int], Sequence[Line]]) -> None:
+    def __init__(
+        self, title: str, build: Callable[[int], Sequence[Line]], keys: str = "escape closes"
+    ) -> None:
         """Show lines.
 
         Args:
             title: stands above; data in it is text, not markup.
             build: is given the cells of a line.
+            keys: the keys that lead out of it, below.
         """
         super().__init__()
         self._title = title
         self._build = build
+        self._keys = keys
 
     def compose(self) -> ComposeResult:
         """Yield a box around the text."""
-        yield box(self._title, "escape closes", LinesView(self._build, id="message"))
+        yield box(self._title, self._keys, LinesView(self._build, id="message"))
 
     def action_leave(self) -> None:
         self.dismiss()
+
+
+class LiveTextScreen(TextScreen):
+    """A text about something that changes: it is built anew once a second."""
+
+    EVERY_S: ClassVar[float] = 1.0
+
+    def on_mount(self) -> None:
+        """Keep the text up to date."""
+        self.set_interval(self.EVERY_S, self.rebuild)
+
+    def rebuild(self) -> None:
+        """Build the text anew, if it is still shown; the place that is read stays."""
+        if self.is_attached:
+            for lines in self.query(LinesView):
+                lines.rebuild()
 
 
 class ConfirmScreen(BesideCursor[bool]):

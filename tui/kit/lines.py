@@ -276,6 +276,23 @@ def flow(parts: Iterable[Line], cells: int, gap: str = "  ", indent: str = "") -
     return lines
 
 
+def beside(near: Sequence[Line], far: Sequence[Line], cells: int) -> list[Line]:
+    """Put two columns side by side, two cells apart.
+
+    Args:
+        near: the left column.
+        far: the right column.
+        cells: width of the left column.
+    """
+    found: list[Line] = []
+    for at in range(max(len(near), len(far))):
+        first = fit_line(near[at], cells) if at < len(near) else ()
+        second = far[at] if at < len(far) else ()
+        gap = Span(" " * (cells + 2 - width(first)))
+        found.append((*first, gap, *second) if second else first)
+    return found
+
+
 def _split(spans: Line, cells: int) -> tuple[Line, Line]:
     """Break a line that is too long, at a blank where there is one."""
     text = plain(spans)

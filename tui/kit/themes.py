@@ -42,6 +42,17 @@ ABOUT = {
 }
 
 
+def theme_for(chosen: str, color_system: str | None) -> str:
+    """Return the theme to start with: the chosen one if the terminal has colors for it.
+
+    Args:
+        chosen: the theme in the settings.
+        color_system: what the terminal offers, in Rich's words; "standard" is 16 colors.
+    """
+    named = chosen == OWN_PALETTE or chosen.startswith("ansi")
+    return OWN_PALETTE if color_system == "standard" and not named else chosen
+
+
 class ThemeScreen(Dialog[str]):
     """A list of themes beside the screen, which shows the theme under the cursor.
 

@@ -303,4 +303,4 @@ class ReplaySession:
 
     set_parameters = set_sweep = set_flag = run = run_for_demo = compare = cancel = _nobody
     empty_cache = reset_peaks = restart_runner = _nobody
-    set_refresh = watch_host = watch_torch = _nobody
+    set_refresh = watch_host = watch_torch = watch_device = _nobody

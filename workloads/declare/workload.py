@@ -2,7 +2,7 @@
 
 A workload is a function that prepares its data on a device and returns a :class:`Case`::
 
-    @workload(group="compute", title="square matrix product", about="…", look_for="…")
+    @workload(group="health", title="square matrix product", about="…", look_for="…")
     def matmul(on: Place, n: Annotated[int, whole(1, 65536, "rows")] = 2048) -> Case:
         a, b = on.randn(n, n), on.randn(n, n)
 
@@ -23,12 +23,20 @@ import inspect
 import re
 import textwrap
 import typing
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from workloads.declare.study import Study
-from workloads.protocol.results import Check, Need, ParameterInfo, Setting, WorkloadInfo
+from workloads.protocol.results import (
+    Check,
+    Convolutions,
+    Need,
+    ParameterInfo,
+    Setting,
+    WorkloadInfo,
+)
 
 THREE_TF32 = "3xtf32"
 """Precision of float32 products that may run on tensor cores too, as three TF32 products each
@@ -179,6 +187,7 @@ def workload(
     ranks: bool = False,
     compared: bool = False,
     fresh_process: bool = False,
+    convolutions: Convolutions = "none",
 ) -> Callable[[Prepare], Prepare]:
     """Register the decorated function as a workload under its own name.
 
@@ -188,6 +197,9 @@ def workload(
 
     With ``fresh_process`` the runner gives each run a new worker: for choices that a process makes
     once and keeps, such as the algorithm for a shape.
+
+    With ``convolutions`` the screens know that the flags of convolutions change its figures;
+    ``only``: those of matrix products do not.
 
     Raises:
         ValueError: the name is taken, or a parameter has no default or no annotation with its
@@ -210,6 +222,7 @@ def workload(
             ranks=ranks,
             compared=compared,
             fresh_process=fresh_process,
+            convolutions=convolutions,
         )
         _registry[name] = Workload(info, prepare)
         return prepare
@@ -280,8 +293,24 @@ def _assigned(function: ast.FunctionDef, name: str) -> ast.expr | None:
     return values[-1] if values else None
 
 
+def arrange(names: Sequence[str]) -> None:
+    """Put the registered workloads into this order; those declared later follow.
+
+    Raises:
+        ValueError: the names are not those of the registered workloads, each once.
+    """
+    if sorted(names) != sorted(_registry):
+        wrong = sorted(set(names) ^ set(_registry)) or [
+            name for name, times in Counter(names).items() if times > 1
+        ]
+        raise ValueError(f"the order has to name each workload once: {', '.join(wrong)}")
+    ordered = {name: _registry[name] for name in names}
+    _registry.clear()
+    _registry.update(ordered)
+
+
 def registered() -> dict[str, Workload]:
-    """Return the workloads by name, in the order of declaration."""
+    """Return the workloads by name, in their order on the screen."""
     return dict(_registry)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from workloads.protocol.results import Convolutions
+
 PRECISION = ".fp32_precision"
 """Names of flags that set a precision end so; their settings are ``tf32`` and ``ieee``."""
 PRODUCTS = "cuda."
 """Names of the flags of matrix products begin so, as their module does in ``torch.backends``."""
 CUDNN = "cudnn."
-CONVOLUTION = "convolution"
-"""The group of the workloads that a flag of convolutions acts on."""
 
 _SETTINGS = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 _PRECISIONS = {"tf32": True, "ieee": False}
@@ -33,16 +33,16 @@ def parse_setting(flag: str, text: str) -> bool | None:
     return words.get(text.strip().lower())
 
 
-def acts_on_group(flag: str, group: str) -> bool:
-    """Return whether a flag may change the figures of a group's workloads.
+def acts_on(flag: str, convolutions: Convolutions) -> bool:
+    """Return whether a flag may change the figures of a workload with these convolutions.
 
     torch uses cuDNN for convolutions alone, cuBLAS for the rest, and oneDNN for both.
     """
     if flag.startswith(PRODUCTS):
-        return group != CONVOLUTION
-    return group == CONVOLUTION or not flag.startswith(CUDNN)
+        return convolutions != "only"
+    return convolutions != "none" or not flag.startswith(CUDNN)
 
 
-def compares_group(flag: str, group: str) -> bool:
-    """Return whether switching a flag compares a group's workloads: those that show it best."""
-    return (group == CONVOLUTION) is not flag.startswith(PRODUCTS)
+def compares(flag: str, convolutions: Convolutions) -> bool:
+    """Return whether switching a flag compares such a workload: one that shows it best."""
+    return (convolutions == "only") is not flag.startswith(PRODUCTS)

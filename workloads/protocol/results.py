@@ -14,6 +14,9 @@ Need = Literal["2 GPUs", "a C++ compiler", "Triton", "torch.distributed"]
 """``2 GPUs``: torch must see them; a C++ compiler, which torch.compile needs on the CPU; Triton,
 which it needs on a GPU; ``torch.distributed``, which some builds omit."""
 
+Convolutions = Literal["none", "some", "only"]
+"""Whether a workload computes convolutions, beside other operations or alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class ParameterInfo:
@@ -39,6 +42,7 @@ class WorkloadInfo:
 
     name: str
     group: str
+    """A key of :data:`workloads.protocol.groups.QUESTIONS`, or a user's own."""
     title: str
     about: str
     look_for: str
@@ -55,6 +59,8 @@ class WorkloadInfo:
     """Each run needs a new process, since it shows what happens the first time."""
     code: str = ""
     """The timed lines of the source; empty before they are read."""
+    convolutions: Convolutions = "none"
+    """Decides which flags act on the workload (:mod:`workloads.protocol.flag_words`)."""
 
 
 @dataclass(frozen=True, slots=True)

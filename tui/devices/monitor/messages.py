@@ -37,7 +37,8 @@ def nvml_query(
 # nvml.h; an ABI, so no pynvml is needed to know them.
 _CLOCK_SM, _CLOCK_MEMORY = 1, 2
 _SENSOR_GPU = 0
-_UNCORRECTED, _VOLATILE = 1, 0
+_CORRECTED, _UNCORRECTED = 0, 1
+_VOLATILE, _AGGREGATE = 0, 1
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,13 @@ class Pcie:
         metadata=nvml_query("nvmlDeviceGetCurrPcieLinkGeneration", often="if due")
     )
     width: int | None = field(metadata=nvml_query("nvmlDeviceGetCurrPcieLinkWidth", often="if due"))
+    max_generation: int | None = field(
+        default=None, metadata=nvml_query("nvmlDeviceGetMaxPcieLinkGeneration", often="until known")
+    )
+    """Of the device in this slot; an idle link may run at less."""
+    max_width: int | None = field(
+        default=None, metadata=nvml_query("nvmlDeviceGetMaxPcieLinkWidth", often="until known")
+    )
 
 
 @dataclass(frozen=True)
@@ -174,6 +182,84 @@ class Device:
 
 
 @dataclass(frozen=True)
+class PcieTraffic:
+    """What crosses one device's PCIe link, by the driver's newest 20 ms; bytes per second."""
+
+    id: str
+    """The device's."""
+    sent: int | None
+    """From the device."""
+    received: int | None
+    """To the device."""
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NvLink:
+    """One NVLink of a device."""
+
+    number: int
+    active: bool
+    remote: str | None
+    """PCI bus id of what is at its other end."""
+    is_switch: bool = False
+    """An NVSwitch is at its other end."""
+
+
+@dataclass(frozen=True)
+class TopologyRow:
+    """How one GPU is connected to each GPU, as one row of ``nvidia-smi topo -m``."""
+
+    id: str
+    nvml_index: int
+    links: tuple[str | None, ...]
+    """By column: X itself, NV# that many NVLinks, else the closest PCIe part that both are below:
+    INT, PIX, PXB, PHB, NODE or SYS. ``None`` if the driver does not say."""
+    cpus: tuple[int, ...] | None
+    """The nearest CPUs."""
+    numa_nodes: tuple[int, ...] | None
+    """The nearest memory."""
+
+
+@dataclass(frozen=True)
+class DeviceDetail:
+    """The facts of a device that only its page of details shows."""
+
+    id: str
+    max_sm_clock_mhz: int | None = field(
+        metadata=nvml_query("nvmlDeviceGetMaxClockInfo", _CLOCK_SM, often="until known")
+    )
+    max_memory_clock_mhz: int | None = field(
+        metadata=nvml_query("nvmlDeviceGetMaxClockInfo", _CLOCK_MEMORY, often="until known")
+    )
+    default_power_limit_w: float | None = field(
+        metadata=nvml_query(
+            "nvmlDeviceGetPowerManagementDefaultLimit", often="until known", answer="milliwatts"
+        )
+    )
+    pcie_replays: int | None = field(
+        metadata=nvml_query("nvmlDeviceGetPcieReplayCounter", often="if due")
+    )
+    """PCIe packets sent again since the driver was loaded."""
+    ecc_corrected: int | None = field(
+        metadata=nvml_query("nvmlDeviceGetTotalEccErrors", _CORRECTED, _VOLATILE, often="if due")
+    )
+    ecc_uncorrected_ever: int | None = field(
+        metadata=nvml_query("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _AGGREGATE, often="if due")
+    )
+    """Over the life of the device."""
+    ecc: bool | None
+    """ECC is on."""
+    encoder_percent: float | None
+    """Share of time in which the video encoder was busy."""
+    decoder_percent: float | None
+    nvlinks: tuple[NvLink, ...] | None
+    topology: tuple[TopologyRow, ...] | None
+    """All GPUs of the machine."""
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Cpu:
     model: str
     cores: int
@@ -256,6 +342,10 @@ class Sample:
     """``None`` unless :class:`WatchHost` requested them."""
     interval_s: float = 1.0
     """Seconds until the next one, where NVML is no slower than that."""
+    traffic: PcieTraffic | None = None
+    """Of the device that :class:`WatchDevice` names; ``None`` without one."""
+    detail: DeviceDetail | None = None
+    """Of the same device, if :class:`WatchDevice` requested it."""
 
 
 @dataclass(frozen=True)
@@ -279,6 +369,20 @@ class WatchHost:
 
 
 @dataclass(frozen=True)
+class WatchDevice:
+    """Request: read the costly figures of one device with each sample from now on.
+
+    The driver measures the traffic of a PCIe link for 20 ms in each direction, during which the
+    call does not return: too long for each device of a large machine.
+    """
+
+    id: str
+    """The device's; empty for none."""
+    detail: bool
+    """Read :class:`DeviceDetail` too."""
+
+
+@dataclass(frozen=True)
 class Pace:
     """Request: take the samples this far apart from now on."""
 
@@ -287,8 +391,8 @@ class Pace:
 
 MonitorEvent = Union[MonitorHello, Sample]
 MONITOR_EVENTS = (MonitorHello, Sample)
-MonitorRequest = Union[Watch, WatchHost, Pace]
-MONITOR_REQUESTS: tuple[type[MonitorRequest], ...] = (Watch, WatchHost, Pace)
+MonitorRequest = Union[Watch, WatchHost, WatchDevice, Pace]
+MONITOR_REQUESTS: tuple[type[MonitorRequest], ...] = (Watch, WatchHost, WatchDevice, Pace)
 
 
 def find_process(device: Device, pid: int | None) -> GpuProcess | None:

@@ -26,6 +26,7 @@ from tui.devices.monitor.messages import (
     Pace,
     Sample,
     Watch,
+    WatchDevice,
     WatchedProcess,
     WatchHost,
 )
@@ -279,6 +280,11 @@ class Monitor:
             self._host_processes = HostProcessReader() if request.wanted else None
         elif isinstance(request, Pace):
             self._set_pace(request.seconds)
+        elif isinstance(request, WatchDevice):
+            self._nvml.watch = request
+            if request.detail:
+                # Somebody waits for it.
+                self.sample_now.set()
         elif isinstance(request, Watch):
             self._watched = tuple(dict.fromkeys(request.pids))[:MOST_WATCHED]
 
@@ -316,6 +322,8 @@ class Monitor:
             problems=(nvml.problem,) if nvml.problem else (),
             host_processes=processes.read() if processes is not None else None,
             interval_s=self.interval,
+            traffic=nvml.traffic,
+            detail=nvml.detail,
         )
 
 

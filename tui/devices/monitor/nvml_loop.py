@@ -18,9 +18,16 @@ from tui.devices.monitor.device_reader import (
     make_unknown_identity,
 )
 from tui.devices.monitor.field_reader import FieldReader
-from tui.devices.monitor.messages import Device, Driver
+from tui.devices.monitor.messages import (
+    Device,
+    DeviceDetail,
+    Driver,
+    PcieTraffic,
+    WatchDevice,
+)
 from tui.devices.monitor.nvml import DeviceGoneError, NoAnswer, NoDriverError, NvmlSession, call
 from tui.devices.monitor.processes import ProcessOwners
+from tui.devices.monitor.watched_device import ConnectedGpu, WatchedDeviceReader
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,8 @@ class DeviceSet:
         self._instances: dict[int, dict[int, DeviceReader]] = {}
         self._identities: dict[int, Identity] = {}
         self._lost: dict[int, _Lost] = {}
+        self._watched: tuple[Any, WatchedDeviceReader] | None = None
+        """The handle and the reader of the device whose costly figures are read."""
 
     def read(self, at: float, slow: bool) -> Iterator[Device]:
         """Read all devices in NVML's order, each followed by its MIG instances.
@@ -90,6 +99,55 @@ class DeviceSet:
         if any(reader.uninitialized for reader in self._readers.values()):
             # One figure, or all of NVML? The count tells.
             self.session.count_devices()
+
+    def read_watched(
+        self, watch: WatchDevice, slow: bool
+    ) -> tuple[PcieTraffic | None, DeviceDetail | None]:
+        """Read the costly figures of one device; nothing if it is lost or unknown.
+
+        Args:
+            watch: which device, and whether to read its details.
+            slow: query slowly changing figures again.
+        """
+        found = self._find_reader(watch.id)
+        if found is None:
+            return None, None
+        handle, instance = found
+        if self._watched is None or self._watched[0] is not handle:
+            fields = self._make_fields(handle, instance)
+            self._watched = (handle, WatchedDeviceReader(fields, watch.id))
+            slow = True
+        reader = self._watched[1]
+        try:
+            traffic = reader.read_traffic()
+            detail = reader.read_detail(self._connected(), slow) if watch.detail else None
+        except DeviceGoneError:
+            # The next reading finds the lost device and says why.
+            return None, None
+        return traffic, detail
+
+    def _find_reader(self, id: str) -> tuple[Any, bool] | None:  # noqa: A002 (the messages' name)
+        """Return a device's handle, and whether it is a MIG instance."""
+        for reader in self._readers.values():
+            if reader.identify().id == id:
+                return reader.handle, False
+        for slots in self._instances.values():
+            for reader in slots.values():
+                if reader.identify().id == id:
+                    return reader.handle, True
+        return None
+
+    def _connected(self) -> list[ConnectedGpu]:
+        return [
+            ConnectedGpu(
+                identity.id, index, identity.pci_bus_id, self._make_fields(reader.handle, False)
+            )
+            for index, reader in sorted(self._readers.items())
+            for identity in (reader.identify(),)
+        ]
+
+    def _make_fields(self, handle: Any, instance: bool) -> FieldReader:
+        return FieldReader(self.session.nvml, handle, self._on_answer, instance)
 
     def _read_device(self, index: int, at: float, slow: bool) -> Iterator[Device]:
         lost = self._lost.get(index)
@@ -133,8 +191,9 @@ class DeviceSet:
 
     def _make_reader(self, handle: Any, index: int, parent: str | None = None) -> DeviceReader:
         instance = parent is not None
-        fields = FieldReader(self.session.nvml, handle, self._on_answer, instance)
-        return DeviceReader(fields, index, self._owners, self._host_total, parent)
+        return DeviceReader(
+            self._make_fields(handle, instance), index, self._owners, self._host_total, parent
+        )
 
     def _read_instances(self, index: int, gpu: Device, at: float, slow: bool) -> Iterator[Device]:
         if not gpu.mig:
@@ -187,6 +246,10 @@ class NvmlState:
     """How many readings were completed, those that found no driver included."""
     problem: str | None = None
     """What went wrong in the monitor itself at the last reading, in one line."""
+    traffic: PcieTraffic | None = None
+    """Of the watched device."""
+    detail: DeviceDetail | None = None
+    """Of the watched device, if requested."""
 
     def describe_driver(self, silent_s: float | None) -> Driver:
         """Return the driver, with NVML's silence as its error.
@@ -250,6 +313,8 @@ class NvmlLoop:
             host_total: The machine's memory in bytes.
         """
         self.newest: NvmlState = NOT_YET
+        self.watch = WatchDevice("", detail=False)
+        """The device whose costly figures are read."""
         self._requested = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
@@ -350,14 +415,16 @@ class NvmlLoop:
     def _read_devices(self, devices: DeviceSet, before: NvmlState) -> NvmlState:
         driver = Driver(devices.session.version, devices.session.cuda, error=None)
         read: list[Device] = []
-        for device in devices.read(time.time(), self._schedule.is_slow_due(time.monotonic())):
+        slow, watch = self._schedule.is_slow_due(time.monotonic()), self.watch
+        for device in devices.read(time.time(), slow):
             read.append(device)
             # Shown at once, in case the next one hangs; the rest as it was, since a list that
             # shrinks and grows at each reading helps nobody.
             done = {row.id for row in read}
             rest = tuple(row for row in before.devices if row.id not in done)
             self.newest = replace(before, driver=driver, devices=(*read, *rest))
-        return NvmlState(driver, tuple(read))
+        traffic, detail = devices.read_watched(watch, slow) if watch.id else (None, None)
+        return NvmlState(driver, tuple(read), traffic=traffic, detail=detail)
 
 
 def _mark_devices_lost(before: NvmlState, error: NoDriverError) -> NvmlState:

@@ -14,6 +14,7 @@ from tui.devices.commands import DEVICES
 from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
 from tui.devices.screens.panes import AccountPane, DeviceProgram
+from tui.devices.session.process_details import ProcessDetails
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
@@ -26,6 +27,7 @@ from tui.devices.views.memory_account import (
     process_history,
     process_lines,
 )
+from tui.devices.views.process_page import detail_lines
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import PROCESS_MEMORY
 from tui.kit.lines import Line
@@ -152,6 +154,8 @@ class ProcessMemoryView(MemoryView):
             allocator: the process's allocator on its device.
         """
         self.allocator = allocator
+        self.details: ProcessDetails | None = None
+        """What the system says of the process; ``None`` while it is read."""
         super().__init__(machine, clock, id=PROCESS_MEMORY)
 
     def read_account(self) -> tuple[DeviceView, Gauge]:
@@ -172,7 +176,8 @@ class ProcessMemoryView(MemoryView):
         return process_history(points, self.gauge, self.machine.sample, self.now, cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:
-        """Return the findings, then every term, then the facts of the process."""
-        return process_lines(
+        """Return the findings, every term, the facts of the process, and its details."""
+        lines = process_lines(
             self.allocator, self.gauge, self.view, self.machine.worker_pid, self.now, cells
         )
+        return [*lines, *detail_lines(self.details, cells)]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 
 from tui.core.events import Topic
@@ -16,6 +16,7 @@ from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import MEAN_S, ORDERS, Order, compute_sort_value, sort_devices
 from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import DeviceColumns, columns, find_order, heading
+from tui.devices.views.device_page import device_page
 from tui.devices.views.devices import device_row, devices_title, notice_lines
 from tui.devices.views.history import block_lines, block_rows
 from tui.devices.views.host_rows import (
@@ -38,7 +39,7 @@ from tui.devices.views.large_history import (
 )
 from tui.devices.views.memory import bar_line, body, explain_lines, title
 from tui.kit.command_screen import Program
-from tui.kit.dialogs import TextScreen
+from tui.kit.dialogs import LiveTextScreen, TextScreen
 from tui.kit.lines import Line, plain
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
@@ -274,6 +275,7 @@ class DevicesPane(AgingPane):
         """
         super().__init__(clock, id=id)
         self.machine = machine
+        self._actions = actions
         self.list = DeviceList(machine, actions, clock)
         self.notice = LinesView(self._notice)
         self.notice.can_focus = False
@@ -312,6 +314,28 @@ class DevicesPane(AgingPane):
     def _is_large(self) -> bool:
         """Whether one figure of the selected device is drawn large."""
         return self._few or bool(self.figure)
+
+    @on(DeviceList.Chosen)
+    def _chosen(self, event: DeviceList.Chosen) -> None:
+        """Show all that is known of the device under the cursor."""
+        event.stop()
+        self.open_details()
+
+    def open_details(self) -> None:
+        """Show all that is known of the selected device; the monitor reads more meanwhile."""
+        key = self._view.key
+        title = f"{self._view.label}  {self._view.name}"
+
+        def build(cells: int) -> list[Line]:
+            machine = self.machine.shown
+            view = next((each for each in machine.devices if each.key == key), self._view)
+            return device_page(view, machine.sample, machine.now(self.clock()), cells)
+
+        def closed(_result: None) -> None:
+            self._actions.watch_device(detail=False)
+
+        self._actions.watch_device(detail=True)
+        self.app.push_screen(LiveTextScreen(title, build), closed)
 
     def next_figure(self) -> None:
         """Draw the next figure of the history."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,21 +11,23 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.widgets import Input
+from textual.worker import Worker
 
 from tui.core.events import Topic
 from tui.devices.commands import DEVICES
-from tui.devices.memory.model import Absent
 from tui.devices.monitor.messages import GpuProcess
 from tui.devices.screens.memory_tab import ProcessMemoryView
 from tui.devices.screens.panes import DeviceProgram
 from tui.devices.session.actions import DeviceActions
-from tui.devices.session.terminate import refusal, terminate
+from tui.devices.session.process_details import ProcessDetails, read_process_details
+from tui.devices.session.terminate import refusal, send_signal
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
-from tui.devices.views.device_detail import Holders, holders, remainder_lines
+from tui.devices.views.holders import Holders, holders, remainder_lines
+from tui.devices.views.process_page import process_page
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.devices.views.processes import (
     columns,
@@ -31,14 +35,16 @@ from tui.devices.views.processes import (
     heading,
     process_line,
     selected_lines,
+    selected_torch_lines,
     unread_notes,
 )
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
-from tui.kit.dialogs import ConfirmScreen
+from tui.kit.dialogs import LiveTextScreen
 from tui.kit.lines import Line
 from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import AgingPane, FooterBar, LineBar, LinesView
+from tui.kit.signals import EndScreen
 
 
 class ProcessList(KeyedList):
@@ -129,11 +135,11 @@ class ProcessesPane(AgingPane):
         "the sizes are resident memory, which counts shared pages once per process. d selects "
         "the next device. s or a click on a heading sorts; sorted by sm or cpu, a row moves up "
         "once it is 10 points ahead of the row above. / shows only rows that contain all the "
-        "words. t ends the process under the cursor, after asking. allocated, cached, context, "
-        "peak, retries and ooms come from torch's allocator in the process, read from outside "
-        "without running anything in it. If they cannot be read, a word replaces them, and the "
-        "sentence below the table gives the reason and what helps. enter shows a torch "
-        "process's memory and its history."
+        "words. x ends the process under the cursor, by a signal of your choice. allocated, "
+        "cached, context, peak, retries and ooms come from torch's allocator in the process, read "
+        "from outside without running anything in it. If they cannot be read, a word replaces "
+        "them, and the sentence below the table says why and what helps. enter shows all that "
+        "is known of a process: its memory, threads, tree and environment."
     )
 
     def __init__(
@@ -280,7 +286,7 @@ class ProcessesPane(AgingPane):
 
 
 class ProcessesTab(CommandScreen):
-    """The tab that lists the processes and ends one after a confirmation."""
+    """The tab that lists the processes, shows one, and ends one after a confirmation."""
 
     TAB = "processes"
     CSS_PATH = "processes.tcss"
@@ -305,25 +311,73 @@ class ProcessesTab(CommandScreen):
 
     @on(ProcessList.Chosen)
     def _chosen(self) -> None:
-        """Show the memory of the process under the cursor, or why it is not read."""
+        """Show all that is known of the process under the cursor."""
         allocator, row = self.pane.allocator, self.pane.table.selected
-        if allocator is None:
-            if (
-                row is not None
-                and row.torch is not None
-                and isinstance(row.torch.allocated, Absent)
-            ):
-                why = row.torch.allocated.reason
-                self.notify(f"{row.pid}: {why}", severity="warning", markup=False)
-            elif row is not None and row.kind == "launcher":
-                self.notify("it started several: choose one of them", markup=False)
+        if row is None:
             return
-        self.memory = ProcessMemoryView(self.machine, self.program.clock, allocator)
-        self.mount(self.memory, after=self.pane)
+        if row.process is None:
+            self.notify(_explain_no_page(row), markup=False)
+        elif allocator is None:
+            self._open_page(row, row.process)
+        else:
+            self._open_memory(allocator, row.process)
+
+    def _open_page(self, row: ProcessRow, process: GpuProcess) -> None:
+        details: list[ProcessDetails] = []
+
+        def build(cells: int) -> list[Line]:
+            read = details[0] if details else None
+            now = self.machine.shown.now(self.program.clock())
+            torch = selected_torch_lines(row, cells)
+            return [*torch, *process_page(process, row.gpu, read, now, cells)]
+
+        page = ProcessScreen(f"Process {process.pid}", build, self._make_end(process))
+        self.app.push_screen(page)
+
+        def apply(read: ProcessDetails) -> None:
+            details.append(read)
+            page.rebuild()
+
+        self._read_details(process, apply)
+
+    def _open_memory(self, allocator: Allocator, process: GpuProcess) -> None:
+        memory = self.memory = ProcessMemoryView(self.machine, self.program.clock, allocator)
+        self.mount(memory, after=self.pane)
         self.pane.display = False
         # The body scrolls. Focus it at once, so that it receives the next key.
-        self.set_focus(self.memory.body)
+        self.set_focus(memory.body)
         self.query_one(FooterBar).rebuild()
+
+        def apply(read: ProcessDetails) -> None:
+            memory.details = read
+            if memory.is_attached:
+                memory.state_changed()
+
+        self._read_details(process, apply)
+
+    def _read_details(self, process: GpuProcess, apply: Callable[[ProcessDetails], object]) -> None:
+        """Read a process's details beside the loop: the tree of a busy machine takes a while."""
+        if self.machine.shown.host:
+            reason = f"it runs on {self.machine.shown.host}: they are read on this machine only"
+            apply(ProcessDetails(process.pid, unavailable={"process": reason}))
+            return
+        if process.started_at is None:
+            reason = refusal(process) or "it cannot be matched to a process on this machine"
+            apply(ProcessDetails(process.pid, unavailable={"process": reason}))
+            return
+
+        async def read() -> None:
+            apply(await asyncio.to_thread(read_process_details, process))
+
+        _: Worker[None] = self.run_worker(
+            read, name="process details", group="process-details", exclusive=True
+        )
+
+    def _make_end(self, process: GpuProcess) -> Callable[[], None] | None:
+        """Return what asks for the signal that ends a process; ``None`` where none may be sent."""
+        if self.program.readonly or self.machine.shown.host or refusal(process) is not None:
+            return None
+        return lambda: self._ask_for_signal(process)
 
     @on(ProcessList.Moved)
     def _moved(self) -> None:
@@ -376,18 +430,52 @@ class ProcessesTab(CommandScreen):
 
     def action_end_process(self) -> None:
         row = self._process()
-        if row is None:
-            return
+        if row is not None:
+            self._ask_for_signal(row)
 
-        def on_answer(yes: bool | None) -> None:
-            if yes:
-                problem = terminate(row)
-                words = problem or f"SIGTERM sent to {row.pid}; it ends when it is ready to"
+    def _ask_for_signal(self, row: GpuProcess) -> None:
+        def on_answer(number: signal.Signals | None) -> None:
+            if number is not None:
+                problem = send_signal(row, number)
+                words = problem or f"{number.name} sent to {row.pid}"
                 self.notify(words, severity="warning" if problem else "information", markup=False)
 
         words = [
             f"{row.pid}  {row.user or 'unknown user'}  {row.command or 'unknown command'}",
             *_describe_consequences(row, self.machine.worker_pid),
-            "It receives SIGTERM: most programs end and lose unsaved work.",
         ]
-        self.app.push_screen(ConfirmScreen(f"Terminate process {row.pid}?", words), on_answer)
+        self.app.push_screen(EndScreen(f"End process {row.pid}?", words), on_answer)
+
+
+def _explain_no_page(row: ProcessRow) -> str:
+    if row.kind == "launcher":
+        return "it started several: choose one of them"
+    return "no process of NVML's list: it has no details"
+
+
+class ProcessScreen(LiveTextScreen):
+    """The page of one process, from which a signal can be sent."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "end", show=False)]
+
+    def __init__(
+        self,
+        title: str,
+        build: Callable[[int], Sequence[Line]],
+        end: Callable[[], None] | None,
+    ) -> None:
+        """Show lines.
+
+        Args:
+            title: stands above.
+            build: is given the cells of a line.
+            end: asks for the signal that ends the process; ``None`` where none may be sent.
+        """
+        super().__init__(title, build, "x ends it   escape closes" if end else "escape closes")
+        self._end = end
+
+    def action_end(self) -> None:
+        """Close, and ask for the signal."""
+        if self._end is not None:
+            self.dismiss()
+            self._end()

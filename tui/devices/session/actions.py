@@ -23,6 +23,13 @@ class DeviceActions(Protocol):
     def watch_host(self, wanted: bool) -> None:
         """Start or stop listing the host's processes with each sample."""
 
+    def watch_device(self, *, detail: bool) -> None:
+        """Read the costly figures of the selected GPU with each sample from now on.
+
+        Args:
+            detail: not only the traffic of its PCIe link, but all that its details show.
+        """
+
     def watch_torch(self, wanted: bool) -> None:
         """Read the allocators of other torch processes often, or seldom.
 

@@ -13,14 +13,15 @@ from tui.core.child.process import ChildProcess
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import EventBus, RunnerStatus
 from tui.core.tasks import Tasks
-from tui.devices.monitor.messages import Sample
+from tui.devices.monitor.messages import Sample, WatchDevice
 from tui.devices.session.monitor_supervisor import MonitorSupervisor
 from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty
 from tui.devices.session.watch_supervisor import IN_BACKGROUND_S, ON_SCREEN_S
+from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected, MachineState
 from tui.hosts.address import HostPlan
 from tui.hosts.children import HostConnection
-from tui.hosts.events import HostsNamed
+from tui.hosts.events import HostSample, HostsNamed
 from tui.hosts.monitor import HostMonitor
 from workloads.protocol import messages
 from workloads.protocol.keep_alive import EVERY_S, KeepAlive
@@ -69,7 +70,12 @@ class DeviceSession:
         """The worker in the last request to the monitor to read a worker's memory."""
         self._reads_torch = False
         """The screen shows the allocators of other processes."""
+        self._reads_device: bool | None = None
+        """The costly figures of the selected device are read: the details too, or only its PCIe
+        traffic; ``None`` for neither."""
         bus.subscribe(Sample, self._follow_sample)
+        bus.subscribe(HostSample, self._follow_host_sample)
+        bus.subscribe(DeviceSelected, self._follow_selection)
         # All events that change the runner's worker or its start.
         for kind in (
             messages.WorkerStarted,
@@ -160,6 +166,13 @@ class DeviceSession:
 
     def _follow_sample(self, _sample: Sample) -> None:
         self._start_watch()
+        self._request_device()
+
+    def _follow_host_sample(self, _sample: HostSample) -> None:
+        self._request_device()
+
+    def _follow_selection(self, _event: DeviceSelected) -> None:
+        self._request_device()
 
     def watch_processes(
         self, pace: float, pids: Sequence[int] = (), *, children: bool = True
@@ -204,6 +217,23 @@ class DeviceSession:
             self._monitor.watch_host(wanted and not shown)
         for monitor in self._host_monitors:
             monitor.list_processes(wanted and monitor.host.name == shown)
+
+    def watch_device(self, *, detail: bool) -> None:
+        self._reads_device = detail
+        self._request_device()
+
+    def _request_device(self) -> None:
+        """Request the costly figures of the selected device, and those of no other."""
+        if self._reads_device is None:
+            return
+        shown = self._machine.shown
+        nothing = WatchDevice("", detail=False)
+        key = "" if shown.selected == CPU else shown.selected
+        wanted = WatchDevice(key, self._reads_device) if key else nothing
+        if self._monitor is not None:
+            self._monitor.watch_device(nothing if shown.host else wanted)
+        for monitor in self._host_monitors:
+            monitor.watch_device(wanted if monitor.host.name == shown.host else nothing)
 
     def watch_torch(self, wanted: bool) -> None:
         self._reads_torch = wanted

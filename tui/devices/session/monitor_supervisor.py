@@ -15,9 +15,11 @@ from tui.devices import monitor
 from tui.devices.monitor.messages import (
     MONITOR_EVENTS,
     MonitorEvent,
+    MonitorHello,
     Pace,
     Sample,
     Watch,
+    WatchDevice,
     WatchHost,
 )
 from tui.devices.state.machine import MachineState
@@ -94,6 +96,7 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
         self._publish = publish
         self._interval = interval
         self._host_wanted = False
+        self._device = WatchDevice("", detail=False)
 
     def make_child(self) -> ChildProcess[MonitorEvent | Alive]:
         if self._connection is not None:
@@ -110,6 +113,8 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
     def apply_event(self, event: MonitorEvent | Alive) -> None:
         if isinstance(event, Alive):
             return
+        if isinstance(event, MonitorHello) and self._device.id and self.child is not None:
+            self.child.send(self._device)
         if isinstance(event, Sample):
             self._newest = event
             self.is_useful = True
@@ -149,6 +154,13 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
         """Start or stop the monitor's listing of the host's processes."""
         self._host_wanted = wanted
         self._request_host()
+
+    def watch_device(self, request: WatchDevice) -> None:
+        """Read the costly figures of one device, also by restarted monitors."""
+        if request != self._device:
+            self._device = request
+            if self.child is not None:
+                self.child.send(request)
 
     def _request_host(self) -> None:
         newest = self._newest

@@ -1,6 +1,7 @@
-"""Termination of a listed process with SIGTERM, but never of a process that has reused its PID.
+"""Signals that end a listed process, but never a process that has reused its PID.
 
-SIGTERM is the only signal that this program sends to processes it has not started.
+SIGINT, SIGTERM and SIGKILL are the only signals that this program sends to processes it has not
+started, each after a confirmation.
 """
 
 from __future__ import annotations
@@ -31,12 +32,16 @@ def refusal(row: GpuProcess) -> str | None:
     return None
 
 
-def terminate(row: GpuProcess) -> str | None:
-    """Send SIGTERM to a listed process if it is still the same process.
+def send_signal(row: GpuProcess, number: signal.Signals) -> str | None:
+    """Send a signal to a listed process if it is still the same process.
 
     A descriptor refers to the process while its start is compared, so that the signal cannot
     reach another process that has reused the PID (Linux 5.3; elsewhere the comparison comes
     right before the signal).
+
+    Args:
+        row: the process as it was listed.
+        number: the signal.
 
     Returns:
         ``None`` after sending the signal, else the reason for not sending it, in one line.
@@ -47,12 +52,12 @@ def terminate(row: GpuProcess) -> str | None:
     handle: int | None = None
     try:
         handle = os.pidfd_open(row.pid) if hasattr(os, "pidfd_open") else None
-        if not _is_still(row):
+        if not is_still(row):
             return f"{row.pid} is not ended: the PID belongs to another process by now"
         if handle is None:
-            os.kill(row.pid, signal.SIGTERM)
+            os.kill(row.pid, number)
         else:
-            signal.pidfd_send_signal(handle, signal.SIGTERM)
+            signal.pidfd_send_signal(handle, number)
     except ProcessLookupError:
         return f"{row.pid} has ended already"
     except PermissionError:
@@ -65,7 +70,13 @@ def terminate(row: GpuProcess) -> str | None:
     return None
 
 
-def _is_still(row: GpuProcess) -> bool:
+def is_still(row: GpuProcess) -> bool:
+    """Return whether a listed process is still the same process.
+
+    Raises:
+        ProcessLookupError: it has ended.
+        PermissionError: the system refuses its start.
+    """
     try:
         started_at = psutil.Process(row.pid).create_time()
     except psutil.NoSuchProcess as error:

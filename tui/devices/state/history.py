@@ -39,6 +39,8 @@ class Point(MemoryPoint):
     """Watts."""
     temperature: float | None = None
     """Degrees Celsius."""
+    traffic: float | None = None
+    """Bytes per second over the PCIe link, in the direction with more; read of one device."""
 
 
 class History:
@@ -107,6 +109,7 @@ class History:
                 utilization=device.utilization.gpu,
                 power=device.power_w,
                 temperature=device.temperature_c,
+                traffic=_compute_traffic(sample, view.key),
             )
         torch = self._torch.get(view.key)
         if torch is not None and torch.pid == worker_pid:
@@ -115,6 +118,15 @@ class History:
             if view.nvml is None and total is not None and free is not None:
                 point = replace(point, used=total - free)
         return point
+
+
+def _compute_traffic(sample: Sample, key: str) -> float | None:
+    traffic = sample.traffic
+    if traffic is None or traffic.id != key:
+        return None
+    return max(
+        (each for each in (traffic.sent, traffic.received) if each is not None), default=None
+    )
 
 
 def merge_peaks(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:

@@ -1,4 +1,4 @@
-"""All known facts of one device and the parts of its memory. Pure.
+"""All known facts of one device, in sections, and the page that shows them. Pure.
 
 Unknown facts show a reason.
 """
@@ -6,33 +6,51 @@ Unknown facts show a reason.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from tui.core.text import numbers as text
 from tui.devices.memory.figures import compute_device_age, explain_age
-from tui.devices.monitor.messages import Device, Sample
+from tui.devices.monitor.messages import (
+    Device,
+    DeviceDetail,
+    NvLink,
+    PcieTraffic,
+    Sample,
+)
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import stale_after
 from tui.devices.views.devices import WAITING
-from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
 
 T = TypeVar("T")
 Fact = tuple[str, str]
 """A label and its text."""
-CONTAINER = (
-    "NVML lists the host's processes, and a container sees none of them, or numbers that are the "
-    "host's: start the container with --pid=host to have them named"
-)
-RESIDENT = (
-    "resident memory counts the pages that processes share once for each of them, so the column "
-    "can add up to more than is used"
-)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSection:
+    """Facts of one kind."""
+
+    title: str
+    facts: tuple[Fact, ...]
 
 
 def device_detail(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
-    """Return the labels and values of a device in display order.
+    """Return the labels and values of a device in display order, without sections.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest; ``None`` before the first.
+        now: Unix time.
+    """
+    return [fact for part in device_sections(view, sample, now) for fact in part.facts]
+
+
+def device_sections(
+    view: DeviceView, sample: Sample | None, now: float
+) -> tuple[DeviceSection, ...]:
+    """Return all facts of a device, by section in display order.
 
     Args:
         view: the device.
@@ -40,7 +58,36 @@ def device_detail(view: DeviceView, sample: Sample | None, now: float) -> list[F
         now: Unix time.
     """
     if view.key == CPU:
-        return _cpu(view, sample, now)
+        return (DeviceSection("host", tuple(_cpu(view, sample, now))),)
+    names = _names(view)
+    if view.nvml is None:
+        why = view.unpaired or WAITING
+        if sample is not None and sample.driver.error:
+            why = sample.driver.error
+        return (DeviceSection("device", (*names, ("NVML", f"{text.NA}: {why}"))),)
+    state = _state(view.nvml, sample, now)
+    if view.before_loss is not None:
+        state.append(("last figures", f"read {text.age(now - view.before_loss.read_at)}"))
+    device = view.before_loss or view.nvml
+    detail = sample.detail if sample is not None else None
+    traffic = sample.traffic if sample is not None else None
+    reader = _Facts(
+        device,
+        detail if detail is not None and detail.id == device.id else None,
+        traffic if traffic is not None and traffic.id == device.id else None,
+    )
+    return (
+        DeviceSection("device", (*names, *reader.identity(), *_driver(sample))),
+        DeviceSection("state", tuple(state)),
+        DeviceSection("clocks, power, heat", reader.clocks()),
+        DeviceSection("PCIe", reader.pcie()),
+        DeviceSection("memory", reader.memory()),
+        DeviceSection("video", reader.video()),
+        DeviceSection("NVLink", reader.nvlink()),
+    )
+
+
+def _names(view: DeviceView) -> tuple[Fact, ...]:
     facts = [("name", view.name), ("torch name", _torch_name(view))]
     torch = view.torch_device
     if torch is not None and torch.capability:
@@ -49,15 +96,154 @@ def device_detail(view: DeviceView, sample: Sample | None, now: float) -> list[F
         facts.append(("multiprocessors", text.count(torch.multi_processors)))
     if torch is not None and torch.l2_bytes:
         facts.append(("L2 cache", text.size(torch.l2_bytes)))
-    if view.nvml is None:
-        why = view.unpaired or WAITING
-        if sample is not None and sample.driver.error:
-            why = sample.driver.error
-        return [*facts, ("NVML", f"{text.NA}: {why}")]
-    state = _state(view.nvml, sample, now)
-    if view.before_loss is not None:
-        state.append(("last figures", f"read {text.age(now - view.before_loss.read_at)}"))
-    return [*facts, *state, *_gpu(view.before_loss or view.nvml), *_driver(sample)]
+    return tuple(facts)
+
+
+class _Facts:
+    """The facts of a device that NVML knows, each a figure or the reason for its absence."""
+
+    def __init__(
+        self, device: Device, detail: DeviceDetail | None, traffic: PcieTraffic | None
+    ) -> None:
+        self._device = device
+        self._detail = detail
+        self._traffic = traffic
+
+    def _figure(self, path: str, value: T | None, format_value: Callable[[T], str]) -> str:
+        return _or_reason(path, value, format_value, self._device.unavailable)
+
+    def _detailed(self, path: str, value: T | None, format_value: Callable[[T], str]) -> str:
+        return _or_reason(
+            path, value, format_value, self._detail.unavailable if self._detail else {}
+        )
+
+    def identity(self) -> tuple[Fact, ...]:
+        device = self._device
+        facts = [
+            ("UUID", device.id),
+            ("NVML index", str(device.nvml_index)),
+            ("VBIOS", self._figure("vbios", device.vbios, str)),
+            ("MIG mode", self._figure("mig", device.mig, _on_off)),
+        ]
+        if device.parent:
+            facts.append(("MIG instance of", device.parent))
+        return tuple(facts)
+
+    def clocks(self) -> tuple[Fact, ...]:
+        device, clocks, detail = self._device, self._device.clocks_mhz, self._detail
+        most_sm = detail.max_sm_clock_mhz if detail else None
+        most_memory = detail.max_memory_clock_mhz if detail else None
+        default_w = detail.default_power_limit_w if detail else None
+        slowdown = device.slowdown_c
+
+        def power(value: float) -> str:
+            limit = self._figure("power_limit_w", device.power_limit_w, text.watts)
+            lowered = default_w is not None and default_w != device.power_limit_w
+            usual = f", by default {text.watts(default_w)}" if lowered else ""
+            return f"{text.watts(value)}, cap {limit}{usual}"
+
+        def heat(value: float) -> str:
+            at = "" if slowdown is None else f", slows down at {text.temperature(slowdown)}"
+            return text.temperature(value) + at
+
+        return (
+            ("GPU busy", self._figure("utilization.gpu", device.utilization.gpu, text.percent)),
+            ("SM clock", self._figure("clocks_mhz.sm", clocks.sm, _clock(most_sm))),
+            ("memory clock", self._figure("clocks_mhz.memory", clocks.memory, _clock(most_memory))),
+            ("performance state", self._figure("pstate", device.pstate, lambda at: f"P{at}")),
+            ("clocks limited by", self._figure("throttle", device.throttle, format_reasons)),
+            ("power", self._figure("power_w", device.power_w, power)),
+            ("temperature", self._figure("temperature_c", device.temperature_c, heat)),
+            ("fan", self._figure("fan_percent", device.fan_percent, text.percent)),
+        )
+
+    def pcie(self) -> tuple[Fact, ...]:
+        device, traffic = self._device, self._traffic
+        facts = [
+            ("PCI bus", self._figure("pci_bus_id", device.pci_bus_id, str)),
+            ("PCIe link", _link(device)),
+        ]
+        if traffic is not None:
+            for label, path, value in (
+                ("to the GPU", "received", traffic.received),
+                ("from the GPU", "sent", traffic.sent),
+            ):
+                rate = _or_reason(path, value, format_rate, traffic.unavailable)
+                facts.append((label, rate))
+        if self._detail is not None:
+            replays = self._detailed("pcie_replays", self._detail.pcie_replays, text.count)
+            facts.append(("packets resent", replays))
+        return tuple(facts)
+
+    def memory(self) -> tuple[Fact, ...]:
+        device, detail, memory = self._device, self._detail, self._device.memory
+        uncorrected = self._figure("ecc_uncorrected", device.ecc_uncorrected, text.count)
+        busy = self._figure("utilization.memory", device.utilization.memory, text.percent)
+        total = self._figure("memory.total", memory.total, text.size)
+        facts = [
+            ("used", f"{self._figure('memory.used', memory.used, text.size)} of {total}"),
+            ("memory busy", busy),
+        ]
+        if detail is not None:
+            facts.append(("ECC", self._detailed("ecc", detail.ecc, _on_off)))
+        facts.append(("ECC, uncorrected", uncorrected))
+        if detail is not None:
+            ever = self._detailed("ecc_uncorrected_ever", detail.ecc_uncorrected_ever, text.count)
+            facts += [
+                ("uncorrected, ever", ever),
+                ("corrected", self._detailed("ecc_corrected", detail.ecc_corrected, text.count)),
+            ]
+        return tuple(facts)
+
+    def video(self) -> tuple[Fact, ...]:
+        detail = self._detail
+        if detail is None:
+            return ()
+        return (
+            ("encoder", self._detailed("encoder_percent", detail.encoder_percent, text.percent)),
+            ("decoder", self._detailed("decoder_percent", detail.decoder_percent, text.percent)),
+        )
+
+    def nvlink(self) -> tuple[Fact, ...]:
+        detail = self._detail
+        if detail is None:
+            return ()
+        return (("NVLinks", self._detailed("nvlinks", detail.nvlinks, format_nvlinks)),)
+
+
+def _or_reason(
+    path: str, value: T | None, format_value: Callable[[T], str], absent: Mapping[str, str]
+) -> str:
+    if value is not None:
+        return format_value(value)
+    return f"{text.NA}: {absent.get(path, 'not reported')}"
+
+
+def _on_off(value: bool) -> str:
+    return "on" if value else "off"
+
+
+def _clock(most: int | None) -> Callable[[float], str]:
+    """Return a function that formats a clock beside its maximum."""
+    at_most = "" if most is None else f", at most {text.megahertz(most)}"
+    return lambda value: text.megahertz(value) + at_most
+
+
+def format_rate(value: float) -> str:
+    """Return bytes per second in words; a rate below the driver's resolution is zero."""
+    return text.rate(value, "B/s") if value else "0 B/s"
+
+
+def format_nvlinks(links: tuple[NvLink, ...]) -> str:
+    """Return how many links are active, and what is at their other ends."""
+    active = [link for link in links if link.active]
+    words = f"{len(active)} of {len(links)} active"
+    if not active:
+        return words
+    if all(link.is_switch for link in active):
+        return f"{words}, to NVSwitches"
+    ends = sorted({link.remote for link in active if link.remote})
+    return f"{words}, to {', '.join(ends)}" if ends else words
 
 
 def _torch_name(view: DeviceView) -> str:
@@ -82,51 +268,24 @@ def _state(device: Device, sample: Sample | None, now: float) -> list[Fact]:
     return []
 
 
-def _gpu(device: Device) -> list[Fact]:
-    def format_figure(path: str, value: T | None, format_value: Callable[[T], str]) -> str:
-        if value is not None:
-            return format_value(value)
-        return f"{text.NA}: {device.unavailable.get(path, 'not reported')}"
-
-    def yes_no(value: bool) -> str:
-        return "on" if value else "off"
-
-    use, clocks, pcie = device.utilization, device.clocks_mhz, device.pcie
-    facts = [
-        ("UUID", device.id),
-        ("NVML index", str(device.nvml_index)),
-        ("PCI bus", format_figure("pci_bus_id", device.pci_bus_id, str)),
-        ("PCIe link", _link(device, format_figure("pcie.generation", pcie.generation, str))),
-        ("GPU busy", format_figure("utilization.gpu", use.gpu, text.percent)),
-        ("memory busy", format_figure("utilization.memory", use.memory, text.percent)),
-        ("temperature", format_figure("temperature_c", device.temperature_c, text.temperature)),
-        ("power", format_figure("power_w", device.power_w, text.watts)),
-        ("power limit", format_figure("power_limit_w", device.power_limit_w, text.watts)),
-        ("SM clock", format_figure("clocks_mhz.sm", clocks.sm, text.megahertz)),
-        ("memory clock", format_figure("clocks_mhz.memory", clocks.memory, text.megahertz)),
-        ("performance state", format_figure("pstate", device.pstate, lambda state: f"P{state}")),
-        ("throttle reasons", format_figure("throttle", device.throttle, _reasons)),
-        ("fan", format_figure("fan_percent", device.fan_percent, text.percent)),
-        ("ECC, uncorrected", format_figure("ecc_uncorrected", device.ecc_uncorrected, text.count)),
-        ("MIG mode", format_figure("mig", device.mig, yes_no)),
-    ]
-    if device.parent:
-        facts.append(("MIG instance of", device.parent))
-    return facts
-
-
-def _link(device: Device, generation: str) -> str:
-    width = device.pcie.width
-    if device.pcie.generation is None:
-        return generation
-    if width is None:
+def _link(device: Device) -> str:
+    pcie = device.pcie
+    if pcie.generation is None:
+        return f"{text.NA}: {device.unavailable.get('pcie.generation', 'not reported')}"
+    if pcie.width is None:
         why = device.unavailable.get("pcie.width", "not reported")
-        return f"generation {generation}, width {text.NA}: {why}"
-    return f"generation {generation}, {width} lanes"
+        return f"generation {pcie.generation}, width {text.NA}: {why}"
+    words = f"generation {pcie.generation}, {pcie.width} lanes"
+    if pcie.max_generation is None or pcie.max_width is None:
+        return words
+    if (pcie.generation, pcie.width) == (pcie.max_generation, pcie.max_width):
+        return f"{words}, the most that it can"
+    return f"{words}; at most generation {pcie.max_generation}, {pcie.max_width} lanes"
 
 
-def _reasons(reasons: tuple[str, ...]) -> str:
-    return ", ".join(reasons) if reasons else "none"
+def format_reasons(reasons: tuple[str, ...]) -> str:
+    """Return NVML's reasons for lower clocks."""
+    return ", ".join(reasons) if reasons else "nothing"
 
 
 def _driver(sample: Sample | None) -> list[Fact]:
@@ -166,144 +325,3 @@ def _cpu(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
         what = "NVML" if sample.driver.error and not sample.driver.missing else "GPU"
         facts += [(what, f"{text.NA}: {sample.driver.error or 'the driver lists no GPU'}")]
     return facts
-
-
-# ---- the parts of its memory -------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Remainder:
-    """A line below the processes: memory that no listed process accounts for."""
-
-    label: str
-    memory: int | None
-    about: str
-    strong: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Holders:
-    """The processes and the remainders that make up the memory of one device."""
-
-    remainders: tuple[Remainder, ...]
-    notes: tuple[str, ...]
-    """Remarks about the list, one per line."""
-
-
-def holders(view: DeviceView, sample: Sample | None, now: float) -> Holders:
-    """Return the total memory of a device's processes, and the remainder of its used memory.
-
-    Args:
-        view: the device.
-        sample: the monitor's newest; ``None`` before the first.
-        now: Unix time.
-    """
-    if sample is None:
-        return Holders((), (WAITING,))
-    if view.key == CPU:
-        return _host_holders(sample, now)
-    if view.nvml is None:
-        return Holders((), (view.unpaired or "NVML does not know this device",))
-    return _gpu_holders(view.nvml, view.before_loss, sample, now)
-
-
-def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now: float) -> Holders:
-    notes: list[str] = []
-    seconds = compute_device_age(device, sample, now)
-    if device.lost and before_loss is not None:
-        read = text.age(now - before_loss.read_at)
-        notes.append(f"lost: {device.lost}; these are its last figures, read {read}")
-        device = before_loss
-    elif device.lost:
-        notes.append(f"lost: {device.lost}")
-    elif seconds > stale_after(sample):
-        notes.append(f"old figures, read {text.age(seconds)}: {explain_age(sample)}")
-    rows = device.processes
-    memory = device.memory
-    if rows is None:
-        reason = device.unavailable.get("processes", "NVML lists no processes on this machine")
-        notes.append(f"processes n/a: {reason}")
-    unnamed = [row for row in rows or () if row.memory is None]
-    known = sum(row.memory for row in rows or () if row.memory is not None)
-    if not rows and memory.used:
-        notes.append(CONTAINER)
-    found = [Remainder("processes", known if rows is not None else None, "")]
-    found += [_unattributed(memory.used, known, len(unnamed), listed=rows is not None)]
-    used_about = "by NVML"
-    if memory.used is None:
-        used_about = device.unavailable.get("memory.used", "not reported")
-    found.append(Remainder("device used", memory.used, used_about, strong=True))
-    if memory.driver_reserved is not None:
-        found.append(
-            Remainder("driver", memory.driver_reserved, "reserved by the driver for itself")
-        )
-    found.append(Remainder("free", memory.free, ""))
-    found.append(Remainder("total", memory.total, ""))
-    return Holders(tuple(found), tuple(notes))
-
-
-def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -> Remainder:
-    """Return the used memory minus the memory of the listed processes."""
-    if used is None:
-        return Remainder("unattributed", None, "the device's own figure is not known")
-    rest = used - known
-    if rest < 0:
-        about = "more than used: memory that processes share, or figures of two moments"
-        return Remainder("counted twice", -rest, about)
-    if unnamed:
-        who = text.count(unnamed, "process", "processes")
-        return Remainder("unattributed", rest, f"{who} above without a figure, or others unseen")
-    if not listed:
-        return Remainder("unattributed", rest, "no list of processes to attribute it to")
-    about = "processes that NVML does not list, and the driver's part" if rest else ""
-    return Remainder("unattributed", rest, about)
-
-
-def _host_holders(sample: Sample, now: float) -> Holders:
-    memory, listed = sample.host.memory, sample.host_processes
-    total = [
-        Remainder("used", memory.used, "of the host, or of the container's limit", strong=True),
-        Remainder("available", memory.available, "to allocate without swapping"),
-        Remainder("total", memory.total, ""),
-    ]
-    if listed is None:
-        return Holders(tuple(total), ("waiting for the list of the host's processes",))
-    notes = [RESIDENT]
-    if now - sample.at > stale_after(sample):
-        notes.insert(0, f"old figures, read {text.age(now - sample.at)}: {explain_age(sample)}")
-    if listed.hidden:
-        who = text.count(listed.hidden, "process", "processes")
-        notes.append(f"{who} of other users not shown: their memory needs root")
-    rest: list[Remainder] = []
-    if listed.others_memory:
-        who = text.count(listed.others, "smaller process", "smaller processes")
-        rest.append(Remainder("others", listed.others_memory, who))
-    known = sum(row.memory or 0 for row in listed.rows) + listed.others_memory
-    if known < memory.used:
-        about = "the kernel, shared memory and what is not shown"
-        rest.append(Remainder("unattributed", memory.used - known, about))
-    else:
-        rest.append(Remainder("counted twice", known - memory.used, "shared pages, at least"))
-    return Holders((*rest, *total), tuple(notes))
-
-
-def remainder_lines(found: Holders, label: str, cells: int) -> list[Line]:
-    """Return the parts of a device's used memory: the processes and the remainder.
-
-    Args:
-        found: the account of one device.
-        label: the device's name on the screen.
-        cells: width of a line.
-    """
-    parts = [
-        line(
-            Span(f"{item.label} ", TextStyle.STRONG if item.strong else TextStyle.PLAIN),
-            Span(text.size(item.memory), TextStyle.STRONG),
-            Span(f" ({item.about})" if item.about else "", TextStyle.QUIET),
-        )
-        for item in found.remainders
-    ]
-    lines = flow([line(Span(label, TextStyle.KEY)), *parts], cells, gap="  ", indent="  ")
-    for note in found.notes:
-        lines += paragraph(note, cells, TextStyle.NOTE)
-    return lines

@@ -31,6 +31,7 @@ from tui.kit.lines import (
     Line,
     Span,
     TextStyle,
+    beside,
     fit_line,
     left,
     paragraph,
@@ -90,8 +91,8 @@ def account_lines(
         worker_pid: our own process, marked among the processes on the device.
         cells: width of a line.
     """
-    beside = cells >= BESIDE_FROM
-    main = cells * 3 // 5 if beside else cells
+    wide = cells >= BESIDE_FROM
+    main = cells * 3 // 5 if wide else cells
     reasons = find_shared_reasons(gauge)
     known = drop_absent(gauge, reasons)
     found = [
@@ -106,11 +107,11 @@ def account_lines(
         *(_section("not known", main) if reasons else ()),
         *reason_lines(reasons, main),
     ]
-    rest = cells - main - 2 if beside else cells
+    rest = cells - main - 2 if wide else cells
     side = [*_facts(facts, about, rest), *_processes(view, worker_pid, rest)]
-    if not beside:
+    if not wide:
         return [*found, *side]
-    return _beside(found, side, main)
+    return beside(found, side, main)
 
 
 def _section(title: str, cells: int) -> list[Line]:
@@ -279,17 +280,6 @@ def _process(
     reasons = dict.fromkeys(process.unavailable.values())
     remarks = [what, *(reason for reason in reasons if reason not in told)]
     return _with_remark(head, "; ".join(remarks), width(head) + 1, cells)
-
-
-def _beside(main: list[Line], side: list[Line], cells: int) -> list[Line]:
-    """Put two columns side by side, two cells apart."""
-    found: list[Line] = []
-    for at in range(max(len(main), len(side))):
-        near = fit_line(main[at], cells) if at < len(main) else ()
-        far = side[at] if at < len(side) else ()
-        gap = Span(" " * (cells + 2 - width(near)))
-        found.append((*near, gap, *far) if far else near)
-    return found
 
 
 # ---- a process's memory --------------------------------------------------------------------------

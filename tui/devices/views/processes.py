@@ -243,7 +243,7 @@ def selected_lines(row: ProcessRow | None, cells: int) -> list[Line]:
     item = row.process
     command = item.command if item else row.command
     lines = paragraph(f"{row.pid or row.gpu}  {command or text.NA}", cells)
-    lines += _torch_lines(row, cells)
+    lines += selected_torch_lines(row, cells)
     reasons: dict[str, list[str]] = {}
     for name, reason in (item.unavailable if item else {}).items():
         reasons.setdefault(reason, []).append(_NAMES.get(name, name))
@@ -252,7 +252,8 @@ def selected_lines(row: ProcessRow | None, cells: int) -> list[Line]:
     return lines
 
 
-def _torch_lines(row: ProcessRow, cells: int) -> list[Line]:
+def selected_torch_lines(row: ProcessRow, cells: int) -> list[Line]:
+    """Return what is known of a process's torch memory, or why it is not."""
     torch = row.torch
     if torch is None:
         return []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,15 +14,11 @@ from tui.kit.command_line.options import Subcommand, add_screen
 from tui.kit.command_line.output import Failure, UsageError
 from tui.kit.command_line.values import resolve
 from tui.recordings.lines import RecordingError, RecordingSummary, scan_recording
+from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT, FOLDER
 
 if TYPE_CHECKING:
     from tui.core.settings import Value
     from tui.kit.command_line.options import Parser
-
-DEMO = "demo.jsonl.gz"
-"""The recording shipped with the program, in the package's folder."""
-DEMO_SNAPSHOT = "demo_out_of_memory.pickle.gz"
-"""The snapshot of a run in that recording that ran out of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +79,7 @@ def replay(options: ReplayOptions) -> int:
         raise UsageError("replay: name a recording, or give --demo for the built-in one")
     if not options.shipped:
         return _play(Path(options.names[0]), options)
-    place = files("tui.recordings")
-    with as_file(place / DEMO) as path, as_file(place / DEMO_SNAPSHOT) as snapshot:
-        return _play(path, options, snapshot)
+    return _play(FOLDER / DEMO, options, FOLDER / DEMO_SNAPSHOT)
 
 
 def _play(path: Path, options: ReplayOptions, snapshot: Path | None = None) -> int:

@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from tui.kit.lines import Line, LinesOnDemand, TextStyle, paragraph
 from tui.kit.lists import KeyedList, RowFilter
+from tui.kit.offers import OfferList
 from tui.kit.pane import LineBar, LinesView, Pane
 from tui.kit.table import Layout, heading_line, row_line
 from tui.results.store.compare import Question
@@ -97,11 +98,12 @@ class ResultsPane(Pane):
     class Narrowed(Message):
         """The text of the filter changed."""
 
-    def __init__(self, clock: Callable[[], float], *, keeps: bool) -> None:
+    def __init__(self, clock: Callable[[], float], offers: OfferList, *, keeps: bool) -> None:
         """Show nothing yet.
 
         Args:
             clock: Unix time now.
+            offers: what can be opened where no results are stored.
             keeps: this session stores its results.
         """
         super().__init__(id=LIST)
@@ -114,6 +116,8 @@ class ResultsPane(Pane):
         self.pattern = ""
         self._sentence: tuple[str, TextStyle] = ("reading the stored results", TextStyle.QUIET)
         self.table = ResultList(self, clock)
+        self.offers = offers
+        self.offers.display = False
         self._heading = LineBar(self._heading_line)
         self._said = LinesView(lambda cells: paragraph(self._sentence[0], cells, self._sentence[1]))
         self._whole = LinesView(
@@ -134,12 +138,14 @@ class ResultsPane(Pane):
         yield self._said
         yield self._heading
         yield self.table
+        # After the list: the framework focuses the first part, displayed or not.
+        yield self.offers
         yield self._whole
 
     @property
     def keys_go_to(self) -> Widget:
-        """The list, even with a filter; a key moves the focus to the filter."""
-        return self.table
+        """The list, even with a filter, or the offers; a key moves the focus to the filter."""
+        return self.offers if self.offers.display else self.table
 
     def on_mount(self) -> None:
         self.redraw()
@@ -203,7 +209,12 @@ class ResultsPane(Pane):
         self._said.display = bool(self._sentence[0])
         has_list = self.found is not None and self.found.all > 0
         self._heading.display = self._whole.display = has_list
-        for part in (self._said, self._heading, self.table, self._whole):
+        empty = self.found is not None and not self.found.all
+        if self.offers.display != empty:
+            self.offers.display, self.table.display = empty, not empty
+            if self.table.has_focus or self.offers.has_focus:
+                self.screen.set_focus(self.keys_go_to)
+        for part in (self._said, self.offers, self._heading, self.table, self._whole):
             part.rebuild()
 
     def _heading_line(self, _cells: int) -> Line:

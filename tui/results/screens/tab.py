@@ -56,7 +56,7 @@ class ResultsTab(CommandScreen):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         keeps = program.keeps_results or program.readonly
-        self.pane = ResultsPane(program.clock, keeps=keeps)
+        self.pane = ResultsPane(program.clock, self.offers(), keeps=keeps)
         self._over: list[Pane] = []
         """Panes that replace the list, the last one on top."""
         self._place = store_path()
@@ -82,6 +82,9 @@ class ResultsTab(CommandScreen):
         """Reload the list, which may have grown since the tab was left."""
         super().resumed(event)
         self.load()
+
+    def on_mount(self) -> None:
+        self.pane.offers.load()
 
     def load(self) -> None:
         """Load the list, and cancel an earlier load."""

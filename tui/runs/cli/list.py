@@ -21,6 +21,7 @@ from tui.runs.session.runner_supervisor import SILENT_S, runner_command
 from tui.runs.session.silence import describe_file_import
 from tui.runs.state.parameters import describe_allowed, format_value
 from workloads.protocol import messages
+from workloads.protocol.groups import QUESTIONS, format_heading
 from workloads.protocol.messages import Event
 from workloads.protocol.results import WorkloadInfo
 
@@ -106,6 +107,7 @@ def _encode_workload(info: WorkloadInfo) -> dict[str, object]:
     return {
         "name": info.name,
         "group": info.group,
+        "question": QUESTIONS.get(info.group),
         "title": info.title,
         "about": info.about,
         "parameters": parameters,
@@ -125,11 +127,12 @@ def _group_workloads(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadIn
 def format_catalogue(infos: tuple[WorkloadInfo, ...]) -> str:
     """Format the catalogue: names, titles, and each parameter with its allowed values."""
     lines = []
+    longest = max((len(info.name) for info in infos), default=0)
     for group, members in _group_workloads(infos).items():
-        lines.append(group)
+        lines.append(format_heading(group))
         for info in members:
             needs = f"   needs {', '.join(info.needs)}" if info.needs else ""
-            lines.append(f"  {info.name:<16} {info.title}{needs}")
+            lines.append(f"  {info.name:<{longest}} {info.title}{needs}")
             lines += [
                 f"      {item.name} = {format_value(item.default, auto=item.auto)}   "
                 f"{item.about} ({describe_allowed(item)})"

@@ -17,7 +17,7 @@ from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ConfirmScreen
 from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, switch_classes
-from tui.kit.terminal.fallbacks import copy
+from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
 from tui.runs.screens.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
 from tui.runs.screens.parameters import ParametersScreen
@@ -45,7 +45,8 @@ class WorkbenchScreen(CommandScreen):
         state, machine, clock = program.runs, program.machine, program.clock
         self.devices = DevicesPane(machine, self.actions, clock)
         self.memory = MemoryPane(machine, clock)
-        self.workloads = WorkloadsPane(state)
+        first = program.first_start and not program.readonly
+        self.workloads = WorkloadsPane(state, first_start=first)
         self.backend = BackendPane(state)
         self.detail = DetailPane(state, lambda: self.workload, lambda: self.workloads.table.group)
         self.log_pane = LogPane(program.event_log)

@@ -32,6 +32,7 @@ from tui.runs.views.workload_table import (
     get_next_order,
     sort_entries,
 )
+from workloads.protocol.groups import FIRST_STEPS
 
 
 class WorkloadList(KeyedList):
@@ -49,7 +50,7 @@ class WorkloadList(KeyedList):
         super().__init__()
         self._state = state
         self.pattern = ""
-        self.folded: frozenset[str] = frozenset()
+        self.folded = frozenset({FIRST_STEPS})
         self.order: Order = ORDERS[0]
         self.found: list[Entry] = []
 
@@ -167,9 +168,23 @@ class WorkloadsPane(Pane):
         "backend flags that differ from the current ones. '!': read the warnings in the detail."
     )
 
-    def __init__(self, state: RunsState, *, id: str | None = "workloads") -> None:  # noqa: A002 (Textual's name)
+    def __init__(
+        self,
+        state: RunsState,
+        *,
+        first_start: bool = False,
+        id: str | None = "workloads",  # noqa: A002 (Textual's name)
+    ) -> None:
+        """Show the table over a state.
+
+        Args:
+            state: the runner and its runs.
+            first_start: nothing was ever measured here: say which keys to press first.
+            id: the widget's.
+        """
         super().__init__(id=id)
         self.state = state
+        self._first_start = first_start
         self.table = WorkloadList(state)
         self._noted: LinesView | None = None
         """The notes; created with the first note."""
@@ -212,7 +227,7 @@ class WorkloadsPane(Pane):
         self.call_after_refresh(self.state_changed)
 
     def _notes(self, cells: int) -> list[Line]:
-        return runner_notes(self.state, cells)
+        return runner_notes(self.state, cells, first_start=self._first_start)
 
     def _place_notes(self) -> None:
         # The width is taken from here, because a hidden view has none.

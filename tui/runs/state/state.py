@@ -36,7 +36,7 @@ from tui.runs.state.runs import (
     select_standing,
 )
 from workloads.protocol import messages
-from workloads.protocol.flag_words import compares_group
+from workloads.protocol.flag_words import compares
 from workloads.protocol.messages import ended_run
 from workloads.protocol.results import (
     COPY,
@@ -104,7 +104,7 @@ class RunsState:
         return [
             info.name
             for info in self.catalogue
-            if info.compared and compares_group(flag, info.group)
+            if info.compared and compares(flag, info.convolutions)
         ]
 
     def device_for_flag(self, flag: str) -> str | None:

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import chain
 
 from tui.core.events import LogLine
-from tui.kit.lines import Line, Span, TextStyle, line, paragraph
+from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from tui.runs.state.state import RunsState
 
+FIRST_START = (
+    ("r", " runs the selected workload, "),
+    ("D", " explains a group page by page, "),
+    ("?", " lists the keys"),
+)
+"""What a user can press first, in one line of 80 cells."""
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
 LOG_STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextStyle.BAD}
 
 
-def runner_notes(state: RunsState, cells: int) -> list[Line]:
-    """Return the lines for the top of the workloads pane; none if there is no problem."""
+def runner_notes(state: RunsState, cells: int, *, first_start: bool = False) -> list[Line]:
+    """Return the lines for the top of the workloads pane; none if there is nothing to say.
+
+    Args:
+        state: the runner and its runs.
+        cells: width of a line.
+        first_start: nothing was ever measured here: say which keys to press first.
+    """
     runner = state.runner
     rows: list[Line] = []
     if runner.status == "unusable":
@@ -30,6 +43,9 @@ def runner_notes(state: RunsState, cells: int) -> list[Line]:
         rows += paragraph(f"Report: {runner.report}", cells, TextStyle.QUIET, "  ")
     for problem in state.hello.problems if state.hello else ():
         rows += paragraph(problem, cells, TextStyle.BAD, "  ")
+    if first_start and not rows and state.catalogue and not state.book:
+        spans = [(Span(key, TextStyle.KEY), Span(words)) for key, words in FIRST_START]
+        rows.append(fit_line(line(*chain.from_iterable(spans)), cells))
     if not state.catalogue and not rows:
         rows += paragraph("starting the runner, which loads the workloads", cells, TextStyle.QUIET)
     return rows

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU
-from tui.kit.lines import Line, Span, TextStyle, left, plain, width
+from tui.kit.lines import Line, Span, TextStyle, fit_line, left, plain, width
 from tui.kit.table import REST, Column, Layout, PlacedColumn, fit_columns, row_line
 from tui.runs.state.state import RunsState
 from tui.runs.views.workload_table import (
@@ -23,6 +23,7 @@ from tui.runs.views.workload_table import (
     WorkloadRow,
     list_devices,
 )
+from workloads.protocol.groups import format_heading
 
 _Shown = tuple[WorkloadRow, bool]
 """A workload, and true if it is under the cursor."""
@@ -116,10 +117,7 @@ def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> L
     A long state extends over the empty cells before it; without room there, it has fewer words.
     """
     if isinstance(entry, Group):
-        sign = glyphs.GLYPHS.folded if entry.folded else glyphs.GLYPHS.unfolded
-        size = f" ({text.count(entry.size, 'workload')})" if entry.folded else ""
-        lead = left(sign, LEAD)
-        return (Span(f"{lead}{entry.name}", TextStyle.STRONG), Span(size, TextStyle.QUIET))
+        return _draw_heading(entry, layout[-1].end if layout else 0)
     shown = (entry, under_cursor)
     if not layout:
         return ()
@@ -132,6 +130,17 @@ def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> L
     if form is not entry.state:
         shown = (replace(entry, state=form), under_cursor)
     return row_line((*others, state), shown)
+
+
+def _draw_heading(group: Group, room: int) -> Line:
+    """Return a group's heading; where its question does not fit, the key alone."""
+    sign = glyphs.GLYPHS.folded if group.folded else glyphs.GLYPHS.unfolded
+    size = f" ({text.count(group.size, 'workload')})" if group.folded else ""
+    heading = format_heading(group.name)
+    if LEAD + len(heading) + len(size) > room:
+        heading = group.name
+    words = (Span(f"{left(sign, LEAD)}{heading}", TextStyle.STRONG), Span(size, TextStyle.QUIET))
+    return fit_line(words, room)
 
 
 def _is_empty(placed: PlacedColumn[_Shown], shown: _Shown) -> bool:

@@ -14,7 +14,7 @@ from tui.runs.state.result_format import compute_half_width, describe_excess, fo
 from tui.runs.state.runs import Against, RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
-from workloads.protocol.flag_words import acts_on_group
+from workloads.protocol.flag_words import acts_on
 from workloads.protocol.messages import Progress
 from workloads.protocol.results import FlagInfo, Setting, Verdict
 
@@ -49,12 +49,13 @@ def find_acting_flags(state: RunsState, workload: str, device: str) -> tuple[Fla
     A workload that the catalogue lacks counts as one without convolutions.
     """
     kind = device.partition(":")[0]
-    groups = {info.name: info.group for info in state.catalogue}
+    info = state.find_workload(workload)
+    convolutions = info.convolutions if info else "none"
     return tuple(
         flag
         for flag in (state.machine.environment.flags if state.machine.environment else ())
         if kind in flag.device_types
-        and acts_on_group(flag.name, groups.get(workload, ""))
+        and acts_on(flag.name, convolutions)
         and flag.unavailable is None
     )
 

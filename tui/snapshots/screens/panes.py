@@ -11,6 +11,7 @@ from textual.message import Message
 
 from tui.core.text import glyphs
 from tui.kit.lines import Line, Span, TextStyle, line
+from tui.kit.offers import OfferList
 from tui.kit.pane import LineBar, LinesView, Pane
 from tui.snapshots.model.calls import VERDICT, Arguments, Need, Value, VerdictArguments
 from tui.snapshots.model.results import Verdict
@@ -191,21 +192,28 @@ class StartPane(SnapshotPane):
     """The page without an open file: nothing chosen, still reading, or unreadable."""
 
     HELP = (
-        "o opens a snapshot file. While the file is read, this pane shows the memory used, the "
-        "bytes read and the time left; x cancels. A file that cannot be read ends with one "
-        "line."
+        "enter opens what is under the cursor; o opens another snapshot file. While the file is "
+        "read, this pane shows the memory used, the bytes read and the time left; x cancels. A "
+        "file that cannot be read ends with one line."
     )
 
-    def __init__(self, session: SnapshotSession) -> None:
+    def __init__(self, session: SnapshotSession, offers: OfferList) -> None:
         super().__init__(session, id="snapshot")
+        self.offers = offers
         self.body = LinesView(lambda cells: start_lines(session.main.store, cells))
 
     def compose(self) -> ComposeResult:
+        yield self.offers
         yield self.body
 
     def focus_first(self) -> None:
-        self.body.focus()
+        (self.offers if self.offers.display else self.body).focus()
 
     def state_changed(self) -> None:
-        self.retitle("Snapshot")
+        self.retitle("Snapshot   enter opens the line under the cursor, o another file")
+        shown = self.reader.store.status != "loading"
+        if shown != self.offers.display:
+            self.offers.display = shown
+            self.focus_first()
+        self.offers.rebuild()
         self.body.rebuild()

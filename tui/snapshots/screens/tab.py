@@ -15,7 +15,7 @@ from textual.binding import BindingType
 from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
-from tui.kit.terminal.fallbacks import copy
+from tui.kit.terminal.clipboard import copy
 from tui.snapshots.commands import SNAPSHOT_COMMANDS, VIEWS, SnapshotView
 from tui.snapshots.explain.evidence import OomContext
 from tui.snapshots.model.calls import REPORT, ReportArguments
@@ -53,7 +53,7 @@ class SnapshotTab(CommandScreen):
             SnapshotReader(memory=memory, known=known), SnapshotReader(memory=memory, known=known)
         )
         session.listen(self._changed)
-        self.start = StartPane(session)
+        self.start = StartPane(session, self.offers())
         self.panes = {view.id: _pane_of(view, session) for view in VIEWS}
         self._shown: SnapshotPane | None = None
         self._due = False
@@ -68,6 +68,7 @@ class SnapshotTab(CommandScreen):
         yield FooterBar(self.program.commands, self.situation)
 
     def on_mount(self) -> None:
+        self.start.offers.load()
         self.catch_up()
 
     def situation(self) -> Situation:

@@ -1,8 +1,7 @@
-"""Dialogs for ending or leaving a run and for comparing two of its snapshots."""
+"""Dialogs for leaving a run or ending it, and for comparing two of its snapshots."""
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -15,45 +14,6 @@ from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LinesView
 from tui.watch.views.run import ProcessSnapshot, describe_snapshot
-
-END_SIGNALS = {
-    "i": (signal.SIGINT, "KeyboardInterrupt in Python's main thread, as by Ctrl-C"),
-    "t": (signal.SIGTERM, "most programs end and lose unsaved work"),
-    "k": (signal.SIGKILL, "it ends at once: nothing is saved, no exit handler runs"),
-}
-
-
-class EndScreen(BesideCursor["signal.Signals | None"]):
-    """Returns the signal to send, or ``None``; Enter sends nothing.
-
-    Args:
-        words: what will end, one paragraph each.
-    """
-
-    CSS_PATH = "watch.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(key, f"answer('{key}')", show=False) for key in END_SIGNALS),
-        Binding("n,escape,q", "answer('')", show=False),
-    ]
-
-    def __init__(self, words: Sequence[str]) -> None:
-        super().__init__()
-        self._words = tuple(words)
-
-    def compose(self) -> ComposeResult:
-        """Yield a box around the words and the signals."""
-        words = LinesView(self._lines, id="message")
-        yield box("End the run?", "i, t or k sends it   n or escape sends nothing", words)
-
-    def _lines(self, cells: int) -> list[Line]:
-        rows = [row for words in self._words for row in paragraph(words, cells)]
-        for key, (number, about) in END_SIGNALS.items():
-            rows += paragraph(f"{number.name}: {about}", cells, indent="  ", label=f"{key} ")
-        return rows
-
-    def action_answer(self, key: str) -> None:
-        """Send the chosen signal, or nothing."""
-        self.dismiss(END_SIGNALS[key][0] if key else None)
 
 
 class LeaveOrEndScreen(BesideCursor["str"]):

@@ -9,6 +9,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
+from textual.widget import Widget
 
 from tui.core.events import Topic
 from tui.core.text import glyphs
@@ -20,6 +21,7 @@ from tui.devices.views.memory import bar_line, legend, title
 from tui.devices.views.memory_account import account_lines, process_facts
 from tui.kit.lines import Line, Span, TextStyle, fit, line, verbatim
 from tui.kit.lists import KeyedList
+from tui.kit.offers import OfferList
 from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane
 from tui.watch.commands import STORED_RUNS
 from tui.watch.runs.runs import StartedRun
@@ -84,8 +86,10 @@ class StoredRunsPane(Pane):
         "steps: of the process with the most. snaps: snapshots of the run."
     )
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], offers: OfferList) -> None:
         super().__init__(id=STORED_RUNS)
+        self.offers = offers
+        self.offers.display = False
         self.runs: tuple[StoredRun, ...] | None = None
         """``None`` while they are being read."""
         self.list = StoredRunList(lambda: self.runs or (), clock)
@@ -95,7 +99,13 @@ class StoredRunsPane(Pane):
     def compose(self) -> ComposeResult:
         yield self._heading
         yield self.list
+        yield self.offers
         yield self._none
+
+    @property
+    def keys_go_to(self) -> Widget:
+        """The stored runs, else what the empty tab offers."""
+        return self.list if self.runs else self.offers
 
     def _nothing(self, cells: int) -> list[Line]:
         if self.runs is None:
@@ -108,7 +118,12 @@ class StoredRunsPane(Pane):
         self.retitle(f"Runs under the watch   {len(self.runs or ())} stored")
         self._heading.display = self.list.display = some
         self._none.display = not some
-        for part in (self._heading, self.list, self._none):
+        empty = self.runs is not None and not some
+        if self.offers.display != empty:
+            self.offers.display = empty
+            if self.list.has_focus or self.offers.has_focus:
+                self.screen.set_focus(self.keys_go_to)
+        for part in (self._heading, self.list, self.offers, self._none):
             part.rebuild()
 
 

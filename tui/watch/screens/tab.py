@@ -21,10 +21,11 @@ from tui.devices.screens.panes import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
+from tui.kit.signals import EndScreen
 from tui.watch.commands import WATCH_COMMANDS
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.runs import StartedRun
-from tui.watch.screens.dialogs import EndScreen, LeaveOrEndScreen, TwoSnapshotsScreen
+from tui.watch.screens.dialogs import LeaveOrEndScreen, TwoSnapshotsScreen
 from tui.watch.screens.panes import (
     OutputPane,
     RunPane,
@@ -125,7 +126,7 @@ class WatchTab(CommandScreen):
         self.session = session
         self._opener = program
         clock = program.clock
-        self.runs_pane = StoredRunsPane(clock)
+        self.runs_pane = StoredRunsPane(clock, self.offers())
         self.run_pane = RunPane(lambda: session.state, clock)
         self.memory = WatchedMemoryPane(
             program.machine, lambda: self.run_pane.table.selected, clock
@@ -175,6 +176,7 @@ class WatchTab(CommandScreen):
 
     def on_mount(self) -> None:
         """Read the stored runs at intervals: other programs start and end runs too."""
+        self.runs_pane.offers.load()
         self.set_interval(KEPT_S, self._read_stored)
 
     def _read_stored(self) -> None:
@@ -260,7 +262,7 @@ class WatchTab(CommandScreen):
         self.run_pane.display = state is not None
         if state is None:
             self.memory.display = self.output.display = False
-            self.set_focus(self.runs_pane.list)
+            self.set_focus(self.runs_pane.keys_go_to)
             self._read_stored()
         else:
             self.run_pane.begin(state)
@@ -401,7 +403,7 @@ class WatchTab(CommandScreen):
             "workers; SIGKILL goes to each process that has an agent, too. What the run has left "
             "stays in its folder.",
         ]
-        self.app.push_screen(EndScreen(words), answered)
+        self.app.push_screen(EndScreen("End the run?", words), answered)
 
     def end_run(self, number: signal.Signals) -> None:
         """Send a signal to the open run, and report what was sent."""

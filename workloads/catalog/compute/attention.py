@@ -58,7 +58,7 @@ OPERATORS = {
 
 
 @workload(
-    group="compute",
+    group="flags",
     title="scaled dot-product attention",
     about="softmax(Q K^T / sqrt(D)) V for a batch of heads, as in a transformer, by the backend "
     "that torch picks or the one that you set; then by each backend in turn, by nested tensors, "

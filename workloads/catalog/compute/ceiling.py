@@ -17,7 +17,7 @@ COMMON, ALL = "common", "all"
 
 
 @workload(
-    group="compute",
+    group="health",
     title="ceilings of this box",
     about="Measures the highest rate of matrix products and of a copy in memory, the best block of "
     "many: what the other workloads are held against on a CPU, and on a GPU of which no peak is "

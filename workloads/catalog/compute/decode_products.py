@@ -63,7 +63,7 @@ class Quantized:
 
 
 @workload(
-    group="compute",
+    group="llm",
     title="products with few rows (decode)",
     about="Multiplies m rows with an n x n matrix of weights, as a language model does for m "
     "sequences that write a token each; for m from 1 to 64 and, beside them, m = n. Then with the "

@@ -29,7 +29,7 @@ EAGER_PASSES = 9
 
 
 @workload(
-    group="compute",
+    group="flags",
     title="a chain of pointwise operations, compiled",
     about="relu(x * 2 + 1) - x on a large tensor. Eager torch runs four kernels, each of which "
     "reads and writes memory; torch.compile writes one kernel that reads and writes once (C++ on "
@@ -116,7 +116,7 @@ def _compile_s(on: Place, call: Callable[[], object], back: Callable[[], None]) 
 
 
 @workload(
-    group="compute",
+    group="health",
     title="reductions and normalizations",
     about="Sum, softmax and layer norm over the rows of a matrix: a few operations for each number "
     "that is read, so the memory's rate decides.",
@@ -188,7 +188,7 @@ NO_COUNT = "it goes on until the values no longer change: its operations are not
 
 
 @workload(
-    group="compute",
+    group="health",
     title="equations and eigenvalues",
     about="torch.linalg.solve of n equations, by LU factorization; beside it a Cholesky "
     "factorization and the eigenvalues of a symmetric and of a general matrix. On a GPU cuSOLVER "

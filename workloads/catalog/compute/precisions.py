@@ -24,7 +24,7 @@ IMAGE = (8, 64, 56)
 
 
 @workload(
-    group="compute",
+    group="flags",
     title="float32 products with rounded inputs: TF32",
     about="The same float32 product at full precision, and with inputs that may be rounded: to "
     "TF32 (10 bits of mantissa) for the tensor cores of a GPU of compute capability 8.0 and later; "
@@ -186,7 +186,7 @@ FLOAT8_CAPABILITY = (8, 9)
 
 
 @workload(
-    group="compute",
+    group="flags",
     title="product of 8-bit numbers (float8)",
     about="The product of two n x n matrices in float8_e4m3fn (4 bits of exponent, 3 of mantissa), "
     "by torch.nn.functional.scaled_mm. The largest such number is 448, so each matrix is divided "

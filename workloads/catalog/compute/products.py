@@ -29,7 +29,7 @@ CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
 
 
 @workload(
-    group="compute",
+    group="health",
     title="square matrix product",
     about="Multiplies two n x n matrices of normally distributed numbers (cuBLAS on a GPU, MKL or "
     "its like on the CPU).",
@@ -148,7 +148,7 @@ def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float
 
 
 @workload(
-    group="compute",
+    group="first_steps",
     title="matrix products of several shapes",
     about="Multiplies a 1000 x 500 with a 500 x 200 matrix and shows the result's shape, strides, "
     "type and device, then times products of other shapes: square, matrix-vector, thin, batched.",
@@ -265,7 +265,7 @@ def _time(found: Study, on: Place, shape: Shape) -> float:
 
 
 @workload(
-    group="compute",
+    group="health",
     title="matrix products over sizes, beside the CPU",
     about="Square float32 products of growing size. On a GPU the CPU's are laid beside it, and the "
     "GPU's with the copies: both factors from the host, the product back.",

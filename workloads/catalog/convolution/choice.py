@@ -26,7 +26,7 @@ PASSES = 8
 
 
 @workload(
-    group="convolution",
+    group="flags",
     title="convolutions of varying shapes",
     about="One convolution on images of several sizes in random order. A size that the process "
     "has not seen must be prepared: cuDNN chooses an algorithm, with benchmark on by trying them; "
@@ -37,6 +37,7 @@ PASSES = 8
     "Pad or bucket the sizes.",
     devices=("cpu", "cuda"),
     fresh_process=True,
+    convolutions="only",
 )
 def varying_shapes(
     on: Place,
@@ -159,7 +160,7 @@ def determinism(device_type: str) -> dict[str, tuple[bool, bool]]:
 
 
 @workload(
-    group="convolution",
+    group="flags",
     title="the same bits each time",
     about="Forward and backward pass of a convolution with the algorithms left free, with "
     "cudnn.deterministic (on the CPU mkldnn.deterministic), and with "
@@ -170,6 +171,7 @@ def determinism(device_type: str) -> dict[str, tuple[bool, bool]]:
     "finish, and equality there proves nothing. The speed-up column is the price: often none, on "
     "some shapes a factor of ten.",
     devices=("cpu", "cuda"),
+    convolutions="only",
 )
 def deterministic(
     on: Place,

@@ -37,7 +37,7 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
 @workload(
-    group="convolution",
+    group="flags",
     compared=True,
     title="convolution of an image",
     about="A convolution layer on square images, padded by half its kernel. As it stands, it is "
@@ -48,6 +48,7 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
     "backward with dilation=2 is a known case where it has cost 10 times and more on a GPU. In "
     "16 bits try layout=channels_last too. A single image is little work for a GPU, which then "
     "waits for launches: raise batch.",
+    convolutions="only",
 )
 def conv2d(
     on: Place,
@@ -195,7 +196,7 @@ RESNET50 = _resnet50()
 
 
 @workload(
-    group="convolution",
+    group="flags",
     title="the convolutions of a ResNet-50",
     about="Every distinct convolution of ResNet-50 once, forward, float32, on 224 x 224 images. "
     "The table gives each layer's time and what all of its kind take in the network, and but for a "
@@ -206,6 +207,7 @@ RESNET50 = _resnet50()
     "channels to multiply. Layouts and flags change each layer's time differently, so one layer's "
     "gain is not the network's. What a flag does to all of them: gpu-workbench compare "
     "resnet50_layers --flag cudnn.benchmark=off,on, on the CPU mkldnn.enabled.",
+    convolutions="only",
 )
 def resnet50_layers(
     on: Place,

@@ -44,7 +44,7 @@ def types(on: Place) -> dict[str, tuple[str, bool | None]]:
 
 
 @workload(
-    group="convolution",
+    group="flags",
     compared=True,
     title="memory layout and type of a convolution",
     about="One 3 x 3 convolution with its image and weight laid out as NCHW, channel by channel, "
@@ -54,6 +54,7 @@ def types(on: Place) -> dict[str, tuple[str, bool | None]]:
     "round in each call; float32 without TF32 does not run on them. Convert the weights and the "
     "image: where one of them is channels_last, torch converts the other in each call. On a CPU "
     "without 16-bit products the short types are slower, not faster.",
+    convolutions="only",
 )
 def conv_layouts(
     on: Place,
@@ -126,7 +127,7 @@ SMALLEST = 4
 
 
 @workload(
-    group="convolution",
+    group="flags",
     title="a convolution block and its primitives",
     about="Convolution, batch norm, ReLU and max pooling as one block, then each by itself, with "
     "average pooling, a fully connected layer and an LSTM: what cuDNN, cuBLAS and oneDNN have "
@@ -137,6 +138,7 @@ SMALLEST = 4
     "the operations. Fusing them into the convolution saves that: the last table folds batch norm "
     "into the convolution's weights, as can be done once it is trained, and on a GPU has cuDNN "
     "apply ReLU in the same kernel.",
+    convolutions="some",
 )
 def conv_block(
     on: Place,

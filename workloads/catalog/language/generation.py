@@ -49,7 +49,7 @@ Dtype = Annotated[str, one_of(("bfloat16", "float16", "float32"), "of weights an
 
 
 @workload(
-    group="language",
+    group="llm",
     title="LLM prefill: read a prompt",
     about="Decoder blocks as in Llama 3 (RMSNorm, rotary positions, grouped-query attention, gated "
     "perceptron) read whole prompts and fill the cache of keys and values. Embedding and "
@@ -122,7 +122,7 @@ def llm_prefill(
 
 
 @workload(
-    group="language",
+    group="llm",
     title="LLM decode: write tokens",
     about="Decoder blocks as in Llama 3 write one token for each sequence of the batch. Each step "
     "reads all weights, and the keys and values of all tokens before it. Embedding and vocabulary "

@@ -102,7 +102,7 @@ def expected(operation: str, drawn: torch.Tensor, rank: int, ranks: int) -> torc
 
 
 @workload(
-    group="multi-GPU",
+    group="multi_gpu",
     title="collective operations over several ranks",
     about="All-gather, reduce-scatter, all-to-all, broadcast and all-reduce of torch.distributed, "
     "over messages from 4 KiB on. One process per GPU with NCCL, or two processes on the CPU with "

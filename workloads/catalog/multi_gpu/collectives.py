@@ -30,7 +30,7 @@ def on_this_host(size: int) -> int:
 
 
 @workload(
-    group="multi-GPU",
+    group="multi_gpu",
     title="all-reduce over several ranks",
     about="Each rank holds a tensor; after torch.distributed.all_reduce each holds the average of "
     "all, as data-parallel training does with its gradients. One process per GPU with NCCL, or "
@@ -132,7 +132,7 @@ def _add_conclusion(found: Study, times: dict[int, float]) -> None:
 
 
 @workload(
-    group="multi-GPU",
+    group="multi_gpu",
     title="training with DistributedDataParallel",
     about="The same model in each rank, each with a batch of its own; DistributedDataParallel "
     "averages the gradients over the ranks during backward, so all take the same step. One process "

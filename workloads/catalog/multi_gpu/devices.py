@@ -22,7 +22,7 @@ TOLERANCE = 5e-3
 
 
 @workload(
-    group="multi-GPU",
+    group="first_steps",
     title="list of devices",
     about="What torch sees: torch.cuda.device_count(), and each GPU's name, compute capability, "
     "multiprocessors and memory. CUDA_VISIBLE_DEVICES decides which GPUs a process sees and in "
@@ -66,7 +66,7 @@ def device_list(on: Place) -> Case:
 
 
 @workload(
-    group="multi-GPU",
+    group="health",
     title="copies between GPUs",
     about="Copies a tensor from each GPU to each other one. Where the driver allows peer access, "
     "the copy goes straight over NVLink or PCIe; else it passes through host memory.",
@@ -148,7 +148,7 @@ def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
 
 
 @workload(
-    group="multi-GPU",
+    group="multi_gpu",
     title="training with DataParallel",
     about="torch.nn.DataParallel: one process splits each batch over the GPUs, copies the model to "
     "all of them in every step and gathers the results on the first. One line of code, but "

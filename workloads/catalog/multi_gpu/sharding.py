@@ -33,7 +33,7 @@ arXiv:1711.05101): both moments."""
 
 
 @workload(
-    group="multi-GPU",
+    group="multi_gpu",
     title="training with FSDP2",
     about="The same model and batches as ddp_training, but each rank stores a part of the "
     "parameters, gradients and AdamW's moments (torch.distributed.fsdp.fully_shard, ZeRO stage 3). "

@@ -102,7 +102,7 @@ def capture_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 @workload(
-    group="pitfalls",
+    group="flags",
     title="CUDA graph: replay a step instead of launching it",
     about=f"A training step of {LAYERS} narrow linear layers is some dozens of short kernels: "
     "forward, backward and SGD. Each launch costs the CPU some microseconds in Python, in torch "

@@ -22,7 +22,7 @@ LAYERS = 8
 
 
 @workload(
-    group="pitfalls",
+    group="first_steps",
     title=".item() in the loop",
     about="loss.item() brings a number to Python and so waits until the device has done all that "
     "was queued. Called in each step, it lets the queue run dry each time. Timed is the other way: "
@@ -83,7 +83,7 @@ def item_in_loop(
 
 
 @workload(
-    group="pitfalls",
+    group="first_steps",
     title="Python loop against one operation",
     about="The same sum of products three ways: indexing a tensor element by element in Python, "
     "plain Python floats, and one vectorised expression, which is what is timed. Each indexing is "
@@ -143,7 +143,7 @@ def python_loop(
 
 
 @workload(
-    group="pitfalls",
+    group="first_steps",
     title="tiny model",
     about=f"{LAYERS} linear layers with ReLU on a small batch, without gradients. Each operation "
     "costs its launch: Python, the dispatcher and on a GPU the driver, some microseconds whatever "

@@ -43,7 +43,7 @@ def _clocks(
 
 
 @workload(
-    group="pitfalls",
+    group="first_steps",
     title="timing a GPU without synchronizing",
     about="The same matrix product by several clocks: as many scripts do it, with time.time() "
     "around one call; the same with the device synchronized before and after; by the GPU's own "
@@ -138,7 +138,7 @@ def tolerance(inner: int, magnitude: float, tf32: bool) -> float:
 
 
 @workload(
-    group="pitfalls",
+    group="first_steps",
     title="are the results of two devices the same?",
     about="The same product on the CPU and on the GPU, held against each other by torch.allclose. "
     "On the CPU alone its twin: the same products added up in another order, as a GPU does. "

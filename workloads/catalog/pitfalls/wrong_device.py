@@ -42,7 +42,7 @@ def outcome(call: Callable[[], torch.Tensor]) -> str:
 
 
 @workload(
-    group="pitfalls",
+    group="first_steps",
     title="two devices in one operation",
     about="The tensors of an operation must lie on one device: else torch raises a RuntimeError "
     "rather than copy one of them. The fix is timed: move the input to the weights' device, then "
@@ -155,7 +155,7 @@ class Training:
 
 
 @workload(
-    group="pitfalls",
+    group="first_steps",
     title="model left on the CPU",
     about="A model that was never moved trains on the CPU without a word: data and model lie there "
     "together, no error is raised, and the GPU idles. model.to(device) is what was forgotten; the "

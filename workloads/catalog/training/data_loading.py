@@ -136,6 +136,7 @@ class Loaders:
     "is the limit. More workers than free cores take time from the step. prefetch evens out "
     "samples that take longer than others, at the price of memory. A GPU that waits for data is a "
     "common reason for a low utilisation.",
+    convolutions="some",
 )
 def data_loading(
     on: Place,

@@ -33,6 +33,7 @@ DEPTH_FACTOR = 4
     look_for="Peak memory falls with the micro-batch, and so does throughput once a micro-batch no "
     "longer fills the device. The gradients agree with the full batch's but for rounding; with "
     "BatchNorm they do not.",
+    convolutions="some",
 )
 def gradient_accumulation(
     on: Place,
@@ -230,6 +231,7 @@ LEAST_GROWTH = 1.1
     look_for="Throughput grows as long as the device has idle units, then stays flat, while memory "
     "doubles with each doubling: beyond the bend a larger batch only takes memory. A GPU bends "
     "late, a CPU early.",
+    convolutions="some",
 )
 def batch_scaling(
     on: Place,

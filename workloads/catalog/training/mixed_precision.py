@@ -62,6 +62,7 @@ def ways(device_type: str, capability: tuple[int, int] | None) -> tuple[Way, ...
     "see steps skipped. bfloat16 has float32's range and needs no scaler. A CPU is faster only "
     "if it has instructions for the type (AVX512-BF16, AMX); without them it is often slower.",
     devices=("cpu", "cuda"),
+    convolutions="some",
 )
 def amp(
     on: Place,

@@ -38,7 +38,7 @@ def _model(on: Place, hidden: int) -> torch.nn.Module:
 
 
 @workload(
-    group="training",
+    group="first_steps",
     title="training loop of a small regression model",
     about=f"{SAMPLES} samples of {FEATURES} features through a two-layer perceptron: DataLoader, "
     "copy of each batch to the device, forward, mean squared error, backward, Adam.",
@@ -85,7 +85,7 @@ def mlp_training(
 
 
 @workload(
-    group="training",
+    group="first_steps",
     title="evaluation of the same model without gradients",
     about="One pass over the samples under torch.no_grad(), summing the absolute error on the "
     "host with .item() after each batch, as evaluation loops do.",
@@ -140,6 +140,7 @@ DEPTH_FACTOR = 4
     look_for="The split: backward does about twice the work of forward; a large share of data or "
     "optimizer is time that a faster GPU would not shorten. channels_last pays with bfloat16 or "
     "TF32 on tensor cores. Raise batch and width on a GPU: at the defaults it waits for launches.",
+    convolutions="some",
 )
 def cnn_training(
     on: Place,

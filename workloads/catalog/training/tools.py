@@ -27,7 +27,7 @@ DEPTH_FACTOR = 8
 
 
 @workload(
-    group="training",
+    group="flags",
     title="transformer block with torch.compile",
     about="A transformer block (causal attention and a perceptron, pre-LN) as Python calls it, and "
     "compiled: torch.compile traces it, fuses what lies between the products and has Triton (GPU) "
@@ -134,6 +134,7 @@ def transformer_compile(
     "whole, total time counts callers and callees alike. Recording costs time itself, so take "
     "shares from here and seconds from a run without it.",
     devices=("cpu", "cuda"),
+    convolutions="some",
 )
 def profiler(
     on: Place,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @workload(
-    group="transfer",
+    group="health",
     title="host to device and back",
     about="Copies a tensor to the device and back again, one after the other; on the CPU, its "
     "twin: the same two copies within host memory. The rate counts each byte once per crossing.",
@@ -64,7 +64,7 @@ LOOPED = (16, 256)
 
 
 @workload(
-    group="transfer",
+    group="first_steps",
     title="placing tensors and a model on a device",
     about="Selects a device with a fallback to the CPU, moves a model there once and a batch of "
     "data there in each call, and runs the model on it.",
@@ -167,7 +167,7 @@ def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None
 
 
 @workload(
-    group="transfer",
+    group="first_steps",
     title="data kept on the device against copies in the loop",
     about="A loop of matrix-vector products over the same data. The data is kept on the device "
     "and one number comes back at the end; the other ways copy the data in every step, and the "

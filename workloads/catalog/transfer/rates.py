@@ -33,7 +33,7 @@ WAYS_AT_MOST = 16 * 2**20
 
 
 @workload(
-    group="transfer",
+    group="health",
     title="copies by size",
     about="Copies of 4 KiB and more between the host and the device, from pinned and from pageable "
     "memory, each way. On the CPU, its twin: copies within host memory, bytes read and written "
@@ -160,7 +160,7 @@ def _ways(found: Study, on: Place, pageable: torch.Tensor) -> None:
 
 
 @workload(
-    group="transfer",
+    group="health",
     title="copies within the device's memory",
     about="Copies, fills and adds large tensors that stay on one device: each reads and writes "
     "memory and computes next to nothing, so its rate is the memory's.",
@@ -234,7 +234,7 @@ def hidden_share(copy_s: float, compute_s: float, both_s: float) -> float:
 
 
 @workload(
-    group="transfer",
+    group="training",
     title="copying while computing, on two streams",
     about="Works through chunks of data that lie in pinned host memory: while the device "
     "multiplies one chunk, a second stream copies the next one to it, into the other of two "

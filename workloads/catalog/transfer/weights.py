@@ -151,7 +151,7 @@ def tensors_of(data: torch.Tensor, entries: tuple[StoredTensor, ...]) -> dict[st
 
 
 @workload(
-    group="transfer",
+    group="llm",
     title="loading weights: disk to host to device",
     about="Reads a temporary file in the safetensors layout to pinned host memory and copies each "
     "tensor to the device. cache=cold first asks the system to drop the file from its page cache "

@@ -1,0 +1,126 @@
+"""What the empty tabs offer, and what enter does with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.results.samples import kept
+from tests.screens.app_helpers import Running, running
+from tests.screens.fakes import FakeSession
+from tests.screens.helpers import make_store
+from tests.watch.test_hostile_folder import BEGIN, END, NAME, OOM, SNAPSHOT, encoded, filled
+from tui.app.offers import find_newest_oom
+from tui.app.workbench import WorkbenchApp
+from tui.results.store.database import Database, store_path
+
+
+def _name(on: Running) -> str:
+    assert on.app.snapshot is not None
+    return on.app.snapshot.session.main.store.paths[0].rpartition("/")[2]
+
+
+async def test_the_snapshot_tab_opens_the_example_with_one_enter() -> None:
+    async with running() as on:
+        await on.press("3")
+        assert on.row("Open the example snapshot")
+        await on.press("enter")
+        await on.until(lambda: "Verdict" in on.text and "leak" in on.text)
+        assert _name(on) == "demo_out_of_memory.pickle.gz"
+
+
+async def test_the_newest_oom_comes_first_and_opens_its_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    place = filled(tmp_path / "runs" / "20260101-120000-7")
+    (place / f"{NAME}.jsonl").write_bytes(encoded(BEGIN, OOM, SNAPSHOT, END))
+    (place / "oom.pickle").write_bytes(b"")
+    found = find_newest_oom()
+    assert found is not None
+    assert found[1].snapshot is not None
+    async with running((120, 40)) as on:
+        await on.press("3")
+        await on.until(lambda: bool(on.row("Open the newest OOM")))
+        words = on.row("Open the newest OOM")
+        assert "python train.py" in words
+        assert "asked on cuda:0" in words
+        assert "ago" in words
+        await on.press("enter")
+        await on.until(lambda: bool(on.app.snapshot and on.app.snapshot.session.main.store.paths))
+        assert _name(on) == "oom.pickle"
+
+
+async def test_an_oom_without_a_snapshot_opens_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    place = filled(tmp_path / "runs" / "20260101-120000-7")
+    async with running((120, 40)) as on:
+        await on.press("3")
+        await on.until(lambda: bool(on.row("Open the newest OOM")))
+        assert "no snapshot" in on.row("Open the newest OOM")
+        await on.press("enter")
+        await on.until(lambda: on.app.watched is not None and on.app.watched.is_current)
+        assert on.app.scripted_runs is not None  # type: ignore[attr-defined]
+        assert ("open", place.name) in on.app.scripted_runs.asked  # type: ignore[attr-defined]
+
+
+async def test_stored_results_are_offered_where_there_are_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    with Database(store_path(), writing=True) as database:
+        database.add([kept()])
+    async with running((100, 30)) as on:
+        await on.press("5")
+        await on.until(lambda: bool(on.row("Show the results")))
+        assert "1 stored; the newest: matmul" in on.row("Show the results")
+        await on.press("enter")
+        await on.until(lambda: "Results" in on.text and "1 stored" not in on.text)
+
+
+async def test_the_results_tab_times_a_workload_with_one_enter() -> None:
+    async with running() as on:
+        await on.press("6")
+        await on.until(lambda: bool(on.row("Time matmul")))
+        await on.press("enter")
+        await on.until(lambda: "queued" in on.row("matmul"))
+
+
+async def test_nothing_that_cannot_be_done_is_offered() -> None:
+    async with running(readonly=True) as on:
+        await on.press("6")
+        await on.until(lambda: "No results are stored" in on.text)
+        assert "Time matmul" not in on.text
+        assert "Play the demo" not in on.text
+
+
+async def test_the_demo_ends_the_app_for_its_caller() -> None:
+    app = WorkbenchApp(FakeSession(make_store("one gpu")))
+    app.can_play_demo = True
+    async with app.run_test() as pilot:
+        await pilot.press("5")
+        await pilot.pause()
+        assert not app.demo_wanted
+        await pilot.press("down", "enter")
+        await pilot.pause()
+    assert app.demo_wanted
+
+
+async def test_the_first_start_says_in_one_line_what_to_press() -> None:
+    app = WorkbenchApp(FakeSession(make_store("one gpu")))
+    app.first_start = True
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        on = Running(app, FakeSession(make_store("one gpu")), pilot)
+        await on.until(lambda: "r runs the selected workload" in on.text)
+        row = on.row("r runs the selected workload")
+        assert "D explains a group" in row
+        assert "? lists the keys" in row
+
+
+async def test_a_session_that_has_measured_before_says_nothing_of_it() -> None:
+    async with running() as on:
+        assert "r runs the selected workload" not in on.text

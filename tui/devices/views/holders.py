@@ -1,0 +1,163 @@
+"""The parts of a device's used memory: its processes and the remainder. Pure.
+
+Unknown facts show a reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tui.core.text import numbers as text
+from tui.devices.memory.figures import compute_device_age, explain_age
+from tui.devices.monitor.messages import Device, Sample
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.history import stale_after
+from tui.devices.views.devices import WAITING
+from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
+
+CONTAINER = (
+    "NVML lists the host's processes, and a container sees none of them, or numbers that are the "
+    "host's: start the container with --pid=host to have them named"
+)
+RESIDENT = (
+    "resident memory counts the pages that processes share once for each of them, so the column "
+    "can add up to more than is used"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """A line below the processes: memory that no listed process accounts for."""
+
+    label: str
+    memory: int | None
+    about: str
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """The processes and the remainders that make up the memory of one device."""
+
+    remainders: tuple[Remainder, ...]
+    notes: tuple[str, ...]
+    """Remarks about the list, one per line."""
+
+
+def holders(view: DeviceView, sample: Sample | None, now: float) -> Holders:
+    """Return the total memory of a device's processes, and the remainder of its used memory.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest; ``None`` before the first.
+        now: Unix time.
+    """
+    if sample is None:
+        return Holders((), (WAITING,))
+    if view.key == CPU:
+        return _host_holders(sample, now)
+    if view.nvml is None:
+        return Holders((), (view.unpaired or "NVML does not know this device",))
+    return _gpu_holders(view.nvml, view.before_loss, sample, now)
+
+
+def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now: float) -> Holders:
+    notes: list[str] = []
+    seconds = compute_device_age(device, sample, now)
+    if device.lost and before_loss is not None:
+        read = text.age(now - before_loss.read_at)
+        notes.append(f"lost: {device.lost}; these are its last figures, read {read}")
+        device = before_loss
+    elif device.lost:
+        notes.append(f"lost: {device.lost}")
+    elif seconds > stale_after(sample):
+        notes.append(f"old figures, read {text.age(seconds)}: {explain_age(sample)}")
+    rows = device.processes
+    memory = device.memory
+    if rows is None:
+        reason = device.unavailable.get("processes", "NVML lists no processes on this machine")
+        notes.append(f"processes n/a: {reason}")
+    unnamed = [row for row in rows or () if row.memory is None]
+    known = sum(row.memory for row in rows or () if row.memory is not None)
+    if not rows and memory.used:
+        notes.append(CONTAINER)
+    found = [Remainder("processes", known if rows is not None else None, "")]
+    found += [_unattributed(memory.used, known, len(unnamed), listed=rows is not None)]
+    used_about = "by NVML"
+    if memory.used is None:
+        used_about = device.unavailable.get("memory.used", "not reported")
+    found.append(Remainder("device used", memory.used, used_about, strong=True))
+    if memory.driver_reserved is not None:
+        found.append(
+            Remainder("driver", memory.driver_reserved, "reserved by the driver for itself")
+        )
+    found.append(Remainder("free", memory.free, ""))
+    found.append(Remainder("total", memory.total, ""))
+    return Holders(tuple(found), tuple(notes))
+
+
+def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -> Remainder:
+    """Return the used memory minus the memory of the listed processes."""
+    if used is None:
+        return Remainder("unattributed", None, "the device's own figure is not known")
+    rest = used - known
+    if rest < 0:
+        about = "more than used: memory that processes share, or figures of two moments"
+        return Remainder("counted twice", -rest, about)
+    if unnamed:
+        who = text.count(unnamed, "process", "processes")
+        return Remainder("unattributed", rest, f"{who} above without a figure, or others unseen")
+    if not listed:
+        return Remainder("unattributed", rest, "no list of processes to attribute it to")
+    about = "processes that NVML does not list, and the driver's part" if rest else ""
+    return Remainder("unattributed", rest, about)
+
+
+def _host_holders(sample: Sample, now: float) -> Holders:
+    memory, listed = sample.host.memory, sample.host_processes
+    total = [
+        Remainder("used", memory.used, "of the host, or of the container's limit", strong=True),
+        Remainder("available", memory.available, "to allocate without swapping"),
+        Remainder("total", memory.total, ""),
+    ]
+    if listed is None:
+        return Holders(tuple(total), ("waiting for the list of the host's processes",))
+    notes = [RESIDENT]
+    if now - sample.at > stale_after(sample):
+        notes.insert(0, f"old figures, read {text.age(now - sample.at)}: {explain_age(sample)}")
+    if listed.hidden:
+        who = text.count(listed.hidden, "process", "processes")
+        notes.append(f"{who} of other users not shown: their memory needs root")
+    rest: list[Remainder] = []
+    if listed.others_memory:
+        who = text.count(listed.others, "smaller process", "smaller processes")
+        rest.append(Remainder("others", listed.others_memory, who))
+    known = sum(row.memory or 0 for row in listed.rows) + listed.others_memory
+    if known < memory.used:
+        about = "the kernel, shared memory and what is not shown"
+        rest.append(Remainder("unattributed", memory.used - known, about))
+    else:
+        rest.append(Remainder("counted twice", known - memory.used, "shared pages, at least"))
+    return Holders((*rest, *total), tuple(notes))
+
+
+def remainder_lines(found: Holders, label: str, cells: int) -> list[Line]:
+    """Return the parts of a device's used memory: the processes and the remainder.
+
+    Args:
+        found: the account of one device.
+        label: the device's name on the screen.
+        cells: width of a line.
+    """
+    parts = [
+        line(
+            Span(f"{item.label} ", TextStyle.STRONG if item.strong else TextStyle.PLAIN),
+            Span(text.size(item.memory), TextStyle.STRONG),
+            Span(f" ({item.about})" if item.about else "", TextStyle.QUIET),
+        )
+        for item in found.remainders
+    ]
+    lines = flow([line(Span(label, TextStyle.KEY)), *parts], cells, gap="  ", indent="  ")
+    for note in found.notes:
+        lines += paragraph(note, cells, TextStyle.NOTE)
+    return lines

@@ -1,0 +1,95 @@
+"""What an empty tab offers to open: a list, of which enter opens the row under the cursor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from textual.worker import Worker
+
+from tui.kit.lines import Line, Span, TextStyle, fit_line, line
+from tui.kit.lists import KeyedList
+from tui.kit.pane import set_height
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something that a tab without content can open."""
+
+    title: str
+    """What enter does, such as ``Open the newest OOM``."""
+    facts: str
+    """What it is, in a few words."""
+    open: Callable[[], None] = field(compare=False)
+
+
+def offer_lines(offers: Sequence[Offer], cells: int) -> list[Line]:
+    """Return a line for each offer: what enter does, then what it is."""
+    room = max((len(offer.title) for offer in offers), default=0)
+    return [
+        fit_line(
+            line(
+                Span(f" {offer.title.ljust(room)}", TextStyle.KEY),
+                Span(f"  {offer.facts}", TextStyle.QUIET),
+            ),
+            cells,
+        )
+        for offer in offers
+    ]
+
+
+class OfferList(KeyedList):
+    """The offers of a tab; it takes as many rows as there are offers.
+
+    Args:
+        at_once: returns the offers that need no file.
+        read: returns those that are found in files, the most wanted first; called in a thread.
+        id: the widget's.
+    """
+
+    def __init__(
+        self,
+        at_once: Callable[[], Sequence[Offer]],
+        read: Callable[[], Sequence[Offer]],
+        *,
+        id: str | None = None,  # noqa: A002 (Textual's name)
+    ) -> None:
+        super().__init__(id=id)
+        self._at_once, self._read = at_once, read
+        self._found: Sequence[Offer] = ()
+        self.add_class("offers")
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """All offers in the order of the list."""
+        return (*self._found, *self._at_once())
+
+    def load(self) -> None:
+        """Search the files for offers, in a thread."""
+        _: Worker[None] = self.run_worker(self._load, exclusive=True, group="offers")
+
+    async def _load(self) -> None:
+        self._found = await asyncio.to_thread(self._read)
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        """Draw the offers in as many rows as they need."""
+        rows = len(self.offers)
+        if self.styles.height is None or self.styles.height.value != rows:
+            set_height(self, rows)
+        super().rebuild()
+
+    def row_keys(self) -> Sequence[str]:
+        """Return the titles, which are unique."""
+        return [offer.title for offer in self.offers]
+
+    def row_lines(self, cells: int) -> Sequence[Line]:
+        """Return the lines of the offers."""
+        return offer_lines(self.offers, cells)
+
+    def choose(self) -> None:
+        """Open the offer under the cursor."""
+        for offer in self.offers:
+            if offer.title == self.key:
+                offer.open()

@@ -1,0 +1,12 @@
+"""The recording and the snapshot that come with the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DEMO = "demo.jsonl.gz"
+"""Name of the recording."""
+DEMO_SNAPSHOT = "demo_out_of_memory.pickle.gz"
+"""Name of the allocator snapshot of the run in it that ran out of memory."""
+FOLDER = Path(__file__).parent
+"""Their folder."""
