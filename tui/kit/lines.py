@@ -115,6 +115,16 @@ class Span:
         return cell_len(self.text)
 
 
+@dataclass(frozen=True, slots=True)
+class HalfBlocks(Span):
+    """Lower half blocks of one layer in front of another, which fills the upper halves.
+
+    Both styles are of :data:`LAYERS`.
+    """
+
+    upper: TextStyle = TextStyle.PLAIN
+
+
 Line = tuple[Span, ...]
 
 

@@ -17,6 +17,7 @@ from tui.kit.lines import (
     FULL_LAYERS,
     LAYERS,
     ON_LAYERS,
+    HalfBlocks,
     Line,
     Span,
     TextStyle,
@@ -37,7 +38,7 @@ def _layers(*colours: str) -> dict[TextStyle, Style]:
             for style, name in zip(FULL_LAYERS, colours, strict=True)
         },
         **{
-            style: Style(color=name, reverse=True)
+            style: Style(color=name, reverse=True, bold=True)
             for style, name in zip(ON_LAYERS, colours, strict=True)
         },
     }
@@ -189,7 +190,7 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     text, style = "", Style()
     # Equal styles become one segment: each costs the link some twenty bytes.
     for span in filled:
-        own = _Present.styles[span.style]
+        own = _style_of(span)
         if over.reverse and (span.style is TextStyle.REST or _is_bar(span.text)):
             own += UPRIGHT
         else:
@@ -201,6 +202,14 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     if text:
         segments.append(Segment(text, base + style))
     return Strip(segments, cells)
+
+
+def _style_of(span: Span) -> Style:
+    """Return the present style; of two layers, the lower is the block and the upper is behind."""
+    own = _Present.styles[span.style]
+    if not isinstance(span, HalfBlocks):
+        return own
+    return Style(color=own.color, bgcolor=_Present.styles[span.upper].color)
 
 
 def _is_bar(text: str) -> bool:
