@@ -63,6 +63,7 @@ def _until_measuring(driver: Driver, phase: str) -> list[int]:
     return pids
 
 
+@pytest.mark.slow
 def test_the_ranks_decide_alike_and_the_slowest_is_what_counts(runner: Driver) -> None:
     result = runner.run("unequal")
     assert (result.status, result.reason) == ("ok", None)

@@ -15,6 +15,7 @@ import pytest
 
 from tests import ceilings
 from tests.children.sessions import saying
+from tests.in_process import run_here
 from tui.app.start import WorkbenchOptions
 from tui.cli import main, program
 from tui.cli.completion import SHELLS
@@ -98,6 +99,8 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
         (["run"], "name workloads, or give --group or --all"),
         (["run", "nonesuch"], "no workload nonesuch: gpu-workbench list names all 5"),
         (["run", "matmull"], "no workload matmull (did you mean matmul?)"),
+        (["code", "matmull"], "no workload matmull (did you mean matmul?)"),
+        (["code"], "code: name one workload, such as gpu-workbench code matmul > matmul.py"),
         (["run", "--group", "x"], "no group x: one of health, flags"),
         (["run", "matmul", "--set", "n"], "give a name and a value"),
         (["run", "matmul", "--set", "m=1"], "no parameter m: one of cache, dtype, n"),
@@ -109,10 +112,10 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
 )
 @pytest.mark.usefixtures("_ready_at_once")
 def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], says: str) -> None:
-    done = run(*argv)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    done = run_here(*argv)
+    assert done.code == 2
+    assert done.out == ""
+    (line,) = done.err.splitlines()
     assert says in line
 
 
@@ -220,9 +223,9 @@ def test_what_a_fresh_interpreter_has_imported(code: str, forbidden: str) -> Non
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
 def test_help_and_version_print_and_end_with_0(argument: str) -> None:
-    done = run(argument)
-    assert done.returncode == 0
-    assert "gpu-workbench" in done.stdout
+    done = run_here(argument)
+    assert done.code == 0
+    assert "gpu-workbench" in done.out
 
 
 def test_every_option_says_what_it_is_for() -> None:
@@ -310,6 +313,7 @@ def imported_by(*argv: str) -> set[str]:
         (["--version"], set()),
         (["config", "--path"], {"config"}),
         (["--ascii", "run", "--help"], {"run"}),
+        (["code", "--help"], {"code"}),
         (["serve", "--port", "x"], {"serve"}),
         (["--help"], set()),
     ],
@@ -378,6 +382,7 @@ def test_how_a_screen_looks_may_stand_after_the_command_that_opens_it() -> None:
 
 
 REQUIRED = {
+    "code": ["matmul"],
     "compare": ["conv2d", "--flag", "cudnn.benchmark=on,off"],
     "completion": ["bash"],
     "results": ["list"],

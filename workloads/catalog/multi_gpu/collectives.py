@@ -48,6 +48,8 @@ def all_reduce(
 ) -> Case:
     import torch.distributed as dist
 
+    from workloads.scripts.all_reduce import average
+
     rank, world = dist.get_rank(), dist.get_world_size()
     size = mib * MIB
     largest = max(size, GPU_LARGEST if on.type == "cuda" else CPU_LARGEST)
@@ -58,12 +60,9 @@ def all_reduce(
     everything = drawn + rank
     tensor = everything[: size // 4]
 
-    def timed(tensor: torch.Tensor = tensor) -> object:
-        return dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
-
     def check() -> Check:
         mine = drawn[: 64 * KIB] + rank
-        timed(mine)
+        average(mine)
         expected = drawn[: 64 * KIB].double() + (world - 1) / 2
         error = float((mine.double() - expected).abs().max() / expected.abs().max())
         return Check(error <= TOLERANCE, error, TOLERANCE, "the average, in float64")
@@ -81,11 +80,12 @@ def all_reduce(
         times = {}
         for count in sizes_up_to(largest):
             part = everything[: count // 4]
-            times[count] = found.time(functools.partial(timed, part))
+            times[count] = found.time(functools.partial(average, part))
             rate = count / times[count]
             found.point("sizes", count, times[count], rate, rate * bus_factor(ALL_REDUCE, world))
         _add_conclusion(found, times)
 
+    timed = functools.partial(average, tensor)
     return Case(timed, clock="wall", byte=size, check=check, study=study)
 
 
@@ -155,6 +155,7 @@ def ddp_training(
     from torch.nn.parallel import DistributedDataParallel
 
     from workloads.catalog.shared.models import perceptron
+    from workloads.scripts.ddp_training import train_step
 
     rank, world = dist.get_rank(), dist.get_world_size()
     # Weights, gradients, DDP's buckets and the model alone; activations forth and back.
@@ -170,21 +171,9 @@ def ddp_training(
     inputs = on.randn(world * batch, width)[rank * batch : (rank + 1) * batch].clone()
     targets = on.randn(world * batch, 1)[rank * batch : (rank + 1) * batch].clone()
 
-    def timed() -> object:
-        optimizer.zero_grad()
-        loss = loss_function(model(inputs), targets)
-        loss.backward()  # averages the gradients over the ranks while it goes
-        optimizer.step()
-        return loss
-
+    timed = functools.partial(train_step, model, optimizer, inputs, targets)
     own_optimizer = torch.optim.SGD(alone.parameters(), lr=1e-3)
-
-    def without_exchange() -> object:
-        own_optimizer.zero_grad()
-        loss = loss_function(alone(inputs), targets)
-        loss.backward()
-        own_optimizer.step()
-        return loss
+    without_exchange = functools.partial(train_step, alone, own_optimizer, inputs, targets)
 
     def first_rank_alone() -> object:
         return without_exchange() if rank == 0 else None
