@@ -1,10 +1,10 @@
 """Time collective operations over two ranks, with the bandwidths that nccl-tests reports."""
 
-import tempfile
+from multiprocessing import get_context
+from tempfile import TemporaryDirectory
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import spawn
 from torch.utils.benchmark import Timer
 
 all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -32,9 +32,9 @@ def run_rank(rank: int, folder: str) -> None:
         timer = Timer("communicate(name, whole, part, other)", globals={**globals(), **locals()})
         rate = whole.nbytes / timer.timeit(4).mean / 1e9
         bus = rate if name in ("all_reduce", "broadcast") else rate / 2  # (n - 1) / n
-        if rank == 0:
-            print(f"{name} of 16 MiB on {device}: algbw {rate:.2f} GB/s, busbw {bus:.2f} GB/s")
+        print(f"rank {rank}, {name} of 16 MiB: algbw {rate:.2f} GB/s, busbw {bus:.2f} GB/s")
 
 
 if __name__ == "__main__":
-    spawn(run_rank, (tempfile.mkdtemp(),), nprocs=2)
+    with TemporaryDirectory() as folder, get_context("spawn").Pool(2) as pool:
+        pool.starmap(run_rank, [(0, folder), (1, folder)], chunksize=1)
