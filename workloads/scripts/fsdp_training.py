@@ -20,7 +20,8 @@ def train_step(model: nn.Module, optimizer: optim.Optimizer, x: Tensor, y: Tenso
 
 
 def run_rank(rank: int, folder: str) -> None:
-    device = torch.device(f"cuda:{rank}" if torch.cuda.device_count() > 1 else "cpu")
+    device = torch.device("cuda" if torch.cuda.device_count() > 1 else "cpu")
+    torch.cuda.set_device(rank if device.type == "cuda" else -1)  # -1 changes nothing
     dist.init_process_group(init_method=f"file://{folder}/ranks", rank=rank, world_size=2)
     torch.set_default_device(device)
     model = nn.Sequential(*(nn.Linear(512, 512) for _ in range(4)))
@@ -28,8 +29,7 @@ def run_rank(rank: int, folder: str) -> None:
     for layer in (*model, model):
         fully_shard(layer, mesh=mesh)  # a layer's parameters are gathered when it runs
     optimizer = optim.AdamW(model.parameters())  # of the sharded parameters
-    for _ in range(3):
-        loss = train_step(model, optimizer, torch.randn(64, 512), torch.randn(64, 512))
+    loss = train_step(model, optimizer, torch.randn(64, 512), torch.randn(64, 512))
     size = sum(each.nbytes for each in model.parameters()) / 2**20
     part = sum(each.to_local().nbytes for each in model.parameters() if isinstance(each, DTensor))
     print(f"Rank {rank}: loss {loss:.3f}; it stores {part / 2**20:.2f} of {size:.2f} MiB.")
