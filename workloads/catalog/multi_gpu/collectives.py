@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workloads.declare.place import Place
 
 KIB, MIB = 2**10, 2**20
-SMALLEST = 4 * KIB
+SMALLEST = 8 * KIB
 CPU_LARGEST, GPU_LARGEST = 16 * MIB, 256 * MIB
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
 ALL_TO_ALL, BROADCAST = "all_to_all", "broadcast"
