@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tui.watch.runs.rehearsals import read_note
+
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(300)]
 
 MIB = 1 << 20
@@ -78,6 +80,10 @@ def test_a_training_that_fits_is_ended_after_three_steps(rehearse: Rehearse) -> 
     assert device["processes"][0]["requested_peak"] == int(printed.split()[-1])
     assert "the end" not in printed
     assert device["total"] == found["card"]["total"]
+    note = read_note(Path(found["folder"]))
+    assert note is not None
+    assert (note.card, note.gpus, note.answer) == ("L4", 1, "fits")
+    assert note.conclusion[0].startswith("fits on L4: peak ")
 
 
 def test_a_training_that_does_not_fit_names_its_line_and_what_would_help(
