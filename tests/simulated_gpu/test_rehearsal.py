@@ -46,12 +46,14 @@ def rehearse(
     """Return a function that rehearses a program, with state and runs of this test's own."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
-    def run(program: str, *options: str, words: tuple[str, ...] = ()) -> Any:
+    def run(program: str, *options: str, words: tuple[str, ...] = (), timeout_s: int = 280) -> Any:
         script = tmp_path / "train.py"
         script.write_text(textwrap.dedent(program), encoding="utf-8")
         command = [sys.executable, "-m", "tui", "rehearse", *options]
         command += ["--", sys.executable, str(script), *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
 
     return run
 
@@ -219,16 +221,21 @@ def test_the_largest_batch_fits_and_the_next_does_not(rehearse: Rehearse) -> Non
     assert found["rehearsals"] <= 10
 
 
-def test_the_largest_batch_is_found_by_the_option_of_the_command(rehearse: Rehearse) -> None:
-    program = training().replace("sys.argv[1]", "sys.argv[2]")
-    done = rehearse(program, "--gpu", "1G", "--steps", "2", "--find", words=("--batch", "4096"))
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_largest_batch_is_found_by_the_option_of_the_command(
+    rehearse: Rehearse,
+) -> None:
+    program = training().replace("int(sys.argv[1])", "1000 * int(sys.argv[2])")
+    options = ("--gpu", "1G", "--steps", "2", "--find")
+    done = rehearse(program, *options, words=("--batch", "4"), timeout_s=880)
     assert done.returncode == 0, done.stderr
     first, expandable, foreach = done.stdout.splitlines()
     assert first.startswith("largest --batch on a card of 1G: ")
     assert expandable.startswith("  with expandable segments: ")
     assert foreach.startswith("  with foreach=False: ")
     values = [int(line.partition(": ")[2].split()[0]) for line in (first, expandable, foreach)]
-    assert min(values) == values[0]
+    assert min(values) == values[0] > 1
 
 
 def test_a_card_has_its_own_properties(rehearse: Rehearse) -> None:
