@@ -5,7 +5,7 @@ from torch.utils.benchmark import Timer
 
 
 @torch.no_grad()
-def run(layers: torch.nn.Sequential, image: torch.Tensor) -> torch.Tensor:
+def run(layers: torch.nn.Module, image: torch.Tensor) -> torch.Tensor:
     result: torch.Tensor = layers(image)
     return result
 
@@ -22,11 +22,11 @@ if __name__ == "__main__":
     image = torch.randn(batch, channels, size, size, device=device)
     print(f"{batch} images, {channels} channels, {size}², on {device}:")
     total = 0.0
-    for layers in (block, *(block[index : index + 1] for index in range(len(block)))):
+    for layers in (block, *block):
         timer = Timer("run(layers, image)", globals=globals(), num_threads=torch.get_num_threads())
         seconds = timer.blocked_autorange(min_run_time=0.3).median
         total = total or seconds
-        name = "the block" if layers is block else type(layers[0]).__name__
+        name = "the block" if layers is block else type(layers).__name__
         print(f"{name:12} {seconds * 1e3:8.3f} ms, {seconds / total:4.0%} of the block")
     print("Only the convolution computes much; the others read and write memory, which fusing")
     print("saves: torch.compile does it, and fuse_conv_bn_eval for a trained model.")

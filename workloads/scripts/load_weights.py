@@ -31,11 +31,11 @@ if __name__ == "__main__":
         file.seek(0)
         times = [perf_counter()]
         read(file, staging)
-    times.append(perf_counter())
+    times += [perf_counter()]
     parts = staging.view(torch.bfloat16).chunk(16)
     weights = to_device({f"layer{index}": part for index, part in enumerate(parts)}, device)
     if device.type == "cuda":
         torch.cuda.synchronize()
-    times.append(perf_counter())
-    for name, start, end in zip(("page cache to host", f"host to {device}"), times, times[1:]):
-        print(f"{name}: {staging.nbytes / (end - start) / 1e9:.2f} GB/s")
+    times += [perf_counter()]
+    for index, what in enumerate(("page cache to host", f"host to {device}")):
+        print(f"{what}: {staging.nbytes / (times[index + 1] - times[index]) / 1e9:.2f} GB/s")

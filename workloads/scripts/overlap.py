@@ -2,15 +2,12 @@
 
 import torch
 from torch import Tensor
+from torch.cuda import Stream
 from torch.utils.benchmark import Timer
 
 
 def multiply_chunks(
-    host: list[Tensor],
-    buffers: list[Tensor],
-    weight: Tensor,
-    out: Tensor,
-    copying: torch.cuda.Stream,
+    host: list[Tensor], buffers: list[Tensor], weight: Tensor, out: Tensor, copying: Stream
 ) -> Tensor:
     computing = torch.cuda.current_stream(weight.device)
     read = [computing.record_event(), computing.record_event()]
@@ -34,7 +31,7 @@ if __name__ == "__main__":
     buffers = [torch.empty(2048, 4096, device="cuda") for _ in range(2)]
     weight = torch.randn(4096, 4096, device="cuda")
     out = torch.empty(2048, 4096, device="cuda")
-    streams = {"one stream": torch.cuda.current_stream(), "two streams": torch.cuda.Stream()}
+    streams = {"one stream": torch.cuda.current_stream(), "two streams": Stream()}
     for name in streams:
         call = "multiply_chunks(host, buffers, weight, out, streams[name])"
         seconds = Timer(call, globals=globals()).blocked_autorange().median

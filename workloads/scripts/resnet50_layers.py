@@ -23,23 +23,14 @@ LAYERS = (  # channels in and out, kernel, stride, height and width, count in th
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     batch = 32 if device.type == "cuda" else 1
+    threads = torch.get_num_threads()
     print(f"Some layers of a ResNet-50, {batch} images, on {device}:")
     for inputs, outputs, kernel, stride, size, count in LAYERS:
         image = torch.randn(batch, inputs, size, size, device=device)
         weight = torch.randn(outputs, inputs, kernel, kernel, device=device)
-        timer = Timer(
-            "convolve(image, weight, stride)",
-            globals=globals(),
-            num_threads=torch.get_num_threads(),
-        )
+        timer = Timer("convolve(image, weight, stride)", globals=globals(), num_threads=threads)
         seconds = timer.blocked_autorange(min_run_time=0.2).median
-        result = convolve(image, weight, stride)
-        flop = 2 * result.numel() * inputs * kernel**2
-        moved = image.nbytes + weight.nbytes + result.nbytes
-        print(
-            f"{kernel}x{kernel}/{stride} {inputs:4} to {outputs:3}, {size:3}², {count} times: ",
-            end="",
-        )
-        print(
-            f"{seconds * 1e3:6.2f} ms, {flop / seconds / 1e9:6.0f} GFLOP/s, {flop / moved:3.0f} per byte"
-        )
+        flop = 2 * convolve(image, weight, stride).numel() * inputs * kernel**2
+        name = f"{kernel}x{kernel}/{stride} {inputs:4} to {outputs:3}, {size:3}², {count} times"
+        print(f"{name}: {seconds * 1e3:6.2f} ms, {flop / seconds / 1e9:6.0f} GFLOP/s")
+    print("On a GPU, 1x1 layers at 56² wait for memory: they compute little for each byte.")
