@@ -168,8 +168,8 @@ SNAPSHOT_COMMANDS = (
         ("b",),
         "group by",
         "Change the grouping of sites and changes: site, function, file, annotation, size "
-        "class, stream, pool or context; of the timeline: site, category or annotation. In the "
-        "flame view: frames of your code, or all.",
+        "class, stream, pool or context; of the timeline: site, category or annotation; of "
+        "the flame view: frames of your code, or all.",
         group="Snapshot",
         tabs=SNAPSHOT,
         now=lambda now: now.snapshot and now.pane in ("timeline", "sites", "flame", "difference"),
