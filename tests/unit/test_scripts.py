@@ -33,28 +33,7 @@ assert catalog
 FOLDER = Path(workloads.scripts.__path__[0])
 LONGEST = 40
 """Lines of a script: what fits on a screen and in a message."""
-LACKING = (
-    "copies_in_loop",
-    "copy_sizes",
-    "device_copy",
-    "overlap",
-    "load_weights",
-    "matmul_shapes",
-    "matmul_sweep",
-    "decode_gemm",
-    "tf32",
-    "matmul_float8",
-    "attention",
-    "elementwise",
-    "reductions",
-    "linalg",
-    "ceiling",
-    "conv2d",
-    "resnet50_layers",
-    "conv_layouts",
-    "conv_block",
-    "varying_shapes",
-    "deterministic",
+LACKING: tuple[str, ...] = (
     "llm_prefill",
     "llm_decode",
 )

@@ -33,7 +33,7 @@ if __name__ == "__main__":
                 print(f"{backend:19} {seconds * 1e3:.3f} ms, {dtype} on {device}")
             except RuntimeError as error:
                 why = [str(reason.message).split(" (Triggered")[0] for reason in reasons]
-                print(f"{backend:19} cannot run:", *why or str(error).splitlines()[:1])
+                print(f"{backend:19} cannot run:", *why or str(error).split(".")[:1])
     print(
         "MATH writes the scores of all pairs of positions to memory; the others keep them on chip."
     )

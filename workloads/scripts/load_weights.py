@@ -10,8 +10,7 @@ import torch
 
 
 def read(file: FileIO, staging: torch.Tensor) -> None:
-    memory = (ctypes.c_ubyte * staging.nbytes).from_address(staging.data_ptr())
-    left = memoryview(memory).cast("B")
+    left = memoryview((ctypes.c_ubyte * staging.nbytes).from_address(staging.data_ptr())).cast("B")
     while left:  # one call reads at most 2 GiB
         count = file.readinto(left)
         if not count:
