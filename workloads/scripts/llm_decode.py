@@ -6,7 +6,7 @@ from torch.nn import functional
 from torch.utils.benchmark import Timer
 
 
-class Block(nn.Module):
+class WritingBlock(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads, self.norms = heads, nn.ModuleList(nn.RMSNorm(width) for _ in range(2))
@@ -30,7 +30,7 @@ def decode(decoder: nn.Module, token: torch.Tensor, last: int, *rest: torch.Tens
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    block = Block(1024, 16).to(device, torch.bfloat16)
+    block = WritingBlock(1024, 16).to(device, torch.bfloat16)
     weights = sum(weight.nbytes for weight in block.parameters())
     for batch in (1, 4, 16, 64):
         token = torch.randn(batch, 1, 1024).to(block.down.weight)  # its device and dtype

@@ -6,7 +6,7 @@ from torch.nn import functional
 from torch.utils.benchmark import Timer
 
 
-class Block(nn.Module):
+class PromptBlock(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads, self.norms = heads, nn.ModuleList(nn.RMSNorm(width) for _ in range(2))
@@ -31,7 +31,7 @@ def prefill(decoder: nn.Module, prompt: torch.Tensor, *rest: torch.Tensor) -> to
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    block = Block(1024, 16).to(device, torch.bfloat16)
+    block = PromptBlock(1024, 16).to(device, torch.bfloat16)
     for length in (16, 64, 256):
         prompt = torch.randn(1, length, 1024).to(block.down.weight)  # its device and dtype
         cache = torch.zeros(2, 1, 16, length, 64).to(block.down.weight)
