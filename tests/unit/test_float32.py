@@ -93,8 +93,8 @@ def test_the_switches_are_the_precisions_of_torch() -> None:
     }
     torch_state.apply_flags(dict.fromkeys(defaults, True))
     assert [_newer(each) for each in OPERATIONS] == ["tf32", "tf32"]
-    assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
-    assert torch.backends.mkldnn.conv.fp32_precision == "bf16"
+    onednn: Any = torch.backends.mkldnn
+    assert (onednn.matmul.fp32_precision, onednn.conv.fp32_precision) == ("bf16", "bf16")
 
 
 @pytest.mark.parametrize("tf32", [True, False])
