@@ -211,12 +211,14 @@ def test_no_other_file_uses_a_private_part() -> None:
     assert not found, f"to be gathered in {textual_private.__file__}"
 
 
-async def test_an_escape_sequence_is_written_by_the_driver_and_nothing_without_a_terminal() -> None:
+async def test_an_escape_sequence_is_written_by_the_driver_and_nothing_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app = HookedApp()
     async with app.run_test():
         driver = app._driver
         assert driver is not None, SINCE + "the app's driver has another name: no alarm is written"
         written: list[str] = []
-        driver.write = written.append  # type: ignore[method-assign]
+        monkeypatch.setattr(driver, "write", written.append)
         write_to_terminal(app, "\a")
         assert written == []  # a test has no terminal
