@@ -24,7 +24,7 @@ HELPED = {
     (): "Workloads",
     ("v",): "Devices",
     ("m",): "Memory",
-    ("b",): "Backends",
+    ("F",): "Backends",
     ("i",): "Detail",
     ("l",): "Log",
     ("2",): "Memory",
@@ -49,7 +49,7 @@ async def test_every_pane_is_explained_by_the_question_mark() -> None:
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
 async def test_a_letter_goes_to_a_pane(size: tuple[int, int]) -> None:
     async with running(size, "one gpu") as on:
-        for key, pane in {"v": "devices", "m": "memory", "w": "workloads", "b": "backend"}.items():
+        for key, pane in {"v": "devices", "m": "memory", "w": "workloads", "F": "backend"}.items():
             await on.press("w", "i", key)
             assert on.pane == pane
             assert on.app.screen.query_one(f"#{pane}", Pane).display

@@ -56,7 +56,7 @@ async def test_the_backends_take_no_empty_rows_from_the_table() -> None:
     async with running((80, 44), "one gpu") as on:
         pane = on.workbench.backend
         assert pane.size.height == 2
-        await on.press("b")
+        await on.press("F")
         assert pane.size.height == 9
         await on.press("escape")
         await on.tell(*compared())
@@ -73,7 +73,7 @@ async def test_backends_without_a_comparison_are_a_title_with_the_switches(
         assert pane.outer_size.height == 1
         assert detail.outer_size.width == size[0]
         assert "Backends   cuDNN [x] enabled  [ ] benchmark" in on.text
-        await on.press("b")
+        await on.press("F")
         assert pane.outer_size.height > 4
         assert detail.outer_size.width < size[0]
         await on.press("w")
@@ -202,7 +202,7 @@ async def test_x_cancels_the_selected_workload_s_runs_first_and_then_all() -> No
 
 async def test_x_in_the_backend_pane_cancels_comparisons() -> None:
     async with running((80, 24), "one gpu", queued(), compare_queued()) as on:
-        await on.press("b", "x")
+        await on.press("F", "x")
         assert on.asked == [("cancel", "cudnn.benchmark of conv2d")]
 
 
@@ -221,7 +221,7 @@ async def test_x_is_not_offered_where_nothing_runs() -> None:
 
 async def test_space_switches_the_flag_under_the_cursor() -> None:
     async with running() as on:
-        await on.press("b", "right", "space")
+        await on.press("F", "right", "space")
         assert on.asked == [("set_flag", "cudnn.benchmark", True)]
         assert "[x] benchmark" in on.row("cuDNN [x]")
         await on.press("space")
@@ -252,7 +252,7 @@ async def test_d_goes_round_the_devices() -> None:
 async def test_e_and_p_are_about_the_selected_device() -> None:
     async with running() as on:
         key = on.session.state.machine.selected
-        await on.press("e", "p")
+        await on.press("e", "0")
         assert on.asked == [("empty_cache", key), ("reset_peaks", key)]
 
 
@@ -346,16 +346,16 @@ async def test_l_puts_the_log_where_the_detail_is() -> None:
 async def test_f_turns_the_detail_to_the_roofline_and_back() -> None:
     told = ran(rates=Rates(5e13, 7e10, None))
     async with running((100, 30), "one gpu", *told) as on:
-        await on.press("f")
+        await on.press("O")
         assert on.pane == "detail"
         assert on.row("Roofline of cuda:0")
         assert on.row("● matmul")
         assert on.row("slope: memory bandwidth peak 4.80 TB/s")
-        await on.press("f")
+        await on.press("O")
         assert on.row("check passed")
         assert not on.row("Roofline of")
         # From the table it is shown, whichever page was the last.
-        await on.press("f", "escape", "f")
+        await on.press("O", "escape", "O")
         assert on.row("Roofline of cuda:0")
         await on.press("i")
         assert on.row("check passed")
@@ -518,7 +518,7 @@ async def test_help_begins_with_keys_and_explains_the_focused_pane() -> None:
         assert on.rows[1].strip("│ ") == "Keys of Workbench: Runs"
         assert on.row("Run every workload in the table")
         assert on.row("What Workloads shows")
-        await on.press("question_mark", "b", "question_mark")
+        await on.press("question_mark", "F", "question_mark")
         assert on.rows[1].strip("│ ") == "Keys of Workbench: Runs"
         assert on.row("What Backends shows")
         await on.press("escape")
@@ -552,7 +552,7 @@ async def test_the_palette_finds_how_to_open_a_snapshot() -> None:
 
 async def test_readonly_asks_the_runner_for_nothing() -> None:
     async with running((80, 24), "one gpu", queued(), readonly=True) as on:
-        await on.press("r", "R", "x", "X", "e", "p", "c", "enter", "equals_sign", "b", "space")
+        await on.press("r", "R", "x", "X", "e", "0", "c", "enter", "equals_sign", "F", "space")
         assert on.asked == []
         assert " r run" not in on.rows[-1]
         assert on.row("Workloads")
@@ -599,7 +599,7 @@ async def test_at_80_by_24_the_comparisons_have_the_screen_while_keys_go_to_them
         rows = [row for row in on.rows if "off→on" in row]
         assert len(rows) == 2
         assert all("1.44x faster (1.40–1.47, 5 of 5 pairs)" in row for row in rows)
-        await on.press("b")
+        await on.press("F")
         assert len([row for row in on.rows if "off→on" in row]) >= 5
         assert "layouts" in on.text
         assert "conv2d cuda:0" not in on.text
