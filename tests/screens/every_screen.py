@@ -324,7 +324,7 @@ def scenes() -> dict[str, Scene]:
         "swept": Scene(swept, (), "matmul"),
         "roofline": Scene(swept, ("O",), "matmul"),
         "group": Scene(busy, ("i",), "transfer/"),
-        "comparison": Scene(busy, ("b", "Z")),
+        "comparison": Scene(busy, ("F", "Z")),
         "memory": Scene(busy, ("2",)),
         "processes": Scene(busy, ("4",)),
         "demo": Scene(busy, ("D",), "matmul"),

@@ -75,7 +75,7 @@ async def test_y_copies_what_has_the_focus(size: tuple[int, int]) -> None:
             (("m",), "Memory ", "nvidia-smi shows 20.7 GiB in use"),
             (("w",), "matmul: matrix product", "76% of float32 peak"),
             (("i",), "matmul: matrix product", "76% of float32 peak"),
-            (("b",), "conv2d on cuda:0 (", "cudnn.benchmark on is 1.44x faster than off"),
+            (("F",), "conv2d on cuda:0 (", "cudnn.benchmark on is 1.44x faster than off"),
             (("l",), "Log", "\n"),
             (("2",), "Memory ", "performance state"),
             (("4",), "Processes", "python"),

@@ -131,7 +131,7 @@ async def test_the_moment_is_the_same_in_all_views() -> None:
         await open_file(on, TRAINING)
         await press(on, "L", "home", "full_stop", "full_stop")
         assert event(on) == 2
-        for key in ("s", "m"):
+        for key in ("a", "B"):
             await press(on, key)
             assert "event 2 of 23105" in on.text
         await press(on, "E")
@@ -292,7 +292,7 @@ async def test_slashes_are_typed_into_every_dialog() -> None:
         for view in ("timeline", "sites", "map", "difference"):
             snapshot_session(on).show(view)
             await settle(on)
-            for key, field in (("o", "#path"), ("c", "#path"), ("i", "TextArea")):
+            for key, field in (("o", "#path"), ("c", "#path"), ("I", "TextArea")):
                 await press_plain(on, key, "x", "slash", "a", "slash", "b")
                 widget = on.app.screen.query_one(field)
                 typed = widget.text if field == "TextArea" else widget.value  # type: ignore[attr-defined]

@@ -165,7 +165,7 @@ async def test_its_agent_is_asked_where_there_is_one_and_else_it_is_said_why() -
         assert len(at.runs.asked) == asked
         await at.press("z")
         assert at.was_asked("freeze", True)
-        assert "f follows it again" in at.text
+        assert "z follows it again" in at.text
         await at.press("z")
         assert at.was_asked("freeze", False)
 
@@ -265,7 +265,7 @@ async def test_two_of_a_process_s_snapshots_are_compared(monkeypatch: pytest.Mon
     async with on_runs(watched(device(marks=marks[:1]))) as at:
         monkeypatch.setattr(at.app, "compare_snapshots", lambda *each: two.append(each))
         await at.press("enter", "c")
-        assert "has left one: s takes one" in at.said
+        assert "has left one: M takes one" in at.said
         at.runs.tell(watched(device(marks=marks[:2])))
         await at.press("c")
         assert two.pop() == (str(paths[0]), str(paths[1]))

@@ -238,7 +238,7 @@ def test_the_footer_fits_and_always_has_help_and_quit(now: Situation, cells: int
     assert width(footer_line(commands, cells)) <= cells
     kept = {command.id for command in commands if command.id in KEPT_COMMANDS}
     assert {command.id for command in chosen_commands(commands, cells)} >= kept
-    assert len(kept) == (2 if now.tab == "demo" else 3)
+    assert len(kept) == 2
 
 
 @given(any_situation, st.integers(min_value=40, max_value=200))

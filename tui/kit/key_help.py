@@ -10,7 +10,9 @@ from tui.kit.commands.command import EVERYWHERE, NAMES, Command, Situation
 from tui.kit.commands.registry import CommandRegistry, key_text, keys_text
 from tui.kit.lines import Line, Span, TextStyle, left, line, paragraph, wrap
 
-KEPT_COMMANDS = ("command_palette", "show_help", "quit", "demo_leave")
+FIRST_COMMANDS = ("open_row", "command_palette")
+"""Shown before the others where there is room for few."""
+KEPT_COMMANDS = ("show_help", "quit", "demo_leave")
 """Shown however narrow the screen: the help lists all the others."""
 TYPING: Line = (
     Span(" enter", TextStyle.KEY),
@@ -39,7 +41,8 @@ def chosen_commands(commands: Sequence[Command], cells: int) -> list[Command]:
     """Return help and the way out, and as many of the other commands as fit, in order."""
     kept = [command for command in commands if command.id in KEPT_COMMANDS]
     room = cells - sum(_command_cells(command) for command in kept)
-    for command in commands:
+    first = [command for command in commands if command.id in FIRST_COMMANDS]
+    for command in (*first, *commands):
         if command not in kept and _command_cells(command) <= room:
             kept.append(command)
             room -= _command_cells(command)

@@ -65,7 +65,7 @@ RUNS = (
         group="Runs",
         tabs=WORKBENCH,
         asks=True,
-        now=lambda now: now.has_selection and now.pane != "workloads",
+        now=lambda now: now.has_selection,
         footer=5,
     ),
     Command(

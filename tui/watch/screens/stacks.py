@@ -28,7 +28,7 @@ class StacksScreen(Dialog[None]):
 
     CSS_PATH = DIALOG_STYLES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("k,r", "ask_again", show=False),
+        Binding("K,r", "ask_again", show=False),
         Binding("escape,q", "leave", show=False),
     ]
 
