@@ -29,10 +29,10 @@ UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))
 SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
 VIEWS_OF_ONE_FILE = [view for view in SNAPSHOT_VIEWS if view.files == 1]
 VIEWS: dict[str, tuple[str, ...]] = {
-    "sites": ("s", "right", "down"),
-    "map": ("m", "down", "right", "plus"),
+    "sites": ("a", "right", "down"),
+    "map": ("B", "down", "right", "plus"),
     # The last, as it goes to another moment, which all views show.
-    "timeline": ("t", "left"),
+    "timeline": ("L", "left"),
 }
 
 

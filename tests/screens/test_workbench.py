@@ -9,6 +9,7 @@ from tests.screens.app_helpers import running
 from tests.screens.helpers import NO_DRIVER, NOW, gpu, hello, sample, workload
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
 from tui.core.events import RunnerStatus
+from tui.kit.dialogs import Palette, TextScreen
 from workloads.protocol import messages
 from workloads.protocol.results import Rates
 
@@ -515,14 +516,27 @@ async def test_escape_leaves_the_parameters_as_they_were() -> None:
 async def test_help_begins_with_keys_and_explains_the_focused_pane() -> None:
     async with running((120, 100)) as on:
         await on.press("question_mark")
-        assert on.rows[1].strip("│ ") == "Keys of Workbench: Runs"
+        assert on.rows[1].strip("│ ") == "Keys of Workloads"
         assert on.row("Run every workload in the table")
         assert on.row("What Workloads shows")
         await on.press("question_mark", "F", "question_mark")
-        assert on.rows[1].strip("│ ") == "Keys of Workbench: Runs"
+        assert on.rows[1].strip("│ ") == "Keys of Backends"
         assert on.row("What Backends shows")
-        await on.press("escape")
+        await on.press("slash", *"reset peaks")
+        assert on.row("0 ")
+        assert not on.row("Run every workload")
+        await on.press("enter", "escape")
         assert on.row("Workloads")
+
+
+async def test_enter_explains_the_memory_and_the_palette_opens_by_either_key() -> None:
+    async with running((120, 40), "two gpus") as on:
+        await on.press("m", "enter")
+        assert isinstance(on.app.screen, TextScreen)
+        await on.press("escape", "ctrl+p")
+        assert isinstance(on.app.screen, Palette)
+        await on.press("escape", "colon")
+        assert isinstance(on.app.screen, Palette)
 
 
 async def test_the_palette_lists_what_is_valid_and_runs_it() -> None:
@@ -568,7 +582,7 @@ async def test_a_click_selects_a_row_and_a_click_on_a_key_runs_its_command() -> 
         await on.pilot.click(offset=(5, mlp))
         await on.settle()
         assert on.row("▸ mlp")
-        await on.pilot.click(offset=(2, 23))
+        await on.pilot.click(offset=(on.rows[23].index("r run"), 23))
         await on.settle()
         assert on.asked == [("run", ("mlp",), None, "normal")]
 
@@ -611,7 +625,7 @@ async def test_at_80_by_24_the_comparisons_have_the_screen_while_keys_go_to_them
 
 @pytest.mark.parametrize(
     ("keys", "name"),
-    [((), "Workbench: Runs"), (("2",), "Memory"), (("3",), "Snapshot"), (("4",), "Processes")],
+    [((), "Workloads"), (("2",), "Memory"), (("3",), "Snapshot"), (("4",), "Processes")],
 )
 async def test_help_begins_with_the_screen_it_was_asked_on(
     keys: tuple[str, ...], name: str
