@@ -24,7 +24,7 @@ HELPED = {
     (): "Workloads",
     ("v",): "Devices",
     ("m",): "Memory",
-    ("b",): "Backends",
+    ("F",): "Backends",
     ("i",): "Detail",
     ("l",): "Log",
     ("2",): "Memory",
@@ -49,7 +49,7 @@ async def test_every_pane_is_explained_by_the_question_mark() -> None:
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
 async def test_a_letter_goes_to_a_pane(size: tuple[int, int]) -> None:
     async with running(size, "one gpu") as on:
-        for key, pane in {"v": "devices", "m": "memory", "w": "workloads", "b": "backend"}.items():
+        for key, pane in {"v": "devices", "m": "memory", "w": "workloads", "F": "backend"}.items():
             await on.press("w", "i", key)
             assert on.pane == pane
             assert on.app.screen.query_one(f"#{pane}", Pane).display
@@ -75,7 +75,7 @@ async def test_y_copies_what_has_the_focus(size: tuple[int, int]) -> None:
             (("m",), "Memory ", "nvidia-smi shows 20.7 GiB in use"),
             (("w",), "matmul: matrix product", "76% of float32 peak"),
             (("i",), "matmul: matrix product", "76% of float32 peak"),
-            (("b",), "conv2d on cuda:0 (", "cudnn.benchmark on is 1.44x faster than off"),
+            (("F",), "conv2d on cuda:0 (", "cudnn.benchmark on is 1.44x faster than off"),
             (("l",), "Log", "\n"),
             (("2",), "Memory ", "performance state"),
             (("4",), "Processes", "python"),
@@ -93,7 +93,7 @@ async def test_y_in_the_detail_and_in_the_demo_copies_the_script(size: tuple[int
     infos = (workload(script=script), workload("own", title="a user's"))
     async with running(size, "one gpu", hello(*infos)) as on:
         await on.press("i")
-        assert on.row("What is timed  here y copies the script")
+        assert on.row("What is timed  y in this pane copies the script")
         await on.press("y")
         assert on.app.clipboard == script
         await on.until(lambda: "matmul.py: sent to the terminal" in on.text)
