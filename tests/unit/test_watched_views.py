@@ -239,7 +239,7 @@ def test_frozen_silent_and_empty_runs_say_so() -> None:
         return words(banner_lines(watched(*rows, **changes), None, 200))
 
     assert said() == ""
-    assert "the run continues; f follows it again" in said(frozen_at=NOW)
+    assert "the run continues; z follows it again" in said(frozen_at=NOW)
     assert "no new figures: the watch ended" in said(why_no_samples="the watch ended")
     assert "No process of it has loaded torch yet" in said(empty=True)
     assert "No process of it has used CUDA while it was watched" in said(empty=True, replayed=True)
