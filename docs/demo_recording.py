@@ -1,8 +1,8 @@
 """Make the recording that comes with the program: what ``gpu-workbench replay --demo`` plays.
 
 A story in a minute, with a caption for each scene: two idle GPUs, on one of which another user's
-process begins to compute; products in which the GPU wins; a model so small that it loses; a flag of
-cuDNN's that pays off; a sweep in which the GPU overtakes the CPU; an evaluation that leaks until
+process begins to compute; products in which the GPU wins; a model so small that it loses, with the
+width from which on it would not; a flag of cuDNN's that pays off; an evaluation that leaks until
 memory runs out, and the verdict on it. What is measured is what this machine's GPUs give. Where
 they are simulated (see ``tui/rehearsal/device``), their times are invented: the recording says so
 in its first line, and the screens say so as long as it plays.
@@ -13,6 +13,7 @@ Run in an environment that has torch's CUDA build, simulated or not, on a quiet 
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gzip
 import os
@@ -38,17 +39,14 @@ from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.rehearsal.device.settings import DeviceSettings, state_folder  # noqa: E402
 from tui.runs.session.session import Session  # noqa: E402
 from tui.runs.state.events import FlagSet  # noqa: E402
-from tui.runs.state.parameters import Sweep, format_value, parse_sweep  # noqa: E402
 from tui.runs.state.runs import RunState  # noqa: E402
 from tui.runs.state.state import WorkbenchState  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings"
 OWN = ROOT / "docs" / "demo_workloads.py"
 WIN, LOSS = "matmul_shapes", "tiny_model"
-ALSO = ("tf32", "placement", "transfer")
+ALSO = ("tf32",)
 """What a simulated GPU, which computes nothing, can run without a check that says so."""
-SWEEP = {"width": "16..1024x4"}
-"""The widths of the small model, by which the GPU overtakes the CPU."""
 FLAG = "cudnn.benchmark"
 CONVOLUTION = "conv2d"
 LEAK = "leaking_evaluation"
@@ -142,14 +140,12 @@ async def play(session: Session, folder: Path, snapshot: Path) -> None:
         await until(settled)
         loss = 1 / _ratio(session.state, LOSS)
         await show(f"It loses by {loss:.1f}x: launching takes longer than computing", LOSS)
+        await show("Its sweep over widths says from where on the GPU is ahead", LOSS)
         session.state.publish(FlagSet(FLAG, True))
         session.request_comparison(CONVOLUTION, "cuda:0", FLAG, (False, True), budget="quick")
         await show("cuDNN may search for the fastest convolution: does that pay?", CONVOLUTION)
         await until(settled)
         await show("It pays: the verdict has an interval, and the calls to break even", CONVOLUTION)
-        _sweep(session)
-        await show("From which size on is the GPU faster? A sweep tells", LOSS)
-        await until(settled)
         session.run([LEAK], ["cuda:0"], "quick")
         await show("A training that leaks: each batch keeps its graph", LEAK)
         await until(settled)
@@ -160,16 +156,6 @@ async def play(session: Session, folder: Path, snapshot: Path) -> None:
         await show("It ran out of memory. Why? The verdict names the line", tab="snapshot")
         await until(lambda state: any(_is_measured(run) for run in state.runs.book.values()))
         await asyncio.sleep(LAST_S)
-
-
-def _sweep(session: Session) -> None:
-    """Time the small model at several widths."""
-    info = next(each for each in session.state.runs.catalogue if each.name == LOSS)
-    texts = {each.name: format_value(each.default, auto=each.auto) for each in info.parameters}
-    sweep = parse_sweep(info, {**texts, **SWEEP}, session.state.runs.parameters[LOSS])
-    assert isinstance(sweep, Sweep)
-    session.set_sweep(LOSS, sweep)
-    session.run([LOSS], ["cpu", "cuda:0"], "quick")
 
 
 def _ratio(state: WorkbenchState, workload: str) -> float:
@@ -245,6 +231,9 @@ def cleaned_snapshot(made: Path, folder: Path) -> bytes:
 
 def main() -> None:
     """Record, and put both files in their place."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--into", type=Path, default=PLACE, help="folder of both files")
+    into = parser.parse_args().into
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         os.environ["GPU_WORKBENCH_STATE"] = str(folder / "state")
@@ -254,8 +243,8 @@ def main() -> None:
         with gpus() as simulated:
             asyncio.run(record(made, folder, snapshot, simulated=simulated))
         written = {
-            PLACE / DEMO: cleaned_recording(made, folder),
-            PLACE / DEMO_SNAPSHOT: cleaned_snapshot(snapshot, folder),
+            into / DEMO: cleaned_recording(made, folder),
+            into / DEMO_SNAPSHOT: cleaned_snapshot(snapshot, folder),
         }
     for path, content in written.items():
         path.write_bytes(content)
