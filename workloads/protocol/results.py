@@ -61,6 +61,9 @@ class WorkloadInfo:
     """The timed lines of the source; empty before they are read."""
     convolutions: Convolutions = "none"
     """Decides which flags act on the workload (:mod:`workloads.protocol.flag_words`)."""
+    question: str = ""
+    """One question that a run answers; each of the first steps has one."""
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
