@@ -253,6 +253,16 @@ def page_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     return rows
 
 
+def question_lines(info: WorkloadInfo, cells: int) -> list[Line]:
+    """Return the workload's question."""
+    return paragraph(info.question, cells, label="Question: ")
+
+
+def answer_lines(info: WorkloadInfo, cells: int) -> list[Line]:
+    """Return the answer to the workload's question."""
+    return paragraph(info.answer, cells, label="Answer: ")
+
+
 # ---- code ----------------------------------------------------------------------------------------
 
 
