@@ -229,8 +229,17 @@ def _format_figures(result: RunResult) -> list[Span]:
     return spans
 
 
-def page_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
-    """Return the explanation and the code, then the findings on each device."""
+def page_lines(
+    state: RunsState, info: WorkloadInfo, cells: int, *, answered: bool = False
+) -> list[Line]:
+    """Return the explanation and the code, the findings on each device, and the question.
+
+    Args:
+        state: the state of the runs.
+        info: the page's workload.
+        cells: width of a line.
+        answered: the answer is shown.
+    """
     sentences = _SENTENCE.split(info.look_for)
     first, rest = " ".join(sentences[:SENTENCES]), " ".join(sentences[SENTENCES:])
     rows = [*paragraph(first, cells, label="Look for: "), ()]
@@ -250,6 +259,10 @@ def page_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
                 line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG)),
                 *found,
             ]
+    if info.question:
+        hint = paragraph("enter shows the answer", cells, TextStyle.QUIET)
+        rows += [(), *question_lines(info, cells)]
+        rows += answer_lines(info, cells) if answered else hint
     return rows
 
 
