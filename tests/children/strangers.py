@@ -90,6 +90,7 @@ def runner(folder: Path) -> str:
         workload(
             NAME,
             group=f"group{EVIL}",
+            script=f"import torch\nprint(1)  # {EVIL}\n",
             devices=("cpu",),
             parameters=(
                 ParameterInfo(PARAMETER, 4, "rows", (), 1, 64),

@@ -51,6 +51,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("devices", "--json"),
     ("list",),
     ("list", "--json"),
+    ("code", NAME, "--json"),
+    ("code", TYPED),
     ("completion", TYPED),
     ("config",),
     ("config", "--json"),

@@ -347,7 +347,13 @@ def scenes() -> dict[str, Scene]:
     }
     for name, keys in views_of_results.items():
         found[f"results-{name}"] = Scene(busy, ("6", *keys), kept=past)
-    views = {"verdict": ("v",), "timeline": ("t",), "sites": ("s",), "map": ("m",)}
+    views = {
+        "verdict": ("v",),
+        "timeline": ("t",),
+        "sites": ("s",),
+        "flame": ("f", "down", "down"),
+        "map": ("m",),
+    }
     for name, keys in views.items():
         found[f"snapshot-{name}"] = Scene(busy, keys, snapshot=SNAPSHOT)
     found["snapshot-none"] = Scene(busy, ("3",))

@@ -9,7 +9,7 @@ from rich.style import Style
 
 from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.fakes import FakeSession
-from tests.screens.helpers import clock, make_store
+from tests.screens.helpers import clock, hello, make_store, workload
 from tests.screens.results import compared
 from tests.screens.test_golden import busy_events
 from tui.app.preferences import Preferences
@@ -85,6 +85,27 @@ async def test_y_copies_what_has_the_focus(size: tuple[int, int]) -> None:
             assert copied.startswith(first.strip()), keys
             assert " ".join(words.split()) in copied, keys
             await on.press("escape")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_y_in_the_detail_and_in_the_demo_copies_the_script(size: tuple[int, int]) -> None:
+    script = "import torch\n\nprint(torch.ones(1))\n"
+    infos = (workload(script=script), workload("own", title="a user's"))
+    async with running(size, "one gpu", hello(*infos)) as on:
+        await on.press("i")
+        assert on.row("What is timed  here y copies the script")
+        await on.press("y")
+        assert on.app.clipboard == script
+        await on.until(lambda: "matmul.py: sent to the terminal" in on.text)
+        await on.press("escape", "D")
+        await on.until(lambda: bool(on.row("What is timed  y copies the script")))
+        on.app.copy_to_clipboard("")
+        await on.press("y")
+        assert on.app.clipboard == script
+        await on.press("n", "y")
+        assert "own" in on.app.clipboard
+        await on.press("escape", "w", "down", "i", "y")
+        assert on.app.clipboard.startswith("own: a user's")
 
 
 @pytest.mark.parametrize("tab", ["1", "2", "4", "question_mark"])

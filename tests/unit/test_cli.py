@@ -98,6 +98,8 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
         (["run"], "name workloads, or give --group or --all"),
         (["run", "nonesuch"], "no workload nonesuch: gpu-workbench list names all 5"),
         (["run", "matmull"], "no workload matmull (did you mean matmul?)"),
+        (["code", "matmull"], "no workload matmull (did you mean matmul?)"),
+        (["code"], "code: name one workload, such as gpu-workbench code matmul > matmul.py"),
         (["run", "--group", "x"], "no group x: one of health, flags"),
         (["run", "matmul", "--set", "n"], "give a name and a value"),
         (["run", "matmul", "--set", "m=1"], "no parameter m: one of cache, dtype, n"),
@@ -310,6 +312,7 @@ def imported_by(*argv: str) -> set[str]:
         (["--version"], set()),
         (["config", "--path"], {"config"}),
         (["--ascii", "run", "--help"], {"run"}),
+        (["code", "--help"], {"code"}),
         (["serve", "--port", "x"], {"serve"}),
         (["--help"], set()),
     ],
@@ -378,6 +381,7 @@ def test_how_a_screen_looks_may_stand_after_the_command_that_opens_it() -> None:
 
 
 REQUIRED = {
+    "code": ["matmul"],
     "compare": ["conv2d", "--flag", "cudnn.benchmark=on,off"],
     "completion": ["bash"],
     "results": ["list"],

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.screens.app_helpers import running
 from tests.screens.helpers import NOW, gpu, make_store, sample, uuid
 from tui.core.text import glyphs
+from tui.devices.monitor.messages import Pcie, PcieTraffic
 from tui.devices.state.history import Point
 from tui.devices.views.history import PlottedFigure
 from tui.devices.views.large_history import (
@@ -17,13 +18,15 @@ from tui.devices.views.large_history import (
     Readings,
     choose_figure,
     collect_readings,
+    count_pictures,
     draw_area,
     large_lines,
     large_rows,
     list_figures,
     next_figure,
+    stacked_lines,
 )
-from tui.kit.lines import TextStyle, plain, width
+from tui.kit.lines import Span, TextStyle, plain, width
 
 LOAD = PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
 EVEN = 1_750_000_000.0
@@ -39,8 +42,15 @@ def test_a_cell_has_the_mean_and_the_highest_of_its_seconds() -> None:
 
 def test_bursts_look_different_from_a_steady_load() -> None:
     burst, steady, idle = Readings(0.25, 1.0), Readings(0.25, 0.25), Readings(0.0, 0.0)
-    assert draw_area([burst, steady, idle, None], 4) == ["\u2591   ", "\u2591   ", "\u2591   ",
-                                                         "\u2588\u2588\u2581 "]  # fmt: skip
+    drawn = [plain(row) for row in draw_area([burst, steady, idle, None], 4)]
+    assert drawn == ["\u2591   ", "\u2591   ", "\u2591   ", "\u2588\u2588\u2581 "]
+
+
+def test_a_cell_between_the_mean_and_the_highest_has_two_colors() -> None:
+    half, reach = Readings(0.5, 1.0), TextStyle.GOOD_REACH
+    assert draw_area([half], 1) == [(Span("\u2584", reach),)]
+    assert draw_area([Readings(0.5, 0.5)], 1) == [(Span("\u2584", TextStyle.GOOD),)]
+    assert draw_area([half], 2) == [(Span("\u2591", reach),), (Span("\u2588", TextStyle.GOOD),)]
 
 
 @given(st.lists(st.none() | st.tuples(SHARES, SHARES), max_size=20), st.integers(1, 12))
@@ -48,7 +58,7 @@ def test_the_area_grows_with_the_mean_and_gaps_stay_blank(
     pairs: list[tuple[float, float] | None], rows: int
 ) -> None:
     readings = [None if pair is None else Readings(min(pair), max(pair)) for pair in pairs]
-    drawn = draw_area(readings, rows)
+    drawn = [plain(row) for row in draw_area(readings, rows)]
     assert len(drawn) == rows
     for column, found in enumerate(readings):
         cells = "".join(row[column] for row in drawn)
@@ -62,22 +72,22 @@ def test_h_goes_through_the_figures_and_with_many_gpus_back_to_all() -> None:
     state = make_store("one gpu")
     view, seen = state.machine.selected_device, state.machine.sample
     names = [figure.name for figure in list_figures(view, seen)]
-    assert names == ["utilization", "used", "power", "temperature"]
+    assert names == ["utilization", "used", "power", "temperature", "traffic"]
     found = [name := ""] + [
         name := next_figure(view, seen, name, few=False) for _ in range(len(names) + 1)
     ]
     assert found == ["", *names, ""]
-    assert next_figure(view, seen, "temperature", few=True) == "utilization"
+    assert next_figure(view, seen, "traffic", few=True) == "utilization"
     assert choose_figure(state.machine.devices[-1], seen, "power").name == "utilization"
 
 
 def test_the_scale_of_the_temperature_ends_at_its_threshold() -> None:
     state = make_store("one gpu", sample(gpu(slowdown_c=93.0)))
     view, seen = state.machine.selected_device, state.machine.sample
-    assert list_figures(view, seen)[-1].full == 93.0
+    assert choose_figure(view, seen, "temperature").full == 93.0
     unknown = make_store("one gpu", sample(gpu(slowdown_c=None, power_limit_w=None)))
     view, seen = unknown.machine.selected_device, unknown.machine.sample
-    assert list_figures(view, seen)[-1].full == 100.0
+    assert choose_figure(view, seen, "temperature").full == 100.0
     lines = large_lines(view, (), seen, NOW, "power", 60, 7)
     assert plain(lines[1]).strip() == "power n/a: the end of its scale is not known"
 
@@ -91,6 +101,32 @@ def test_every_line_fits(cells: int, height: int) -> None:
     assert all(width(line) <= cells for line in lines)
 
 
+def test_the_scale_of_the_traffic_is_what_the_link_can_carry() -> None:
+    state = make_store("one gpu", sample(gpu(pcie=Pcie(1, 16, 5, 16))))
+    figure = choose_figure(state.machine.selected_device, state.machine.sample, "traffic")
+    assert (figure.full, figure.full_text) == (16 * 3.938e9, "63 GB/s")
+    state = make_store("one gpu", sample(gpu(pcie=Pcie(None, None))))
+    figure = choose_figure(state.machine.selected_device, state.machine.sample, "traffic")
+    assert figure.full is None
+
+
+def test_the_traffic_of_the_selected_device_has_a_history() -> None:
+    traffic = PcieTraffic(uuid(0), 5, 7)
+    state = make_store("two gpus", sample(gpu(0), gpu(1), traffic=traffic))
+    assert state.machine.history.points(uuid(0))[-1].traffic == 7
+    assert state.machine.history.points(uuid(1))[-1].traffic is None
+
+
+@given(st.integers(0, 60))
+def test_stacked_pictures_fill_their_rows(rows: int) -> None:
+    state = make_store("one gpu")
+    view, seen = state.machine.selected_device, state.machine.sample
+    count = count_pictures(view, seen, rows)
+    assert count * (LEAST_ROWS + 1) <= rows or count == 0
+    if count:
+        assert len(stacked_lines(view, (), seen, NOW, "power", 70, rows)) == rows
+
+
 def test_a_pane_without_room_has_no_history() -> None:
     assert [large_rows(rows) for rows in (0, 1, 2, 7, 99)] == [0, 0, 2, 7, MOST_ROWS + 1]
 
@@ -102,7 +138,7 @@ async def test_with_few_gpus_one_history_is_large_and_h_draws_the_next(
     async with running(size, "two gpus") as on:
         assert on.workbench.devices.history.size.height > LEAST_ROWS
         assert "cuda:0 util, last " in on.text
-        for label in ("memory", "power", "temp", "util"):
+        for label in ("memory", "power", "temp", "PCIe", "util"):
             await on.press("h")
             assert f"cuda:0 {label}, last " in on.text
 
@@ -112,6 +148,6 @@ async def test_with_more_gpus_each_figure_has_a_row_and_h_draws_one_large() -> N
         assert on.row(" memory   0")
         await on.press("h")
         assert "cuda:0 util, last " in on.text
-        for _ in range(4):
+        for _ in range(5):
             await on.press("h")
         assert on.row(" memory   0")

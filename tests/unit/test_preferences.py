@@ -8,6 +8,7 @@ import pytest
 
 from tests.screens.helpers import gpu, make_store, sample, uuid, workload
 from tui.app.preferences import Preferences
+from tui.core.borders import Borders
 from tui.core.settings import choose, read
 from tui.devices.state.machine import DeviceSelected
 from tui.runs.state.events import CatalogueRead, ParametersSet
@@ -158,3 +159,21 @@ def test_usable_parameters_are_complete() -> None:
     found, errors = replace_invalid(workload("matmul"), {"size": 0})
     assert found == MATMUL
     assert len(errors) == 1
+
+
+def test_borders_that_were_moved_are_written(place: Path) -> None:
+    home = make_store("one gpu")
+    known = preferences(place)
+    known.attach(home)
+    known.remember(home, known.theme, known.refresh, known.borders)
+    assert not place.exists()
+    known.remember(home, known.theme, known.refresh, Borders(60, 30, 70))
+    assert 'borders = "60 30 70"' in place.read_text()
+    again = preferences(place)
+    assert again.borders == Borders(60, 30, 70)
+
+
+def test_borders_that_leave_no_column_are_reported(place: Path) -> None:
+    known = preferences(place, 'borders = "5 35 75"\n')
+    assert known.borders == Borders()
+    assert "borders = '5 35 75': not percent of the width" in " ".join(known.problems)

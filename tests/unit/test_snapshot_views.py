@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.style import Style
 
 from tui.core.text import glyphs
 from tui.core.text.examples import EXAMPLE
 from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.values import size_of
-from tui.kit.lines import TextStyle, plain, width
+from tui.kit.lines import FULL_LAYERS, LAYERS, HalfBlocks, Line, TextStyle, plain, width
+from tui.kit.styles import strip_of
 from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.model.pictures import REST, Bucket, Layer, Timeline
 from tui.snapshots.model.results import SiteListing, SiteRow
@@ -97,6 +99,39 @@ def test_a_chart_is_as_wide_as_its_columns_and_never_falls_upwards(
 def test_memory_that_is_there_is_never_drawn_as_nothing() -> None:
     lines = chart_lines(timeline([(0, 0, 0), (0, 1, 1), (0, 0, 0)], GIB), 7, None)
     assert plain(lines[4])[GUTTER + 1] == "▁"
+
+
+def _halves(spans: Line, column: int) -> list[TextStyle]:
+    """The styles of the lower and the upper half of a full cell."""
+    for span in spans:
+        if column < len(span.text):
+            upper = span.upper if isinstance(span, HalfBlocks) else span.style
+            return [span.style, upper]
+        column -= len(span.text)
+    raise IndexError
+
+
+@given(st.integers(0, 16))
+def test_a_boundary_between_layers_is_drawn_to_half_a_cell(sixteenths: int) -> None:
+    rows, bottom = 8, GIB * sixteenths // 16
+    layers = (
+        Layer("a.py:1 f", "a.py:1 f", (bottom,) * 3, ()),
+        Layer("b.py:2 g", "b.py:2 g", (GIB - bottom,) * 3, ()),
+    )
+    shown = replace(timeline([(GIB, GIB, GIB)] * 3, GIB), layers=layers)
+    lines = chart_lines(shown, rows + 3, None)[1 : rows + 1]
+    halves = [half for line in reversed(lines) for half in _halves(line, GUTTER + 1)]
+    lower = {LAYERS[0], FULL_LAYERS[0]}
+    assert [half in lower for half in halves] == [at < sixteenths for at in range(2 * rows)]
+
+
+def test_two_layers_in_a_cell_have_two_colors() -> None:
+    cell = HalfBlocks("\N{LOWER HALF BLOCK}", LAYERS[0], LAYERS[1])
+    (segment,) = strip_of((cell,), 1, Style())
+    assert segment.style is not None
+    assert segment.style.color is not None
+    assert segment.style.bgcolor is not None
+    assert segment.style.color != segment.style.bgcolor
 
 
 def test_round_sizes_and_times_stand_on_the_axes() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui.core import settings
+from tui.core.borders import Borders, parse_borders
 from tui.core.events import LogLine, Topic, Topics
 from tui.runs.state.events import ParametersSet
 from tui.runs.state.parameters import find_changed, replace_invalid
@@ -32,6 +33,7 @@ class Preferences:
         """Problems, including those found later; shown in the log, and on stderr after the end."""
         self.theme = str(chosen.value("theme"))
         self.refresh = float(chosen.value("refresh"))
+        self.borders = parse_borders(str(chosen.value("borders")))
         self._chosen = chosen
         self._keep = keep
         self._began_with: dict[str, dict[str, Setting]] = {}
@@ -86,7 +88,7 @@ class Preferences:
     # ---- at the end ----
 
     def changes(
-        self, state: WorkbenchState, theme: str, refresh: float
+        self, state: WorkbenchState, theme: str, refresh: float, borders: Borders | None = None
     ) -> tuple[dict[str, settings.Value], dict[str, dict[str, Setting]]]:
         """Return the settings that differ from those at the start of the run.
 
@@ -94,6 +96,7 @@ class Preferences:
             state: holds the parameters and the selected device.
             theme: the current theme.
             refresh: the current seconds between two samples.
+            borders: the current borders between columns; ``None`` for those of the start.
 
         Returns:
             Values by name; and, by workload, the parameters that differ from their defaults.
@@ -103,6 +106,8 @@ class Preferences:
             values["theme"] = theme
         if refresh != self.refresh:
             values["refresh"] = refresh
+        if borders is not None and borders != self.borders:
+            values["borders"] = str(borders)
         if state.machine.selected_by_user and state.machine.selected != self._chosen.value(
             "device"
         ):
@@ -132,9 +137,11 @@ class Preferences:
         self.theme = theme
         return ""
 
-    def remember(self, state: WorkbenchState, theme: str, refresh: float) -> None:
+    def remember(
+        self, state: WorkbenchState, theme: str, refresh: float, borders: Borders | None = None
+    ) -> None:
         """Write the changes into the file; if that fails, add a line to ``problems``."""
-        values, parameters = self.changes(state, theme, refresh)
+        values, parameters = self.changes(state, theme, refresh, borders)
         if not self._keep or not (values or parameters):
             return
         place = self._chosen.file.path

@@ -18,6 +18,7 @@ from textual.screen import Screen
 
 from tui.app.commands import REGISTRY
 from tui.app.header import header_line, tab_at
+from tui.core.borders import Borders
 from tui.core.events import Topic, Topics
 from tui.devices.views.host_rows import host_groups
 from tui.kit.command_screen import CommandScreen, front_of
@@ -69,6 +70,8 @@ class TabbedApp(textual_private.HookedApp):
         self.actions = actions
         self.readonly = readonly
         self.clock = clock
+        self.borders = Borders()
+        """Where the borders between columns of panes stand."""
         self.shared_watch: SharedWatch | None = None
         """The session's watch of this machine, for the open run; ``None`` for one of its own."""
         self.header_note: Callable[[], str] = str

@@ -155,6 +155,8 @@ class WorkbenchApp(TabbedApp):
         """Seconds between two samples of the devices."""
         self.demo_wanted = False
         """The app has ended because the user wants to see the demo."""
+        if preferences is not None:
+            self.borders = preferences.borders
         self._session = session
         self._first_demo = demo
         self._drawing = Drawing(self, self._draw)
@@ -264,7 +266,7 @@ class WorkbenchApp(TabbedApp):
         self._drawing.end()
         self._upkeep.end()
         if self._preferences is not None:
-            self._preferences.remember(self.state, self.theme, self.refresh_s)
+            self._preferences.remember(self.state, self.theme, self.refresh_s, self.borders)
         await self.end_tabs()
         try:
             await asyncio.wait_for(self._session.stop(), STOP_S)

@@ -41,6 +41,9 @@ COMMANDS: dict[str, ListedCommand] = {
         "Show PyTorch allocator memory of running processes, or run a command and monitor it.",
     ),
     "list": ListedCommand("tui.runs.cli.list", "List the workloads and their parameters."),
+    "code": ListedCommand(
+        "tui.runs.cli.code", "Print a workload as a PyTorch script that you can run and change."
+    ),
     "config": ListedCommand("tui.cli.config", "Show the settings and their sources."),
     "doctor": ListedCommand(
         "tui.devices.cli.doctor", "Check this machine, and say how to fix what fails."

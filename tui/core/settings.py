@@ -18,6 +18,7 @@ from typing import Any
 from platformdirs import user_config_path
 
 from tui.core import reports
+from tui.core.borders import Borders, parse_borders
 from workloads.protocol.results import Setting
 
 FILE_VARIABLE = "GPU_WORKBENCH_CONFIG"
@@ -67,6 +68,10 @@ def _refresh(value: object) -> float:
     if not SHORTEST_REFRESH_S <= seconds <= LONGEST_REFRESH_S:
         raise ValueError
     return seconds
+
+
+def _borders(value: object) -> str:
+    return str(parse_borders(_text(value)))
 
 
 def _switch(value: object) -> bool:
@@ -121,6 +126,14 @@ KNOWN = (
         flag="--refresh",
         about=f"seconds between two samples, {SHORTEST_REFRESH_S:g} to {LONGEST_REFRESH_S:g}",
         parse=_refresh,
+    ),
+    SettingSpec(
+        "borders",
+        str(Borders()),
+        variable="GPU_WORKBENCH_BORDERS",
+        flag="",
+        about="percent of the width left of the borders of two and of three columns: 50 35 75",
+        parse=_borders,
     ),
     SettingSpec(
         "device",

@@ -9,11 +9,13 @@ PANES = ("devices", "memory", "workloads", "backend")
 LOWER = ("detail", "log")
 """Share one place; one of them is away."""
 
-Mode = Literal["grid", "stack", "fold"]
+Mode = Literal["columns", "grid", "stack", "fold"]
 Place = Literal["natural", "open", "folded", "away"]
 
 GRID_CELLS, GRID_ROWS = 110, 30
 """From here on panes stand side by side."""
+COLUMNS_CELLS, COLUMNS_ROWS = 170, 45
+"""From here on there are three columns: the machine, the workloads, and what is said of one."""
 STACK_ROWS = 22
 """Below this only one pane is open."""
 TOP_ROWS = 10
@@ -25,6 +27,8 @@ TALL_ROWS = 50
 """From here on each history of the devices pane has two rows."""
 NOTICE_ROWS = 3
 """Rows of the table, in a stack, that the reason why no GPU can be read may use."""
+LOG_ROWS = 6
+"""Of the log in three columns, at least."""
 ROOMY = 30
 """From here on the table can spare some."""
 LOWER_ROWS = 40
@@ -40,9 +44,14 @@ class Arrangement:
     places: dict[str, Place]
 
 
-def pane_order(lower: str) -> tuple[str, ...]:
-    """Return the panes in the order in which tab goes through them."""
-    return (*PANES, lower)
+def pane_order(lower: str, *, columns: bool = False) -> tuple[str, ...]:
+    """Return the panes in the order in which tab goes through them.
+
+    Args:
+        lower: which of :data:`LOWER` has their place.
+        columns: both have a place.
+    """
+    return (*PANES, *LOWER) if columns else (*PANES, lower)
 
 
 def history_rows(rows: int) -> int:
@@ -89,6 +98,20 @@ def top_height(rows: int, bare: int, whole: int) -> int:
     return max(TOP_ROWS, whole if whole <= most else min(bare, most))
 
 
+def column_rows(rows: int, memory: int, backend: int) -> tuple[int, int, int]:
+    """Return the rows of the memory, backends and log panes in three columns.
+
+    The devices, the workloads and the detail have the rest.
+
+    Args:
+        rows: height of the screen.
+        memory: rows that the memory pane would fill.
+        backend: rows that the backends pane would fill.
+    """
+    room = rows - BARS
+    return min(memory, room // 3), min(backend, room // 3), max(LOG_ROWS, room // 6)
+
+
 def arrange(
     cells: int,
     rows: int,
@@ -112,6 +135,8 @@ def arrange(
         compared: the backends pane has comparisons. In a grid it is folded without one while keys
             do not go to it: its title shows the switches, and the lower pane has the whole width.
     """
+    if cells >= COLUMNS_CELLS and rows >= COLUMNS_ROWS and not zoomed:
+        return Arrangement("columns", dict.fromkeys((*PANES, *LOWER), "natural"))
     away: dict[str, Place] = {pane: "away" for pane in LOWER if pane != lower}
     focused = focused if focused in pane_order(lower) else "workloads"
     grid = cells >= GRID_CELLS and rows >= GRID_ROWS

@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
+from tui.core.borders import Borders
 from tui.core.events import Topics
 from tui.kit.commands.command import Command, Situation
 from tui.kit.commands.registry import CommandRegistry
@@ -31,6 +32,8 @@ class Program(Protocol):
     """Nothing is offered that asks the runner for something."""
     replay: bool
     """A recording is played."""
+    borders: Borders
+    """Where the borders between columns of panes stand; a screen may move them."""
     keeps_results: bool
     """What is measured is put into the store of results."""
     first_start: bool

@@ -68,8 +68,22 @@ class TextStyle(enum.Enum):
     ON_LAYER_E = "on layer e"
     ON_LAYER_F = "on layer f"
     ON_LAYER_REST = "on the layer of the rest"
+    GOOD_REACH = "reach of good"
+    ALLOCATED_REACH = "reach of allocated"
+    CACHED_REACH = "reach of cached"
+    CONTEXT_REACH = "reach of context"
+    OTHERS_REACH = "reach of others"
 
 
+REACHES = {
+    TextStyle.GOOD: TextStyle.GOOD_REACH,
+    TextStyle.ALLOCATED: TextStyle.ALLOCATED_REACH,
+    TextStyle.CACHED: TextStyle.CACHED_REACH,
+    TextStyle.CONTEXT: TextStyle.CONTEXT_REACH,
+    TextStyle.OTHERS: TextStyle.OTHERS_REACH,
+}
+"""By the style of an area, that of a cell which the area fills in part and its highest value all:
+the color in front, and a darker one behind it."""
 LAYERS = (
     TextStyle.LAYER_A,
     TextStyle.LAYER_B,
@@ -113,6 +127,16 @@ class Span:
     def width(self) -> int:
         """The number of cells that the span takes."""
         return cell_len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class HalfBlocks(Span):
+    """Lower half blocks of one layer in front of another, which fills the upper halves.
+
+    Both styles are of :data:`LAYERS`.
+    """
+
+    upper: TextStyle = TextStyle.PLAIN
 
 
 Line = tuple[Span, ...]

@@ -8,7 +8,7 @@ that changed are drawn anew: a redraw costs the link what it says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 from rich.style import Style
 from textual import events
@@ -148,12 +148,26 @@ def switch_classes(node: Widget, classes: dict[str, bool]) -> bool:
     return before != set(node.classes)
 
 
+def _clear_rule(widget: Widget, rule: Literal["height", "width"]) -> None:
+    """Leave a rule to the style sheet; the framework does not lay out anew for that."""
+    if widget.styles.clear_rule(rule):
+        widget.refresh(layout=True)
+
+
 def set_height(widget: Widget, rows: int | None) -> None:
     """Set a widget's height in rows; ``None`` leaves the height to the style sheet."""
     if rows is None:
-        widget.styles.clear_rule("height")
+        _clear_rule(widget, "height")
     else:
         widget.styles.height = rows
+
+
+def set_width(widget: Widget, cells: int | None) -> None:
+    """Set a widget's width in cells; ``None`` leaves the width to the style sheet."""
+    if cells is None:
+        _clear_rule(widget, "width")
+    else:
+        widget.styles.width = cells
 
 
 class LineBar(Widget):

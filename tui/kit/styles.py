@@ -17,6 +17,8 @@ from tui.kit.lines import (
     FULL_LAYERS,
     LAYERS,
     ON_LAYERS,
+    REACHES,
+    HalfBlocks,
     Line,
     Span,
     TextStyle,
@@ -37,10 +39,24 @@ def _layers(*colours: str) -> dict[TextStyle, Style]:
             for style, name in zip(FULL_LAYERS, colours, strict=True)
         },
         **{
-            style: Style(color=name, reverse=True)
+            style: Style(color=name, reverse=True, bold=True)
             for style, name in zip(ON_LAYERS, colours, strict=True)
         },
     }
+
+
+def _with_reaches(styles: dict[TextStyle, Style], **darker: str) -> dict[TextStyle, Style]:
+    """Add the styles of what an area reaches: its color before a darker one.
+
+    Args:
+        styles: of all else.
+        darker: the darker color by the name of the area's style; without one there is none behind.
+    """
+    reaches = {
+        reach: styles[style] + Style(bgcolor=darker.get(style.name.lower()))
+        for style, reach in REACHES.items()
+    }
+    return {**styles, **reaches}
 
 
 SHARED = {
@@ -53,54 +69,65 @@ SHARED = {
     TextStyle.FULL_LAYER_REST: Style(dim=True, reverse=True),
     TextStyle.ON_LAYER_REST: Style(dim=True, reverse=True),
 }
-ON_DARK = {
-    **SHARED,
-    **_layers("cyan", "bright_yellow", "bright_magenta", "green", "bright_blue", "bright_red"),
-    TextStyle.QUIET: Style(),
-    TextStyle.GOOD: Style(color="green"),
-    TextStyle.NOTE: Style(color="bright_yellow"),
-    TextStyle.BAD: Style(color="bright_red", bold=True),
-    TextStyle.KEY: Style(color="cyan"),
-    TextStyle.ALLOCATED: Style(color="cyan"),
-    TextStyle.CACHED: Style(color="bright_blue"),
-    TextStyle.CONTEXT: Style(color="bright_magenta"),
-    TextStyle.OTHERS: Style(color="bright_yellow"),
-}
+ON_DARK = _with_reaches(
+    {
+        **SHARED,
+        **_layers("cyan", "bright_yellow", "bright_magenta", "green", "bright_blue", "bright_red"),
+        TextStyle.QUIET: Style(),
+        TextStyle.GOOD: Style(color="green"),
+        TextStyle.NOTE: Style(color="bright_yellow"),
+        TextStyle.BAD: Style(color="bright_red", bold=True),
+        TextStyle.KEY: Style(color="cyan"),
+        TextStyle.ALLOCATED: Style(color="cyan"),
+        TextStyle.CACHED: Style(color="bright_blue"),
+        TextStyle.CONTEXT: Style(color="bright_magenta"),
+        TextStyle.OTHERS: Style(color="bright_yellow"),
+    }
+)
 """In the terminal's own colours, on black or nearly so. Faint text is below 4.5:1 in most."""
-ON_LIGHT = {
-    **SHARED,
-    **_layers("blue", "magenta", "red", "cyan", "green", "bright_black"),
-    TextStyle.QUIET: Style(),
-    TextStyle.GOOD: Style(),
-    TextStyle.NOTE: Style(color="magenta"),
-    TextStyle.BAD: Style(color="red", bold=True),
-    TextStyle.KEY: Style(color="blue"),
-    TextStyle.ALLOCATED: Style(color="blue"),
-    TextStyle.CACHED: Style(color="magenta"),
-    TextStyle.CONTEXT: Style(color="red"),
-    TextStyle.OTHERS: Style(),
-}
+ON_LIGHT = _with_reaches(
+    {
+        **SHARED,
+        **_layers("blue", "magenta", "red", "cyan", "green", "bright_black"),
+        TextStyle.QUIET: Style(),
+        TextStyle.GOOD: Style(),
+        TextStyle.NOTE: Style(color="magenta"),
+        TextStyle.BAD: Style(color="red", bold=True),
+        TextStyle.KEY: Style(color="blue"),
+        TextStyle.ALLOCATED: Style(color="blue"),
+        TextStyle.CACHED: Style(color="magenta"),
+        TextStyle.CONTEXT: Style(color="red"),
+        TextStyle.OTHERS: Style(),
+    }
+)
 """In the terminal's own colours, on white: green, yellow and cyan are not to be read there."""
 IN_TRUECOLOR = {**ON_DARK, TextStyle.QUIET: Style(dim=True)}
 """In a theme with colours of its own, which also says how faint faint is."""
-IN_OWN_COLORS = {
-    **SHARED,
-    **_layers("#5fb3f6", "#f0c674", "#f08fc0", "#7fdc8a", "#a99bf5", "#ff8f6b"),
-    TextStyle.CURSOR: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
-    TextStyle.REST: Style(color="#3a465a"),
-    TextStyle.LAYER_REST: Style(color="#5a6780"),
-    TextStyle.FULL_LAYER_REST: Style(color="#5a6780", bgcolor="#5a6780"),
-    TextStyle.ON_LAYER_REST: Style(color="#ffffff", bgcolor="#5a6780"),
-    TextStyle.QUIET: Style(color="#92a0b6"),
-    TextStyle.GOOD: Style(color="#7fdc8a"),
-    TextStyle.NOTE: Style(color="#ffc45c"),
-    TextStyle.BAD: Style(color="#ff7a7e", bold=True),
-    TextStyle.KEY: Style(color="#6cc7f5"),
-    TextStyle.ALLOCATED: Style(color="#5fb3f6"),
-    TextStyle.CACHED: Style(color="#a99bf5"),
-    TextStyle.CONTEXT: Style(color="#f08fc0"),
-    TextStyle.OTHERS: Style(color="#f0c674"),
-}
+IN_OWN_COLORS = _with_reaches(
+    {
+        **SHARED,
+        **_layers("#5fb3f6", "#f0c674", "#f08fc0", "#7fdc8a", "#a99bf5", "#ff8f6b"),
+        TextStyle.CURSOR: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
+        TextStyle.REST: Style(color="#3a465a"),
+        TextStyle.LAYER_REST: Style(color="#5a6780"),
+        TextStyle.FULL_LAYER_REST: Style(color="#5a6780", bgcolor="#5a6780"),
+        TextStyle.ON_LAYER_REST: Style(color="#ffffff", bgcolor="#5a6780"),
+        TextStyle.QUIET: Style(color="#92a0b6"),
+        TextStyle.GOOD: Style(color="#7fdc8a"),
+        TextStyle.NOTE: Style(color="#ffc45c"),
+        TextStyle.BAD: Style(color="#ff7a7e", bold=True),
+        TextStyle.KEY: Style(color="#6cc7f5"),
+        TextStyle.ALLOCATED: Style(color="#5fb3f6"),
+        TextStyle.CACHED: Style(color="#a99bf5"),
+        TextStyle.CONTEXT: Style(color="#f08fc0"),
+        TextStyle.OTHERS: Style(color="#f0c674"),
+    },
+    good="#2c5a3a",
+    allocated="#254a68",
+    cached="#443f6b",
+    context="#663a54",
+    others="#6b562c",
+)
 """In the program's own dark theme: exact colors, on its background."""
 OWN_CURSOR, OWN_PLACE = Style(bgcolor="#22304a"), Style(bgcolor="#1a2130")
 """The row under the cursor in that theme, with and without the focus: data keep their colors."""
@@ -189,7 +216,7 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     text, style = "", Style()
     # Equal styles become one segment: each costs the link some twenty bytes.
     for span in filled:
-        own = _Present.styles[span.style]
+        own = _style_of(span)
         if over.reverse and (span.style is TextStyle.REST or _is_bar(span.text)):
             own += UPRIGHT
         else:
@@ -201,6 +228,14 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     if text:
         segments.append(Segment(text, base + style))
     return Strip(segments, cells)
+
+
+def _style_of(span: Span) -> Style:
+    """Return the present style; of two layers, the lower is the block and the upper is behind."""
+    own = _Present.styles[span.style]
+    if not isinstance(span, HalfBlocks):
+        return own
+    return Style(color=own.color, bgcolor=_Present.styles[span.upper].color)
 
 
 def _is_bar(text: str) -> bool:

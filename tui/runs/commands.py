@@ -181,7 +181,8 @@ PANES = (
         "next_figure",
         ("h",),
         "history",
-        "Draw the next figure of the selected device's history: load, memory, power, temperature.",
+        "Draw the next figure of the selected device's history: load, memory, power, temperature, "
+        "PCIe traffic.",
         group="Screen",
         tabs=WORKBENCH,
     ),
@@ -214,6 +215,23 @@ PANES = (
         group="Screen",
         tabs=WORKBENCH,
         footer=12,
+    ),
+    *(
+        Command(
+            name,
+            (key,),
+            label,
+            f"Move the border of the focused pane's column to the {label}, and remember it; the "
+            "mouse drags it, too.",
+            group="Screen",
+            tabs=WORKBENCH,
+            now=lambda now: now.has_columns,
+            call=f"move_border({by})",
+        )
+        for name, key, label, by in (
+            ("border_left", "less_than_sign", "left", -1),
+            ("border_right", "greater_than_sign", "right", 1),
+        )
     ),
     Command(
         "zoom",

@@ -68,6 +68,13 @@ VIEWS = (
         "sites:SitesPane",
     ),
     SnapshotView(
+        "flame",
+        "f",
+        "Flame",
+        "Show the calls that allocated the memory in use at the selected event.",
+        "flame:FlamePane",
+    ),
+    SnapshotView(
         "map",
         "m",
         "Map",
@@ -161,10 +168,11 @@ SNAPSHOT_COMMANDS = (
         ("b",),
         "group by",
         "Change the grouping of sites and changes: site, function, file, annotation, size "
-        "class, stream, pool or context; of the timeline: site, category or annotation.",
+        "class, stream, pool or context; of the timeline: site, category or annotation; of "
+        "the flame view: frames of your code, or all.",
         group="Snapshot",
         tabs=SNAPSHOT,
-        now=lambda now: now.snapshot and now.pane in ("timeline", "sites", "difference"),
+        now=lambda now: now.snapshot and now.pane in ("timeline", "sites", "flame", "difference"),
         footer=5,
     ),
     Command(

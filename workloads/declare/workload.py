@@ -14,20 +14,27 @@ A workload is a function that prepares its data on a device and returns a :class
 The function's arguments are the workload's parameters: the default is the argument's, the
 annotation defines the accepted values. The run times the case's first argument, and the screen
 shows its source; any callable works, such as ``Case(lambda: a @ b)``.
+
+A workload of the catalogue has a script of its name in ``workloads/scripts``, a program of plain
+PyTorch, and times the functions that this defines; the screen shows those. The function imports
+them where it imports torch::
+
+        from workloads.scripts.matmul import multiply
+
+        return Case(functools.partial(multiply, a, b), flop=2 * n**3)
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
-import textwrap
 import typing
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
+from workloads.declare.source import read_functions, read_script, timed_source
 from workloads.declare.study import Study
 from workloads.protocol.results import (
     Check,
@@ -252,55 +259,6 @@ def _parameters(name: str, prepare: Callable[..., Case]) -> tuple[ParameterInfo,
     return tuple(infos)
 
 
-def _timed_source(prepare: Callable[..., Case]) -> str:
-    """Return the timed lines: a nested function ``timed``, or else the case's first argument.
-
-    Where neither is found, for example if another function makes the case, return all lines.
-    """
-    source = textwrap.dedent(inspect.getsource(prepare))
-    function = next(
-        (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)), None
-    )
-    if function is None:
-        raise ValueError("its source cannot be read: declare it with def")
-    nested = {
-        node.name: node
-        for node in ast.walk(function)
-        if isinstance(node, ast.FunctionDef) and node is not function
-    }
-    shown: ast.AST | None = nested.get("timed") or _find_timed_expression(function)
-    if isinstance(shown, ast.Name):
-        shown = nested.get(shown.id) or _assigned(function, shown.id) or shown
-    if isinstance(shown, ast.Lambda):
-        shown = shown.body
-    if isinstance(shown, ast.expr):
-        segment = ast.get_source_segment(source, shown) or ""
-        return textwrap.dedent(" " * shown.col_offset + segment)
-    body = (shown if isinstance(shown, ast.FunctionDef) else function).body
-    first, last = body[0].lineno, body[-1].end_lineno
-    return textwrap.dedent("\n".join(source.splitlines()[first - 1 : last]))
-
-
-def _find_timed_expression(function: ast.FunctionDef) -> ast.expr | None:
-    """Return the first argument of the function's first ``Case``."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Case":
-            named = [item.value for item in node.keywords if item.arg == "timed"]
-            return next(iter([*node.args, *named]), None)
-    return None
-
-
-def _assigned(function: ast.FunctionDef, name: str) -> ast.expr | None:
-    """Return the last value that the function assigns to a name."""
-    values = [
-        node.value
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign)
-        and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
-    ]
-    return values[-1] if values else None
-
-
 def arrange(names: Sequence[str]) -> None:
     """Put the registered workloads into this order; those declared later follow.
 
@@ -328,18 +286,23 @@ def infos() -> tuple[WorkloadInfo, ...]:
 
 
 def infos_with_code() -> tuple[WorkloadInfo, ...]:
-    """Return the description of each workload, its timed lines included."""
+    """Return the description of each workload, with its script and what is timed."""
     return tuple(with_code(item) for item in _registry.values())
 
 
 def with_code(item: Workload) -> WorkloadInfo:
-    """Return the description of a workload, its timed lines included.
+    """Return the description of a workload, with its script and what is timed.
+
+    A script's functions are what is timed; without a script, the timed lines are found in the
+    function that prepares the workload.
 
     Raises:
         ValueError: the source does not contain them.
         OSError: the source cannot be read.
     """
-    return replace(item.info, code=_timed_source(item.prepare))
+    script = read_script(item.info.name, item.prepare)
+    code = read_functions(script) if script else timed_source(item.prepare)
+    return replace(item.info, code=code, script=script)
 
 
 def forget(name: str) -> None:

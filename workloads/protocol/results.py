@@ -58,12 +58,15 @@ class WorkloadInfo:
     fresh_process: bool = False
     """Each run needs a new process, since it shows what happens the first time."""
     code: str = ""
-    """The timed lines of the source; empty before they are read."""
+    """The timed functions of the script, or the timed lines; empty before they are read."""
     convolutions: Convolutions = "none"
     """Decides which flags act on the workload (:mod:`workloads.protocol.flag_words`)."""
     question: str = ""
     """One question that a run answers; each of the first steps has one."""
     answer: str = ""
+    script: str = ""
+    """The text of a program that does what is timed and imports only torch and the standard
+    library; empty for a workload of a user's file, and before it is read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,12 @@ from tui.devices.views.host_rows import (
 from tui.devices.views.large_history import (
     FOR_GPUS,
     LEAST_ROWS,
+    MOST_ROWS,
+    count_pictures,
     large_lines,
     large_rows,
     next_figure,
+    stacked_lines,
 )
 from tui.devices.views.memory import bar_line, body, explain_lines, title
 from tui.kit.command_screen import Program
@@ -247,10 +250,12 @@ class DevicesPane(AgingPane):
         "the row above by 10 points of load, 2 points of memory or 3 degrees. The plots below "
         "show the selected device's last minutes on fixed scales; a gap has no reading. With up to "
         "four GPUs one figure is a filled area, solid up to the mean of each cell's seconds and "
-        "shaded up to their highest; h draws load, memory, power or temperature. With more GPUs "
-        "each figure has a row of dots, and h draws one large. 'throttled' gives NVML's reason "
-        "for lower clocks; without room for it, it replaces the memory bar. 'lost': the device "
-        "no longer answers. '12 s old': the figures are old. n/a: unknown; the memory screen "
+        "shaded up to their highest; h draws load, memory, power, temperature or PCIe traffic, "
+        "which is read of the selected GPU alone. With more GPUs each figure has a row of dots, "
+        "and h draws one large; where there is room, all are large. 'throttled' gives NVML's "
+        "reason for lower clocks; without room for it, it replaces the memory bar. 'lost': the "
+        "device no longer answers. enter shows all that is known of a device. '12 s old': the "
+        "figures are old. n/a: unknown; the memory screen "
         "(2) gives the reason. With --host, a heading stands above the GPUs of each host and shows "
         "its driver (\u2260: not that of most hosts), its round-trip time, its CPU and its memory; "
         "enter folds it. Where there is no room for all, GPUs of the same model, with about the "
@@ -281,6 +286,8 @@ class DevicesPane(AgingPane):
         self.notice.can_focus = False
         self.heading = DevicesHeading(self.list, machine, self.sort_by)
         self.history = FittedView(self._history)
+        self._stacked = False
+        """There is room for several large figures."""
         self.figure = ""
         """Name of the figure that is drawn large; empty for the load of few GPUs, or for a row of
         each figure."""
@@ -340,7 +347,8 @@ class DevicesPane(AgingPane):
     def next_figure(self) -> None:
         """Draw the next figure of the history."""
         sample = self.machine.shown.sample
-        self.figure = next_figure(self._view, sample, self.figure, few=self._few)
+        few = self._few or self._stacked
+        self.figure = next_figure(self._view, sample, self.figure, few=few)
         self.state_changed()
 
     def sort_by(self, order: Order) -> None:
@@ -383,7 +391,11 @@ class DevicesPane(AgingPane):
         devices = self.list.count_rows()
         free = self.size.height - notice - devices if devices else 0
         self.heading.display = free > 0
-        if self._is_large:
+        pictures = count_pictures(self._view, self.machine.shown.sample, free - 1)
+        self._stacked = pictures > 1
+        if self._stacked:
+            rows = min(free - 1, pictures * (MOST_ROWS + 1))
+        elif self._is_large:
             rows = large_rows(free - 1)
         else:
             fitting = (rows for rows in (3, 2, 1) if block_rows(self._view, rows) < free)
@@ -395,6 +407,8 @@ class DevicesPane(AgingPane):
     def _history(self, cells: int, rows: int) -> list[Line]:
         machine = self.machine.shown
         points, now = machine.history.points(machine.selected), machine.now(self.clock())
+        if self._stacked:
+            return stacked_lines(self._view, points, machine.sample, now, self.figure, cells, rows)
         if self._is_large:
             return large_lines(self._view, points, machine.sample, now, self.figure, cells, rows)
         return block_lines(self._view, points, machine.sample, now, cells, rows)
@@ -517,6 +531,10 @@ class MemoryPane(AccountPane):
     def compose(self) -> ComposeResult:
         yield self.bar
         yield self.body
+
+    def count_rows(self, cells: int) -> int:
+        """Count the pane's rows with its title and its bar, at a width."""
+        return 2 + len(self.account_lines(cells))
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return the legend and the figures, shortened to fit."""

@@ -7,6 +7,7 @@ is half busy all the time.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +19,13 @@ from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import Point
 from tui.devices.views.history import LABEL, PlottedFigure, column_s, figures, find_end, scale_label
 from tui.kit.braille import ACROSS
-from tui.kit.lines import Line, Span, TextStyle, fit, left
+from tui.kit.lines import REACHES, Line, Span, TextStyle, fit, left
 
 FOR_GPUS = 4
 """The most GPUs for which one figure is drawn large; with more, three figures have a row each."""
+LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+"""Bytes per second that one PCIe lane carries one way, by generation, after its line coding: 8b/10b
+up to the second, 128b/130b up to the fifth, flits of 242 of 256 bytes from the sixth."""
 LEAST_ROWS, MOST_ROWS = 6, 10
 """Rows of the picture: what a screen gives it, and what it takes where rows would stay empty."""
 
@@ -35,7 +39,7 @@ class Readings:
 
 
 def list_figures(view: DeviceView, sample: Sample | None) -> list[PlottedFigure]:
-    """Return the figures that can be drawn: load, memory, power and temperature.
+    """Return the figures that can be drawn: load, memory, power, temperature and PCIe traffic.
 
     The scale of the temperature ends at the slowdown threshold, if the driver names it.
     """
@@ -45,7 +49,19 @@ def list_figures(view: DeviceView, sample: Sample | None) -> list[PlottedFigure]
         known = 100.0 if top is None else top
         words = text.temperature(known)
         found.append(PlottedFigure("temperature", "temp", known, words, TextStyle.OTHERS))
+        found.append(_plot_traffic(view))
     return found
+
+
+def _plot_traffic(view: DeviceView) -> PlottedFigure:
+    """Return the traffic of the PCIe link, up to what the device's link can carry one way."""
+    pcie = view.nvml.pcie if view.nvml else None
+    generation = (pcie.max_generation or pcie.generation) if pcie else None
+    width = (pcie.max_width or pcie.width) if pcie else None
+    lane = LANE_BYTES_PER_S.get(generation) if generation is not None else None
+    most = None if lane is None or width is None else lane * width
+    words = text.NA if most is None else f"{round(most / 1e9)} GB/s"
+    return PlottedFigure("traffic", "PCIe", most, words, TextStyle.CACHED)
 
 
 def choose_figure(view: DeviceView, sample: Sample | None, name: str) -> PlottedFigure:
@@ -96,28 +112,83 @@ def collect_readings(
     return [Readings(sum(found) / len(found), max(found)) if found else None for found in values]
 
 
-def draw_area(readings: Sequence[Readings | None], rows: int) -> list[str]:
-    """Return the rows of the picture from the top; a zero is the lowest step, a gap is blank."""
+def draw_area(
+    readings: Sequence[Readings | None], rows: int, style: TextStyle = TextStyle.GOOD
+) -> list[Line]:
+    """Return the rows of the picture from the top; a zero is the lowest step, a gap is blank.
+
+    A cell between the mean and the highest value has two colors: the area's and a darker one.
+
+    Args:
+        readings: of each cell, as shares of the scale.
+        rows: height of the picture.
+        style: of the area.
+    """
     steps = glyphs.GLYPHS.vertical
-    shade = glyphs.GLYPHS.shade
     high = rows * len(steps)
     lines = []
     for row in range(rows):
         base = (rows - 1 - row) * len(steps)
-        drawn = []
-        for found in readings:
-            if found is None:
-                drawn.append(" ")
-                continue
-            solid = max(1, round(found.mean * high)) - base
-            reach = round(found.highest * high) - base
-            if solid > 0:
-                drawn.append(steps[min(solid, len(steps)) - 1])
-            else:
-                # A shaded cell is all or nothing: from half of it on.
-                drawn.append(shade if 2 * reach >= len(steps) else " ")
-        lines.append("".join(drawn))
+        drawn = [_draw_cell(found, high, base, style) for found in readings]
+        lines.append(
+            tuple(
+                Span("".join(text for text, _ in run), own)
+                for own, run in itertools.groupby(drawn, key=lambda cell: cell[1])
+            )
+        )
     return lines
+
+
+def _draw_cell(
+    found: Readings | None, high: int, base: int, style: TextStyle
+) -> tuple[str, TextStyle]:
+    """Return one cell's glyph and style; ``base`` of all ``high`` steps are below it."""
+    if found is None:
+        return " ", style
+    steps = glyphs.GLYPHS.vertical
+    solid = max(1, round(found.mean * high)) - base
+    reach = round(found.highest * high) - base
+    if solid >= len(steps):
+        return steps[-1], style
+    if solid > 0:
+        return steps[solid - 1], REACHES[style] if reach >= len(steps) else style
+    # A shaded cell is all or nothing: from half of it on.
+    return (glyphs.GLYPHS.shade, REACHES[style]) if 2 * reach >= len(steps) else (" ", style)
+
+
+def count_pictures(view: DeviceView, sample: Sample | None, available: int) -> int:
+    """Return how many figures, of at least :data:`LEAST_ROWS` each, fit below each other.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest.
+        available: rows for all.
+    """
+    return min(len(list_figures(view, sample)), available // (LEAST_ROWS + 1))
+
+
+def stacked_lines(
+    view: DeviceView,
+    points: Sequence[Point],
+    sample: Sample | None,
+    now: float,
+    name: str,
+    cells: int,
+    height: int,
+) -> list[Line]:
+    """Return as many figures as fit, each with its heading; the chosen one first.
+
+    The arguments are those of :func:`large_lines`.
+    """
+    known = [figure.name for figure in list_figures(view, sample)]
+    first = choose_figure(view, sample, name).name
+    at = known.index(first)
+    count = max(1, count_pictures(view, sample, height))
+    found: list[Line] = []
+    for place, each in enumerate([*known[at:], *known[:at]][:count]):
+        rows = height // count + (place < height % count)
+        found += large_lines(view, points, sample, now, each, cells, rows, brief=place > 0)
+    return found
 
 
 def large_rows(available: int) -> int:
@@ -133,6 +204,8 @@ def large_lines(
     name: str,
     cells: int,
     height: int,
+    *,
+    brief: bool = False,
 ) -> list[Line]:
     """Return a heading and the picture of one figure.
 
@@ -144,6 +217,7 @@ def large_lines(
         name: the figure.
         cells: width of a line.
         height: lines in all.
+        brief: name only the figure, below a picture whose heading has the rest.
     """
     figure = choose_figure(view, sample, name)
     seconds = column_s(sample) * ACROSS
@@ -153,9 +227,13 @@ def large_lines(
     shade = glyphs.GLYPHS.shade
     head = f"{view.label} {figure.label}"
     words = (
-        f"{head}, last {span}, mean and {shade} highest of each {each}   h next",
-        f"{head}, last {span}   h next",
-        head,
+        (figure.label,)
+        if brief
+        else (
+            f"{head}, last {span}, mean and {shade} highest of each {each}   h next",
+            f"{head}, last {span}   h next",
+            head,
+        )
     )
     rule = glyphs.GLYPHS.rule
     said = next((each for each in words if len(each) + 3 <= cells), words[-1])
@@ -168,7 +246,7 @@ def large_lines(
     return [
         heading,
         *(
-            (Span(scale_label(figure, row, rows), TextStyle.QUIET), Span(picture, figure.style))
-            for row, picture in enumerate(draw_area(found, rows))
+            (Span(scale_label(figure, row, rows), TextStyle.QUIET), *picture)
+            for row, picture in enumerate(draw_area(found, rows, figure.style))
         ),
     ]

@@ -92,6 +92,8 @@ class Situation:
     """A process holds memory of workloads."""
     on_process: bool = True
     """A process that can be sent a signal is under the cursor of the processes tab."""
+    has_columns: bool = True
+    """Panes stand side by side, with a border that can be moved."""
     can_go_back: bool = False
     """A pane has the screen, or the table is filtered."""
     readonly: bool = False

@@ -15,6 +15,8 @@ KEY_WORDS = {
     "question_mark": "?",
     "colon": ":",
     "f1": "F1",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
     "plus": "+",
     "minus": "-",
     "left_square_bracket": "[",

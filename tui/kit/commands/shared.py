@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tui.kit.commands.command import (
+    DEMO,
     EVERYWHERE,
     PROCESS_MEMORY,
     PROCESSES,
@@ -49,9 +50,10 @@ SHARED = (
         ("y",),
         "copy",
         "Copy what has the focus to the terminal's clipboard (OSC 52) and to a file: the selected "
-        "workload's figures, the verdict on a flag in a sentence, a table or a text.",
+        "workload's figures, in its detail and in the demo its script, the verdict on a flag in a "
+        "sentence, a table or a text.",
         group="Screen",
-        tabs=(*WORKBENCH, "memory", *PROCESSES, *WATCH, *RESULTS),
+        tabs=(*WORKBENCH, *DEMO, "memory", *PROCESSES, *WATCH, *RESULTS),
         now=lambda now: now.pane is not None and not now.typing,
         footer=13,
     ),

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.core.child.launch import too_many_files
-from tui.core.child.process import ChildProcess
-from tui.core.child.request import NoAnswerError, first_answer
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Subcommand, add_common
-from tui.kit.command_line.output import Failure, print_json, print_text
-from tui.kit.command_line.progress import ProgressLine, run_to_exit
+from tui.kit.command_line.output import print_json, print_text
+from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
+from tui.runs.cli.catalogue import read_catalogue
 from tui.runs.cli.headless import print_problems
-from tui.runs.session.runner_supervisor import SILENT_S, runner_command
-from tui.runs.session.silence import describe_file_import
 from tui.runs.state.parameters import describe_allowed, format_value
-from workloads.protocol import messages
 from workloads.protocol.groups import QUESTIONS, format_heading
-from workloads.protocol.messages import Event
 from workloads.protocol.results import WorkloadInfo
 
 if TYPE_CHECKING:
@@ -53,43 +45,6 @@ def list_catalogue(options: ListOptions) -> int:
         return 1 if hello.problems else 0
 
     return run_to_exit(work())
-
-
-async def read_catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
-    """Return the catalogue of a Python's runner, and the problems with the user's files.
-
-    Args:
-        python: path of the Python that runs the workloads.
-        files: the workload files of the user.
-
-    Raises:
-        Failure: the runner does not start, or sends an unexpected message.
-    """
-    child: ChildProcess[Event] = ChildProcess(runner_command(python, files), messages.EVENTS)
-    progress = ProgressLine()
-    telling = asyncio.create_task(_report_silence(files, progress))
-    try:
-        return await first_answer(child, (messages.Hello,))
-    except NoAnswerError as error:
-        raise Failure(f"{python}: the runner {error}") from error
-    except OSError as error:
-        if too_many_files(error):
-            raise
-        raise Failure(f"{python}: {error.strerror}; give --python the path of a Python") from error
-    finally:
-        telling.cancel()
-        progress.clear()
-
-
-async def _report_silence(files: Sequence[str], progress: ProgressLine) -> None:
-    """Report that the new runner is still silent, until the task is cancelled."""
-    started = time.monotonic()
-    while files:
-        waited = time.monotonic() - started
-        if waited > SILENT_S:
-            found = describe_file_import(files, waited)
-            progress.show_silence(f"{found.reason}; {found.advice}")
-        await asyncio.sleep(max(1.0, SILENT_S - waited))
 
 
 def _encode_workload(info: WorkloadInfo) -> dict[str, object]:

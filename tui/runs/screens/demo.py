@@ -20,6 +20,7 @@ from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ClosesOnce
 from tui.kit.lines import Line, paragraph
 from tui.kit.pane import FooterBar, LineBar, LinesView, Pane
+from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import DEMO_PAGES, RUNS
 from tui.runs.screens.program import RunProgram
 from tui.runs.state.state import RunsState
@@ -218,6 +219,14 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
             self._ran.add(info.name)
             self.actions.run_for_demo(info.name)
             self.catch_up()
+
+    def action_copy(self) -> None:
+        """Copy the script of the page's workload, or the page if there is none."""
+        info = self.info
+        if info is not None and info.script:
+            copy(self.app, f"{info.name}.py", info.script)
+        else:
+            super().action_copy()
 
     def _leave_page(self) -> str:
         """Cancel the page's pending run; it runs again when the page is opened again.

@@ -10,15 +10,17 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
+from tui.core.borders import STEP
 from tui.core.events import Topic, Topics
 from tui.devices.screens.panes import DevicesPane, MemoryPane
 from tui.kit import arrangement
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ConfirmScreen
-from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, switch_classes
+from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, set_width, switch_classes
 from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
+from tui.runs.screens.column_borders import BorderName, PaneArea
 from tui.runs.screens.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
 from tui.runs.screens.parameters import ParametersScreen
 from tui.runs.screens.program import RunProgram
@@ -36,7 +38,7 @@ class WorkbenchScreen(CommandScreen):
     BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(
         TAB, *RUNS, *DEMO_PAGES, *BACKEND, *PANES
     )
-    MODES = ("grid", "stack", "fold")
+    MODES = ("columns", "grid", "stack", "fold")
 
     def __init__(self, program: RunProgram) -> None:
         super().__init__(program)
@@ -61,6 +63,8 @@ class WorkbenchScreen(CommandScreen):
         """The panes by id."""
         self.top: PaneRow | None = None
         """The row of devices and memory; ``None`` before it exists."""
+        self.bottom: PaneRow | None = None
+        """The row of backends, detail and log; ``None`` before it exists."""
         self.lower = "detail"
         self.zoomed = False
         self._fitted = (0, 0, False)
@@ -75,9 +79,15 @@ class WorkbenchScreen(CommandScreen):
         self.top = PaneRow(self.devices, self.memory, id="top")
         self.fit_devices()
         yield self.header()
-        yield self.top
-        yield self.workloads
-        yield PaneRow(self.backend, self.detail, self.log_pane, id="bottom")
+        self.bottom = PaneRow(self.backend, self.detail, self.log_pane, id="bottom")
+        yield PaneArea(
+            self.top,
+            self.workloads,
+            self.bottom,
+            border_at=self._border_at,
+            move=self._drag_border,
+        )
+        self.fit_columns()
         yield FooterBar(self.program.commands, self.situation)
         self.call_after_refresh(self._add_panes)
 
@@ -102,7 +112,7 @@ class WorkbenchScreen(CommandScreen):
 
     def step_focus(self, by: int) -> None:
         """Focus the next or the previous pane."""
-        names = arrangement.pane_order(self.lower)
+        names = arrangement.pane_order(self.lower, columns=self.has_class("-columns"))
         current = self.focused_pane
         place = names.index(current) if current in names else 0
         self.focus_pane(names[(place + by) % len(names)])
@@ -149,6 +159,7 @@ class WorkbenchScreen(CommandScreen):
         for node in [self] if all_of_it else changed:
             node.update_node_styles()
         self.fit_devices()
+        self.fit_columns()
 
     def _rows_wanted(self) -> tuple[int, int, bool]:
         cells = max(1, self.app.size.width - 1)
@@ -161,6 +172,11 @@ class WorkbenchScreen(CommandScreen):
         In a stack, the backends get only the rows that they fill while another pane has the focus.
         """
         stack, rows = self.has_class("-stack"), self.app.size.height
+        if self.has_class("-columns"):
+            self._fit_heights(rows)
+            return
+        set_height(self.memory, None)
+        set_height(self.log_pane, None)
         fitted = stack and self.focused_pane != "backend"
         set_height(self.backend, self._rows_wanted()[1] if fitted else None)
         notice = arrangement.notice_rows(rows, self.devices.list.count_rows())
@@ -175,6 +191,74 @@ class WorkbenchScreen(CommandScreen):
         if self.top is not None:
             height = arrangement.top_height(rows, bare, whole)
             set_height(self.top, height if self.has_class("-grid") else None)
+
+    def _fit_heights(self, rows: int) -> None:
+        """Give the panes of three columns the rows that they fill; the others have the rest."""
+        width = self.app.size.width
+        borders = self.program.borders
+        memory = self.memory.count_rows(max(1, width * borders.left // 100 - 1))
+        cells = max(1, width * (100 - borders.right) // 100 - 2)
+        backend = self.backend.count_rows(cells, rows // 3)
+        fitted = arrangement.column_rows(rows, memory, backend)
+        for pane, height in zip((self.memory, self.backend, self.log_pane), fitted, strict=True):
+            set_height(pane, height)
+        set_height(self.devices, None)
+        if self.top is not None:
+            set_height(self.top, None)
+
+    # ---- the borders between columns ----
+
+    def fit_columns(self) -> None:
+        """Give the columns their widths."""
+        if self.top is None or self.bottom is None:
+            return
+        borders, cells = self.program.borders, self.app.size.width
+        columns, grid = self.has_class("-columns"), self.has_class("-grid")
+        left, right = cells * borders.left // 100, cells * borders.right // 100
+        middle = cells * borders.middle // 100 - 1
+        set_width(self.top, left - 1 if columns else None)
+        set_width(self.workloads, right - left - 1 if columns else None)
+        beside = grid and not self.backend.has_class("-folded")
+        set_width(self.devices, middle if grid else None)
+        set_width(self.backend, middle if beside else None)
+
+    def _border_at(self, x: int, y: int) -> BorderName | None:
+        """Return the border between two columns at a cell of the screen."""
+        if self.has_class("-columns"):
+            if self.top is not None and x == self.top.region.right:
+                return "left"
+            return "right" if x == self.workloads.region.right else None
+        rows = [self.devices.region] if self.has_class("-grid") else []
+        return "middle" if any(x == row.right and row.y <= y < row.bottom for row in rows) else None
+
+    def _drag_border(self, border: BorderName, x: int) -> None:
+        """Move a border to a column of cells."""
+        self._move_border(border, round(100 * (x + 1) / max(1, self.app.size.width)))
+
+    def _move_border(self, border: BorderName, to: int) -> None:
+        """Move a border to a percentage of the width, as far as the columns allow."""
+        move = {
+            "middle": self.program.borders.moved_middle,
+            "left": self.program.borders.moved_left,
+            "right": self.program.borders.moved_right,
+        }
+        moved = move[border](to)
+        if moved != self.program.borders:
+            self.program.borders = moved
+            self.place_panes()
+
+    def action_move_border(self, direction: int) -> None:
+        """Move the border to the right of the focused pane, or the only one beside it."""
+        borders = self.program.borders
+        step = direction * STEP
+        if self.has_class("-grid"):
+            self._move_border("middle", borders.middle + step)
+        elif not self.has_class("-columns"):
+            return
+        elif self.focused_pane in ("devices", "memory"):
+            self._move_border("left", borders.left + step)
+        else:
+            self._move_border("right", borders.right + step)
 
     def on_resize(self, _event: events.Resize) -> None:
         """Arrange the panes for the new size."""
@@ -227,6 +311,7 @@ class WorkbenchScreen(CommandScreen):
             now,
             has_selection=self.workload is not None,
             has_switches=self.backend.body.flag is not None,
+            has_columns=self.has_class("-grid") or self.has_class("-columns"),
             can_go_back=away or bool(self.workloads.table.pattern),
         )
 
@@ -297,8 +382,12 @@ class WorkbenchScreen(CommandScreen):
         self.app.push_screen(ParametersScreen(info, present, sweep), done)
 
     def action_copy(self) -> None:
-        """Copy the selected workload's detail from the table, else the focused pane."""
-        if self.focused_pane in ("workloads", "detail") and self.workload is not None:
+        """Copy the workload's script from its detail, its figures from the table, else the pane."""
+        info = self.state.find_workload(self.workload)
+        reads_code = self.focused_pane == "detail" and not self.detail.roofline
+        if reads_code and info is not None and info.script:
+            copy(self.app, f"{info.name}.py", info.script)
+        elif self.focused_pane in ("workloads", "detail") and self.workload is not None:
             copy(self.app, self.workload, format_for_clipboard(self.state, self.workload))
         else:
             super().action_copy()
@@ -403,7 +492,8 @@ class WorkbenchScreen(CommandScreen):
 
     def action_toggle_log(self) -> None:
         """Replace the detail by the log, or the log by the detail."""
-        self.focus_pane("log" if self.lower == "detail" else "detail")
+        shown = self.focused_pane if self.has_class("-columns") else self.lower
+        self.focus_pane("detail" if shown == "log" else "log")
 
     def action_go_back(self) -> None:
         """Leave the zoom, else return to the table, else clear its filter."""

@@ -245,7 +245,9 @@ def page_lines(
     rows = [*paragraph(first, cells, label="Look for: "), ()]
     if info.needs:
         rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
-    rows += [line(Span("What is timed", TextStyle.STRONG)), *code_lines(info.code, cells), ()]
+    how = "  y copies the script" if info.script else ""
+    title = line(Span("What is timed", TextStyle.STRONG), Span(how, TextStyle.QUIET))
+    rows += [title, *code_lines(info.code, cells), ()]
     rows += paragraph(info.about, cells)
     if rest:
         rows += [(), *paragraph(rest, cells)]

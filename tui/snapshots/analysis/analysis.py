@@ -9,6 +9,7 @@ from tui.snapshots.analysis import timeline as timelines
 from tui.snapshots.analysis.allocations import Allocations, allocations, round_up
 from tui.snapshots.analysis.cause import Figures, compute_segment_size
 from tui.snapshots.analysis.evidence import OutsideFacts, gather_evidence
+from tui.snapshots.analysis.flame import flame
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.growth import ComparedState, diff, growth
 from tui.snapshots.analysis.layers import Categories, Layers
@@ -19,7 +20,7 @@ from tui.snapshots.analysis.summary import check, summary
 from tui.snapshots.analysis.timeline import AnnotationSpan, Cover, Replay, replay, spans
 from tui.snapshots.analysis.verdict import find_matching_text, verdict
 from tui.snapshots.explain.evidence import Circumstances, Evidence
-from tui.snapshots.model.pictures import Cell, MapRow, Piece, Pinning, Stacking, Timeline
+from tui.snapshots.model.pictures import Cell, Flame, MapRow, Piece, Pinning, Stacking, Timeline
 from tui.snapshots.model.results import (
     Difference,
     Entry,
@@ -163,6 +164,13 @@ class DeviceAnalysis:
             )
             self._tree = (query, made)
         return self._tree[1]
+
+    def flame(
+        self, event: int | None, path: tuple[str, ...], width: int, *, all_frames: bool = False
+    ) -> Flame:
+        """Return the frames that called for what is live right after an event."""
+        held = self.sites(Query(event=event)).by_stack()
+        return flame(self.stacks, held, path, width=width, all_frames=all_frames)
 
     def top(self, event: int | None, limit: int = TOP) -> tuple[Top, ...]:
         """Return the sites that held the most memory right after an event."""

@@ -15,7 +15,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, compress
+from itertools import accumulate, compress, pairwise
 from operator import lt
 
 from tui.snapshots.analysis.allocations import Allocations
@@ -200,6 +200,11 @@ MOST_SITES = 5
 """Maximum number of sites to list for one layer at one moment."""
 
 
+def _total_change(held: Sequence[int]) -> int:
+    """Return the sum of all changes of a layer's bytes, from none before the first moment."""
+    return sum(abs(after - before) for before, after in pairwise((0, *held)))
+
+
 class Layers:
     """The layers of one device's timeline, by one grouping.
 
@@ -235,7 +240,10 @@ class Layers:
         self._named = self._largest(moments)
 
     def _largest(self, moments: Sequence[int]) -> dict[str, str]:
-        """Return the keys and labels of the separate layers, the steadiest first."""
+        """Return the keys and labels of the separate layers, the steadiest first.
+
+        What changes least stands lowest: a layer above one that changes moves with it.
+        """
         labels: dict[str, str] = {}
         steps: dict[str, list[int]] = defaultdict(lambda: [0] * (len(moments) + 1))
         for row, low, high in self._spanning(moments):
@@ -245,7 +253,7 @@ class Layers:
             steps[key][high] -= self._table.size[row]
         held = {key: list(accumulate(found))[:-1] for key, found in steps.items()}
         most = sorted(held, key=lambda key: (-max(held[key]), key))[:MOST_LAYERS]
-        steadiest = sorted(most, key=lambda key: (-sum(held[key]), key))
+        steadiest = sorted(most, key=lambda key: (_total_change(held[key]), key))
         return {key: labels[key] for key in steadiest}
 
     def at(self, moments: Sequence[int], live: Sequence[int]) -> tuple[Layer, ...]:

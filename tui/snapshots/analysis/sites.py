@@ -78,6 +78,14 @@ class SiteTree:
         self.bytes = sum(entry[0] for entry in sums.values())
         self.count = sum(entry[1] for entry in sums.values())
 
+    def by_stack(self) -> dict[int, tuple[int, int]]:
+        """Return bytes and count by the number of the stack."""
+        found: dict[int, tuple[int, int]] = {}
+        for (_, stack), (size, count) in self._sums.items():
+            before = found.get(stack, (0, 0))
+            found[stack] = (before[0] + size, before[1] + count)
+        return found
+
     def __len__(self) -> int:
         """Return an upper bound for the number of children of any node."""
         return len(self._sums)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-from tui.snapshots.model.pictures import Piece, Pinning, RowPicture, Stacking, Timeline
+from tui.snapshots.model.pictures import Flame, Piece, Pinning, RowPicture, Stacking, Timeline
 from tui.snapshots.model.results import (
     Difference,
     Grouping,
@@ -149,6 +149,20 @@ class SitesArguments:
 
 
 SITES = Method("sites", SitesArguments, SiteListing, apart=lambda arguments: arguments.path)
+
+
+@dataclass(frozen=True, slots=True)
+class FlameArguments:
+    device: int
+    event: int | None
+    width: int
+    """Width of the picture in cells."""
+    path: tuple[str, ...] = ()
+    """Path of the frame that has the whole width."""
+    all_frames: bool = False
+
+
+FLAME = Method("flame", FlameArguments, Flame)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tui.snapshots.explain.frames import FrameKind
+
 CellState = Literal["allocated", "pending", "inactive", "unmapped"]
 """State of one piece of a segment; ``unmapped`` marks addresses outside the reserved range."""
 Stacking = Literal["site", "category", "annotation"]
@@ -90,7 +92,43 @@ class Timeline:
     stacking: Stacking
     layers: tuple[Layer, ...]
     """Layers from the bottom up: those with the largest maximum over the whole trace, regardless of
-    the part shown, with the steadiest lowest; then the rest, if any."""
+    the part shown, of which what changes least stands lowest; then the rest, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlameFrame:
+    """A frame of code in a flame view, with all live memory that was allocated below it."""
+
+    path: tuple[str, ...]
+    """Keys from the outermost frame to this one; empty for all live memory."""
+    label: str
+    kind: FrameKind | None
+    """The origin of its code; ``None`` for all live memory and where no stack was recorded."""
+    start: int
+    """Left edge in bytes; the frame that is walked into begins at 0."""
+    width: int
+    """Width in bytes: :attr:`bytes`, but that of the picture for the frames above it."""
+    bytes: int
+    count: int
+    stack: int
+    """Number of the stack with the most bytes below this frame."""
+    hidden: int = 0
+    """Number of frames left out between this frame and its caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flame:
+    """The frames that called for live memory, as an icicle below one of them."""
+
+    path: tuple[str, ...]
+    """Path of the frame that has the whole width."""
+    frames: tuple[FlameFrame, ...]
+    """First the frames that lead there, then those below it, level by level. A frame narrower than
+    half a cell is left out."""
+    bytes: int
+    """Live bytes below that frame."""
+    total_bytes: int
+    """All live bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.model.calls import (
     DIFFERENCE,
+    FLAME,
     MAP,
     METHODS,
     PART,
@@ -33,6 +34,7 @@ from tui.snapshots.model.calls import (
     Arguments,
     Changes,
     DifferenceArguments,
+    FlameArguments,
     MapArguments,
     MapPage,
     Method,
@@ -50,7 +52,7 @@ from tui.snapshots.model.calls import (
     Value,
     VerdictArguments,
 )
-from tui.snapshots.model.pictures import Piece, Pinning, RowPicture, Timeline
+from tui.snapshots.model.pictures import Flame, Piece, Pinning, RowPicture, Timeline
 from tui.snapshots.model.results import OomText, Part, PeakAccount, SiteListing, State, Verdict
 from tui.snapshots.model.snapshot import Frame, SnapshotError
 from tui.snapshots.reader.messages import Call
@@ -222,6 +224,13 @@ def _sites(files: Files, arguments: SitesArguments) -> SiteListing:
     )
     tree = files.device(arguments.device).sites(query)
     return tree.listing(arguments.path, order=arguments.order, limit=arguments.limit)
+
+
+@computes(FLAME)
+def _flame(files: Files, arguments: FlameArguments) -> Flame:
+    return files.device(arguments.device).flame(
+        arguments.event, arguments.path, max(1, arguments.width), all_frames=arguments.all_frames
+    )
 
 
 @computes(STACK)

@@ -72,6 +72,8 @@ class SnapshotSession:
         self.grouping: Grouping = "site"
         self.stacking: Stacking = "site"
         """The grouping of the timeline's layers."""
+        self.all_frames = False
+        """The flame view shows all Python frames, instead of the user's own."""
         self.order: Order = "bytes"
         self.search = ""
         """The search as typed."""
@@ -193,7 +195,11 @@ class SnapshotSession:
         self._changed()
 
     def next_grouping(self) -> None:
-        """Select the next grouping; the timeline has groupings of its own."""
+        """Select the next grouping; the timeline and the flame view have their own."""
+        if self.view == "flame":
+            self.all_frames = not self.all_frames
+            self._changed()
+            return
         if self.view == "timeline":
             self.stacking = STACKINGS[(STACKINGS.index(self.stacking) + 1) % len(STACKINGS)]
             self._changed()

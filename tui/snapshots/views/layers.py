@@ -7,8 +7,8 @@ layer has a letter as well as a color; without colors, the letter fills the laye
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate, groupby, pairwise
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, groupby, pairwise, takewhile
 from operator import itemgetter
 
 from tui.core.text import glyphs
@@ -17,6 +17,7 @@ from tui.kit.lines import (
     FULL_LAYERS,
     LAYERS,
     ON_LAYERS,
+    HalfBlocks,
     Line,
     Span,
     TextStyle,
@@ -43,7 +44,9 @@ _LETTER_CELLS = 5
 _WIDE = 100
 """Legend width in cells from which the legend explains the purpose of each layer."""
 _MOST_LABEL = 48
-Cell = tuple[str, TextStyle]
+LOWER_HALF = "\N{LOWER HALF BLOCK}"
+Cell = tuple[str, TextStyle, TextStyle | None]
+"""A glyph, its style, and the style of the upper half where the glyph is a half block."""
 
 
 def get_letter(timeline: Timeline, number: int) -> str:
@@ -110,8 +113,11 @@ def chart_lines(
 
 
 _Filled = tuple[int, str]
-"""A layer's number and a glyph, or :data:`_FULL`; negative numbers are not layers."""
+"""A layer's number and a glyph, :data:`_FULL`, or the upper half's layer as a decimal number;
+negative numbers are not layers."""
 _FULL = "full"
+_HALF = 4
+"""Eighths of half a cell."""
 _NONE, _RESERVED, _OOM, _PEAK, _CURSOR = -1, -2, -3, -4, -5
 _PLAIN = {
     _NONE: TextStyle.PLAIN,
@@ -125,14 +131,16 @@ _PLAIN = {
 def _cell_drawn(timeline: Timeline, cell: _Filled, *, letters: bool) -> Cell:
     number, glyph = cell
     if number < 0 or letters:
-        return glyph, _PLAIN[min(number, _NONE)]
+        return glyph, _PLAIN[min(number, _NONE)], None
+    if glyph.isdecimal():
+        return LOWER_HALF, _area(timeline, number), _area(timeline, int(glyph))
     if glyph in glyphs.GLYPHS.vertical[:-1] and not glyphs.GLYPHS.ascii:
-        return glyph, _area(timeline, number)
+        return glyph, _area(timeline, number), None
     if glyph != _FULL:
-        return glyph, _on_area(timeline, number)
+        return glyph, _on_area(timeline, number), None
     if timeline.layers[number].key == REST:
-        return " ", TextStyle.FULL_LAYER_REST
-    return glyphs.GLYPHS.vertical[-1], FULL_LAYERS[number % len(FULL_LAYERS)]
+        return " ", TextStyle.FULL_LAYER_REST, None
+    return glyphs.GLYPHS.vertical[-1], FULL_LAYERS[number % len(FULL_LAYERS)], None
 
 
 def _grid(timeline: Timeline, rows: int, *, letters: bool) -> list[list[_Filled]]:
@@ -148,22 +156,40 @@ def _grid(timeline: Timeline, rows: int, *, letters: bool) -> list[list[_Filled]
 def _column(
     timeline: Timeline, place: int, bucket: Bucket, rows: int, *, letters: bool
 ) -> list[_Filled]:
-    """Fill one column from the bottom up; each cell shows the layer at its middle."""
+    """Fill one column from the bottom up.
+
+    A cell shows the layer at the middle of its filled part. With colors, a cell with a boundary
+    shows two: half blocks have two colors. Not with the rest, whose color is no background
+    everywhere.
+    """
     steps = len(glyphs.GLYPHS.vertical)
     scale = max(1, timeline.scale)
     tops = list(accumulate(layer.bytes[place] for layer in timeline.layers))
     live = bucket.live_max * rows * steps / scale
+    rest = len(tops) - 1 if timeline.layers and timeline.layers[-1].key == REST else _NONE
     filled: list[_Filled] = []
+
+    def layer_of(height: float) -> int:
+        """Return the layer at a height in cells."""
+        return min(bisect_right(tops, height / rows * scale), len(tops) - 1)
+
     for low in range(rows):
         eighths = max(0, min(steps, round(live - low * steps)))
         if low == 0 and bucket.live_max > 0:
             eighths = max(1, eighths)
         if not eighths:
             break
-        middle = (low + eighths / steps / 2) / rows * scale
-        number = min(bisect_right(tops, middle), len(tops) - 1)
-        glyph = _FULL if eighths == steps else glyphs.GLYPHS.vertical[eighths - 1]
-        filled.append((number, get_letter(timeline, number) if letters else glyph))
+        number = layer_of(low + eighths / steps / 2)
+        if letters:
+            filled.append((number, get_letter(timeline, number)))
+            continue
+        # The middles of both halves of a cell that is full, or nearly so.
+        lower, upper = layer_of(low + 1 / 4), layer_of(low + 3 / 4)
+        if eighths > steps - _HALF / 2 and lower != upper and rest not in (lower, upper):
+            filled.append((lower, str(upper)))
+        else:
+            glyph = _FULL if eighths == steps else glyphs.GLYPHS.vertical[eighths - 1]
+            filled.append((number, glyph))
     empty = rows - len(filled)
     filled += [(_NONE, " ")] * empty
     reserved = min(rows - 1, round(bucket.reserved_max * rows / scale) - 1)
@@ -179,7 +205,7 @@ def layer_at(timeline: Timeline, height: int, x: int, y: int) -> str | None:
     if not (0 <= column < len(timeline.buckets) and 0 <= row < rows):
         return None
     cells = _column(timeline, column, timeline.buckets[column], rows, letters=False)
-    number = cells[rows - 1 - row][0]
+    number = cells[rows - 1 - row][0]  # where there are two, the lower one
     return timeline.layers[number].key if number >= 0 else None
 
 
@@ -196,20 +222,35 @@ def next_layer(timeline: Timeline, event: int | None, chosen: str | None, by: in
 
 
 def _write_letters(timeline: Timeline, grid: list[list[_Filled]]) -> None:
-    """Write each layer's letter once, in the middle of its longest run of full cells."""
+    """Write each layer's letter once, where its area has most room on all sides."""
     if glyphs.GLYPHS.ascii:
         return
-    longest: dict[int, tuple[int, int, int]] = {}
+    most: dict[int, tuple[int, int, int]] = {}
     for row, cells in enumerate(grid):
         column = 0
         for cell, run in groupby(cells):
             length = sum(1 for _ in run)
-            if cell[0] >= 0 and cell[1] == _FULL and length > longest.get(cell[0], (0,))[0]:
-                longest[cell[0]] = (length, row, column + length // 2)
+            middle = column + length // 2
             column += length
-    for number, (length, row, column) in longest.items():
-        if length >= _LETTER_CELLS and timeline.layers[number].key != REST:
+            if cell[0] < 0 or cell[1] != _FULL or length < _LETTER_CELLS:
+                continue
+            # A cell is twice as high as wide.
+            room = min(length, 4 * _rows_around(grid, row, middle) + 2)
+            if room > most.get(cell[0], (0,))[0]:
+                most[cell[0]] = (room, row, middle)
+    for number, (_, row, column) in most.items():
+        if timeline.layers[number].key != REST:
             grid[row][column] = (number, get_letter(timeline, number))
+
+
+def _rows_around(grid: list[list[_Filled]], row: int, column: int) -> int:
+    """Return how many rows above and below have the same content in a column, the fewer of both."""
+    here = grid[row][column]
+
+    def same(rows: Iterable[int]) -> int:
+        return sum(1 for _ in takewhile(lambda at: grid[at][column] == here, rows))
+
+    return min(same(range(row - 1, -1, -1)), same(range(row + 1, len(grid))))
 
 
 def _draw_uprights(
@@ -235,10 +276,11 @@ def _draw_uprights(
 
 
 def _spans(cells: Sequence[Cell]) -> Line:
-    return tuple(
-        Span("".join(glyph for glyph, _ in group), style)
-        for style, group in groupby(cells, key=itemgetter(1))
-    )
+    made: list[Span] = []
+    for (style, upper), group in groupby(cells, key=itemgetter(1, 2)):
+        words = "".join(cell[0] for cell in group)
+        made.append(Span(words, style) if upper is None else HalfBlocks(words, style, upper))
+    return tuple(made)
 
 
 # ---- the frame ---------------------------------------------------------------------------------
@@ -252,7 +294,7 @@ def _peak_in(timeline: Timeline) -> bool:
 def _marks_line(timeline: Timeline) -> Line:
     """Draw ``X`` above each OOM and ``P`` above the peak, with words if they fit."""
     width = len(timeline.buckets)
-    cells: list[Cell] = [(" ", TextStyle.PLAIN)] * width
+    cells: list[Cell] = [(" ", TextStyle.PLAIN, None)] * width
     signs = [
         (place, "X", "OOM", TextStyle.BAD)
         for place, bucket in enumerate(timeline.buckets)
@@ -272,7 +314,7 @@ def _marks_line(timeline: Timeline) -> Line:
         if near != peak:
             signs.append((peak, "P", size if near is None else "", TextStyle.STRONG))
     for place, sign, _, style in signs:
-        cells[place] = (sign, style)
+        cells[place] = (sign, style, None)
     for place, _, words, style in signs:
         # Leave one more cell if the peak's mark stands between.
         left_of = place - 1 - len(words)
@@ -280,7 +322,7 @@ def _marks_line(timeline: Timeline) -> Line:
             end = start + len(words)
             around = [at for at in range(start - 1, end + 1) if 0 <= at < width and at != place]
             if start >= 0 and end <= width and all(cells[at][0] == " " for at in around):
-                cells[start:end] = [(letter, style) for letter in words]
+                cells[start:end] = [(letter, style, None) for letter in words]
                 break
     return (Span(" " * GUTTER), *_spans(cells))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
@@ -33,6 +34,7 @@ def transfer(
     import torch
 
     from workloads.declare.place import pinned_bytes
+    from workloads.scripts.transfer import round_trip
 
     size = mib * 2**20
     pinned = memory == "pinned" and on.type == "cuda"
@@ -43,9 +45,7 @@ def transfer(
     back = torch.empty_like(host, pin_memory=pinned)
     there = torch.empty_like(host, device=on.device)
 
-    def timed() -> object:
-        there.copy_(host, non_blocking=True)
-        return back.copy_(there, non_blocking=True)
+    timed = functools.partial(round_trip, host, there, back)
 
     def study(found: Study) -> None:
         to_device = found.time(lambda: there.copy_(host, non_blocking=True))
@@ -86,6 +86,7 @@ def placement(
     import torch
 
     from workloads.declare.place import SEED
+    from workloads.scripts.placement import predict
 
     size = 4 * (width * (width + CLASSES + 5) + 4 * batch * width)
     on.require(size, "the model and its batch", host=size)
@@ -99,13 +100,6 @@ def placement(
     ).eval()
     before = {name: str(tensor.device) for name, tensor in model.state_dict().items()}
     moved = model.to(on.device)
-
-    def timed() -> object:
-        # once, before: device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        #               model.to(device)
-        with torch.no_grad():
-            inputs = data.to(on.device)  # the same tensor where it is there already
-            return model(inputs)
 
     def study(found: Study) -> None:
         _selection(found)
@@ -133,6 +127,7 @@ def placement(
             per_call=(4 * batch * width, "byte/s"),
         )
 
+    timed = functools.partial(predict, model, data, on.device)
     return Case(timed, clock="wall", item=batch, study=study)
 
 

@@ -1,0 +1,73 @@
+"""The flame view's frames: widths, order, and what is left out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.snapshots.generator import Options
+from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
+from tui.snapshots.analysis.flame import MOST_DEPTH
+from tui.snapshots.analysis.sites import Query
+
+
+@given(SEEDS, OPTIONS, st.integers(1, 200), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_each_frame_lies_within_its_caller_and_siblings_do_not_overlap(
+    seed: int, options: Options, width: int, all_frames: bool
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        found = device.flame(None, (), width, all_frames=all_frames)
+        assert found.bytes == found.total_bytes == device.replay.live_at_end
+        by_path = {frame.path: frame for frame in found.frames}
+        assert len(by_path) == len(found.frames)
+        ends: dict[tuple[str, ...], int] = {}
+        for frame in found.frames[1:]:
+            caller = by_path[frame.path[:-1]]
+            assert frame.start == ends.get(caller.path, caller.start)
+            ends[caller.path] = frame.start + frame.width
+            assert ends[caller.path] <= caller.start + caller.width
+            assert 2 * width * frame.bytes >= found.bytes
+            assert len(frame.path) <= MOST_DEPTH
+
+
+@given(SEEDS, OPTIONS)
+@settings(max_examples=20, deadline=None)
+def test_the_innermost_frames_hold_what_the_sites_hold(seed: int, options: Options) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        whole = max(1, device.replay.live_at_end)
+        found = device.flame(None, (), whole)
+        inner: dict[str, int] = {}
+        called: dict[tuple[str, ...], int] = {}
+        for frame in found.frames[1:]:
+            called[frame.path[:-1]] = called.get(frame.path[:-1], 0) + frame.bytes
+        for frame in found.frames[1:]:
+            own = frame.bytes - called.get(frame.path, 0)
+            if own:
+                inner[frame.path[-1]] = inner.get(frame.path[-1], 0) + own
+        sites = device.sites(Query()).listing(limit=10_000).rows
+        assert inner == {row.key: row.bytes for row in sites if row.bytes}
+
+
+@given(SEEDS, OPTIONS, st.integers(1, 120))
+@settings(max_examples=20, deadline=None)
+def test_a_frame_that_is_walked_into_has_the_whole_width(
+    seed: int, options: Options, width: int
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        for frame in device.flame(None, (), width).frames:
+            within = device.flame(None, frame.path, width)
+            assert within.path == frame.path
+            assert within.bytes == frame.bytes
+            above = [each for each in within.frames if len(each.path) <= len(frame.path)]
+            assert all((each.start, each.width) == (0, frame.bytes) for each in above)
+            assert len(above) == len(frame.path) + 1
+
+
+def test_an_unknown_path_counts_as_far_as_it_is_known_and_no_width_is_refused() -> None:
+    device = next(iter(analysed(3, Options())[2].devices.values()))
+    first = device.flame(None, (), 80).frames[1]
+    assert device.flame(None, (*first.path, "no.py:1 f"), 80).path == first.path
+    with pytest.raises(ValueError, match="at least one column"):
+        device.flame(None, (), 0)

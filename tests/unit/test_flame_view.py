@@ -1,0 +1,92 @@
+"""How the flame view is drawn, and where its cursor goes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.kit.lines import TextStyle, plain, width
+from tui.snapshots.model.pictures import Flame, FlameFrame
+from tui.snapshots.model.results import FrameKind
+from tui.snapshots.views.flame import (
+    depth_of,
+    find_frame,
+    flame_lines,
+    frame_at,
+    frame_lines,
+    next_frame,
+)
+
+GIB = 2**30
+
+
+def frame(*path: str, start: int, size: int, kind: FrameKind | None = "user") -> FlameFrame:
+    label = path[-1] if path else "live memory"
+    return FlameFrame(path, label, kind, start, size, size, 3, 1)
+
+
+FLAME = Flame(
+    (),
+    (
+        frame(start=0, size=8 * GIB, kind=None),
+        frame("train.py:9 main", start=0, size=6 * GIB),
+        frame("data.py:2 load", start=6 * GIB, size=GIB),
+        frame("train.py:9 main", "model.py:40 forward", start=0, size=4 * GIB),
+        frame("train.py:9 main", "adam.py:7 step", start=4 * GIB, size=GIB, kind="framework"),
+    ),
+    8 * GIB,
+    8 * GIB,
+)
+
+
+def test_a_frame_is_as_wide_as_what_it_holds_and_a_gap_is_its_callers_own() -> None:
+    rows = [plain(row) for row in flame_lines(FLAME, 80, 4, ("data.py:2 load",))]
+    assert rows[0].startswith("│live memory 8.0 GiB ")
+    assert rows[1].startswith("│train.py:9 main 6.0 GiB")
+    assert rows[1].index("▸") == 60
+    assert len(rows[1]) == 70
+    assert rows[2].index("│", 1) == 40
+    assert len(rows[2]) == 50
+    assert rows[3] == ""
+
+
+@given(st.integers(1, 300))
+def test_the_cells_of_frames_are_those_that_a_click_finds(cells: int) -> None:
+    for depth, row in enumerate(flame_lines(FLAME, cells, 3, ())):
+        assert width(row) <= cells
+        at = 0
+        for span in row:
+            found = frame_at(FLAME, cells, at, depth)
+            assert (found is None) == (not span.text.strip())
+            assert {frame_at(FLAME, cells, x, depth) for x in range(at, at + span.width)} == {found}
+            at += span.width
+
+
+def test_neighbors_have_different_colors_and_libraries_none() -> None:
+    row = flame_lines(FLAME, 80, 3, ())[1]
+    assert row[0].style is not row[1].style
+    assert flame_lines(FLAME, 80, 3, ())[2][1].style is TextStyle.ON_LAYER_REST
+
+
+def test_the_cursor_walks_in_out_and_along() -> None:
+    main = ("train.py:9 main",)
+    assert next_frame(FLAME, (), "in") == main
+    assert next_frame(FLAME, main, "in") == (*main, "model.py:40 forward")
+    assert next_frame(FLAME, (*main, "model.py:40 forward"), "in")[-1] == "model.py:40 forward"
+    assert next_frame(FLAME, (*main, "model.py:40 forward"), "right")[-1] == "adam.py:7 step"
+    assert next_frame(FLAME, main, "left") == main
+    assert next_frame(FLAME, main, "out") == ()
+    assert next_frame(FLAME, (), "out") == ()
+    assert depth_of(FLAME) == 3
+
+
+def test_a_frame_that_another_moment_lacks_is_its_caller() -> None:
+    found = find_frame(FLAME, ("train.py:9 main", "gone.py:1 f", "deeper.py:2 g"))
+    assert found is not None
+    assert found.path == ("train.py:9 main",)
+
+
+def test_the_frame_under_the_cursor_says_what_it_holds_itself() -> None:
+    words = [plain(row) for row in frame_lines(FLAME, FLAME.frames[1], 100)]
+    assert words[0] == "train.py:9 main  6.0 GiB  75% of what is live  3 allocations"
+    assert words[1].startswith("1.0 GiB of it itself")

@@ -1,0 +1,244 @@
+"""The scripts: what each workload times, as a program that one can copy and run."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+import workloads.scripts
+from tui.kit.command_line.output import Failure, UsageError
+from tui.runs.cli.code import find_script
+from workloads import catalog
+from workloads.declare.place import Place
+from workloads.declare.source import read_functions
+from workloads.declare.workload import (
+    Case,
+    Workload,
+    forget,
+    infos_with_code,
+    registered,
+    with_code,
+    workload,
+)
+from workloads.protocol.messages import Hello
+from workloads.protocol.results import WorkloadInfo
+
+assert catalog
+FOLDER = Path(workloads.scripts.__path__[0])
+LONGEST = 40
+"""Lines of a script: what fits on a screen and in a message."""
+LACKING = (
+    "copies_in_loop",
+    "copy_sizes",
+    "device_copy",
+    "overlap",
+    "load_weights",
+    "matmul_shapes",
+    "matmul_sweep",
+    "decode_gemm",
+    "tf32",
+    "matmul_float8",
+    "attention",
+    "elementwise",
+    "reductions",
+    "linalg",
+    "ceiling",
+    "conv2d",
+    "resnet50_layers",
+    "conv_layouts",
+    "conv_block",
+    "varying_shapes",
+    "deterministic",
+    "mlp_training",
+    "mlp_evaluation",
+    "cnn_training",
+    "amp",
+    "gradient_accumulation",
+    "checkpointing",
+    "batch_scaling",
+    "activation_memory",
+    "optimizer_step",
+    "data_loading",
+    "transformer_compile",
+    "profiler",
+    "llm_prefill",
+    "llm_decode",
+    "inference_modes",
+    "staircase",
+    "fragmentation",
+    "out_of_memory",
+    "batch_until_oom",
+    "naive_timing",
+    "comparing_results",
+    "device_mismatch",
+    "model_on_cpu",
+    "item_in_loop",
+    "python_loop",
+    "tiny_model",
+    "cuda_graphs",
+    "device_list",
+    "peer_copies",
+    "data_parallel",
+    "all_reduce",
+    "ddp_training",
+    "burn",
+)
+"""Workloads without a script."""
+WITH_SCRIPT = [name for name in registered() if name not in LACKING]
+ELSEWHERE = [
+    name
+    for name in WITH_SCRIPT
+    if (info := registered()[name].info).ranks or info.needs or "cpu" not in info.devices
+]
+"""Workloads whose functions run in other processes, or not on every machine."""
+
+
+def _path(name: str) -> Path:
+    return FOLDER / f"{name}.py"
+
+
+def _tree(name: str) -> ast.Module:
+    return ast.parse(_path(name).read_text(encoding="utf-8"))
+
+
+def test_every_workload_has_a_script_and_every_script_a_workload() -> None:
+    scripts = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
+    assert scripts == set(WITH_SCRIPT)
+
+
+@pytest.mark.parametrize("name", WITH_SCRIPT)
+def test_a_script_is_short(name: str) -> None:
+    assert len(_path(name).read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+@pytest.mark.parametrize("name", WITH_SCRIPT)
+def test_a_script_imports_torch_and_the_standard_library_alone(name: str) -> None:
+    imported = {
+        module.partition(".")[0]
+        for node in ast.walk(_tree(name))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for module in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [each.name for each in node.names]
+        )
+    }
+    assert "torch" in imported
+    assert imported - {"torch"} <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("name", WITH_SCRIPT)
+def test_a_script_only_defines_functions_until_it_is_run(name: str) -> None:
+    first, *rest, last = _tree(name).body
+    assert isinstance(first, ast.Expr), "what it shows, in a docstring"
+    assert isinstance(last, ast.If)
+    assert ast.unparse(last.test) == "__name__ == '__main__'"
+    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
+    assert [node for node in rest if not isinstance(node, kinds)] == []
+
+
+def _calls_during(call: Callable[[], object]) -> set[str]:
+    """Return the files whose functions a call executes in this thread."""
+    files: set[str] = set()
+
+    def record(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            files.add(frame.f_code.co_filename)
+
+    before = sys.getprofile()
+    sys.setprofile(record)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return files
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_SCRIPT if name not in ELSEWHERE])
+def test_what_is_timed_on_the_cpu_is_a_function_of_the_script(name: str) -> None:
+    case = registered()[name].prepare(Place("cpu"))
+    try:
+        assert str(_path(name)) in _calls_during(case.timed)
+    finally:
+        if case.cleanup is not None:
+            case.cleanup()
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_runs_elsewhere_is_imported_from_the_script(name: str) -> None:
+    module = inspect.getsource(inspect.getmodule(registered()[name].prepare) or workloads)
+    imports = [
+        node
+        for node in ast.walk(ast.parse(module))
+        if isinstance(node, ast.ImportFrom) and node.module == f"workloads.scripts.{name}"
+    ]
+    assert imports
+    functions = {node.name for node in _tree(name).body if isinstance(node, ast.FunctionDef)}
+    assert {each.name for node in imports for each in node.names} & functions
+
+
+@pytest.mark.parametrize("name", WITH_SCRIPT)
+def test_what_is_shown_as_timed_is_the_functions_of_the_script(name: str) -> None:
+    info = with_code(registered()[name])
+    assert info.script == _path(name).read_text(encoding="utf-8")
+    assert info.code == read_functions(info.script)
+    assert info.code.startswith(("def ", "class ", "@"))
+
+
+def test_the_functions_are_read_whole_and_in_order() -> None:
+    script = (
+        '"""Doc."""\nimport torch\n\nN = 1\n\n\nclass A(torch.nn.Module):\n    pass\n\n\n'
+        "@torch.no_grad()\ndef f() -> int:\n    return N\n\n\n"
+        'if __name__ == "__main__":\n    print(f())\n'
+    )
+    assert read_functions(script) == (
+        "class A(torch.nn.Module):\n    pass\n\n@torch.no_grad()\ndef f() -> int:\n    return N"
+    )
+
+
+def _own(name: str) -> Workload:
+    def own(on: Place) -> Case:
+        x = on.randn(2)
+        return Case(lambda: x + 1)
+
+    own.__name__ = name
+    workload(group="g", title="t", about="a.", look_for="l.")(own)
+    return registered()[name]
+
+
+def test_a_users_workload_has_no_script_and_its_lines_are_shown() -> None:
+    try:
+        info = with_code(_own("mine"))
+    finally:
+        forget("mine")
+    assert (info.script, info.code) == ("", "x + 1")
+
+
+def _hello(*more: WorkloadInfo, problems: tuple[str, ...] = ()) -> Hello:
+    return Hello(1, 1, "3.12", "python", (*infos_with_code(), *more), problems)
+
+
+def test_the_command_prints_the_script() -> None:
+    assert find_script(_hello(), "matmul") == _path("matmul").read_text(encoding="utf-8")
+
+
+def test_a_name_that_is_not_known_is_told_with_the_nearest_one() -> None:
+    with pytest.raises(UsageError, match=r"no workload matmull \(did you mean matmul\?\)"):
+        find_script(_hello(), "matmull")
+
+
+def test_a_name_that_an_unreadable_file_may_declare_is_a_failure() -> None:
+    with pytest.raises(Failure, match="no workload xyz"):
+        find_script(_hello(problems=("f.py:1: SyntaxError",)), "xyz")
+
+
+def test_a_users_workload_is_told_to_have_no_script() -> None:
+    mine = WorkloadInfo("mine", "g", "t", "a.", "l.", (), ("cpu",), code="x + 1")
+    with pytest.raises(Failure, match="mine has no script: your own file declares it"):
+        find_script(_hello(mine), "mine")

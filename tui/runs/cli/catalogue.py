@@ -1,0 +1,54 @@
+"""Read the catalogue from a new runner, which sends it before it imports torch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from tui.core.child.launch import too_many_files
+from tui.core.child.process import ChildProcess
+from tui.core.child.request import NoAnswerError, first_answer
+from tui.kit.command_line.output import Failure
+from tui.kit.command_line.progress import ProgressLine
+from tui.runs.session.runner_supervisor import SILENT_S, runner_command
+from tui.runs.session.silence import describe_file_import
+from workloads.protocol import messages
+from workloads.protocol.messages import Event
+
+
+async def read_catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
+    """Return the catalogue of a Python's runner, and the problems with the user's files.
+
+    Args:
+        python: path of the Python that runs the workloads.
+        files: the workload files of the user.
+
+    Raises:
+        Failure: the runner does not start, or sends an unexpected message.
+    """
+    child: ChildProcess[Event] = ChildProcess(runner_command(python, files), messages.EVENTS)
+    progress = ProgressLine()
+    telling = asyncio.create_task(_report_silence(files, progress))
+    try:
+        return await first_answer(child, (messages.Hello,))
+    except NoAnswerError as error:
+        raise Failure(f"{python}: the runner {error}") from error
+    except OSError as error:
+        if too_many_files(error):
+            raise
+        raise Failure(f"{python}: {error.strerror}; give --python the path of a Python") from error
+    finally:
+        telling.cancel()
+        progress.clear()
+
+
+async def _report_silence(files: Sequence[str], progress: ProgressLine) -> None:
+    """Report that the new runner is still silent, until the task is cancelled."""
+    started = time.monotonic()
+    while files:
+        waited = time.monotonic() - started
+        if waited > SILENT_S:
+            found = describe_file_import(files, waited)
+            progress.show_silence(f"{found.reason}; {found.advice}")
+        await asyncio.sleep(max(1.0, SILENT_S - waited))

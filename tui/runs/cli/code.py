@@ -1,0 +1,82 @@
+"""``gpu-workbench code``: a workload's script, which one can run and change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tui.kit.command_line.options import Subcommand, add_common
+from tui.kit.command_line.output import Failure, UsageError, not_known, print_json, print_text
+from tui.kit.command_line.progress import run_to_exit
+from tui.kit.command_line.values import python_to_use
+from tui.runs.cli.catalogue import read_catalogue
+from tui.runs.cli.headless import print_problems
+from workloads.protocol.messages import Hello
+
+if TYPE_CHECKING:
+    from tui.core.settings import Value
+    from tui.kit.command_line.options import Parser
+
+
+@dataclass(frozen=True, slots=True)
+class CodeOptions:
+    """The workload whose script is printed."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    """Absolute paths of the workload files of the user."""
+    json: bool = False
+    names: Sequence[str] = ()
+
+
+def add_options(parser: Parser) -> None:
+    """Add the argument that names the workload."""
+    add_common(parser)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="a workload; the list command shows them"
+    )
+
+
+def print_code(options: CodeOptions) -> int:
+    """Print the script of a workload; return the exit code.
+
+    Raises:
+        UsageError: not exactly one workload is named, or an unknown one.
+        Failure: the workload has no script, or the catalogue cannot be read.
+    """
+    if len(options.names) != 1:
+        raise UsageError("code: name one workload, such as gpu-workbench code matmul > matmul.py")
+    python = python_to_use(options.given).path
+
+    async def work() -> int:
+        hello = await read_catalogue(python, options.files)
+        print_problems(hello)
+        script = find_script(hello, options.names[0])
+        if options.json:
+            print_json({"workload": options.names[0], "script": script})
+        else:
+            print_text(script)
+        return 0
+
+    return run_to_exit(work())
+
+
+def find_script(hello: Hello, name: str) -> str:
+    """Return the script of a workload.
+
+    Raises:
+        UsageError: the catalogue has no such workload.
+        Failure: likewise, but an unreadable file may declare it; or it has no script.
+    """
+    info = next((each for each in hello.workloads if each.name == name), None)
+    if info is None:
+        known = [each.name for each in hello.workloads]
+        error = Failure if hello.problems else UsageError
+        raise error(not_known("workload", name, known, "gpu-workbench list"))
+    if not info.script:
+        raise Failure(f"{name} has no script: your own file declares it; copy its code from there")
+    return info.script
+
+
+SUBCOMMAND = Subcommand(CodeOptions, add_options, print_code)

@@ -1,0 +1,135 @@
+"""An icicle of frames: the live memory below each caller, from the outermost frame inwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tui.snapshots.analysis.frames import Stacks
+from tui.snapshots.model.pictures import Flame, FlameFrame
+from tui.snapshots.model.results import FrameKind
+from tui.snapshots.model.snapshot import format_frame
+
+ROOT_LABEL = "live memory"
+MOST_DEPTH = 100
+"""Levels below the frame that is walked into; deeper frames are left out."""
+_Step = tuple[str, str, FrameKind | None, int]
+"""Key, label and kind of a frame, and the number of frames hidden between it and its caller."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """A frame with everything that was allocated below it."""
+
+    label: str
+    kind: FrameKind | None
+    hidden: int
+    bytes: int = 0
+    count: int = 0
+    stack: int = 0
+    """Number of the stack with the most bytes below it."""
+    most: int = -1
+    children: dict[str, _Node] = field(default_factory=dict)
+
+    def add(self, size: int, count: int, stack: int) -> None:
+        self.bytes += size
+        self.count += count
+        if size > self.most:
+            self.most, self.stack = size, stack
+
+
+def flame(
+    stacks: Stacks,
+    held: Mapping[int, tuple[int, int]],
+    path: tuple[str, ...] = (),
+    *,
+    width: int,
+    all_frames: bool = False,
+) -> Flame:
+    """Return the frames below one frame that take at least half a cell of a picture.
+
+    Args:
+        stacks: stacks of the snapshot.
+        held: bytes and number of live allocations by the number of their stack.
+        path: keys from the outermost frame to the one that takes the whole width; an unknown path
+            counts as far as it is known.
+        width: width of the picture in cells, at least 1.
+        all_frames: all Python frames instead of those of the user's own code, which are the only
+            ones where a stack has any.
+
+    Raises:
+        ValueError: ``width`` is below 1.
+    """
+    if width < 1:
+        raise ValueError(f"a flame view needs at least one column, not {width}")
+    root = _Node(ROOT_LABEL, None, 0)
+    for stack, (size, count) in sorted(held.items()):
+        node = root
+        node.add(size, count, stack)
+        for key, label, kind, hidden in _steps(stacks, stack, all_frames=all_frames):
+            node = node.children.setdefault(key, _Node(label, kind, hidden))
+            node.add(size, count, stack)
+    ancestors = [root]
+    known: list[str] = []
+    for key in path:
+        if key not in ancestors[-1].children:
+            break
+        ancestors.append(ancestors[-1].children[key])
+        known.append(key)
+    within = ancestors[-1]
+    frames = [
+        _frame(node, tuple(known[:depth]), 0, within.bytes) for depth, node in enumerate(ancestors)
+    ]
+    least = max(1, -(-within.bytes // (2 * width)))
+    frames += _below(within, tuple(known), least)
+    return Flame(tuple(known), tuple(frames), within.bytes, root.bytes)
+
+
+def _steps(stacks: Stacks, stack: int, *, all_frames: bool) -> Iterator[_Step]:
+    """Return the frames of a stack, outermost first; a stack without any has the site's name."""
+    if all_frames:
+        numbers = [frame for frame in stacks.stack(stack) if stacks.kind(frame) != "native"]
+        found = [(frame, 0) for frame in numbers]
+    else:
+        found = list(stacks.path(stack))
+    if not found:
+        site = stacks.site(stack)
+        yield site.label, site.label, site.kind, 0
+        return
+    outward = [folded for _, folded in found]
+    # A frame's count is of those between it and the frame that it called.
+    hidden = [0, *reversed(outward[1:])]
+    for (frame, _), before in zip(reversed(found), hidden, strict=True):
+        yield stacks.key(frame), format_frame(stacks.frames[frame]), stacks.kind(frame), before
+
+
+def _frame(node: _Node, path: tuple[str, ...], start: int, size: int) -> FlameFrame:
+    return FlameFrame(
+        path=path,
+        label=node.label,
+        kind=node.kind,
+        start=start,
+        width=size,
+        bytes=node.bytes,
+        count=node.count,
+        stack=node.stack,
+        hidden=node.hidden,
+    )
+
+
+def _below(within: _Node, path: tuple[str, ...], least: int) -> Iterable[FlameFrame]:
+    """Return the frames below a node, level by level, the largest of each caller first."""
+    level = [(within, path, 0)]
+    for _ in range(MOST_DEPTH):
+        deeper: list[tuple[_Node, tuple[str, ...], int]] = []
+        for node, own, begin in level:
+            start = begin
+            for key, child in sorted(
+                node.children.items(), key=lambda each: (-each[1].bytes, each[0])
+            ):
+                if child.bytes < least:
+                    break
+                yield _frame(child, (*own, key), start, child.bytes)
+                deeper.append((child, (*own, key), start))
+                start += child.bytes
+        level = deeper

@@ -1,0 +1,218 @@
+"""The flame view: an icicle of frames to walk into, and the frame under the cursor below it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.kit.lines import Line, Span, TextStyle, line
+from tui.kit.pane import FittedView, LinesView
+from tui.snapshots.model.calls import FLAME, STACK, FlameArguments, Need, StackArguments
+from tui.snapshots.model.pictures import Flame, FlameFrame
+from tui.snapshots.model.snapshot import Frame
+from tui.snapshots.screens.panes import SnapshotPane
+from tui.snapshots.session.snapshot_reader import Refused
+from tui.snapshots.session.snapshot_session import SnapshotSession
+from tui.snapshots.views import flame as view
+from tui.snapshots.views.shared_lines import format_moment, refused_lines, stack_lines
+
+
+class FlameChart(FittedView, can_focus=True):
+    """The picture: arrows move the cursor, enter gives a frame the whole width."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "move('left')", show=False),
+        Binding("right", "move('right')", show=False),
+        Binding("down,j", "move('in')", show=False),
+        Binding("up,k", "move('out')", show=False),
+        Binding("enter", "walk_in", show=False),
+        Binding("backspace", "walk_out", show=False),
+        Binding("home,g", "start", show=False),
+    ]
+
+    def __init__(self, pane: FlamePane) -> None:
+        super().__init__(pane.chart)
+        self.id = "flame-chart"
+        self._pane = pane
+
+    def on_click(self, event: events.Click) -> None:
+        """Move the cursor; on the cursor, walk in."""
+        self._pane.click(event.x, event.y)
+
+    def action_move(self, direction: view.Direction) -> None:
+        self._pane.move(direction)
+
+    def action_walk_in(self) -> None:
+        self._pane.walk_to(self._pane.chosen)
+
+    def action_walk_out(self) -> None:
+        self._pane.walk_to(self._pane.root[:-1])
+
+    def action_start(self) -> None:
+        self._pane.walk_to(())
+
+
+class FlamePane(SnapshotPane):
+    """The code that called for what is live at the current moment."""
+
+    HELP = (
+        "Who allocated what is live at this moment: each frame is as wide as the live memory that "
+        "was allocated below it, under the frame that called it. down goes to the largest call, "
+        "up to the caller, left and right along the level; enter gives the frame under the "
+        "cursor the whole width, backspace goes back. A gap under a frame is what it allocates "
+        "itself, and what is too small to draw. Frames of libraries are left out; b shows all "
+        "Python frames. p shows the peak, n the next OOM, e the end, and the timeline's cursor "
+        "any other moment. Below, the stack with the most bytes under the cursor."
+    )
+
+    def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(session, id=id)
+        self.drawn = FlameChart(self)
+        self.stack = LinesView(self._stack_lines, id="stack")
+        self.stack.can_focus = False
+        self.root: view.Path = ()
+        """Path of the frame that has the whole width."""
+        self.chosen: view.Path = ()
+        """Path of the frame under the cursor."""
+        self._top = 0
+        """Levels scrolled out of view."""
+        self._question: object = None
+
+    def compose(self) -> ComposeResult:
+        yield self.drawn
+        yield self.stack
+
+    def focus_first(self) -> None:
+        self.drawn.focus()
+
+    def state_changed(self) -> None:
+        """Redraw the pane; another device or other frames start at the root."""
+        focus = self.session.focus
+        question = (self.session.main.store.paths, focus and focus.device, self.session.all_frames)
+        if question != self._question:
+            self._question = question
+            self.root = self.chosen = ()
+        self._scroll()
+        self.drawn.rebuild()
+        self.stack.rebuild()
+        self._retitle()
+
+    # ---- requests ----
+
+    def needs(self) -> Sequence[Need[Any, Any]]:
+        """Return requests for the frames, and for the stack under the cursor."""
+        found = (self._need(), self._stack_need())
+        return [need for need in found if need is not None]
+
+    def _need(self) -> Need[FlameArguments, Flame] | None:
+        focus, cells = self.session.focus, self.drawn.size.width
+        if focus is None or cells < 1:
+            return None
+        every = self.session.all_frames
+        return Need(FLAME, FlameArguments(focus.device, focus.event, cells, self.root, every))
+
+    def flame(self) -> Flame | Refused | None:
+        """Return the newest answer for these frames; ``None`` until there is one."""
+        need = self._need()
+        answer = None if need is None else self.arrived(need)
+        if need is None or answer is None:
+            return None
+        before, now = answer.need.arguments, need.arguments
+        alike = before.device == now.device and before.all_frames == now.all_frames
+        return answer.value if alike else None
+
+    @property
+    def frame(self) -> FlameFrame | None:
+        """The frame under the cursor, or its caller if another moment lacks it."""
+        found = self.flame()
+        return view.find_frame(found, self.chosen) if isinstance(found, Flame) else None
+
+    def _stack_need(self) -> Need[StackArguments, tuple[Frame, ...]] | None:
+        frame = self.frame
+        return None if frame is None else Need(STACK, StackArguments(frame.stack))
+
+    # ---- drawing ----
+
+    def chart(self, cells: int, rows: int) -> Sequence[Line]:
+        """Draw the picture, or a line with the reason for its absence."""
+        found = self.flame()
+        if found is None:
+            return [line(glyphs.GLYPHS.ellipsis)]
+        if isinstance(found, Refused):
+            return refused_lines(found, cells)
+        if not found.total_bytes:
+            return [line(Span("nothing is live at this moment", TextStyle.QUIET))]
+        frame = self.frame
+        return view.flame_lines(found, cells, rows, frame.path if frame else (), self._top)
+
+    def _scroll(self) -> None:
+        """Keep the level under the cursor in view."""
+        frame, rows = self.frame, max(1, self.drawn.size.height)
+        depth = len(frame.path) if frame is not None else 0
+        self._top = max(depth - rows + 1, min(self._top, depth))
+
+    def _stack_lines(self, cells: int) -> list[Line]:
+        found, frame, need = self.flame(), self.frame, self._stack_need()
+        if not isinstance(found, Flame) or frame is None or need is None:
+            return []
+        rows = view.frame_lines(found, frame, cells)
+        answer = self.arrived(need)
+        if answer is None:
+            return [*rows, line(glyphs.GLYPHS.ellipsis)]
+        if isinstance(answer.value, Refused):
+            return [*rows, *refused_lines(answer.value, cells)]
+        return [*rows, *stack_lines(answer.value, cells)]
+
+    def _retitle(self) -> None:
+        focus, summary, need = self.session.focus, self.session.summary, self._need()
+        if focus is None or summary is None or need is None:
+            self.retitle("Flame")
+            return
+        words = f"Flame   {format_moment(focus, summary)}"
+        found = self.flame()
+        if isinstance(found, Flame):
+            if self.root:
+                words += f"   {text.size(found.bytes)} of {text.size(found.total_bytes)}"
+            frame = self.frame
+            level = len(frame.path) if frame is not None else 0
+            words += f"   level {level} of {view.depth_of(found) - 1}"
+        words += "   all frames" if self.session.all_frames else "   your code"
+        self.retitle(words + self.waiting(need))
+
+    # ---- the cursor ----
+
+    def move(self, direction: view.Direction) -> None:
+        """Move the cursor to the next frame in a direction."""
+        found, frame = self.flame(), self.frame
+        if isinstance(found, Flame) and frame is not None:
+            self._choose(view.next_frame(found, frame.path, direction))
+
+    def _choose(self, path: view.Path) -> None:
+        self.chosen = path
+        self.stack.scroll_to(y=0, animate=False)
+        self.state_changed()
+        self.change_needs()
+
+    def walk_to(self, path: view.Path) -> None:
+        """Give a frame the whole width, and put the cursor on it."""
+        self.root = path
+        self._choose(path)
+
+    def click(self, x: int, y: int) -> None:
+        """Move the cursor to the frame in a cell; if it is there already, walk in."""
+        found = self.flame()
+        if not isinstance(found, Flame):
+            return
+        path = view.frame_at(found, self.drawn.size.width, x, y + self._top)
+        if path is None:
+            return
+        if path == self.chosen:
+            self.walk_to(path)
+        else:
+            self._choose(path)
