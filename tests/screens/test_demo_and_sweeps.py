@@ -49,6 +49,7 @@ ASKED = workload(
     "placing tensors",
     question="Does a tensor move in place?",
     answer="No: its .to returns a copy.",
+    script="print(1)\nprint(2)\n",
 )
 
 
@@ -61,6 +62,8 @@ async def test_a_page_of_the_first_steps_ends_with_its_question_and_enter_answer
         await app.press("end", "D")
         await app.until(lambda: isinstance(app.app.screen, DemoScreen))
         assert "first_steps  1 of 2   placing tensors" in app.rows[0]
+        assert app.row("The script  y copies it")
+        assert app.row("print(2)")
         await app.press("G")
         assert "Question: Does a tensor move in place?" in app.text
         assert "enter shows the answer" in app.text

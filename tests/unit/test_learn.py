@@ -50,6 +50,17 @@ def test_what_is_no_step_is_refused_with_what_to_do(name: str, words: str) -> No
         assert str(caught.value) == f"learn: {words}"
 
 
+def test_a_step_has_its_whole_script() -> None:
+    info = workload("x", FIRST_STEPS, "x", question="Why?", script="import torch\nprint(1)\n")
+    text = [plain(row) for row in introduction(info, 1, 1, 80)]
+    assert text[-4:] == [
+        "The script  gpu-workbench code x prints it",
+        "  import torch",
+        "  print(1)",
+        "",
+    ]
+
+
 @pytest.mark.parametrize("cells", [80, 120])
 def test_a_step_is_introduced_by_what_it_shows_and_its_code(cells: int) -> None:
     info = workload("placement", FIRST_STEPS, "placing tensors")

@@ -50,7 +50,7 @@ COMMANDS: dict[str, ListedCommand] = {
     ),
     "run": ListedCommand("tui.runs.cli.run", "Time workloads on the CPU and the GPUs."),
     "learn": ListedCommand(
-        "tui.runs.cli.learn", "Walk through the first steps: code, run, one question each."
+        "tui.runs.cli.learn", "Walk through the first steps: script, run, one question each."
     ),
     "compare": ListedCommand(
         "tui.runs.cli.compare", "Compare two settings of a backend flag: does it matter?"

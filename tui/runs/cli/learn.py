@@ -1,4 +1,4 @@
-"""``gpu-workbench learn``: the first steps one by one, each with its code, a run and a question."""
+"""``gpu-workbench learn``: the first steps one by one: script, run, question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tui.kit.command_line.output import (
 )
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import python_to_use
-from tui.kit.lines import Line, TextStyle, fit, line, paragraph, plain
+from tui.kit.lines import Line, fit, line, paragraph, plain
 from tui.runs.cli.headless import (
     INTERVAL_S,
     Waiter,
@@ -30,7 +30,7 @@ from tui.runs.cli.headless import (
 )
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
-from tui.runs.views.demo import answer_lines, code_lines, question_lines
+from tui.runs.views.demo import answer_lines, question_lines, source_lines
 from tui.runs.views.result_text import encode_results, format_results
 from workloads.protocol import wire
 from workloads.protocol.groups import FIRST_STEPS
@@ -117,7 +117,7 @@ def choose_steps(
 
 
 def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> list[Line]:
-    """Return what a step shows, what to look for, and its code.
+    """Return what a step shows, what to look for, and its script.
 
     Args:
         info: the step.
@@ -134,8 +134,7 @@ def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> lis
         (),
         *paragraph(info.look_for, cells, label="Look for: "),
         (),
-        *paragraph("What is timed", cells, TextStyle.STRONG),
-        *code_lines(info.code, cells),
+        *source_lines(info, cells, f"gpu-workbench code {info.name} prints it"),
         (),
     ]
 
@@ -266,6 +265,7 @@ class Walk:
             "title": info.title,
             "about": info.about,
             "look_for": info.look_for,
+            "script": info.script,
             "code": info.code,
             "question": info.question,
             "answer": info.answer,

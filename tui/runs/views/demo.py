@@ -245,9 +245,10 @@ def page_lines(
     rows = [*paragraph(first, cells, label="Look for: "), ()]
     if info.needs:
         rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
-    how = "  y copies the script" if info.script else ""
-    title = line(Span("What is timed", TextStyle.STRONG), Span(how, TextStyle.QUIET))
-    rows += [title, *code_lines(info.code, cells), ()]
+    rows += [
+        *source_lines(info, cells, "y copies it" if info.question else "y copies the script"),
+        (),
+    ]
     rows += paragraph(info.about, cells)
     if rest:
         rows += [(), *paragraph(rest, cells)]
@@ -266,6 +267,22 @@ def page_lines(
         rows += [(), *question_lines(info, cells)]
         rows += answer_lines(info, cells) if answered else hint
     return rows
+
+
+def source_lines(info: WorkloadInfo, cells: int, how: str) -> list[Line]:
+    """Return the whole script of a workload with a question, of others what is timed.
+
+    Args:
+        info: the workload.
+        cells: width of a line.
+        how: how to get the script; shown if there is one.
+    """
+    whole = bool(info.question and info.script)
+    title = line(
+        Span("The script" if whole else "What is timed", TextStyle.STRONG),
+        Span(f"  {how}" if info.script else "", TextStyle.QUIET),
+    )
+    return [*flow([title], cells), *code_lines(info.script if whole else info.code, cells)]
 
 
 def question_lines(info: WorkloadInfo, cells: int) -> list[Line]:
