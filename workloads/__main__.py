@@ -1,5 +1,6 @@
 """``serve`` a front end or ``list`` the catalogue; ``serve`` starts ``worker`` and ``probe``.
 
+``meet`` finds where this host can meet others, for the ranks of a run over several hosts.
 A worker starts ``torchrun``, which starts a ``rank`` for each process, and ``captures``.
 """
 
@@ -19,7 +20,7 @@ from workloads.protocol import guard, process, wire
 from workloads.protocol.process import Channel
 from workloads.ranks.torchrun import VARIABLE, Order, RanksFolder, end_on_hangup
 
-USAGE = "usage: workloads serve | list [--workloads FILE]…"
+USAGE = "usage: workloads serve | list [--workloads FILE]… | meet"
 
 # Each mode has its own imports: torch takes seconds, and the catalogue some time too.
 
@@ -58,6 +59,10 @@ def main() -> int:
         return _rank()
     if mode == "list":
         return _list(files)
+    if mode == "meet":
+        from workloads.ranks import meeting
+
+        return meeting.main()
     if mode not in ("serve", "worker", "probe"):
         print(USAGE, file=sys.stderr)  # noqa: T201 (a command's own output)
         return 2

@@ -111,7 +111,10 @@ def assert_it_worked(done: subprocess.CompletedProcess[str], words: tuple[str, .
             assert result["status"] == "ok"
 
 
-@pytest.mark.parametrize("where", ["current", "packages", "modules"])
+@pytest.mark.parametrize(
+    "where",
+    ["current", *(pytest.param(each, marks=pytest.mark.slow) for each in ("packages", "modules"))],
+)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_and_its_children_load_their_own_code(
     tmp_path: Path, name: str, where: str

@@ -37,6 +37,7 @@ NOBODY_S = "4194305"
 RUN = ("run", NAME, "--device", "cpu")
 HOSTS = ("--host", "a,b", "--transport", f"sh -c 'echo no{TYPED} >&2; exit 3' {{host}}")
 FLEET = ("fleet", *HOSTS)
+LINKS = ("links", *HOSTS)
 DOCTOR = ("doctor", *HOSTS)
 WATCH = ("watch", *HOSTS)
 COMPARE = ("compare", NAME, "--flag", f"{FLAG}=off,on", "--device", "cpu")
@@ -72,6 +73,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     (*COMPARE, "--json"),
     FLEET,
     (*FLEET, "--json"),
+    LINKS,
+    (*LINKS, "--json"),
     ("rehearse", "--", f"no{TYPED}"),
     ("rehearse", "--gpu", TYPED, "--", "python", "train.py"),
     ("snapshot", "SNAPSHOT"),

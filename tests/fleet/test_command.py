@@ -36,7 +36,8 @@ def _fleet(boxes: Boxes, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @linux
-@pytest.mark.parametrize("together", [pytest.param((), marks=pytest.mark.slow), ("--together",)])
+@pytest.mark.slow
+@pytest.mark.parametrize("together", [(), ("--together",)])
 def test_two_hosts_are_compared_and_a_third_fails_alone(
     boxes: Boxes, together: tuple[str, ...]
 ) -> None:

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.hosts.conftest import Boxes
+from tests.in_process import run_here
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, busy_box, uuid
 from tui.devices.cli.hosts import free_devices, until_of
@@ -101,10 +102,10 @@ def test_samples_come_as_lines_until_the_reader_has_enough(boxes: Boxes) -> None
 def test_options_that_cannot_be_carried_out_are_refused(
     boxes: Boxes, arguments: tuple[str, ...], reason: str
 ) -> None:
-    done = _devices(boxes, *arguments)
-    assert done.returncode == 2
-    assert reason in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    done = run_here("devices", "--transport", boxes.transport, *arguments)
+    assert done.code == 2
+    assert reason in done.err
+    assert len(done.err.splitlines()) == 1
 
 
 def test_times_and_sizes_are_read_as_they_are_typed() -> None:

@@ -18,6 +18,7 @@ import pytest
 
 import workloads
 from tests.hosts.conftest import BARE_PYTHON, Boxes
+from tests.in_process import run_here
 from tests.waiting import assert_gone, until
 from tui.hosts.archive import build_runner_archive
 from tui.hosts.boot import OLDEST_FOR_RUNS, preamble, torch_command
@@ -44,7 +45,8 @@ def _run(
     return subprocess.run(words, capture_output=True, text=True, timeout=200, check=False)
 
 
-@pytest.mark.parametrize("together", [pytest.param((), marks=pytest.mark.slow), ("--together",)])
+@pytest.mark.slow
+@pytest.mark.parametrize("together", [(), ("--together",)])
 def test_two_hosts_run_and_their_results_are_compared_here(
     boxes: Boxes, together: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +83,7 @@ def test_json_has_an_object_for_each_host(boxes: Boxes) -> None:
     assert b["error"].startswith("no python3 there: name a Python with --host-python b=PATH")
 
 
+@pytest.mark.slow
 def test_ranks_start_from_memory(boxes: Boxes) -> None:
     boxes.add("a", AS_IT_IS)
     done = _run(boxes, "all_reduce", "--device", "cpu", "--quick", "--host", "a", "--no-store")
@@ -96,6 +99,7 @@ def test_a_python_without_torch_says_which_option_names_another(boxes: Boxes) ->
     assert "--host-python a=PATH" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_first_python_with_torch_is_found(tmp_path: Path) -> None:
     bare, good = tmp_path / "bare", tmp_path / "good"
     for folder, options in ((bare, "-S"), (good, "")):
@@ -138,13 +142,12 @@ def _entry() -> str:
 def test_options_that_cannot_be_carried_out_are_refused(
     arguments: tuple[str, ...], said: str
 ) -> None:
-    words = _command("run", "matmul", *arguments)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 2
-    assert said in done.stderr
+    done = run_here("run", "matmul", *arguments)
+    assert done.code == 2
+    assert said in done.err
 
 
-@pytest.mark.parametrize("closes", [True, False])
+@pytest.mark.parametrize("closes", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_runner_ends_with_its_workers_when_this_side_is_gone(closes: bool) -> None:
     """A link that was cut leaves the pipe open; a front end that was killed closes it."""
     serving = ("serve", "--keep-alive", "60" if closes else "1")

@@ -13,6 +13,7 @@ import pytest
 
 from tests.hosts.conftest import Boxes
 from tests.hosts.test_old_pythons import find_python
+from tests.in_process import run_here
 from tests.watch.target import TORCH, ScriptedTarget, running, target, target_program
 from tui.devices.allocators import MODULE, serve_arguments
 from tui.devices.allocators.messages import ProcessFigures, TorchProcesses
@@ -199,7 +200,7 @@ def test_the_child_ends_when_it_receives_nothing() -> None:
 def test_options_that_cannot_be_carried_out_are_refused(
     boxes: Boxes, arguments: tuple[str, ...], said: str
 ) -> None:
-    code, _, errors = _watch(boxes, *arguments)
-    assert code == 2
-    assert said in errors
-    assert len(errors.splitlines()) == 1
+    done = run_here("watch", "--transport", boxes.transport, *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1

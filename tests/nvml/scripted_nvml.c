@@ -621,6 +621,16 @@ int nvmlDeviceGetTopologyCommonAncestor(struct handle *device, struct handle *ot
     return SUCCESS;
 }
 
+/* Allowed, unless a rule says otherwise. */
+int nvmlDeviceGetP2PStatus(struct handle *device, struct handle *other, int what, int *into) {
+    DEVICE("nvmlDeviceGetP2PStatus");
+    GPU_ONLY;
+    (void)what;
+    if (!other) bad("NULL-HANDLE", "nvmlDeviceGetP2PStatus");
+    *into = value == NO_VALUE ? 0 : (int)value;
+    return SUCCESS;
+}
+
 /* 48 CPUs a node. */
 int nvmlDeviceGetCpuAffinity(struct handle *device, unsigned words, unsigned long *into) {
     DEVICE("nvmlDeviceGetCpuAffinity");

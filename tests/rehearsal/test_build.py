@@ -87,6 +87,7 @@ def test_a_build_is_made_once_and_leaves_nothing_else(
     assert files == {build.MAIN, build.NVML, build.PRELOAD, *stand_in}
 
 
+@pytest.mark.slow
 def test_another_version_of_torch_has_a_build_of_its_own(tmp_path: Path) -> None:
     torch = small_torch.install(tmp_path / "site")
     first = prepare.build_once(torch, tmp_path / "cache")
@@ -97,6 +98,7 @@ def test_another_version_of_torch_has_a_build_of_its_own(tmp_path: Path) -> None
     assert set((tmp_path / "cache").iterdir()) == {first, second}
 
 
+@pytest.mark.slow
 def test_builds_at_the_same_time_end_as_one(torch: TorchInstallation, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     command = [sys.executable, "-c", BUILD, str(torch.folder), str(cache)]
@@ -107,6 +109,7 @@ def test_builds_at_the_same_time_end_as_one(torch: TorchInstallation, tmp_path: 
     assert [str(path) for path in cache.iterdir()] == [libraries]
 
 
+@pytest.mark.slow
 def test_a_killed_build_is_removed_by_a_later_one(torch: TorchInstallation, tmp_path: Path) -> None:
     old, young = tmp_path / "building-old", tmp_path / "building-young"
     old.mkdir()
@@ -129,6 +132,7 @@ def test_without_a_compiler_one_line_says_how_to_get_one(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_without_a_compiler_an_earlier_build_serves(
     torch: TorchInstallation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +190,7 @@ def test_a_disk_without_room_is_named_and_nothing_is_left(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_unknown_function_is_named(tmp_path: Path) -> None:
     function = "cusolverDnNew_bufferSize"
     extra = f"int {function}(void); int use(void) {{ return {function}(); }}\n"
@@ -195,6 +200,7 @@ def test_an_unknown_function_is_named(tmp_path: Path) -> None:
     assert function in text
 
 
+@pytest.mark.slow
 def test_two_torches_of_one_version_have_a_build_each(
     torch: TorchInstallation, tmp_path: Path
 ) -> None:

@@ -39,7 +39,7 @@ from tui.results.views.result_list import ListedRow, fit_list_columns, render_se
 
 NOW = BEGAN + 1000 * HOUR
 FUZZ = settings(
-    max_examples=60,
+    max_examples=20,
     deadline=None,
     # Each example goes through every view: to make a failing one smaller would take minutes.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

@@ -19,7 +19,7 @@ MODES = (1049, 1000, 1003, 1006, 2004)
 """Private modes that the program turns on: alternate screen, mouse, bracketed paste."""
 
 
-USUAL = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM")
+USUAL = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 """Signals that people, terminals, batch systems and timers send; the others are slow tests."""
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests import ceilings
 from tests.children.sessions import saying
+from tests.in_process import run_here
 from tui.app.start import WorkbenchOptions
 from tui.cli import main, program
 from tui.cli.completion import SHELLS
@@ -111,10 +112,10 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
 )
 @pytest.mark.usefixtures("_ready_at_once")
 def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], says: str) -> None:
-    done = run(*argv)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
+    done = run_here(*argv)
+    assert done.code == 2
+    assert done.out == ""
+    (line,) = done.err.splitlines()
     assert says in line
 
 
@@ -222,9 +223,9 @@ def test_what_a_fresh_interpreter_has_imported(code: str, forbidden: str) -> Non
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
 def test_help_and_version_print_and_end_with_0(argument: str) -> None:
-    done = run(argument)
-    assert done.returncode == 0
-    assert "gpu-workbench" in done.stdout
+    done = run_here(argument)
+    assert done.code == 0
+    assert "gpu-workbench" in done.out
 
 
 def test_every_option_says_what_it_is_for() -> None:

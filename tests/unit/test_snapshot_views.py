@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
+from tests.in_process import run_here
 from tui.core.text import glyphs
 from tui.core.text.examples import EXAMPLE
 from tui.kit.command_line.output import UsageError
@@ -324,12 +325,11 @@ def test_the_text_fits_80_cells_and_begins_with_what_matters() -> None:
     ],
 )
 def test_what_goes_wrong_is_one_line(arguments: tuple[str, ...], code: int, words: str) -> None:
-    done = run(*arguments)
-    assert done.returncode == code
-    assert done.stdout == b""
-    lines = done.stderr.decode().splitlines()
-    assert len(lines) == 1
-    assert words in lines[0]
+    done = run_here("snapshot", *arguments)
+    assert done.code == code
+    assert done.out == ""
+    (line,) = done.err.splitlines()
+    assert words in line
 
 
 def test_a_difference_of_a_file_with_itself_is_empty() -> None:

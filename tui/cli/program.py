@@ -55,6 +55,9 @@ COMMANDS: dict[str, ListedCommand] = {
     "compare": ListedCommand(
         "tui.runs.cli.compare", "Compare two settings of a backend flag: does it matter?"
     ),
+    "links": ListedCommand(
+        "tui.links.cli.links", "Measure the links between GPUs and hosts: which one is slow?"
+    ),
     "fleet": ListedCommand(
         "tui.fleet.cli.fleet", "Compare equal GPUs, here or on several hosts: which one is slow?"
     ),

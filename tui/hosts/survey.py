@@ -11,8 +11,11 @@ from typing import TypeVar, Union
 
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.text.glyphs import clean
+from tui.core.text.redact import with_texts
 from tui.devices import allocators
 from tui.devices.allocators.process_files import ReadAccess
+from tui.devices.monitor.topology import GpuTopology
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import EACH_PYTHON, boot_command, preamble
@@ -144,6 +147,25 @@ async def check_access(host: HostAddress, python: str | None = None) -> ReadAcce
     answers: list[ReadAccess] = []
     await _apply_events(host, child, answers.append)
     return answers[-1]
+
+
+async def query_topology(host: HostAddress, python: str | None = None) -> GpuTopology:
+    """Return how the GPUs of a host are connected.
+
+    Args:
+        host: the host.
+        python: name or path of its Python; ``None`` for ``python3``.
+
+    Raises:
+        HostFailureError: the host cannot be reached or its Python is unusable.
+    """
+    sent = preamble(build_archive(), "tui.devices.monitor", ("topology",))
+    command = host.command(boot_command(python or "python3"))
+    child = ChildProcess(command, (GpuTopology,), folder=FOLDER, preamble=sent)
+    answers: list[GpuTopology] = []
+    await _apply_events(host, child, answers.append)
+    # A host may be anybody's: its texts must not control this terminal.
+    return with_texts(answers[-1], clean, keys=False)
 
 
 async def _apply_events(

@@ -39,6 +39,20 @@ Phase = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Meeting:
+    """Where the ranks of several hosts meet, as one of the hosts sees it."""
+
+    endpoint: str
+    """HOST:PORT of the host that serves it."""
+    serves: bool
+    """This host is that one."""
+    address: str
+    """Address of this host that the others reach."""
+    interface: str
+    """Network interface with that address; empty if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     id: str
     workload: str
@@ -48,6 +62,8 @@ class Run:
     budget: Budget = "normal"
     time_only: bool = False
     """Skip the check of the result and the further figures."""
+    meeting: Meeting | None = None
+    """Where the ranks of several hosts meet; ``None`` for what the parameters say."""
 
 
 @dataclass(frozen=True, slots=True)

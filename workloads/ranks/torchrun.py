@@ -19,7 +19,7 @@ from pathlib import Path
 from workloads import START
 from workloads.declare.workload import RANK_PARAMETERS, ParameterError, Skip
 from workloads.protocol import wire
-from workloads.protocol.messages import VERSION, Finished, Measured, Progress, Run
+from workloads.protocol.messages import VERSION, Finished, Measured, Meeting, Progress, Run
 from workloads.protocol.process import Channel, signal_in_words
 from workloads.protocol.results import RunResult, Setting
 
@@ -41,6 +41,8 @@ class RankLayout:
     """Seconds to wait for the other hosts."""
     meeting: str
     """The name of this meeting; hosts with a different request do not join it."""
+    place: Meeting | None = None
+    """The meeting place as this host sees it; ``None`` if only ``rendezvous`` is known."""
 
     @property
     def on_loopback(self) -> bool:
@@ -62,7 +64,8 @@ def layout(request: Run, device_type: str, gpus: int) -> RankLayout:
         ParameterError: several hosts, and no meeting place.
     """
     asked, hosts = _number(request, "ranks"), _number(request, "hosts")
-    rendezvous = str(request.parameters["rendezvous"])
+    place = request.meeting
+    rendezvous = place.endpoint if place else str(request.parameters["rendezvous"])
     if hosts > 1 and not rendezvous:
         raise ParameterError(
             f"{request.workload}: hosts={hosts} needs rendezvous=HOST:PORT, a free port of one of "
@@ -73,7 +76,8 @@ def layout(request: Run, device_type: str, gpus: int) -> RankLayout:
         raise Skip(f"{ranks} ranks need {ranks} GPUs on this host, torch sees {gpus}")
     if not asked and ranks * hosts < 2:
         raise Skip(f"needs 2 GPUs: torch sees {gpus}, and a rank has nobody to speak to")
-    return RankLayout(ranks, hosts, rendezvous, _number(request, "wait_s"), _meeting(request))
+    wait_s = _number(request, "wait_s")
+    return RankLayout(ranks, hosts, rendezvous, wait_s, _meeting(request), place)
 
 
 def _number(request: Run, name: str) -> int:
@@ -105,11 +109,16 @@ def command(planned: RankLayout) -> list[str]:
         words += ["--standalone"]
     else:
         limits = f"join_timeout={planned.wait_s},read_timeout={planned.wait_s}"
+        if planned.place is not None:
+            # torchrun would look the host's own name up, which may stand for loopback.
+            limits += f",is_host={str(planned.place.serves).lower()}"
         words += ["--rdzv-backend=c10d", f"--rdzv-endpoint={planned.rendezvous}"]
         words += [f"--rdzv-id={planned.meeting}", f"--rdzv-conf={limits}"]
     if planned.on_loopback:
         # Otherwise the ranks use this host's full name, which not every machine can resolve.
         words += ["--local-addr=127.0.0.1"]
+    elif planned.place is not None:
+        words += [f"--local-addr={planned.place.address}"]
     return [*words, *START, "rank"]
 
 
@@ -127,6 +136,9 @@ def environment(planned: RankLayout, cores: int) -> dict[str, str]:
     loopback = next((name for _, name in socket.if_nameindex() if name in ("lo", "lo0")), None)
     if planned.on_loopback and loopback is not None:
         added["GLOO_SOCKET_IFNAME"] = loopback
+    elif planned.place is not None and planned.place.interface:
+        # gloo would use the address of the host's own name.
+        added["GLOO_SOCKET_IFNAME"] = planned.place.interface
     return {name: value for name, value in added.items() if name not in os.environ}
 
 

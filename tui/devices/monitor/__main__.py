@@ -35,6 +35,7 @@ def _arguments() -> argparse.Namespace:
         "--keep-alive", type=float, metavar="S", help="end after so many seconds without a request"
     )
     modes.add_parser("once", help="write one sample")
+    modes.add_parser("topology", help="write how the GPUs are connected")
     return parser.parse_args()
 
 
@@ -56,6 +57,10 @@ def main() -> None:
         from tui.devices.monitor.monitor import serve
 
         serve(parent, arguments.interval, arguments.keep_alive)
+    elif arguments.mode == "topology":
+        from tui.devices.monitor.topology import read_gpu_topology
+
+        parent.send(read_gpu_topology())
     else:
         from tui.devices.monitor.monitor import send_one_sample
 

@@ -38,7 +38,10 @@ class HostRuns:
         self.host = host
         self.error = ""
         """Why nothing ran, or nothing more."""
-        self._python = python
+        self.reached = host
+        """The host with the connection that its children share, once it is connected."""
+        self.python = python
+        """Name or path of its Python; ``None`` to find one with torch."""
         self._interval = None if set(devices) == {CPU} else INTERVAL_S
         self._recorder = ResultRecorder() if storing else None
         self._session: Session | None = None
@@ -103,12 +106,12 @@ class HostRuns:
 
     async def connect(self) -> None:
         """Start the children on the host and wait until torch is imported there."""
-        host = await with_shared_connection(self.host)
+        host = self.reached = await with_shared_connection(self.host)
         session = Session(
             interval=self._interval,
             attachments=[self._recorder] if self._recorder else [],
             readonly=True,
-            connection=HostConnection(host, self._python),
+            connection=HostConnection(host, self.python),
         )
         self._session = session
         self._running = True
@@ -148,6 +151,8 @@ class HostRuns:
         await self._guarded(waiter.until(lambda: not runs.pending(), self._draw))
         if runs.pending():
             await waiter.finish(ProgressLine())
+        if runs.runner.status == "unusable":
+            self.error = self.error or runs.runner.reason
         self._running = False
 
     async def time(self, name: str, device: str, texts: Mapping[str, str]) -> RunState | None:
@@ -171,12 +176,14 @@ class HostRuns:
 
         before = len(self.entries)
         await self.run(request)
-        runs = self.state
-        if runs is not None and runs.runner.status == "unusable":
-            self.error = self.error or runs.runner.reason
         if self.error or len(self.entries) == before:
             return None
         return self.entries[-1]
+
+    def cancel(self) -> None:
+        """End what runs on the host."""
+        if self._session is not None:
+            self._session.cancel()
 
     async def close(self) -> None:
         """End the children on the host."""

@@ -1,24 +1,33 @@
-"""``run --host``: the same runs on several hosts, each in its own torch, stored here."""
+"""``run --host``: the same runs on several hosts, each in its own torch, stored here.
+
+Workloads of several ranks run over all hosts at once, as one job.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.host_options import find_other_hosts
 from tui.hosts.address import HostAddress
+from tui.hosts.meeting import MeetingError
 from tui.kit.command_line.output import UsageError, print_json, print_text, say
 from tui.kit.command_line.progress import ProgressLine
 from tui.runs.cli.headless import choose_devices, choose_workloads, set_parameters
 from tui.runs.cli.host_runs import HostRuns, end_on_signals
+from tui.runs.cli.spanning import SpanningRun, find_spanning, meet, run_spanning
 from tui.runs.session.session import Session
 from tui.runs.views.result_text import format_run, format_sweeps
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tui.runs.cli.run import RunOptions
+    from tui.runs.state.state import RunsState
+    from workloads.protocol.results import WorkloadInfo
 
 
 def find_run_hosts(options: RunOptions) -> tuple[HostAddress, ...]:
@@ -45,7 +54,7 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
     Args:
         options: the options of the command.
         hosts: all are connected to at once; they run one after another unless
-            ``options.together``.
+            ``options.together``. Workloads of several ranks run over all of them afterwards.
 
     Returns:
         The exit code: 1 if a host was not reached or a run failed.
@@ -55,55 +64,171 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
     """
     pythons = dict(options.host_pythons)
     progress = ProgressLine()
-    runs = [
+    lanes = [
         HostRuns(host, pythons.get(host.name), options.devices, storing=options.store)
         for host in hosts
     ]
-    end_on_signals(runs)
-
-    def request(session: Session) -> None:
-        names = choose_workloads(
-            session.state.runs, options.names, options.groups, everything=options.everything
-        )
-        set_parameters(session, names, dict(options.parameters), sweeps=True)
-        session.run(names, choose_devices(session, options.devices), options.budget)
+    end_on_signals(lanes)
 
     def show() -> None:
-        progress.show("   ".join(each.progress for each in runs if each.progress))
+        progress.show("   ".join(each.progress for each in lanes if each.progress))
 
-    for each in runs:
+    for each in lanes:
         each.on_change(show)
     try:
-        await asyncio.gather(*(each.connect() for each in runs))
-        if options.together:
-            await asyncio.gather(*(each.run(request) for each in runs))
-        else:
-            for each in runs:
-                await each.run(request)
+        await asyncio.gather(*(each.connect() for each in lanes))
+        runs = _HostsRuns(options, lanes)
+        await runs.run_alone()
+        progress.show("finding where the hosts meet" if runs.spanning else "")
+        await runs.run_over_all()
     finally:
-        await asyncio.gather(*(each.close() for each in runs))
+        await asyncio.gather(*(each.close() for each in lanes))
         progress.clear()
-    for problem in dict.fromkeys(problem for each in runs for problem in each.problems):
+    for problem in dict.fromkeys(problem for each in lanes for problem in each.problems):
         say(problem)
     if options.json:
-        print_json({"hosts": [each.encode() for each in runs]}, "run")
+        found: dict[str, object] = {"hosts": [each.encode() for each in lanes]}
+        if runs.problems:
+            found["problems"] = runs.problems
+        print_json(found, "run")
     else:
-        print_text(format_hosts(runs), "run.txt")
-    return runs[0].exit_code(1 if any(each.failed for each in runs) else 0)
+        print_text(format_hosts(lanes, runs.over_all, runs.problems), "run.txt")
+    failed = bool(runs.problems) or any(each.failed for each in lanes)
+    return lanes[0].exit_code(1 if failed else 0)
 
 
-def format_hosts(runs: Sequence[HostRuns]) -> str:
-    """Return how many runs ended well, then each host with its results."""
-    ended = [entry.result for each in runs for entry in each.entries]
+class _HostsRuns:
+    """The runs of each host by itself, and those over all hosts.
+
+    Args:
+        options: the options of the command.
+        lanes: one for each host, after its attempt to connect.
+    """
+
+    def __init__(self, options: RunOptions, lanes: Sequence[HostRuns]) -> None:
+        self._options = options
+        self._lanes = lanes
+        self._given = dict(options.parameters)
+        self.spanning: list[WorkloadInfo] = []
+        """The workloads that run over all hosts."""
+        self.over_all: list[SpanningRun] = []
+        self.problems: list[str] = []
+        """Why a workload did not run over all hosts, a line each."""
+        usable = self._usable()
+        if usable and usable[0].session is not None:
+            first = usable[0].session
+            catalogue, names = first.state.runs.catalogue, self._choose_names(first)
+            self.spanning = find_spanning(catalogue, names, self._given, len(lanes))
+
+    def _usable(self) -> list[HostRuns]:
+        return [each for each in self._lanes if each.session is not None and not each.error]
+
+    def _choose_names(self, session: Session) -> list[str]:
+        return choose_workloads(
+            session.state.runs,
+            self._options.names,
+            self._options.groups,
+            everything=self._options.everything,
+        )
+
+    async def run_alone(self) -> None:
+        """Run on each host what it runs by itself."""
+        together = {info.name for info in self.spanning}
+
+        def request(session: Session) -> None:
+            names = self._choose_names(session)
+            set_parameters(session, names, self._given, sweeps=True)
+            devices = choose_devices(session, self._options.devices)
+            session.run(
+                [name for name in names if name not in together], devices, self._options.budget
+            )
+
+        if self._options.together:
+            await asyncio.gather(*(each.run(request) for each in self._lanes))
+        else:
+            for each in self._lanes:
+                await each.run(request)
+
+    async def run_over_all(self) -> None:
+        """Run workloads of several ranks over all hosts that can run."""
+        lanes = self._usable()
+        if not self.spanning or self._lanes[0].signalled:
+            return
+        if len(lanes) < 2:
+            why = "not run: a run over hosts takes two that can run"
+            self.problems = [f"{info.name}: {why}" for info in self.spanning]
+            return
+        known = {parameter.name for info in self.spanning for parameter in info.parameters}
+        texts = {name: text for name, text in self._given.items() if name in known}
+        texts["hosts"] = str(len(lanes))
+        for lane in lanes:
+            assert lane.session is not None
+            names = [info.name for info in self.spanning]
+            set_parameters(lane.session, names, texts, sweeps=True)
+        try:
+            meetings = await meet(lanes)
+        except MeetingError as error:
+            self.problems = [f"{info.name}: {error}" for info in self.spanning]
+            return
+        for info in self.spanning:
+            if not lanes[0].signalled:
+                devices, budget = self._options.devices, self._options.budget
+                done, missing = await run_spanning(lanes, info, devices, budget, meetings)
+                self.over_all += done
+                self.problems += missing
+
+
+def format_hosts(
+    lanes: Sequence[HostRuns],
+    over_all: Sequence[SpanningRun] = (),
+    problems: Sequence[str] = (),
+) -> str:
+    """Return how many runs ended well, then what ran over all hosts, then each host's own runs.
+
+    Args:
+        lanes: one for each host.
+        over_all: the runs over several hosts, each counted once.
+        problems: why others are missing, a line each.
+    """
+    joint = {(name, each.request.id) for of in over_all for name, each in of.states.items()}
+    own = {
+        lane.host.name: [
+            entry for entry in lane.entries if (lane.host.name, entry.request.id) not in joint
+        ]
+        for lane in lanes
+    }
+    ended = [entry.result for of in own.values() for entry in of]
     well = sum(1 for result in ended if result is not None and result.status == "ok")
-    useless = sum(1 for each in runs if each.error)
-    first = f"{well} of {fmt.count(len(ended), 'run')} ended well" if ended else "nothing ran"
+    well += sum(1 for each in over_all if each.well)
+    total = len(ended) + len(over_all)
+    useless = sum(1 for each in lanes if each.error)
+    first = f"{well} of {fmt.count(total, 'run')} ended well" if total else "nothing ran"
     if useless:
-        first += f"; {fmt.count(useless, 'host')} of {len(runs)} cannot run"
-    text = rows_of_text([first])
-    for each in runs:
-        text += rows_of_text(["", f"{each.host.name}  {each.error}".rstrip()])
-        if each.state is not None:
-            text += "".join(format_run(each.state, entry) for entry in each.entries)
-            text += format_sweeps(each.state, each.entries)
+        first += f"; {fmt.count(useless, 'host')} of {len(lanes)} cannot run"
+    text = rows_of_text([first, *problems])
+    states = {lane.host.name: lane.state for lane in lanes}
+    for each in over_all:
+        text += "".join(_format_spanning(each, states))
+    for lane in lanes:
+        entries = own[lane.host.name]
+        if entries or lane.error or not over_all:
+            text += rows_of_text(["", f"{lane.host.name}  {lane.error}".rstrip()])
+        if lane.state is not None:
+            text += "".join(format_run(lane.state, entry) for entry in entries)
+            text += format_sweeps(lane.state, lane.entries) if entries else ""
     return text
+
+
+def _format_spanning(run: SpanningRun, states: Mapping[str, RunsState | None]) -> Iterator[str]:
+    """Yield the result of a run over hosts; where it did not end well, that of each host."""
+    yield rows_of_text(["", f"over {', '.join(run.states)}"])
+    for name, entry in run.states.items():
+        state = states[name]
+        if state is None:
+            continue
+        if not run.well:
+            yield rows_of_text([f"on {name}:"])
+        yield format_run(state, entry)
+        if run.well:
+            # The ranks are timed in lock-step, so the other hosts report the same times.
+            return

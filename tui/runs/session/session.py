@@ -198,16 +198,43 @@ class Session(DeviceSession):
         wanted = devices if devices is not None else self.state.machine.usual_devices
         for parameters in self._runs.points(workload, by_default=demo):
             for device in wanted:
-                request = messages.Run(
-                    id=f"run-{next(self._numbers)}",
-                    workload=workload,
-                    device=device,
-                    parameters=dict(parameters),
-                    flags=self._runs.flags_for(device),
-                    budget=budget,
-                )
-                self.state.publish(RunQueued(request, demo))
-                self._send(request)
+                self.request_run(workload, device, parameters, budget, demo=demo)
+
+    def request_run(
+        self,
+        workload: str,
+        device: str,
+        parameters: Mapping[str, Setting],
+        budget: Budget,
+        *,
+        meeting: messages.Meeting | None = None,
+        time_only: bool = False,
+        demo: bool = False,
+    ) -> str:
+        """Queue one run; return the id of its request.
+
+        Args:
+            workload: its name.
+            device: torch's name of the device.
+            parameters: values that differ from the catalogue's, or all of them.
+            budget: time for the measurement.
+            meeting: where its ranks meet those of other hosts.
+            time_only: skip the check and the further figures.
+            demo: it is the program's own, and not the user's.
+        """
+        request = messages.Run(
+            id=f"run-{next(self._numbers)}",
+            workload=workload,
+            device=device,
+            parameters=dict(parameters),
+            flags=self._runs.flags_for(device),
+            budget=budget,
+            time_only=time_only,
+            meeting=meeting,
+        )
+        self.state.publish(RunQueued(request, demo))
+        self._send(request)
+        return request.id
 
     def cancel(self, run_id: str = "") -> None:
         wanted = [item for item in self._runs.pending() if run_id in ("", item)]

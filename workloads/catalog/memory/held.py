@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from workloads.declare.study import Study
@@ -39,6 +40,7 @@ def inference_modes(
     import torch
 
     from workloads.declare.place import SEED
+    from workloads.scripts.inference_modes import inference, with_grad, without_grad
 
     kept = depth * batch * width * 4
     on.require(depth * width * width * 4 + 2 * kept, f"the model and {depth} activations")
@@ -49,22 +51,16 @@ def inference_modes(
     model = torch.nn.Sequential(*layers).to(on.device).eval()
     inputs = on.randn(batch, width)
 
-    def timed() -> torch.Tensor:
-        with torch.inference_mode():
-            result: torch.Tensor = model(inputs)
-        return result
-
-    def without_grad() -> torch.Tensor:
-        with torch.no_grad():
-            result: torch.Tensor = model(inputs)
-        return result
-
-    def with_grad() -> torch.Tensor:
-        result: torch.Tensor = model(inputs)
-        return result
+    ways = {
+        name: partial(run, model, inputs)
+        for name, run in {
+            "grad": with_grad,
+            "no_grad": without_grad,
+            "inference_mode": inference,
+        }.items()
+    }
 
     def study(found: Study) -> None:
-        ways = {"grad": with_grad, "no_grad": without_grad, "inference_mode": timed}
         found.variants("modes", "one forward pass", ways, per_call=(batch, "samples/s"), peaks=True)
         columns = (
             DataColumn("mode"),
@@ -77,7 +73,7 @@ def inference_modes(
             result = way()
             facts = (result.requires_grad, result.is_inference(), result.grad_fn is not None)
             found.row("results", name, *("yes" if fact else "no" for fact in facts))
-        graph, plain = found.peak(with_grad), found.peak(without_grad)
+        graph, plain = found.peak(ways["grad"]), found.peak(ways["no_grad"])
         about = "peak with the graph over the peak without"
         if graph is None or plain is None:
             found.absent("cost_of_the_graph", "this device does not tell its peaks", "byte", about)
@@ -87,11 +83,11 @@ def inference_modes(
         found.figure("activations", float(kept), "byte", kept_about)
         weight = torch.ones(width, device=on.device, requires_grad=True)
         try:
-            (timed() * weight).sum().backward()
+            (ways["inference_mode"]() * weight).sum().backward()
         except RuntimeError as error:
             found.say(f"an inference tensor in training -> RuntimeError: {error}")
 
-    return Case(timed, item=batch, study=study)
+    return Case(ways["inference_mode"], item=batch, study=study)
 
 
 @workload(
@@ -114,13 +110,13 @@ def staircase(
 ) -> Case:
     import torch
 
+    from workloads.scripts.staircase import make_and_drop
+
     on.require(mib * MIB, f"a tensor of {mib} MiB")
     piece = min(mib, 16) if on.type == "cpu" else mib
     sizes = [min(piece, mib - start) * MIB // 4 for start in range(0, mib, piece)]
 
-    def timed() -> None:
-        tensors = [torch.ones(size, device=on.device) for size in sizes]
-        del tensors
+    timed = partial(make_and_drop, sizes, on.device)
 
     def emptied_first() -> None:
         on.empty_cache()
@@ -203,25 +199,14 @@ def fragmentation(
 ) -> Case:
     import torch
 
+    from workloads.scripts.fragmentation import in_turns, stays_first
+
     size = mib * MIB
     total = 2 * pieces * size
     on.require(total + 4 * size, f"{2 * pieces} tensors of {mib} MiB")
 
-    def one() -> torch.Tensor:
-        return torch.empty(size, dtype=torch.uint8, device=on.device)
-
-    def in_turns() -> list[torch.Tensor]:
-        pairs = [(one(), one()) for _ in range(pieces)]
-        return [stays for stays, _goes in pairs]
-
-    def stays_first() -> list[torch.Tensor]:
-        stays = [one() for _ in range(pieces)]
-        goes = [one() for _ in range(pieces)]
-        del goes
-        return stays
-
     def timed() -> None:
-        kept = in_turns()
+        kept = in_turns(pieces, size, on.device)
         del kept
 
     def segment() -> None:
@@ -242,7 +227,7 @@ def fragmentation(
         )
         for name, make in {"in turns": in_turns, "what stays first": stays_first}.items():
             segment()
-            kept = make()
+            kept = make(pieces, size, on.device)
             held = found.memory_in_use()
             free = largest_free(torch.cuda.memory_snapshot(), on.device.index or 0)
             large = torch.empty(4 * size, dtype=torch.uint8, device=on.device)
@@ -313,23 +298,18 @@ def out_of_memory(
 ) -> Case:
     import torch
 
+    from workloads.scripts.out_of_memory import attempt, step
+
     on.require((mib + 1) * MIB, f"a step's tensors of {mib} MiB")
     numbers = mib * MIB // 4
     exhausted = torch.OutOfMemoryError if on.type == "cuda" else RuntimeError
 
-    def step(size: int) -> torch.Tensor:
-        activations = torch.ones(numbers, device=on.device)
-        result = torch.empty(size, dtype=torch.uint8, device=on.device)
-        del activations
-        return result
-
     def timed() -> torch.Tensor:
-        try:
-            return step(TOO_MUCH)
-        except exhausted:
-            pass  # go on outside: in here the exception still holds the step's tensors
-        on.empty_cache()
-        return step(MIB)
+        result = attempt(TOO_MUCH, numbers, on.device)
+        if result is None:
+            on.empty_cache()
+            result = step(MIB, numbers, on.device)
+        return result
 
     def study(found: Study) -> None:
         on.empty_cache()
@@ -337,7 +317,7 @@ def out_of_memory(
         before = stairs("before")
         kept: list[BaseException] = []
         try:
-            step(TOO_MUCH)
+            step(TOO_MUCH, numbers, on.device)
         except exhausted as error:
             kept.append(error)
         pinned = stairs("failed, exception kept")
@@ -347,7 +327,7 @@ def out_of_memory(
         free = stairs("exception let go")
         on.empty_cache()
         after = stairs("cache emptied")
-        again = step(MIB)
+        again = step(MIB, numbers, on.device)
         found.figure("goes_on_with", float(again.numel()), "byte", "granted after the failure")
         del again
         found.say(f"{name}: {text}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
@@ -142,11 +143,12 @@ class Trials:
         return Trial(peak, size / seconds, self._found.memory_in_use())
 
 
-def _training(on: Place) -> Callable[[torch.Tensor, torch.Tensor], None]:
+def _training(on: Place) -> Callable[..., None]:
     """Return a training step of a small network, for an input and its targets."""
     import torch
 
     from workloads.declare.place import SEED
+    from workloads.scripts.batch_until_oom import train_step
 
     torch.manual_seed(SEED)
     model = torch.nn.Sequential(
@@ -158,13 +160,7 @@ def _training(on: Place) -> Callable[[torch.Tensor, torch.Tensor], None]:
     ).to(on.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 
-    def step(inputs: torch.Tensor, targets: torch.Tensor) -> None:
-        loss = torch.nn.functional.mse_loss(model(inputs), targets)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step
+    return partial(train_step, model, optimizer)
 
 
 def _by_size(found: Study, trials: Sequence[tuple[int, Trial]]) -> None:

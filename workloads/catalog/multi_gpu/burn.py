@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.multi_gpu.burner import CPU_TOLERANCE, STRIP, Burner, Steady, find_steady
@@ -14,8 +15,6 @@ from workloads.declare.workload import Case, by_device, one_of, whole, workload
 from workloads.protocol.results import Check, DataColumn, Setting
 
 if TYPE_CHECKING:
-    import torch
-
     from workloads.declare.place import Place
 
 GPU_ROWS, CPU_ROWS = 8192, 1024
@@ -82,6 +81,7 @@ def burn(
         count_flop,
         precision,
     )
+    from workloads.scripts.burn import multiply
 
     rows, numbers = _settings(on, n, dtype)
     places = [on]
@@ -98,19 +98,16 @@ def burn(
         place.require(matrices * size + strip + PARTIAL_SUMS, what)
     a, b = on.randn(rows, rows, dtype=numbers), on.randn(rows, rows, dtype=numbers)
 
-    def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
-        return a @ b
-
     used = precision(on, numbers, "matmul")
 
     def check() -> Check:
         some, columns = min(rows, CHECKED_ROWS), min(rows, CHECKED_COLUMNS)
         reference = a[:some].cpu().double() @ b[:, :columns].cpu().double()
         what = f"{some} x {columns} entries of the product, in float64 on the CPU"
-        return against_float64(timed()[:some, :columns], reference, TOLERANCES[used], what)
+        return against_float64(multiply(a, b)[:some, :columns], reference, TOLERANCES[used], what)
 
     meta = torch.empty(rows, rows, device="meta")
-    operations = count_flop(lambda: timed(meta, meta))
+    operations = count_flop(lambda: multiply(meta, meta))
 
     def study(found: Study) -> None:
         burners = []
@@ -132,6 +129,7 @@ def burn(
         _sum_up(found, burners, load)
 
     chosen: dict[str, Setting] = {"n": rows, "dtype": numbers}
+    timed = partial(multiply, a, b)
     return Case(timed, flop=operations, precision=used, chosen=chosen, check=check, study=study)
 
 

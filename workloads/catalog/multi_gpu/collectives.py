@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from workloads.declare.place import Place
 
 KIB, MIB = 2**10, 2**20
-SMALLEST = 4 * KIB
+SMALLEST = 8 * KIB
 CPU_LARGEST, GPU_LARGEST = 16 * MIB, 256 * MIB
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
+ALL_TO_ALL, BROADCAST = "all_to_all", "broadcast"
 TOLERANCE = 1e-5
 """Tolerance for float32 sums over ranks, whose order varies: a few units of round-off."""
 
 
-def _on_this_host(size: int) -> int:
+def on_this_host(size: int) -> int:
     """Return the bytes that this host's ranks need together where they share its memory."""
     return size * int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
@@ -46,22 +48,21 @@ def all_reduce(
 ) -> Case:
     import torch.distributed as dist
 
+    from workloads.scripts.all_reduce import average
+
     rank, world = dist.get_rank(), dist.get_world_size()
     size = mib * MIB
     largest = max(size, GPU_LARGEST if on.type == "cuda" else CPU_LARGEST)
-    need = largest if on.type == "cuda" else _on_this_host(largest)
+    need = largest if on.type == "cuda" else on_this_host(largest)
     on.require(2 * need, f"a tensor of {largest // MIB} MiB in each rank")
     # Each rank draws the same numbers; shifted by the rank, they differ and their mean is known.
     drawn = on.randn(largest // 4)
     everything = drawn + rank
     tensor = everything[: size // 4]
 
-    def timed(tensor: torch.Tensor = tensor) -> object:
-        return dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
-
     def check() -> Check:
         mine = drawn[: 64 * KIB] + rank
-        timed(mine)
+        average(mine)
         expected = drawn[: 64 * KIB].double() + (world - 1) / 2
         error = float((mine.double() - expected).abs().max() / expected.abs().max())
         return Check(error <= TOLERANCE, error, TOLERANCE, "the average, in float64")
@@ -77,22 +78,32 @@ def all_reduce(
             ("bus bandwidth", "byte/s"),
         )
         times = {}
-        for count in _sizes(largest):
+        for count in sizes_up_to(largest):
             part = everything[: count // 4]
-            times[count] = found.time(functools.partial(timed, part))
+            times[count] = found.time(functools.partial(average, part))
             rate = count / times[count]
-            found.point("sizes", count, times[count], rate, rate * _bus_factor(world))
+            found.point("sizes", count, times[count], rate, rate * bus_factor(ALL_REDUCE, world))
         _add_conclusion(found, times)
 
+    timed = functools.partial(average, tensor)
     return Case(timed, clock="wall", byte=size, check=check, study=study)
 
 
-def _bus_factor(world: int) -> float:
-    """Return each link's traffic over the tensor's size (nccl-tests, doc/PERFORMANCE.md)."""
-    return 2 * (world - 1) / world
+def bus_factor(operation: str, ranks: int) -> float:
+    """Return each link's traffic over the size of the whole tensor.
+
+    The bus bandwidth is this factor times the algorithm bandwidth, size over time
+    (github.com/NVIDIA/nccl-tests, ``doc/PERFORMANCE.md``).
+
+    Args:
+        operation: all_reduce, all_gather, reduce_scatter, all_to_all or broadcast.
+        ranks: their number.
+    """
+    share = (ranks - 1) / ranks
+    return {ALL_REDUCE: 2 * share, BROADCAST: 1.0}.get(operation, share)
 
 
-def _sizes(largest: int) -> list[int]:
+def sizes_up_to(largest: int) -> list[int]:
     """Return the sizes from the smallest on in steps of four, and the largest."""
     sizes, size = [], SMALLEST
     while size < largest:
@@ -108,7 +119,7 @@ def _bandwidth_figures(found: Study, size: int, world: int) -> None:
     if world == 1:
         found.absent("bus_bandwidth", "one rank sends nothing", "byte/s", about)
     else:
-        found.figure("bus_bandwidth", rate * _bus_factor(world), "byte/s", about)
+        found.figure("bus_bandwidth", rate * bus_factor(ALL_REDUCE, world), "byte/s", about)
 
 
 def _add_conclusion(found: Study, times: dict[int, float]) -> None:
@@ -144,11 +155,12 @@ def ddp_training(
     from torch.nn.parallel import DistributedDataParallel
 
     from workloads.catalog.shared.models import perceptron
+    from workloads.scripts.ddp_training import train_step
 
     rank, world = dist.get_rank(), dist.get_world_size()
     # Weights, gradients, DDP's buckets and the model alone; activations forth and back.
     size = 4 * (6 * (3 * width * width + 2 * width) + 12 * batch * width)
-    need = size if on.type == "cuda" else _on_this_host(size)
+    need = size if on.type == "cuda" else on_this_host(size)
     on.require(need, f"a model of width {width} and a batch of {batch} in each rank")
     alone = perceptron(on, width)
     device_ids = [on.device.index] if on.type == "cuda" else None
@@ -159,21 +171,9 @@ def ddp_training(
     inputs = on.randn(world * batch, width)[rank * batch : (rank + 1) * batch].clone()
     targets = on.randn(world * batch, 1)[rank * batch : (rank + 1) * batch].clone()
 
-    def timed() -> object:
-        optimizer.zero_grad()
-        loss = loss_function(model(inputs), targets)
-        loss.backward()  # averages the gradients over the ranks while it goes
-        optimizer.step()
-        return loss
-
+    timed = functools.partial(train_step, model, optimizer, inputs, targets)
     own_optimizer = torch.optim.SGD(alone.parameters(), lr=1e-3)
-
-    def without_exchange() -> object:
-        own_optimizer.zero_grad()
-        loss = loss_function(alone(inputs), targets)
-        loss.backward()
-        own_optimizer.step()
-        return loss
+    without_exchange = functools.partial(train_step, alone, own_optimizer, inputs, targets)
 
     def first_rank_alone() -> object:
         return without_exchange() if rank == 0 else None

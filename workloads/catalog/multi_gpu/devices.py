@@ -35,17 +35,11 @@ TOLERANCE = 5e-3
     "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest first. Compare the UUIDs.",
 )
 def device_list(on: Place) -> Case:
-    import torch
-
     from workloads.measure import environment
-
-    def timed() -> list[str]:
-        if not torch.cuda.is_available():
-            return []
-        return [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    from workloads.scripts.device_list import gpu_names
 
     def study(found: Study) -> None:
-        found.figure("gpus", float(len(timed())), "", "torch.cuda.device_count()")
+        found.figure("gpus", float(len(gpu_names())), "", "torch.cuda.device_count()")
         found.figure("this_device", str(on.device), "", "where this run took place")
         found.table(
             "devices",
@@ -65,7 +59,7 @@ def device_list(on: Place) -> Case:
         for reason in absent.values():
             found.say(reason)
 
-    return Case(timed, clock="wall", study=study)
+    return Case(gpu_names, clock="wall", study=study)
 
 
 @workload(
@@ -87,6 +81,7 @@ def peer_copies(
     import torch
 
     from workloads.declare.place import Place
+    from workloads.scripts.peer_copies import copy
 
     size, count = mib * 2**20, torch.cuda.device_count()
     places = [Place(f"cuda:{index}") for index in range(count)]
@@ -97,8 +92,7 @@ def peer_copies(
     here = on.device.index or 0
     neighbour = (here + 1) % count
 
-    def timed() -> object:
-        return targets[neighbour].copy_(sources[here], non_blocking=True)
+    timed = functools.partial(copy, targets[neighbour], sources[here])
 
     def check() -> Check:
         timed()
@@ -117,11 +111,13 @@ def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
     """Add a table of the rates between all GPUs, and log pairs without peer access."""
     import torch
 
+    from workloads.scripts.peer_copies import copy
+
     count, size = len(sources), sources[0].nbytes
 
     def copies(source: int, target: int) -> None:
         for _ in range(COPIES):
-            targets[target].copy_(sources[source], non_blocking=True)
+            copy(targets[target], sources[source])
         torch.cuda.synchronize(source)
         torch.cuda.synchronize(target)
 
@@ -170,6 +166,7 @@ def data_parallel(
     import torch
 
     from workloads.catalog.shared.models import perceptron
+    from workloads.scripts.data_parallel import train_step
 
     size = 4 * (3 * (3 * width * width + 2 * width) + 12 * batch * width)
     on.require(size, f"a model of width {width} and a batch of {batch}")
@@ -180,21 +177,7 @@ def data_parallel(
     model = torch.nn.DataParallel(single, device_ids=gpus)
     inputs, targets = on.randn(batch, width), on.randn(batch, 1)
     optimizer = torch.optim.SGD(single.parameters(), lr=1e-3)
-    loss_function = torch.nn.MSELoss()
-
-    def step(model: torch.nn.Module) -> object:
-        optimizer.zero_grad()
-        loss = loss_function(model(inputs), targets)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    def timed() -> object:
-        optimizer.zero_grad()
-        loss = loss_function(model(inputs), targets)  # splits the batch, gathers the outputs
-        loss.backward()
-        optimizer.step()
-        return loss
+    timed = functools.partial(train_step, model, optimizer, inputs, targets)
 
     def check() -> Check:
         with torch.no_grad():
@@ -204,7 +187,10 @@ def data_parallel(
 
     def study(found: Study) -> None:
         found.figure("gpus", float(1 + len(others)), "", "among which the batch is divided")
-        calls = {"one GPU": lambda: step(single), "DataParallel": timed}
+        calls = {
+            "one GPU": functools.partial(train_step, single, optimizer, inputs, targets),
+            "DataParallel": timed,
+        }
         found.variants(
             "ways", "the same batch on one GPU and on all", calls, per_call=(batch, "samples/s")
         )

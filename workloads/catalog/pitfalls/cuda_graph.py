@@ -58,27 +58,15 @@ class Step:
 
     def launch(self) -> None:
         """Take a step, kernel by kernel."""
-        import torch
+        from workloads.scripts.cuda_graphs import launch
 
-        # Without a gradient, backward creates new ones: in a capture, from the graph's pool.
-        self._optimizer.zero_grad(set_to_none=True)
-        torch.nn.functional.mse_loss(self._model(self._inputs), self._targets).backward()
-        self._optimizer.step()
+        launch(self._model, self._optimizer, self._inputs, self._targets)
 
     def capture(self) -> torch.cuda.CUDAGraph:
         """Take some steps, then record one for replays."""
-        import torch
+        from workloads.scripts.cuda_graphs import capture
 
-        stream, current = capture_stream(self._device), torch.cuda.current_stream(self._device)
-        stream.wait_stream(current)
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UPS):
-                self.launch()
-        current.wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            self.launch()
-        return graph
+        return capture(self.launch, capture_stream(self._device), WARM_UPS)
 
     def weights(self) -> list[torch.Tensor]:
         """Return copies of the current weights."""
@@ -132,11 +120,6 @@ def cuda_graphs(
     graph = step.capture()
     capture_s = time.perf_counter() - began
 
-    def timed() -> None:
-        # with torch.cuda.graph(graph):  once, after some steps on a stream of their own
-        #     optimizer.zero_grad(); loss(model(inputs), targets).backward(); optimizer.step()
-        graph.replay()
-
     def check() -> Check:
         step.set_weights(start)
         for _ in range(CHECKED_STEPS):
@@ -148,7 +131,7 @@ def cuda_graphs(
         return same_update(start, launched, step.weights())
 
     def study(found: Study) -> None:
-        ways = {"launched": step.launch, "replayed": timed}
+        ways = {"launched": step.launch, "replayed": graph.replay}
         pair = found.variants(
             "ways", "one training step", ways, per_call=(batch, "samples/s"), clock="wall"
         )
@@ -166,7 +149,9 @@ def cuda_graphs(
         _frozen(found, on)
         _refused(found, on)
 
-    return Case(timed, clock="wall", item=batch, check=check, study=study, cleanup=graph.reset)
+    return Case(
+        graph.replay, clock="wall", item=batch, check=check, study=study, cleanup=graph.reset
+    )
 
 
 def _bytes(width: int, batch: int, copies: int) -> int:

@@ -40,35 +40,22 @@ def item_in_loop(
     width: Annotated[int, whole(1, 16_384, "width of the layer")] = 64,
     batch: Annotated[int, whole(1, 65_536, "samples of a step")] = 64,
 ) -> Case:
-    import torch
-
     from workloads.declare.place import relative
+    from workloads.scripts.item_in_loop import item_at_end, item_each_step
 
     on.require(4 * width * (width + 4 * batch), "the layer and its data")
     inputs, weights = on.randn(batch, width), on.randn(width, width)
 
-    def loss_of(inputs: torch.Tensor = inputs, weights: torch.Tensor = weights) -> torch.Tensor:
-        return (inputs @ weights).relu().square().mean()
-
-    def timed() -> float:
-        total = torch.zeros((), device=on.device)
-        for _ in range(steps):
-            total += loss_of()
-        return float(total.item())
-
-    def item_each_step() -> float:
-        total = 0.0
-        for _ in range(steps):
-            total += loss_of().item()
-        return total
+    timed = partial(item_at_end, inputs, weights, steps)
+    in_each = partial(item_each_step, inputs, weights, steps)
 
     def check() -> Check:
-        mine, other = timed(), item_each_step()
+        mine, other = timed(), in_each()
         return relative(abs(mine - other), abs(other), 1e-4, "the sum made in Python")
 
     def study(found: Study) -> None:
         ways: dict[str, Callable[[], object]] = {
-            ".item() in each step": item_each_step,
+            ".item() in each step": in_each,
             "one .item() at the end": timed,
         }
         pair = found.variants(
@@ -104,35 +91,24 @@ def python_loop(
     n: Annotated[int, whole(1, 100_000, "elements")] = 1000,
 ) -> Case:
     from workloads.declare.place import PARTIAL_SUMS
+    from workloads.scripts.python_loop import float_loop, one_expression, tensor_loop
 
     # Two vectors and two made of them.
     on.require(4 * 4 * n + PARTIAL_SUMS, f"four vectors of {n}")
     a, b = on.randn(n), on.randn(n)
 
-    def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
-        return (a * b + 1).sum()
-
-    def tensor_loop(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
-        total = a[0] * b[0] + 1
-        for index in range(1, len(a)):
-            total = total + (a[index] * b[index] + 1)
-        return total
-
-    floats_a, floats_b = a.tolist(), b.tolist()
-
-    def float_loop() -> float:
-        total: float = sum(x * y + 1 for x, y in zip(floats_a, floats_b, strict=True))
-        return total
+    timed = partial(one_expression, a, b)
+    in_floats = partial(float_loop, a.tolist(), b.tolist())
 
     def check() -> Check:
-        reference = float_loop()
+        reference = in_floats()
         error = abs(float(timed()) - reference) / max(1.0, abs(reference))
         return Check(error < 1e-3, error, 1e-3, "the sum by Python's own floats (float64)")
 
     def study(found: Study) -> None:
         ways: dict[str, Callable[[], object]] = {
-            "loop over tensor elements": tensor_loop,
-            "loop over Python floats": float_loop,
+            "loop over tensor elements": partial(tensor_loop, a, b),
+            "loop over Python floats": in_floats,
             "one expression": timed,
         }
         found.variants("ways", f"{n} elements", ways, per_call=(n, "elements/s"), clock="wall")
@@ -141,7 +117,7 @@ def python_loop(
         for size in (*(each for each in LOOP_SIZES if each < n), n):
             few = (a[:size], b[:size])
             slow = found.time(partial(tensor_loop, *few), "wall")
-            fast = found.time(partial(timed, *few), "wall")
+            fast = found.time(partial(one_expression, *few), "wall")
             found.point("sizes", size, slow, fast, slow / fast)
         found.mark("sizes", f"each element costs the loop {slow / n * 1e6:.2g} µs")
         found.figure("per_element", slow / n, "s", "of the loop over tensor elements")
@@ -172,33 +148,19 @@ def tiny_model(
     import torch
 
     from workloads.declare.place import SEED
+    from workloads.scripts.tiny_model import build, forward
 
     # The model that is timed beside the widest of the study, and the results of a layer.
     each = sum(LAYERS * one * (one + 1) + 4 * batch * one for one in (width, WIDTHS[-1]))
     on.require(4 * each, "the model that is timed and the widest of the others")
     operations = 2 * LAYERS
 
-    def model(width: int, device: torch.device) -> torch.nn.Module:
-        torch.manual_seed(SEED)
-        layers: list[torch.nn.Module] = []
-        for _ in range(LAYERS):
-            layers += [torch.nn.Linear(width, width), torch.nn.ReLU()]
-        return torch.nn.Sequential(*layers).to(device)
-
     def built(width: int, device: torch.device) -> Callable[[], object]:
-        made, data = model(width, device), on.host_randn(batch, width).to(device)
+        torch.manual_seed(SEED)
+        model = build(LAYERS, width, device)
+        return partial(forward, model, on.host_randn(batch, width).to(device))
 
-        @torch.no_grad()
-        def forward() -> object:
-            return made(data)
-
-        return forward
-
-    small, inputs = model(width, on.device), on.randn(batch, width)
-
-    def timed() -> object:
-        with torch.no_grad():
-            return small(inputs)
+    timed = built(width, on.device)
 
     def study(found: Study) -> None:
         on_cpu = on.type == "cpu"

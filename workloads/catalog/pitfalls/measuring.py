@@ -6,6 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
@@ -66,15 +67,14 @@ def naive_timing(
 
     from workloads.catalog.shared.models import Stopwatch
     from workloads.declare.place import count_flop, precision
+    from workloads.scripts.naive_timing import multiply
 
     on.require(3 * n * n * 4, f"three {n} x {n} matrices of float32")
     a, b = on.randn(n, n), on.randn(n, n)
 
-    def timed(a: torch.Tensor = a, b: torch.Tensor = b) -> torch.Tensor:
-        return a @ b
-
+    timed = partial(multiply, a, b)
     meta = torch.empty(n, n, device="meta")
-    operations = count_flop(lambda: timed(meta, meta))
+    operations = count_flop(lambda: multiply(meta, meta))
 
     def by_time(wait: Callable[[], None]) -> float:
         on.synchronize()
@@ -166,6 +166,7 @@ def comparing_results(
     import torch
 
     from workloads.declare.place import SEED, precision
+    from workloads.scripts.comparing_results import agree
 
     on.require((56 if on.type == "cpu" else 12) * n * n, f"products of {n} x {n}", host=48 * n * n)
     x, y = on.host_randn(n, n), on.host_randn(n, n)
@@ -174,12 +175,6 @@ def comparing_results(
     if on.type == "cpu":
         order = torch.randperm(n, generator=torch.Generator().manual_seed(SEED))
         here_x, here_y = x[:, order], y[order]
-
-    def timed() -> bool:
-        # on a GPU: here_x, here_y = x.to(device), y.to(device)
-        # on the CPU: here_x, here_y = x[:, order], y[order]
-        here = here_x @ here_y
-        return torch.allclose(on_cpu, here.cpu())
 
     exact = x.double() @ y.double()
     tf32 = precision(on, "float32", "matmul") == "tf32"
@@ -213,6 +208,7 @@ def comparing_results(
         about += ", and those of the factors to TF32" if tf32 else ""
         found.figure("tolerance_that_fits", allowed, "", about)
 
+    timed = partial(agree, on_cpu, here_x, here_y)
     return Case(timed, clock="wall", check=check, study=study)
 
 

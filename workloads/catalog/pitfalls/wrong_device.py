@@ -63,6 +63,8 @@ def device_mismatch(
 ) -> Case:
     import torch
 
+    from workloads.scripts.device_mismatch import move_and_apply
+
     # The layer; its input and result, and in the study the inputs that lie here and their results.
     on.require(4 * width * (width + 1 + 6 * batch), "the layer, its inputs and its results")
     other = other_device(on)
@@ -70,10 +72,7 @@ def device_mismatch(
     model = torch.nn.Linear(width, width).to(on.device)
     inputs = on.host_randn(batch, width)
 
-    def timed() -> torch.Tensor:
-        moved = inputs.to(on.device)
-        result: torch.Tensor = model(moved)
-        return result
+    timed = functools.partial(move_and_apply, model, inputs, on.device)
 
     def study(found: Study) -> None:
         here, there = on.randn(batch, width), torch.empty(batch, width, device=other)
@@ -128,27 +127,18 @@ class Training:
         import torch
 
         from workloads.declare.place import SEED
+        from workloads.scripts.model_on_cpu import build
 
         torch.manual_seed(SEED)
-        self.model = torch.nn.Sequential(
-            torch.nn.Linear(FEATURES, width),
-            torch.nn.ReLU(),
-            torch.nn.Linear(width, width),
-            torch.nn.ReLU(),
-            torch.nn.Linear(width, 1),
-        ).to(device)
+        self.model = build(FEATURES, width, device)
         self._optimizer = torch.optim.Adam(self.model.parameters(), lr=0.001)
         self._inputs, self._targets = (tensor.to(device) for tensor in data)
 
     def step(self) -> torch.Tensor:
         """Take one step of the optimizer, and return the loss before it."""
-        import torch
+        from workloads.scripts.model_on_cpu import train_step
 
-        loss = torch.nn.functional.mse_loss(self.model(self._inputs), self._targets)
-        self._optimizer.zero_grad()
-        loss.backward()
-        self._optimizer.step()
-        return loss.detach()
+        return train_step(self.model, self._optimizer, self._inputs, self._targets)
 
     def train(self, steps: int) -> tuple[float, float]:
         """Train for some steps, and return the losses before the first and before the last."""
@@ -191,10 +181,6 @@ def model_on_cpu(
 
     moved = Training(on.device, width, data)
     losses = functools.cache(lambda: Training(cpu, width, data).train(STEPS))
-
-    def timed() -> object:
-        # model.to(device) was called once, and each batch lies beside it
-        return moved.step()
 
     def check() -> Check:
         first, last = losses()
@@ -239,4 +225,4 @@ def model_on_cpu(
             found.say(META)
         found.figure("input_alone_moved", said)
 
-    return Case(timed, clock="wall", item=batch, check=check, study=study)
+    return Case(moved.step, clock="wall", item=batch, check=check, study=study)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, Skip, one_of, whole, workload
 from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
-    import torch
-    from torch.utils.checkpoint import CheckpointPolicy
-
     from workloads.declare.place import Place
 
 PLAIN, CHECKPOINT, SELECTIVE, ON_CPU = "plain", "checkpoint", "selective", "save_on_cpu"
@@ -62,6 +58,7 @@ def activation_memory(
         transformer_flop,
     )
     from workloads.declare.place import SEED, TOLERANCES, attention_precision, relative
+    from workloads.scripts.activation_memory import train
 
     if width % heads:
         raise ParameterError(f"activation_memory: heads={heads}: a divisor of width={width}")
@@ -82,13 +79,7 @@ def activation_memory(
     data = on.randn(batch, length, width)
 
     def timed(way: str = way) -> None:
-        model.zero_grad()
-        with _saving(way):
-            result = data
-            for block in model:
-                result = _apply(way, block, result)
-            loss = result.square().mean()
-        loss.backward()
+        train(model, data, way)
 
     def study(found: Study) -> None:
         calls: dict[str, Callable[[], None]] = {}
@@ -128,45 +119,6 @@ def _unavailable(on: Place) -> dict[str, str]:
     if on.type == "mps":
         return {ON_CPU: "MPS shares its memory with the host, and torch pins none for it"}
     return {}
-
-
-def _saving(way: str) -> Any:
-    """Return the context in which a way runs its forward pass."""
-    import torch
-
-    return torch.autograd.graph.save_on_cpu(pin_memory=True) if way == ON_CPU else nullcontext()
-
-
-def _apply(way: str, block: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-    """Return a block's result, with the activations that the way stores."""
-    from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
-
-    if way == CHECKPOINT:
-        result: torch.Tensor = checkpoint(block, tokens, use_reentrant=False)
-    elif way == SELECTIVE:
-        contexts = partial(create_selective_checkpoint_contexts, _policy)
-        result = checkpoint(block, tokens, use_reentrant=False, context_fn=contexts)
-    else:
-        result = block(tokens)
-    return result
-
-
-def _policy(_context: Any, operator: Any, *_args: Any, **_options: Any) -> CheckpointPolicy:
-    """Return what selective checkpointing does with an operator's result."""
-    from torch.utils.checkpoint import CheckpointPolicy
-
-    policies = CheckpointPolicy
-    return policies.MUST_SAVE if is_stored(operator.name()) else policies.PREFER_RECOMPUTE
-
-
-def is_stored(operator: str) -> bool:
-    """Return whether the selective way stores an operator's result: of products and attention.
-
-    Args:
-        operator: its name, such as ``aten::mm``.
-    """
-    products = ("aten::mm", "aten::addmm", "aten::bmm")
-    return operator in products or operator.startswith("aten::_scaled_dot_product_")
 
 
 def _curve(

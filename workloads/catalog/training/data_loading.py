@@ -7,7 +7,7 @@ import signal
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import torch
 
     from workloads.declare.place import Place
+
+    Batches = Iterable[Sequence[torch.Tensor]]
 
 EPOCHS = 3
 """Timed epochs for each number of workers, after an untimed one."""
@@ -155,6 +157,7 @@ def data_loading(
     import torch
 
     from workloads.catalog.shared.models import cnn_bytes, images_and_labels, small_cnn
+    from workloads.scripts.data_loading import train_epoch
 
     size = 32
     if workers and not CAN_FORK:
@@ -169,29 +172,20 @@ def data_loading(
     loaders = Loaders(Costly(images, labels, cost_us * 1e-6), batch, prefetch)
     model = small_cnn(width, device=on.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
-    loss_function = torch.nn.CrossEntropyLoss()
 
-    def step(images: torch.Tensor, labels: torch.Tensor) -> None:
-        images = images.to(on.device, non_blocking=True)
-        labels = labels.to(on.device, non_blocking=True)
-        loss = loss_function(model(images), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    def train(batches: Batches) -> None:
+        train_epoch(model, batches, optimizer, on.device)
 
     loader = loaders.start(workers, pinned=pinned)
 
     def timed() -> None:
-        for images, labels in loader:
-            # loader = DataLoader(dataset, batch, num_workers=workers, pin_memory=pinned, …):
-            # while this step runs, its workers make the samples of the next ones.
-            step(images, labels)
+        train(loader)
 
     def study(found: Study) -> None:
         title = f"{samples} samples of {cost_us} µs each, prefetch_factor={prefetch}"
-        _try_workers(found, on, loaders, step, samples=samples, title=title)
+        _try_workers(found, on, loaders, train, samples=samples, title=title)
         resident = images[:batch].to(on.device), labels[:batch].to(on.device)
-        fed = found.time(partial(step, *resident), "wall")
+        fed = found.time(partial(train, [resident]), "wall")
         about = "the step alone, its data at hand"
         found.figure("rate_without_loading", len(resident[1]) / fed, "samples/s", about)
 
@@ -202,7 +196,7 @@ def _try_workers(
     found: Study,
     on: Place,
     loaders: Loaders,
-    step: Callable[[torch.Tensor, torch.Tensor], None],
+    train: Callable[[Batches], None],
     samples: int,
     title: str,
 ) -> None:
@@ -222,12 +216,12 @@ def _try_workers(
         for pinned in kinds:
             began = time.perf_counter()
             with found.watched(), loaders.started(count, pinned=pinned) as loader:
-                _epoch(on, loader, step)
+                _epoch(on, loader, train)
                 first = time.perf_counter() - began
                 runs: list[tuple[float, float]] = []
                 while not runs or (len(runs) < EPOCHS and sum(run[0] for run in runs) < LONGEST_S):
                     found.check_cancelled()
-                    runs.append(_epoch(on, loader, step))
+                    runs.append(_epoch(on, loader, train))
             rate = samples / statistics.median([run[0] for run in runs])
             share = 100 * statistics.median([run[1] / run[0] for run in runs])
             where = "pinned" if pinned else "pageable"
@@ -248,7 +242,7 @@ def _try_workers(
 def _epoch(
     on: Place,
     loader: torch.utils.data.DataLoader[Any],
-    step: Callable[[torch.Tensor, torch.Tensor], None],
+    train: Callable[[Batches], None],
 ) -> tuple[float, float]:
     """Return the seconds of an epoch, and those between the end of a step and the next start."""
     from workloads.catalog.shared.models import Stopwatch
@@ -257,10 +251,15 @@ def _epoch(
     watch.synchronize()
     begin = end = watch.now()
     waits = []
-    for images, labels in loader:
-        waits.append((end, watch.now()))
-        step(images, labels)
-        end = watch.now()
+
+    def watched() -> Iterator[Sequence[torch.Tensor]]:
+        nonlocal end
+        for batch in loader:
+            waits.append((end, watch.now()))
+            yield batch
+            end = watch.now()  # the loop asks for the next batch: its step is done
+
+    train(watched())
     watch.synchronize()
     return watch.seconds(begin, end), sum(watch.seconds(*wait) for wait in waits)
 

@@ -55,6 +55,7 @@ def gradient_accumulation(
         small_cnn,
     )
     from workloads.declare.place import TOLERANCES, precision, relative
+    from workloads.scripts.gradient_accumulation import accumulate
 
     on.require(cnn_bytes(batch, size, width), f"the model and a batch of {batch}")
     images, labels = images_and_labels(on, batch, size)
@@ -63,12 +64,7 @@ def gradient_accumulation(
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
 
     def timed(micro: int = micro) -> None:
-        optimizer.zero_grad()
-        for some_images, some_labels in zip(images.split(micro), labels.split(micro), strict=True):
-            loss = loss_function(model(some_images), some_labels)
-            loss *= len(some_images) / batch  # or the gradients are too large
-            loss.backward()  # adds to what is there
-        optimizer.step()
+        accumulate(model, optimizer, images, labels, micro)
 
     def accumulated(norm: Norm, micro: int) -> list[torch.Tensor]:
         """Return the gradients at the untrained weights."""
@@ -142,7 +138,6 @@ def checkpointing(
     batch: Annotated[int, whole(1, 1_048_576, "samples")] = 4096,
 ) -> Case:
     import torch
-    from torch.utils.checkpoint import checkpoint_sequential
 
     from workloads.catalog.shared.models import (
         deep_mlp,
@@ -151,6 +146,7 @@ def checkpointing(
         peak_memory,
     )
     from workloads.declare.place import TOLERANCES, count_flop, precision, relative
+    from workloads.scripts.checkpointing import checkpointed_step, plain_step
 
     if segments > layers:
         raise ParameterError(f"checkpointing: segments={segments}: at most layers={layers}")
@@ -164,13 +160,10 @@ def checkpointing(
     samples = on.randn(batch, width)
 
     def timed(segments: int = segments) -> None:
-        model.zero_grad()
-        result = checkpoint_sequential(model, segments, samples, use_reentrant=False)
-        result.square().mean().backward()
+        checkpointed_step(model, samples, segments)
 
     def plainly() -> None:
-        model.zero_grad()
-        model(samples).square().mean().backward()
+        plain_step(model, samples)
 
     def study(found: Study) -> None:
         counts = [count for count in (2, 4, 8, 16, 32, 64) if count <= layers]
@@ -250,23 +243,14 @@ def batch_scaling(
         small_cnn,
     )
     from workloads.declare.place import precision
+    from workloads.scripts.batch_scaling import train_step
 
     on.require(cnn_bytes(batch, size, width), f"the model and a batch of {batch}")
     model = small_cnn(width, device=on.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
-    loss_function = torch.nn.CrossEntropyLoss()
-    images, labels = images_and_labels(on, batch, size)
-
-    def timed(images: torch.Tensor = images, labels: torch.Tensor = labels) -> object:
-        loss = loss_function(model(images), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
 
     def step_of(count: int) -> Callable[[], object]:
-        images, labels = images_and_labels(on, count, size)
-        return lambda: timed(images, labels)
+        return partial(train_step, model, optimizer, *images_and_labels(on, count, size))
 
     def study(found: Study) -> None:
         rates = ("samples/s", "samples/s"), ("peak memory", "byte"), ("step", "s")
@@ -297,7 +281,7 @@ def batch_scaling(
         found.mark("scaling", bend(measured))
 
     return Case(
-        timed,
+        step_of(batch),
         clock="wall",
         flop=cnn_flop(batch, size, width),
         item=batch,

@@ -87,25 +87,12 @@ def amp(
     )
     from workloads.declare.place import DTYPES
     from workloads.measure.float32 import tf32_set
+    from workloads.scripts.amp import train_step
 
     step = cnn_bytes(batch, size, width)
     on.require(step + MODELS * cnn_state_bytes(width), "a batch and the models of all precisions")
     images, labels = images_and_labels(on, batch, size)
     loss_function = torch.nn.CrossEntropyLoss()
-
-    def timed(
-        model: torch.nn.Module,
-        optimizer: torch.optim.Optimizer,
-        scaler: torch.amp.GradScaler,
-        dtype: torch.dtype | None,
-    ) -> torch.Tensor:
-        with torch.amp.autocast(on.type, dtype=dtype, enabled=dtype is not None):
-            loss: torch.Tensor = loss_function(model(images), labels)
-        optimizer.zero_grad()
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)  # divides the gradients; skips the step if one is inf or NaN
-        scaler.update()
-        return loss
 
     def prepared(way: Way) -> tuple[Callable[[], torch.Tensor], torch.amp.GradScaler]:
         """Return a step with its own model, and its scaler, which acts only for float16."""
@@ -113,7 +100,7 @@ def amp(
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         scaler = torch.amp.GradScaler(on.type, 2.0**scale, enabled=way.dtype == FLOAT16)
         given = None if way.dtype is None else DTYPES[way.dtype]
-        step = partial(timed, model, optimizer, scaler, given)
+        step = partial(train_step, model, optimizer, scaler, images, labels, given)
         if way.tf32 is None:
             return step, scaler
 

@@ -63,6 +63,8 @@ def optimizer_step(
         int, whole(1, 16_384, "rows and columns of a matrix", auto=by_device(WIDTHS))
     ] = 0,
 ) -> Case:
+    from workloads.scripts.optimizer_step import step
+
     width = on.sizes(width=(width, WIDTHS))["width"]
     count = layers * (width * width + width)
     # Parameters, gradients, the states of all implementations, foreach's temporary tensors. The
@@ -80,16 +82,12 @@ def optimizer_step(
         """
         made = _optimizer(optimizer, way, parameters)
         try:
-            made.step()
+            step(made)
         except RuntimeError as error:
             raise Skip(f"{way}: does not run here: {first_line(error)}") from error
         return made
 
     chosen = prepared(way)
-
-    def timed(optimizer: torch.optim.Optimizer = chosen) -> None:
-        # optimizer = torch.optim.AdamW(model.parameters(), foreach=..., fused=...)
-        optimizer.step()
 
     def study(found: Study) -> None:
         calls: dict[str, Callable[[], None]] = {}
@@ -99,7 +97,7 @@ def optimizer_step(
             except Skip as skip:
                 found.say(str(skip))
             else:
-                calls[name] = partial(timed, ready)
+                calls[name] = partial(step, ready)
         title = f"{optimizer}, {2 * layers} tensors, {count:,} parameters"
         _compare(found, on, title, calls, 4 * count, 4 * PASSES[optimizer] * count)
         about = "of the optimizer's own tensors, beside parameters and gradients"
@@ -109,7 +107,7 @@ def optimizer_step(
         return _check(on, optimizer, way, width)
 
     return Case(
-        timed,
+        partial(step, chosen),
         clock="wall",
         byte=4 * PASSES[optimizer] * count,
         byte_limit="memory",

@@ -56,6 +56,8 @@ def mlp_training(
 ) -> Case:
     import torch
 
+    from workloads.scripts.mlp_training import train_epoch
+
     # Weights, gradients, Adam's two moments and what its step makes of one; a layer's result before
     # and after ReLU and their gradients; a batch, its targets, the result and the loss.
     parameters = hidden * (FEATURES + 2) + 1
@@ -63,21 +65,12 @@ def mlp_training(
     on.require(4 * (6 * parameters + activations), "the model and Adam's state")
     loader = torch.utils.data.DataLoader(_data(on), batch_size=batch, shuffle=True)
     model = _model(on, hidden)
-    loss_function = torch.nn.MSELoss()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
     losses: list[torch.Tensor] = []
 
     def timed() -> object:
-        model.train()
-        for _ in range(epochs):
-            for inputs, targets in loader:
-                inputs, targets = inputs.to(on.device), targets.to(on.device)
-                loss = loss_function(model(inputs), targets)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-            losses.append(loss.detach())
-        return loss
+        losses.extend(train_epoch(model, loader, optimizer, on.device) for _ in range(epochs))
+        return losses[-1]
 
     def study(found: Study) -> None:
         for index, loss in enumerate(losses[:epochs], start=1):
@@ -106,24 +99,18 @@ def mlp_evaluation(
 ) -> Case:
     import torch
 
+    from workloads.scripts.mlp_evaluation import evaluate
+
     parameters = hidden * (FEATURES + 2) + 1
     on.require(4 * (parameters + batch * (2 * hidden + FEATURES + 4)), "the model")
     loader = torch.utils.data.DataLoader(_data(on), batch_size=batch)
     model = _model(on, hidden)
 
-    def timed() -> object:
-        model.eval()
-        total_error, samples = 0.0, 0
-        with torch.no_grad():
-            for inputs, targets in loader:
-                inputs, targets = inputs.to(on.device), targets.to(on.device)
-                total_error += torch.abs(model(inputs) - targets).sum().item()
-                samples += inputs.size(0)
-        return total_error / samples
+    def timed() -> float:
+        return evaluate(model, loader, on.device)
 
     def study(found: Study) -> None:
         error = timed()
-        assert isinstance(error, float)
         found.figure("mean_absolute_error", error, "", "of the untrained model over all samples")
 
     return Case(timed, clock="wall", item=SAMPLES, study=study)
@@ -171,6 +158,7 @@ def cnn_training(
         split,
     )
     from workloads.declare.place import TOLERANCES, against_float64, precision
+    from workloads.scripts.cnn_training import pick_batch, train_step
 
     dataset = KEPT_BATCHES * batch * 3 * size * size * 4
     on.require(cnn_bytes(batch, size, width), "the model and a batch", host=dataset)
@@ -194,21 +182,12 @@ def cnn_training(
         optimizer: torch.optim.Optimizer = optimizer,
         memory_format: torch.memory_format = memory_format,
     ) -> object:
-        picked = torch.randint(len(all_labels), (batch,))
-        images = all_images[picked].to(on.device, memory_format=memory_format)
-        labels = all_labels[picked].to(on.device)
-        with torch.autocast(on.type, dtype=torch.bfloat16, enabled=low):
-            loss = loss_function(model(images), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
+        images, labels = pick_batch(all_images, all_labels, batch, on.device, memory_format)
+        return train_step(model, optimizer, images, labels, torch.bfloat16 if low else None)
 
     def marked(mark: Callable[[], None]) -> None:
         """Run the timed step with a mark at the end of each phase."""
-        picked = torch.randint(len(all_labels), (batch,))
-        images = all_images[picked].to(on.device, memory_format=memory_format)
-        labels = all_labels[picked].to(on.device)
+        images, labels = pick_batch(all_images, all_labels, batch, on.device, memory_format)
         mark()
         with torch.autocast(on.type, dtype=torch.bfloat16, enabled=low):
             loss = loss_function(model(images), labels)

@@ -52,6 +52,7 @@ def transformer_compile(
 
     from workloads.catalog.shared.models import TransformerBlock, transformer_flop
     from workloads.declare.place import SEED, TOLERANCES, against_float64, attention_precision
+    from workloads.scripts.transformer_compile import forward, train_step
 
     if width % heads:
         raise ParameterError(f"transformer_compile: heads={heads} do not divide width={width}")
@@ -73,14 +74,9 @@ def transformer_compile(
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
 
     def timed(model: Callable[[torch.Tensor], torch.Tensor] = compiled) -> object:
-        if not backward:
-            with torch.no_grad():
-                return model(tokens)
-        optimizer.zero_grad()
-        loss = model(tokens).square().mean()
-        loss.backward()
-        optimizer.step()
-        return loss
+        if backward:
+            return train_step(model, optimizer, tokens)
+        return forward(model, tokens)
 
     def study(found: Study) -> None:
         ways = {"eager": lambda: timed(model), "compiled": timed}
@@ -144,9 +140,10 @@ def profiler(
     size: Annotated[int, whole(8, 512, "height and width of an image, pixels")] = 32,
 ) -> Case:
     import torch
-    from torch.profiler import ProfilerActivity, profile, supported_activities
+    from torch.profiler import ProfilerActivity, supported_activities
 
     from workloads.catalog.shared.models import cnn_bytes, images_and_labels, small_cnn
+    from workloads.scripts.profiler import record
 
     on.require(cnn_bytes(batch, size, width), "the model and a batch")
     images, labels = images_and_labels(on, batch, size)
@@ -164,11 +161,7 @@ def profiler(
         optimizer.step()
 
     def timed() -> Any:
-        with profile(activities=activities, profile_memory=True) as recorded:
-            for _ in range(steps):
-                step()
-            on.synchronize()
-        return recorded
+        return record(step, steps, activities)
 
     def unrecorded() -> None:
         for _ in range(steps):

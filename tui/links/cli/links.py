@@ -1,0 +1,159 @@
+"""``gpu-workbench links``: measure the links between GPUs and hosts, and name the slow one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tui.core.text.glyphs import rows_of_text
+from tui.devices.host_options import add_connection, find_other_hosts
+from tui.devices.monitor.topology import GpuTopology
+from tui.hosts.address import HERE, HostAddress
+from tui.hosts.choice import HostChoice
+from tui.hosts.meeting import MeetingError
+from tui.hosts.survey import HostFailureError, query_topology
+from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
+from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
+from tui.kit.command_line.progress import ProgressLine, run_to_exit
+from tui.kit.command_line.values import python_to_use
+from tui.links.measure import BetweenHosts, LinkFindings, measure_within
+from tui.links.views import encode_links, is_slow, links_lines
+from tui.runs.cli.host_runs import HostRuns, end_on_signals
+from tui.runs.cli.spanning import meet
+
+if TYPE_CHECKING:
+    from tui.core.settings import Value
+
+MOST_MIB = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class LinksOptions(HostChoice):
+    """The hosts, the devices and the largest size."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    json: bool = False
+    devices: Sequence[str] = ("all",)
+    largest: int | None = None
+    """MiB; ``None`` for 1024 on GPUs and 64 on CPUs."""
+
+
+def add_options(parser: Parser) -> None:
+    """Add the hosts, the devices and the largest size."""
+    add_common(parser)
+    add_devices(parser, "D", "cpu to measure hosts without their GPUs (default: GPUs if all have)")
+    parser.add_argument(
+        "--host",
+        metavar="A,B",
+        help="measure between and within these hosts (default: within this machine)",
+    )
+    parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
+    add_connection(parser, default_python="the first that has torch")
+    parser.add_argument(
+        "--largest",
+        type=int,
+        metavar="MIB",
+        help="largest all-reduce (default: 1024 on GPUs, 64 on CPUs)",
+    )
+
+
+def links(options: LinksOptions) -> int:
+    """Measure the links; return the exit code.
+
+    The code is 1 if a link is slow, or if a host or a link could not be measured.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+    if options.files:
+        raise UsageError("--workloads: links times workloads of the catalogue; leave it out")
+    if options.largest is not None and not 1 <= options.largest <= MOST_MIB:
+        raise UsageError(f"--largest {options.largest}: from 1 to {MOST_MIB} MiB")
+    pythons = dict(options.host_pythons)
+    if not options.names_hosts:
+        if options.transport or options.host_pythons:
+            raise UsageError("--transport and --host-python need --host or --slurm")
+        pythons[HERE.name] = python_to_use(options.given).path
+        return run_to_exit(_measure(options, (HERE,), pythons))
+    hosts = find_other_hosts(options, options.given).hosts
+    return run_to_exit(_measure(options, hosts, pythons))
+
+
+async def _measure(
+    options: LinksOptions, hosts: Sequence[HostAddress], pythons: Mapping[str, str]
+) -> int:
+    progress = ProgressLine()
+    lanes = [
+        HostRuns(host, pythons.get(host.name), options.devices, storing=False) for host in hosts
+    ]
+    end_on_signals(lanes)
+    progress.show("connecting to " + ", ".join(host.name for host in hosts))
+    found = LinkFindings()
+    try:
+        await asyncio.gather(*(each.connect() for each in lanes))
+        topologies = await asyncio.gather(*(_query(each) for each in lanes))
+        # One host at a time is not needed: what is within one host disturbs no other.
+        found.within = list(
+            await asyncio.gather(
+                *(
+                    measure_within(lane, topology, progress.show)
+                    for lane, topology in zip(lanes, topologies, strict=True)
+                )
+            )
+        )
+        usable = [each for each in lanes if not each.error and each.session is not None]
+        if len(usable) > 1 and not lanes[0].signalled:
+            await _measure_between(usable, options, found, progress)
+        elif len(lanes) > 1:
+            found.problems.append("links between hosts: not measured, fewer than two can run")
+        if options.json:
+            print_json(encode_links(found))
+        else:
+            progress.clear()
+            print_text(rows_of_text(links_lines(found)), "links.txt")
+    finally:
+        progress.clear()
+        await asyncio.gather(*(lane.close() for lane in lanes))
+    problems = [
+        *found.problems,
+        *(each.error for each in lanes if each.error),
+        *(each.problem for each in found.within if each.problem),
+        *(each.problem for each in found.pairs if each.problem),
+    ]
+    return lanes[0].exit_code(1 if problems or is_slow(found) else 0)
+
+
+async def _measure_between(
+    lanes: Sequence[HostRuns],
+    options: LinksOptions,
+    found: LinkFindings,
+    progress: ProgressLine,
+) -> None:
+    """Measure the links between hosts into ``found``."""
+    progress.show("finding where the hosts meet")
+    try:
+        meetings = await meet(lanes, pairwise=True)
+        between = BetweenHosts(lanes, meetings, options.devices, options.largest, progress.show)
+    except (MeetingError, Failure) as error:
+        found.problems.append(f"links between hosts: {error}")
+        return
+    try:
+        found.over_all = await between.run_over_all()
+    except MeetingError as error:
+        found.problems.append(f"all-reduce over all hosts: {error}")
+    if not lanes[0].signalled:
+        found.pairs = await between.run_pairs()
+
+
+async def _query(lane: HostRuns) -> GpuTopology | str:
+    """Return how the GPUs of a host are connected, or why that is unknown."""
+    try:
+        return await query_topology(lane.reached, lane.python)
+    except HostFailureError as error:
+        return str(error)
+
+
+SUBCOMMAND = Subcommand(LinksOptions, add_options, links)

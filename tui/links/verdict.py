@@ -1,0 +1,114 @@
+"""Which link is slow, or which end of several: the judgement, without any device.
+
+Each link has an expected rate: what the ends of links of its kind reach with their best partner,
+the median over these ends. A healthy end reaches it with some partner, a slow one with none, so the
+median is right while most ends are healthy. A link is *low* if its rate, its interval included, is
+below 80 % of that. An end is named only if it has at least two links and all of them are low: a
+single low link may be the fault of either end, or of neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median_high
+
+LOW_BELOW = 0.8
+"""Share of the expected rate. In the published case (NVIDIA/nccl-tests#106) the pairs of the slow
+node reached 0.56 of the others."""
+FEWEST_LINKS = 2
+"""With one link, nothing says which of its ends is at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLink:
+    """The rate between two ends."""
+
+    first: str
+    second: str
+    rate: float
+    """Bytes per second."""
+    high: float
+    """Upper end of the rate's interval, or the rate itself."""
+    kind: str = ""
+    """Links are compared with others of their kind, such as NV18 or SYS."""
+
+
+@dataclass(frozen=True, slots=True)
+class LowLink:
+    """A link that is slower than expected."""
+
+    link: MeasuredLink
+    expected: float
+
+
+@dataclass(frozen=True, slots=True)
+class LinksVerdict:
+    """The slow links."""
+
+    expected: dict[str, float]
+    """Rate by kind of link."""
+    low: tuple[LowLink, ...]
+    """In the order of the links."""
+    slow_ends: tuple[str, ...]
+    """Ends whose links are all low."""
+
+    @property
+    def unexplained(self) -> tuple[LowLink, ...]:
+        """The low links between ends that are not named."""
+        named = set(self.slow_ends)
+        return tuple(each for each in self.low if not {each.link.first, each.link.second} & named)
+
+
+def judge_links(links: Sequence[MeasuredLink]) -> LinksVerdict:
+    """Return which links are low, and which ends are named.
+
+    Args:
+        links: between different ends; both directions of a pair may be given.
+    """
+    expected = {kind: _expected(links, kind) for kind in dict.fromkeys(each.kind for each in links)}
+    low = tuple(
+        LowLink(each, expected[each.kind])
+        for each in links
+        if each.high < LOW_BELOW * expected[each.kind]
+    )
+    ends = dict.fromkeys(end for each in links for end in (each.first, each.second))
+    named = tuple(
+        end
+        for end in ends
+        if len(_partners(links, end)) >= FEWEST_LINKS
+        and all(any(each is found.link for found in low) for each in _links_of(links, end))
+    )
+    return LinksVerdict(expected, low, named)
+
+
+def _expected(links: Sequence[MeasuredLink], kind: str) -> float:
+    """Return the median, over the ends of a kind of link, of each end's best rate."""
+    of_kind = [each for each in links if each.kind == kind]
+    ends = dict.fromkeys(end for each in of_kind for end in (each.first, each.second))
+    return median_high([max(each.rate for each in _links_of(of_kind, end)) for end in ends])
+
+
+def _links_of(links: Sequence[MeasuredLink], end: str) -> list[MeasuredLink]:
+    return [each for each in links if end in (each.first, each.second)]
+
+
+def _partners(links: Sequence[MeasuredLink], end: str) -> set[str]:
+    return {
+        each.second if each.first == end else each.first
+        for each in links
+        if end in (each.first, each.second)
+    }
+
+
+def bus_bandwidth(byte: float, seconds: float, ranks: int) -> float:
+    """Return the bytes per second that each link carries in an all-reduce.
+
+    The algorithm bandwidth, size over time, times 2(n-1)/n (nccl-tests, doc/PERFORMANCE.md).
+
+    Args:
+        byte: size of the tensor.
+        seconds: time of one all-reduce.
+        ranks: number of ranks, at least 2.
+    """
+    return byte / seconds * 2 * (ranks - 1) / ranks

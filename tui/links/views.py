@@ -1,0 +1,204 @@
+"""Links as text: the slow ones first, then all measurements; and as an object for ``--json``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from tui.core.text import numbers as fmt
+from tui.devices.views.device_page import ANCESTOR_WORDS
+from tui.links.measure import AllReduce, GpuLink, HostLinks, LinkFindings, without_p2p
+from tui.links.verdict import LOW_BELOW, LinksVerdict, MeasuredLink, judge_links
+
+_GIGA = 1e9
+_MOST_NAMED = 4
+
+
+def find_verdicts(found: LinkFindings) -> tuple[LinksVerdict, LinksVerdict]:
+    """Return the verdicts on the links between hosts, and on those between GPUs."""
+    return judge_links(found.host_links()), judge_links(found.gpu_links())
+
+
+def is_slow(found: LinkFindings) -> bool:
+    """Return whether some link is low."""
+    return any(verdict.low for verdict in find_verdicts(found))
+
+
+def links_lines(found: LinkFindings) -> list[str]:
+    """Return everything as lines, the answer first."""
+    lines = answer_lines(found)
+    if found.over_all is not None:
+        lines += ["", *_all_reduce_lines(found.over_all)]
+    if found.pairs:
+        lines += ["", *_pair_lines(found)]
+    for of in found.within:
+        if len(of.gpus) > 1:
+            lines += ["", *_matrix_lines(of)]
+        elif of.problem:
+            lines += ["", f"{of.host}: {of.problem}"]
+    alone = [of.host for of in found.within if len(of.gpus) < 2 and not of.problem]
+    if alone:
+        lines += ["", f"fewer than two GPUs, so no pair within the host: {', '.join(alone)}"]
+    if found.problems:
+        lines += ["", *found.problems]
+    return lines
+
+
+def answer_lines(found: LinkFindings) -> list[str]:
+    """Return a line for each slow host, GPU and link, or one that says that there is none."""
+    hosts, gpus = find_verdicts(found)
+    lines = [
+        *_slow_lines(hosts, found.host_links(), "host"),
+        *_slow_lines(gpus, found.gpu_links(), "GPU"),
+    ]
+    return lines or [_no_slow_line(found)]
+
+
+def _slow_lines(verdict: LinksVerdict, links: Sequence[MeasuredLink], noun: str) -> Iterator[str]:
+    for end in verdict.slow_ends:
+        own = [each for each in links if end in (each.first, each.second)]
+        best = max(own, key=lambda each: each.rate)
+        count = len({each.first if each.second == end else each.second for each in own})
+        yield (
+            f"{end} is slow: all its {count} pairs are, with {_rate(best.rate)} at most instead of"
+            f" {_rate(verdict.expected[best.kind])}"
+        )
+    alone = verdict.unexplained
+    for each in alone[:_MOST_NAMED]:
+        link = each.link
+        yield (
+            f"{link.first} to {link.second} is slow: {_rate(link.rate)} instead of"
+            f" {_rate(each.expected)}; other pairs of both are not, so neither {noun} is named"
+        )
+    if len(alone) > _MOST_NAMED:
+        yield f"{len(alone) - _MOST_NAMED} more pairs are slow: see --json"
+
+
+def _no_slow_line(found: LinkFindings) -> str:
+    counted = {
+        "pair of hosts": [{each.first, each.second} for each in found.host_links()],
+        "pair of GPUs": [{each.first, each.second} for each in found.gpu_links()],
+    }
+    distinct = {
+        noun: len({frozenset(each) for each in pairs}) for noun, pairs in counted.items() if pairs
+    }
+    if not distinct:
+        return "nothing was measured: no two hosts, and no host with two GPUs, could be"
+    parts = [
+        fmt.count(count, noun, noun.replace("pair", "pairs")) for noun, count in distinct.items()
+    ]
+    if set(distinct.values()) == {1}:
+        rates = [each.rate for each in (*found.host_links(), *found.gpu_links())]
+        return f"{' and '.join(parts)}: {_rate(max(rates))}; there is no other to compare it with"
+    below = f"{100 * LOW_BELOW:g} %"
+    return f"no link is below {below} of what others of its kind reach ({', '.join(parts)})"
+
+
+def _all_reduce_lines(found: AllReduce) -> Iterator[str]:
+    ranks = "" if found.ranks is None else f"{fmt.count(found.ranks, 'rank')}, "
+    yield f"all-reduce over {', '.join(found.hosts)} ({ranks}{found.backend})"
+    yield f"  {'size':>9}  {'time':>9}  {'algorithm':>10}  {'bus':>10}"
+    for each in found.points:
+        yield (
+            f"  {fmt.round_size(int(each.byte)):>9}  {fmt.seconds(each.seconds):>9}"
+            f"  {_rate(each.algorithm_byte_per_s):>10}  {_rate(each.bus_byte_per_s):>10}"
+        )
+
+
+def _pair_lines(found: LinkFindings) -> Iterator[str]:
+    size = fmt.round_size(found.pairs[0].byte)
+    count = fmt.count(len(found.pairs), "pair")
+    yield f"bus bandwidth of {count} of hosts at {size}, disjoint pairs at the same time"
+    links = found.host_links()
+    low = {frozenset((each.link.first, each.link.second)) for each in judge_links(links).low}
+    ends = {end for each in found.pairs for end in (each.first, each.second)}
+    names = [of.host for of in found.within if of.host in ends]
+    wide = max(len("host"), *(len(name) for name in names))
+    yield f"  {'host':<{wide}}  {'best':>10}  {'median':>10}  {'worst':>10}"
+    for name in names:
+        own = [each for each in links if name in (each.first, each.second)]
+        if not own:
+            yield f"  {name:<{wide}}  n/a: no pair of it was measured"
+            continue
+        worst = min(own, key=lambda each: each.rate)
+        other = worst.second if worst.first == name else worst.first
+        mark = "  low" if frozenset((worst.first, worst.second)) in low else ""
+        yield (
+            f"  {name:<{wide}}  {_rate(max(each.rate for each in own)):>10}"
+            f"  {_rate(median(each.rate for each in own)):>10}"
+            f"  {_rate(worst.rate):>10} with {other}{mark}"
+        )
+    for pair in found.pairs:
+        if pair.problem:
+            yield f"  {pair.first} and {pair.second}: {pair.problem}"
+
+
+def _matrix_lines(of: HostLinks) -> Iterator[str]:
+    yield f"{of.host}: {len(of.gpus)} x {of.gpus[0].name}"
+    names = [each.id for each in of.gpus]
+    cells = {(each.source, each.target): each for each in of.links}
+    for title, word in (
+        ("connection, row to column", lambda each: each.label or "n/a"),
+        ("rate of copies, GB/s", _copy_rate),
+    ):
+        yield f"  {title}"
+        yield "  " + "".join(f"{name:>8}" for name in ("", *names))
+        for source in names:
+            row = ["-" if source == target else word(cells[source, target]) for target in names]
+            yield "  " + "".join(f"{text:>8}" for text in (source, *row))
+    used = {each.label for each in of.links}
+    legend = [f"{name} {words}" for name, words in ANCESTOR_WORDS.items() if name in used]
+    if any(label is not None and label.startswith("NV") for label in used):
+        legend.insert(0, "NV# that many NVLinks")
+    if legend:
+        yield f"  {'; '.join(legend)}"
+    for reason, links in without_p2p(of.links).items():
+        which = "all pairs" if len(links) == len(of.links) else ", ".join(map(_arrow, links))
+        yield f"  no peer access ({reason}), so copies pass through host memory: {which}"
+    if of.problem:
+        yield f"  {of.problem}"
+
+
+def _copy_rate(link: GpuLink) -> str:
+    return "n/a" if link.byte_per_s is None else f"{link.byte_per_s / _GIGA:.3g}"
+
+
+def _arrow(link: GpuLink) -> str:
+    return f"{link.source} to {link.target}"
+
+
+def _rate(value: float) -> str:
+    return fmt.rate(value, "B/s")
+
+
+def encode_links(found: LinkFindings) -> dict[str, Any]:
+    """Return the object of ``--json``."""
+    hosts, gpus = find_verdicts(found)
+    return {
+        "answer": answer_lines(found)[0],
+        "slow_hosts": list(hosts.slow_ends),
+        "slow_gpus": list(gpus.slow_ends),
+        "low": [
+            {
+                "first": each.link.first,
+                "second": each.link.second,
+                "byte_per_s": each.link.rate,
+                "expected_byte_per_s": each.expected,
+            }
+            for each in (*hosts.low, *gpus.low)
+        ],
+        "all_reduce": None if found.over_all is None else asdict(found.over_all),
+        "pairs": [asdict(each) for each in found.pairs],
+        "hosts": [
+            {
+                "host": of.host,
+                "devices": [{"device": each.id, "name": each.name} for each in of.gpus],
+                "links": [asdict(each) for each in of.links],
+                "problem": of.problem or None,
+            }
+            for of in found.within
+        ],
+        "problems": list(found.problems),
+    }

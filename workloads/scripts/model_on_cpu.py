@@ -1,0 +1,37 @@
+"""Forget model.to(device): the model trains on the CPU, and nothing says so."""
+
+import torch
+from torch.utils.benchmark import Timer
+
+
+def build(features: int, width: int, device: torch.device) -> torch.nn.Module:
+    model = torch.nn.Sequential(
+        torch.nn.Linear(features, width), torch.nn.ReLU(),
+        torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, 1),
+    )  # fmt: skip
+    return model.to(device)  # the line that is forgotten
+
+
+def train_step(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, *batch: torch.Tensor
+) -> torch.Tensor:
+    inputs, targets = batch
+    loss = torch.nn.functional.mse_loss(model(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+if __name__ == "__main__":
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    inputs = torch.randn(128, 32)
+    for where in dict.fromkeys((torch.device("cpu"), device)):
+        model = build(32, 256, where)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+        data = inputs.to(where), (inputs.sum(1, keepdim=True) + 1).to(where)
+        losses = [train_step(model, optimizer, *data).item() for _ in range(40)]
+        seconds = Timer("train_step(model, optimizer, *data)", globals=globals()).timeit(50).median
+        print(f"parameters on {next(model.parameters()).device}: {seconds * 1e3:.2f} ms a step,")
+        print(f"  the loss falls from {losses[0]:.2f} to {losses[-1]:.2f} in 40 steps")
+    print("So the loss does not tell. next(model.parameters()).device does.")
