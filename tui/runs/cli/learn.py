@@ -86,7 +86,7 @@ def learn(options: LearnOptions) -> int:
 async def _walk(python: str, options: LearnOptions) -> int:
     # The monitor samples the clocks of GPUs, but would disturb timings of the CPU.
     interval = None if set(options.devices) == {CPU} else INTERVAL_S
-    return await Walk(Session(python, interval, options.files, []), options).run()
+    return await Lesson(Session(python, interval, options.files, []), options).run()
 
 
 def choose_steps(
@@ -139,7 +139,7 @@ def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> lis
     ]
 
 
-class Walk:
+class Lesson:
     """Walks through the steps: prints each, runs it, and asks its question.
 
     Without a terminal, or with ``--json``, it prints question and answer at once.
