@@ -55,7 +55,7 @@ def test_after_the_answer_of_a_single_step_the_command_ends() -> None:
 
 
 def test_a_key_typed_before_the_question_does_not_answer_it() -> None:
-    with Terminal((*LEARN, "device_list")) as terminal:
+    with Terminal((*LEARN, "device_list"), 120, 100) as terminal:
         terminal.until_shows("list of devices")
         terminal.keys("\r", "\r")
         assert "Answer" not in terminal.until_shows(ASKS)
