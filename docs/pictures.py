@@ -54,7 +54,7 @@ THEMES = {"sixteen": OWN_PALETTE, "dark": THEME, "light": "textual-light"}
 PICTURES: dict[str, tuple[str, ...]] = {
     "workbench": (),
     "memory": ("2",),
-    "timeline": ("3", "t"),
+    "timeline": ("3", "L"),
     "light": ("1",),
 }
 """The keys that lead from one to the next."""

@@ -147,7 +147,7 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         found += paragraph(explanation.line, cells, style, indent="  ")
         account = [overview.account_line(row, cells) for row in explanation.account[:MOST_ROWS]]
     if state.frozen_at is not None:
-        words = f"frozen at {clock_words(state.frozen_at)}: the run continues; f follows it again"
+        words = f"frozen at {clock_words(state.frozen_at)}: the run continues; z follows it again"
         found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     if state.why_no_samples:
         words = f"no new figures: {state.why_no_samples}"
@@ -257,7 +257,7 @@ def describe_missing_snapshot(row: WatchedDevice | None) -> str:
     ooms = row.left.ooms if row.left is not None else ()
     if ooms:
         return f"{words}: {ooms[-1].why_no_snapshot}"
-    return f"{words}: s takes one at its next step, and an OOM is given one by itself"
+    return f"{words}: M takes one at its next step, and an OOM is given one by itself"
 
 
 # ---- stored runs ----
