@@ -119,6 +119,7 @@ DEMO_PAGES = (
         "Show the answer to the page's question.",
         group="Demo",
         tabs=DEMO,
+        meaning="open",
         now=lambda now: now.has_question,
         footer=2,
     ),
