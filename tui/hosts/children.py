@@ -76,7 +76,7 @@ def watch_child(
         children: also watch the descendants of ``pids``.
     """
     arguments = allocators.serve_arguments(
-        interval, pids, listed, children=children, keep_alive_s=MISSED_AFTER_S
+        interval, pids, listed, children=children, keep_alive_s=MISSED_AFTER_S, steps=True
     )
     return ChildProcess(
         connection.host.command(boot_command(connection.python or "python3")),
