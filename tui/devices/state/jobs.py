@@ -83,7 +83,7 @@ class HostsJob:
 
     @property
     def stalled(self) -> tuple[HostRank, ...]:
-        """The ranks that the others wait for or leave behind, as :func:`find_stalled` finds them."""
+        """The ranks that the others wait for or leave behind: see :func:`find_stalled`."""
         steps = [each.process.steps for each in self.ranks]
         stopped = [each.process.stalled_s is not None for each in self.ranks]
         return tuple(self.ranks[place] for place in find_stalled(steps, stopped))

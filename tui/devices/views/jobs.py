@@ -1,4 +1,4 @@
-"""The ranks of jobs over hosts as text: which one stalls, which one grows, how far they are. Pure."""
+"""The ranks of jobs over hosts as text: who stalls, who grows, how far they are. Pure."""
 
 from __future__ import annotations
 
