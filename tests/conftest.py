@@ -96,9 +96,12 @@ def _unicode_glyphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_files(monkeypatch: pytest.MonkeyPatch, _home: Path, tmp_path: Path) -> None:
-    """Keep the settings and state of each test apart from the user's and from other tests'."""
+    """Give each test settings, a state and a terminal apart from the user's and other tests'."""
     monkeypatch.setenv("GPU_WORKBENCH_CONFIG", str(tmp_path / "config.toml"))
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(_home / "state"))
+    # Else the first theme would depend on the terminal in which the tests run.
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("COLORTERM", raising=False)
     for name in ("THEME", "REFRESH", "DEVICE", "PYTHON", "MOUSE", "ASCII"):
         monkeypatch.delenv(f"GPU_WORKBENCH_{name}", raising=False)
     monkeypatch.delenv("TEXTUAL_THEME", raising=False)

@@ -193,3 +193,52 @@ def test_data_parallel_training_averages_its_gradients(runner: Driver) -> None:
     assert result.figures["gradient_bytes"].value == 4 * (3 * (32 * 32 + 32) + 32 + 1)
     assert result.time is not None
     assert result.rates.item_per_s == pytest.approx(2 * 16 / result.time.median_s)
+
+
+@pytest.mark.slow
+def test_collective_operations_are_right_and_rated_as_by_nccl_tests(runner: Driver) -> None:
+    result = runner.run("collectives", mib=1)
+    assert (result.status, result.reason) == ("ok", None), result.log
+    assert result.check is not None
+    assert result.check.passed
+    (table,) = result.tables
+    rows = {str(row[0]): row for row in table.rows}
+    assert list(rows) == ["all_gather", "reduce_scatter", "all_to_all", "broadcast", "all_reduce"]
+    for operation, (_, seconds, algorithm, bus, _, verdict) in rows.items():
+        assert verdict == "passed"
+        assert isinstance(seconds, float)
+        assert algorithm == pytest.approx(2**20 / seconds)
+        whole = operation in ("broadcast", "all_reduce")
+        assert bus == pytest.approx(2**20 / seconds * (1 if whole else 1 / 2))
+    assert result.time is not None
+    assert result.rates.byte_per_s == pytest.approx(2**20 / 2 / result.time.median_s)
+    (chart,) = result.charts
+    assert [series.name for series in chart.series] == list(rows)
+    assert chart.places[0] == 4096
+
+
+@pytest.mark.slow
+def test_sharded_training_stores_half_on_each_of_two_ranks_and_has_the_same_loss(
+    runner: Driver,
+) -> None:
+    result = runner.run("fsdp_training", batch=16, width=32)
+    assert (result.status, result.reason) == ("ok", None), result.log
+    assert result.check is not None
+    assert result.check.passed
+    tables = {table.name: table for table in result.tables}
+    assert [row[0] for row in tables["ways"].rows] == [
+        "DDP",
+        "FSDP2",
+        "FSDP2, parameters kept after forward",
+    ]
+    parameters = 4 * (3 * (32 * 32 + 32) + 32 + 1)
+    # The last layer has a single row, which the first rank stores.
+    first = 4 * (3 * (16 * 32 + 16) + 32 + 1)
+    assert [row[1:3] for row in tables["memory"].rows] == [
+        (parameters, first),
+        (parameters, first),
+        (2 * parameters, 2 * first),
+        (4 * parameters, 4 * first),
+    ]
+    assert result.figures["traffic_ddp"].value == parameters
+    assert result.figures["traffic_fsdp"].value == 1.5 * parameters

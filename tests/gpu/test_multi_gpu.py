@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.children.driver import Driver
+from tests.simulated_gpu.place import is_simulated
 from workloads.protocol import messages
 from workloads.protocol.results import RunResult, Setting
 
@@ -38,6 +39,18 @@ def test_a_single_rank_runs_under_nccl(runner: Driver, workload: str) -> None:
 
 
 @pytest.mark.simulated_gpu
+@pytest.mark.parametrize("workload", ["collectives", "fsdp_training"])
+def test_a_single_rank_times_what_nccl_moves(runner: Driver, workload: str) -> None:
+    result = _run(runner, workload, ranks=1)
+    assert result.time is not None, result.reason
+    assert result.figures["backend"].value == "nccl"
+    assert len(result.tables[0].rows) >= 3
+    assert result.check is not None
+    # Simulated kernels compute nothing: what is compared is whatever the memory held.
+    assert result.check.passed or is_simulated()
+
+
+@pytest.mark.simulated_gpu
 def test_more_ranks_than_gpus_are_skipped_with_the_need(runner: Driver) -> None:
     result = _run(runner, "all_reduce", ranks=64)
     assert result.status == "skipped"
@@ -45,7 +58,17 @@ def test_more_ranks_than_gpus_are_skipped_with_the_need(runner: Driver) -> None:
 
 @pytest.mark.gpu
 @two_gpus
-@pytest.mark.parametrize("workload", ["all_reduce", "ddp_training", "peer_copies", "data_parallel"])
+@pytest.mark.parametrize(
+    "workload",
+    [
+        "all_reduce",
+        "collectives",
+        "ddp_training",
+        "fsdp_training",
+        "peer_copies",
+        "data_parallel",
+    ],
+)
 def test_several_gpus_give_the_right_result(runner: Driver, workload: str) -> None:
     result = _run(runner, workload)
     assert (result.status, result.reason) == ("ok", None)

@@ -216,7 +216,9 @@ def test_the_cache_follows_the_platform(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize("cuda", [12060, 13000])
-@pytest.mark.parametrize("source", dict.fromkeys((*build.SOURCES, *build.NVML_SOURCES)))
+@pytest.mark.parametrize(
+    "source", dict.fromkeys((*build.SOURCES, *build.NVML_SOURCES, build.PRELOADED_SOURCE))
+)
 def test_the_sources_compile_without_warnings(cuda: int, source: str, tmp_path: Path) -> None:
     warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
     file = build.HERE / f"{source}.c"

@@ -35,3 +35,8 @@ def test_another_word_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(UnknownCardError) as caught:
         find_card(text)
     assert "\n" not in str(caught.value)
+
+
+def test_a_card_without_kernels_in_torch_is_refused_with_its_capability() -> None:
+    with pytest.raises(UnknownCardError, match=r"below compute capability 7\.5 .* it has 7\.0"):
+        find_card("V100")

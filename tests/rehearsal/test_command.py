@@ -12,13 +12,13 @@ import pytest
 from tests.rehearsal.outcomes import rehearsed
 from tui.kit.command_line.output import UsageError
 from tui.rehearsal.cards import CARDS
+from tui.rehearsal.changes import changes, find_batch, halve_batch, lower_precision, savings
 from tui.rehearsal.cli.rehearse import (
+    FindBatch,
     RehearseOptions,
-    changes,
     find_cards,
     find_interpreter,
-    halve_batch,
-    lower_precision,
+    find_values,
     run_rehearse,
 )
 from tui.rehearsal.search import SearchRange
@@ -38,6 +38,7 @@ TRAIN = ("python", "train.py")
             RehearseOptions((*TRAIN, "{batch}"), gpu="all", find=SearchRange("batch", 1, 8)),
             "give one card",
         ),
+        (RehearseOptions(TRAIN, find=FindBatch.IN_COMMAND), "no option of the command sets"),
         (RehearseOptions(("no-such-program",)), "no such program"),
     ],
 )
@@ -82,6 +83,13 @@ def test_a_command_without_an_interpreter_is_refused(tmp_path: Path) -> None:
         (("--lr", "3", "--batch-size=9"), "--batch-size 4", ("--lr", "3", "--batch-size=4")),
         (("--per_device_train_batch_size", "2"), "--per_device_train_batch_size 1", None),
         (("-b", "8"), "-b 4", ("-b", "4")),
+        (("train.batch_size=64",), "train.batch_size 32", ("train.batch_size=32",)),
+        (("+batch-size=64",), "+batch-size 32", ("+batch-size=32",)),
+        (
+            ("--training.local_batch_size", "8"),
+            "--training.local_batch_size 4",
+            ("--training.local_batch_size", "4"),
+        ),
     ],
 )
 def test_the_batch_size_is_halved(
@@ -94,7 +102,10 @@ def test_the_batch_size_is_halved(
         assert found[1] == (*TRAIN, *changed)
 
 
-@pytest.mark.parametrize("words", [(), ("--batch", "1"), ("--batch",), ("--batches", "8")])
+@pytest.mark.parametrize(
+    "words",
+    [(), ("--batch", "1"), ("--batch",), ("--batches", "8"), ("batch", "8"), ("b=8",)],
+)
 def test_a_command_without_a_batch_size_is_not_changed(words: tuple[str, ...]) -> None:
     assert halve_batch((*TRAIN, *words)) is None
 
@@ -128,3 +139,33 @@ def test_a_torch_that_cannot_be_simulated_is_one_line(tmp_path: Path) -> None:
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert "does not run as a Python" in line
+
+
+def test_the_largest_batch_is_searched_with_the_option_of_the_command() -> None:
+    values = find_values(FindBatch.IN_COMMAND, (*TRAIN, "--batch-size=128", "--lr", "3"))
+    assert (values.label, values.range) == ("--batch-size", SearchRange("batch", 1, 2048))
+    assert values.command_with("7") == (*TRAIN, "--batch-size=7", "--lr", "3")
+    small = find_values(FindBatch.IN_COMMAND, (*TRAIN, "--bs", "2"))
+    assert small.range.high == 1024
+
+
+def test_a_placeholder_stands_for_the_value() -> None:
+    values = find_values(SearchRange("n", 1, 9), (*TRAIN, "--layers={n}", "{n}"))
+    assert values.command_with("4") == (*TRAIN, "--layers=4", "4")
+
+
+def test_the_command_s_batch_option_is_the_first_with_a_number() -> None:
+    option = find_batch((*TRAIN, "--batch-size", "auto", "--micro-batch-size", "4"))
+    assert option is not None
+    assert (option.name, option.value) == ("--micro-batch-size", "4")
+
+
+def test_only_settings_that_change_something_are_searched() -> None:
+    plan = rehearsed().rehearsal
+    both = ["expandable segments", "foreach=False"]
+    assert [label for label, _ in savings(plan, True, {})] == both
+    assert [label for label, _ in savings(plan, False, {})] == both[:1]
+    own = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    assert [label for label, _ in savings(plan, True, own)] == both[1:]
+    other = {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}
+    assert [label for label, _ in savings(plan, True, other)] == both[1:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -251,3 +252,41 @@ def test_a_device_that_stores_little_reads_as_zeros_what_a_kernel_may_have_writt
     device: SimulatedDevice, storing_little: dict[str, str], code: str, printed: list[str]
 ) -> None:
     assert run(device, READS + code, storing_little) == printed
+
+
+ENDED_THREAD = """
+#include <pthread.h>
+#include <stdlib.h>
+extern int PyGILState_Ensure(void);
+extern void PyGILState_Release(int);
+extern int usleep(unsigned);
+static void unwound(void *nothing) { abort(); }
+static void *use_interpreter(void *nothing) {
+    pthread_cleanup_push(unwound, NULL);
+    for (;;) { PyGILState_Release(PyGILState_Ensure()); usleep(100); }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+int start(void) { pthread_t thread; return pthread_create(&thread, NULL, use_interpreter, NULL); }
+"""
+ENDING = """
+import ctypes, sys, time
+assert ctypes.PyDLL(sys.argv[1]).start() == 0
+time.sleep(0.1)
+sys.exit(7)
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python itself makes such threads wait")
+def test_the_exit_code_survives_a_thread_that_outlives_the_interpreter(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    # As a thread of torch's autograd, which Python would end below a C++ destructor: code 134.
+    source, thread = tmp_path / "thread.c", tmp_path / "thread.so"
+    source.write_text(ENDED_THREAD, encoding="ascii")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", thread, source, "-lpthread"], check=True)
+    command = [sys.executable, "-c", ENDING, str(thread)]
+    alone = subprocess.run(command, env=os.environ, capture_output=True, check=False)
+    assert alone.returncode == -signal.SIGABRT
+    rehearsed = subprocess.run(command, env=env, capture_output=True, check=False, timeout=60)
+    assert rehearsed.returncode == 7, rehearsed.stderr

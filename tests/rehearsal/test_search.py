@@ -16,7 +16,13 @@ AVAILABLE = 80_000
 
 def find(peak_of: Callable[[int], int], low: int = 1, high: int = 1024) -> tuple[int | None, int]:
     """Return the value found, and the number of rehearsals."""
-    search, count = Search(SearchRange("batch", low, high)), 0
+    search, count = finish(Search(SearchRange("batch", low, high)), peak_of)
+    return search.fits, count
+
+
+def finish(search: Search, peak_of: Callable[[int], int]) -> tuple[Search, int]:
+    """Return a search after its last rehearsal, and the number of rehearsals."""
+    low, high, count = search.range.low, search.range.high, 0
     while not search.is_over:
         value = search.next_value(AVAILABLE)
         assert low <= value <= high
@@ -24,7 +30,7 @@ def find(peak_of: Callable[[int], int], low: int = 1, high: int = 1024) -> tuple
         search = search.apply(value, peak if peak <= AVAILABLE else None)
         count += 1
         assert count <= 2 * (high - low).bit_length() + 6
-    return search.fits, count
+    return search, count
 
 
 @given(
@@ -66,3 +72,27 @@ def test_a_range_of_another_form_is_refused(text: str) -> None:
 
 def test_a_range_is_parsed() -> None:
     assert parse_range("batch=1..1024") == SearchRange("batch", 1, 1024)
+
+
+@given(
+    start=st.integers(0, 70_000),
+    each=st.integers(10, 3000),
+    share=st.floats(0.3, 3),
+    grain=st.sampled_from((1, 20, 500)),
+)
+def test_a_search_next_to_another_finds_the_largest_value_too(
+    start: int, each: int, share: float, grain: int
+) -> None:
+    def peak_of(value: int, share: float = 1) -> int:
+        return int(start + each * share * value) // grain * grain
+
+    first, _ = finish(Search(SearchRange("batch", 1, 1024)), peak_of)
+    second, count = finish(first.near(), lambda value: peak_of(value, share))
+    fitting = [value for value in range(1, 1025) if peak_of(value, share) <= AVAILABLE]
+    assert second.fits == (max(fitting) if fitting else None)
+    assert count <= 16
+
+
+def test_a_search_next_to_an_equal_one_takes_two_rehearsals() -> None:
+    first, _ = finish(Search(SearchRange("batch", 1, 1024)), lambda value: 500 + 870 * value)
+    assert finish(first.near(), lambda value: 500 + 870 * value)[1] == 2

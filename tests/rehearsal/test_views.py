@@ -14,11 +14,14 @@ from tui.rehearsal.search import Search, SearchRange
 from tui.rehearsal.verdict import judge
 from tui.rehearsal.views import (
     Attempt,
+    SearchWith,
     account_terms,
     card_lines,
+    largest_batch_line,
     place_line,
     rehearsal_lines,
     search_lines,
+    setting_lines,
 )
 from tui.snapshots.model.results import Site
 from tui.watch.runs.agent_events import HostRead
@@ -97,11 +100,37 @@ def test_a_discarded_history_is_a_problem_even_without_a_gap() -> None:
 
 def test_a_search_names_both_ends() -> None:
     search = Search(SearchRange("batch", 1, 1024), fits=92, fails=93)
-    (line,) = search_lines(search, CARD.name, 6, judge(FITS))
+    (line,) = search_lines(search, "batch", CARD.name, 6, judge(FITS))
     assert line.startswith("largest batch on H100 80 GB: 92 (93 does not fit), peak 12.0")
     nothing = Search(SearchRange("batch", 1, 1024), fails=1)
-    assert search_lines(nothing, "T4", 1, None) == ["not even batch=1 fits on T4 (1 rehearsal)"]
-    assert encode_search(search, 6)["largest"] == 92
+    (line,) = search_lines(nothing, "--batch", "T4", 1, None)
+    assert line == "not even --batch=1 fits on T4 (1 rehearsal)"
+    assert encode_search("batch", search, 6, ())["largest"] == 92
+
+
+def test_a_search_says_what_settings_would_change() -> None:
+    search = Search(SearchRange("batch", 1, 1024), fits=92, fails=93)
+    others = [
+        SearchWith("expandable segments", search, 2),
+        SearchWith("foreach=False", replace(search, fits=1024, fails=None), 5),
+        SearchWith("foreach=False", Search(search.range), 1, "failed at 92: ValueError"),
+    ]
+    assert setting_lines(others, 80) == [
+        "  with expandable segments: 92 (93 does not fit); 2 rehearsals",
+        "  with foreach=False: 1024 (the end of the range); 5 rehearsals",
+        "  with foreach=False: unknown: failed at 92: ValueError; 1 rehearsal",
+    ]
+    (first, _, last) = encode_search("batch", search, 6, others)["with"]
+    assert (first["setting"], first["largest"], first["problem"]) == (others[0].label, 92, None)
+    assert last["problem"] == "failed at 92: ValueError"
+
+
+def test_a_program_that_fits_says_how_to_find_the_largest_batch() -> None:
+    assert "put {batch} into the command" in largest_batch_line(FITS)
+    command = (*RUN.command, "--batch-size", "8")
+    named = replace(FITS, rehearsal=replace(FITS.rehearsal, command=command))
+    line = "Largest batch: not searched; add --find, which varies --batch-size"
+    assert line in rehearsal_lines(named, judge(named), (), 80)
 
 
 def test_a_table_of_cards_says_on_which_it_fits() -> None:
@@ -114,7 +143,7 @@ def test_plain_data_has_a_reason_for_every_missing_figure() -> None:
     data = encode_rehearsal(FITS, judge(FITS))
     assert json.loads(json.dumps(data))["answer"] == "fits"
     assert data["devices"][0]["processes"][0]["line"] == "train.py:9 main"
-    assert data["unavailable"] == {}
+    assert list(data["unavailable"]) == ["libraries_not_of_target"]
     nothing = encode_rehearsal(rehearsed(0), judge(rehearsed(0)))
     assert nothing["unavailable"]["devices"] == "the program used no GPU"
     assert RUN.folder.name in data["folder"]

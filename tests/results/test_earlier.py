@@ -66,7 +66,7 @@ def test_the_newest_of_each_setting_on_this_box_and_gpu_is_found(tmp_path: Path)
 
 
 def test_what_was_left_to_the_workload_is_found_by_what_was_asked_for(tmp_path: Path) -> None:
-    one = kept(1, parameters={"n": 0})
+    one = kept(1, workload="linalg", parameters={"n": 0})
     assert one.record.run is not None
     chosen = {"n": 8192}
     record = one.record.__class__(

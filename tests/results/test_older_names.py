@@ -11,6 +11,10 @@ from tui.results.store.validity import decode_facts
 
 PRODUCTS = "flag cuda.matmul.fp32_precision"
 CONVOLUTIONS = "flag cudnn.conv.fp32_precision"
+ONEDNN = {
+    "flag mkldnn.conv.fp32_precision": "ieee",
+    "flag mkldnn.matmul.fp32_precision": "ieee",
+}
 
 
 @pytest.mark.parametrize(("older", "present"), [("on", "tf32"), ("off", "ieee")])
@@ -22,6 +26,7 @@ def test_a_flag_of_version_0_2_has_its_present_name(older: str, present: str) ->
         "flag cudnn.enabled": "on",
         CONVOLUTIONS: present,
         PRODUCTS: "ieee",
+        **ONEDNN,
     }
     assert found.values == expected
     assert found.flags == Facts(expected).flags
@@ -31,3 +36,11 @@ def test_present_names_stay() -> None:
     stored = {"box": "one", CONVOLUTIONS: "ieee", PRODUCTS: "tf32"}
     assert decode_facts(json.dumps(stored), "{}").values == stored
     assert decode_facts('{"box": "a cpu"}', "{}").values == {"box": "a cpu"}
+
+
+def test_a_flag_that_came_later_was_off() -> None:
+    stored = {"box": "one", "flag mkldnn.enabled": "on", PRODUCTS: "tf32"}
+    expected = {**stored, **ONEDNN}
+    assert decode_facts(json.dumps(stored), "{}").values == expected
+    switched = {**expected, "flag mkldnn.conv.fp32_precision": "bf16"}
+    assert decode_facts(json.dumps(switched), "{}").values == switched

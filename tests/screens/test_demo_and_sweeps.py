@@ -153,6 +153,15 @@ async def test_the_editor_takes_a_sweep_and_runs_it() -> None:
         assert "+bfloat16" in app.text
 
 
+async def test_f6_does_not_replace_what_was_typed() -> None:
+    async with running((80, 24), "no gpu") as app:
+        await app.press("equals_sign", "home", "ctrl+k", *"100", "f6")
+        assert "100 stays: clear the field, then F6 fills in a sweep" in app.text
+        assert "100" in app.row("│ size")
+        await app.press("home", "ctrl+k", "f6")
+        assert "64..8192x2" in app.row("│ size")
+
+
 async def test_a_dialog_does_not_move_what_it_lies_over() -> None:
     events = scenes()["swept"].events
     for size in ((80, 24), (120, 40)):

@@ -93,7 +93,7 @@ async def test_y_in_the_detail_and_in_the_demo_copies_the_script(size: tuple[int
     infos = (workload(script=script), workload("own", title="a user's"))
     async with running(size, "one gpu", hello(*infos)) as on:
         await on.press("i")
-        assert on.row("What is timed  here y copies the script")
+        assert on.row("What is timed  y in this pane copies the script")
         await on.press("y")
         assert on.app.clipboard == script
         await on.until(lambda: "matmul.py: sent to the terminal" in on.text)

@@ -34,6 +34,7 @@ from tui.kit.terminal.textual_private import (
     drop_older,
     forget_caches,
     notifications,
+    write_to_terminal,
 )
 
 SINCE = f"Textual {version('textual')}: "
@@ -208,3 +209,16 @@ def _uses(name: str) -> Iterator[str]:
 def test_no_other_file_uses_a_private_part() -> None:
     found = {name: uses for name in _modules() if (uses := list(_uses(name)))}
     assert not found, f"to be gathered in {textual_private.__file__}"
+
+
+async def test_an_escape_sequence_is_written_by_the_driver_and_nothing_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = HookedApp()
+    async with app.run_test():
+        driver = app._driver
+        assert driver is not None, SINCE + "the app's driver has another name: no alarm is written"
+        written: list[str] = []
+        monkeypatch.setattr(driver, "write", written.append)
+        write_to_terminal(app, "\a")
+        assert written == []  # a test has no terminal

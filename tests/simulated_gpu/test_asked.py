@@ -129,7 +129,9 @@ ELSEWHERE = {
     "peer_copies": "needs 2 GPUs",
     "data_parallel": "needs 2 GPUs",
     "all_reduce": "its ranks are processes of their own",
+    "collectives": "its ranks are processes of their own",
     "ddp_training": "its ranks are processes of their own",
+    "fsdp_training": "its ranks are processes of their own",
 }
 
 

@@ -213,6 +213,18 @@ def test_the_largest_batch_fits_and_the_next_does_not(rehearse: Rehearse) -> Non
     assert found["rehearsals"] <= 10
 
 
+def test_the_largest_batch_is_found_by_the_option_of_the_command(rehearse: Rehearse) -> None:
+    program = training().replace("sys.argv[1]", "sys.argv[2]")
+    done = rehearse(program, "--gpu", "1G", "--steps", "2", "--find", words=("--batch", "4096"))
+    assert done.returncode == 0, done.stderr
+    first, expandable, foreach = done.stdout.splitlines()
+    assert first.startswith("largest --batch on a card of 1G: ")
+    assert expandable.startswith("  with expandable segments: ")
+    assert foreach.startswith("  with foreach=False: ")
+    values = [int(line.partition(": ")[2].split()[0]) for line in (first, expandable, foreach)]
+    assert min(values) == values[0]
+
+
 def test_a_card_has_its_own_properties(rehearse: Rehearse) -> None:
     program = """
         import torch

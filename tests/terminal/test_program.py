@@ -256,3 +256,33 @@ def test_a_device_that_is_lost_keeps_its_row_and_the_others_live(beside: Beside)
     beside.nvml.change(TWO_GPUS.returns("*", device=1, code=Code.GPU_IS_LOST))
     text = terminal.until_shows("lost")
     assert "nvml:0" in text
+
+
+def _until_written(terminal: Terminal, sequence: bytes) -> None:
+    terminal.until(lambda _text: sequence in bytes(terminal.output))
+
+
+def test_memory_that_runs_out_rings_and_notifies_unless_the_setting_is_off(tmp_path: Path) -> None:
+    """With a runner's own workload, which ends as one does for which there is no memory."""
+    own = tmp_path / "own.py"
+    own.write_text(
+        "from workloads.workload import Case, workload\n"
+        "@workload(group='mine', title='no memory', about='', look_for='')\n"
+        "def no_memory(on) -> Case:\n"
+        "    raise MemoryError('nothing is left')\n"
+    )
+    rang = b"\x1b]9;gpu-workbench: no_memory on cpu ran out of memory\x1b\\"
+    for alarm in ("on", "off"):
+        variables = {"GPU_WORKBENCH_ALARM": alarm}
+        argv = (*PROGRAM, "--workloads", str(own))
+        with Terminal(argv, *SIZE, variables) as terminal:
+            terminal.until_shows("ready", "transfer")
+            terminal.keys("/", *"no_memory", "\r")
+            terminal.until_shows("no_memory", "1 of")
+            terminal.keys("r")
+            terminal.until_shows("out of memory")
+            if alarm == "on":
+                _until_written(terminal, rang)
+            terminal.keys("q")
+            assert terminal.exit_code() == 0
+            assert (rang in bytes(terminal.output)) == (alarm == "on")

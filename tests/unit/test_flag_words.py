@@ -31,6 +31,9 @@ def test_a_precision_has_the_words_of_torch_and_another_switch_has_not() -> None
     assert format_setting("cudnn.benchmark", True) == "on"
     assert parse_setting("cudnn.benchmark", "tf32") is None
     assert parse_setting(PRODUCTS, "bf16") is None
+    onednn = "mkldnn.matmul.fp32_precision"
+    assert [format_setting(onednn, value) for value in (False, True)] == ["ieee", "bf16"]
+    assert parse_setting(onednn, "tf32") is None
 
 
 @pytest.mark.parametrize(
@@ -39,6 +42,8 @@ def test_a_precision_has_the_words_of_torch_and_another_switch_has_not() -> None
         ("cudnn.benchmark", (False, True, True), (False, False, True)),
         (CONVOLUTIONS, (False, True, True), (False, False, True)),
         (PRODUCTS, (True, True, False), (True, True, False)),
+        ("mkldnn.conv.fp32_precision", (False, True, True), (False, False, True)),
+        ("mkldnn.matmul.fp32_precision", (True, True, False), (True, True, False)),
         ("mkldnn.enabled", (True, True, True), (False, False, True)),
     ],
 )

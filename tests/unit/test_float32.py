@@ -1,4 +1,4 @@
-"""TF32 by torch's newer and older names, which agree after each change."""
+"""Precisions by torch's newer and older names, which agree after each change."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from workloads.declare.place import Place, precision
 from workloads.measure import float32, torch_state
 from workloads.measure.float32 import Operation
 
@@ -84,6 +85,64 @@ def test_a_block_changes_the_operations_it_names_and_restores_them() -> None:
 
 def test_the_switches_are_the_precisions_of_torch() -> None:
     defaults = {flag.name: flag.get() for flag in torch_state.FLAGS if flag.operation}
-    assert defaults == {"cudnn.conv.fp32_precision": True, "cuda.matmul.fp32_precision": False}
+    assert defaults == {
+        "cudnn.conv.fp32_precision": True,
+        "cuda.matmul.fp32_precision": False,
+        "mkldnn.conv.fp32_precision": False,
+        "mkldnn.matmul.fp32_precision": False,
+    }
     torch_state.apply_flags(dict.fromkeys(defaults, True))
     assert [_newer(each) for each in OPERATIONS] == ["tf32", "tf32"]
+    onednn: Any = torch.backends.mkldnn
+    assert (onednn.matmul.fp32_precision, onednn.conv.fp32_precision) == ("bf16", "bf16")
+
+
+@pytest.mark.parametrize("tf32", [True, False])
+@pytest.mark.parametrize("bf16", [True, False])
+@pytest.mark.parametrize("last", ["tf32", "bf16"])
+def test_the_name_that_covers_cuda_and_onednn_can_be_read_whatever_is_set(
+    tf32: bool, bf16: bool, last: str
+) -> None:
+    settings = {"tf32": lambda: float32.allow_tf32("matmul", tf32)}
+    settings["bf16"] = lambda: float32.allow_bf16("matmul", bf16)
+    for name in sorted(settings, key=lambda name: name == last):
+        settings[name]()
+    assert float32.allows_tf32("matmul") is tf32
+    assert float32.allows_bf16("matmul") is bf16
+    # torch.compile reads it.
+    older = "medium" if bf16 else "high" if tf32 else "highest"
+    assert torch.get_float32_matmul_precision() == older
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_precision_on_the_cpu_is_the_one_that_its_result_shows(
+    operation: float32.Operation,
+) -> None:
+    on = Place("cpu")
+    float32.allow_bf16(operation, False)
+    assert not float32.rounds_to_bf16(operation)
+    assert precision(on, "float32", operation) == "float32"
+    float32.allow_bf16(operation, True)
+    rounds = float32.rounds_to_bf16(operation)
+    assert precision(on, "float32", operation) == ("bfloat16" if rounds else "float32")
+    assert precision(on, "float64", operation) == "float64"
+    a, b = on.randn(300, 300), on.randn(300, 300)
+    if operation == "matmul":
+        error = float(((a @ b).double() - a.double() @ b.double()).abs().max())
+        assert (error > 1e-2) is rounds
+
+
+def test_an_operation_rounds_where_its_error_is_that_of_bfloat16(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    float32.allow_bf16("conv", True)
+    genuine = torch.nn.functional.conv2d
+
+    def rounded(images: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        if images.dtype == torch.float64:
+            return genuine(images, weights)
+        return genuine(images.bfloat16().float(), weights.bfloat16().float())
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", rounded)
+    assert float32.rounds_to_bf16("conv")
+    assert precision(Place("cpu"), "float32", "conv") == "bfloat16"

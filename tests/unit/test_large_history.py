@@ -20,6 +20,7 @@ from tui.devices.views.large_history import (
     collect_readings,
     count_pictures,
     draw_area,
+    explain_gap,
     large_lines,
     large_rows,
     list_figures,
@@ -38,6 +39,21 @@ def test_a_cell_has_the_mean_and_the_highest_of_its_seconds() -> None:
     points = [Point(EVEN + at, utilization=value) for at, value in enumerate(values)]
     found = collect_readings(points, LOAD, 5, 2.0, EVEN + 7)
     assert found == [None, Readings(0.5, 1.0), Readings(0.5, 0.5), None, Readings(0.1, 0.1)]
+
+
+def test_a_gap_says_why() -> None:
+    def gap(*points: Point) -> str:
+        found = collect_readings(points, LOAD, 5, 2.0, EVEN + 9)
+        return explain_gap(points, found, 2.0, EVEN + 9)
+
+    both = Point(EVEN, utilization=1.0), Point(EVEN + 8, utilization=1.0)
+    assert gap(*both) == "blank: nothing was sampled"
+    silent = [Point(EVEN + at) for at in (2, 4, 6)]
+    assert gap(both[0], *silent, both[1]) == "blank: the driver gave no reading"
+    busy = [Point(EVEN + at, utilization=1.0) for at in (2, 4, 6)]
+    assert gap(both[0], *busy, both[1]) == ""
+    # Before the first reading there was no program.
+    assert gap(both[1]) == ""
 
 
 def test_bursts_look_different_from_a_steady_load() -> None:

@@ -64,7 +64,7 @@ def texts(plot: Plot, cells: int, height: int = 9) -> list[str]:
 
 RATES_40 = [
     "  GFLOP/s over n (log scales)   ● cpu",
-    "    ○ cuda:0",
+    "    ○ cuda:0   & overlap",
     "     │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒⢀○⣒⠤⠶⠶⠒○",
     "10000┤ float32 peak        ⣀⡠⠤⠒⠉⠁",
     "     │              ⢀⣀⠤⠤⠒⠊○   ⣀⣀⣀●⣀⣀⣀⣀⣀●",
@@ -302,4 +302,4 @@ def test_no_row_is_wider_than_the_pane_and_the_frame_is_whole(
     rows = plot_lines(plot, cells, height)
     assert all(width(row) <= cells for row in rows)
     frame = [row for row in map(plain, rows) if "│" in row[:20] or "┤" in row[:20]]
-    assert len(frame) >= height
+    assert len(frame) >= height - 1  # the mark of several points may need a row

@@ -55,8 +55,6 @@ LACKING = (
     "conv_block",
     "varying_shapes",
     "deterministic",
-    "llm_prefill",
-    "llm_decode",
 )
 """Workloads without a script."""
 WITH_SCRIPT = [name for name in registered() if name not in LACKING]

@@ -143,6 +143,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     app.shared_watch = session.shared_watch
     app.snapshot_memory = options.memory
     app.keeps_results = keeper is not None
+    app.alarms_wanted = chosen.value("alarm")
     app.hears_signals = True
     app.run(mouse=chosen.value("mouse"))
     _print_runs_left(first, app.run_left)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import shutil
 import sys
 import time
@@ -30,6 +31,7 @@ from textual.scrollbar import ScrollBar
 from textual.widgets import Input
 from textual.worker import Worker
 
+from tui.app.alarms import Alarms
 from tui.app.commands import REGISTRY
 from tui.app.drawing import Drawing
 from tui.app.tabs import TabbedApp, command_of
@@ -44,9 +46,10 @@ from tui.kit.command_screen import bindings_of
 from tui.kit.dialogs import ConfirmScreen, HelpScreen, Palette, WorkbenchCommands
 from tui.kit.pane import AsciiScrollBar, pane_of
 from tui.kit.terminal import clipboard, ending
+from tui.kit.terminal.alarm import alarm_sequence
 from tui.kit.terminal.ending import HangupWatch
 from tui.kit.terminal.nearest_colors import Nearest256
-from tui.kit.terminal.textual_private import FORGET_S, forget_caches
+from tui.kit.terminal.textual_private import FORGET_S, forget_caches, write_to_terminal
 from tui.kit.themes import THEMES, ThemeScreen, theme_for
 from tui.runs.screens.program import RunActions
 from tui.runs.screens.tab import WorkbenchScreen
@@ -70,6 +73,8 @@ EXACT = ("truecolor", "256", "windows")
 DEFAULT_REFRESH_S = 1.0
 REFRESH_STEPS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """The choices of seconds between two samples."""
+ALARM_S = 1.0
+"""Seconds between two looks for what is worth an alarm."""
 LEAST_S, LETTERS_A_SECOND = 3.0, 20
 """Seconds that a message stays at least, and how many letters of it are read in a second."""
 LEVELS: dict[SeverityLevel, Literal["info", "warning", "error"]] = {
@@ -153,6 +158,9 @@ class WorkbenchApp(TabbedApp):
         super().__init__(session.state, session, readonly=readonly, clock=clock)
         self.refresh_s = preferences.refresh if preferences else DEFAULT_REFRESH_S
         """Seconds between two samples of the devices."""
+        self.alarms_wanted = False
+        """Ring, and notify the user, when a long run has ended or memory has run out."""
+        self._alarms = Alarms(clock)
         self.demo_wanted = False
         """The app has ended because the user wants to see the demo."""
         if preferences is not None:
@@ -243,6 +251,8 @@ class WorkbenchApp(TabbedApp):
         self._upkeep.painted()
         self.stylesheet.read(FRAMEWORK)
         self._drawing.watch_age(self.state, self.clock)
+        if self.alarms_wanted and not (self.replay or self.is_web):
+            self.set_interval(ALARM_S, self._ring)
         # A function, not a coroutine: if the app ends first, no coroutine is left unawaited.
         _: Worker[None] = self.run_worker(self._start_session, name="session", group="session")
         if self._first_demo and isinstance(self.screen, WorkbenchScreen):
@@ -272,6 +282,15 @@ class WorkbenchApp(TabbedApp):
             await asyncio.wait_for(self._session.stop(), STOP_S)
         except asyncio.TimeoutError:
             self.log.warning("the session did not stop in time")
+
+    def _ring(self) -> None:
+        """Ring for what has happened since the last look, and notify the user of it."""
+        lines = self._alarms.of_runs(self.runs)
+        if self.watched is not None:
+            lines += self._alarms.of_watched(self.watched.alarm_facts())
+        for words in lines:
+            sequence = alarm_sequence(self.TITLE or "", words, os.environ)
+            write_to_terminal(self, sequence)
 
     def _session_failed(self, error: BaseException) -> None:
         # With a stopped session, a screen that stays would show old figures as new ones.

@@ -168,6 +168,14 @@ KNOWN = (
         parse=_switch,
     ),
     SettingSpec(
+        "alarm",
+        True,
+        variable="GPU_WORKBENCH_ALARM",
+        flag="",
+        about="true or false",
+        parse=_switch,
+    ),
+    SettingSpec(
         "runs_kept",
         20,
         variable="GPU_WORKBENCH_RUNS_KEPT",

@@ -94,6 +94,10 @@ class Plot:
     title: str = ""
 
 
+_LEAST_HEIGHT = 4
+"""Rows that a picture keeps."""
+
+
 def mark_of(number: int) -> str:
     """Return the mark of a plot's curve by its number from 0; they repeat when they are used up."""
     return glyphs.GLYPHS.marks[number % len(glyphs.GLYPHS.marks)]
@@ -110,15 +114,25 @@ def plot_lines(plot: Plot, cells: int, height: int = HEIGHT) -> list[Line]:
     Args:
         plot: with at least one place and value.
         cells: width of a line; at least :data:`LEAST_CELLS`.
-        height: rows between the edges; at least two.
+        height: rows between the edges; at least two. One less where the legend needs a row more to
+            explain the mark of several points.
     """
+    rows, more = _draw(plot, cells, height)
+    return (
+        rows if not more or height - more < _LEAST_HEIGHT else _draw(plot, cells, height - more)[0]
+    )
+
+
+def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
+    """Return the lines, and how many rows the legend has for the mark of several points."""
     wall = labels(plot.upright.scale, plot.upright.unit, height // _TICK_ROWS + 1)
     gutter = min(wall.cells, cells - LEAST_ROOM - 1)
     room = cells - gutter - 1
     floor = labels(plot.across.scale, plot.across.unit, room // _TICK_CELLS + 1)
     canvas = _Canvas(plot, room, height)
     told = canvas.name_levels()
-    rows = _heading(plot, (wall, floor), told, cells)
+    rows = _heading(plot, (wall, floor), told, cells, shared=canvas.has_shared)
+    more = len(rows) - len(_heading(plot, (wall, floor), told, cells, shared=False))
     if plot.events:
         rows += _event_lines(plot, canvas, gutter, cells)
     texts = {canvas.row(value): text for value, text in wall.ticks}
@@ -126,7 +140,7 @@ def plot_lines(plot: Plot, cells: int, height: int = HEIGHT) -> list[Line]:
         edge = glyphs.GLYPHS.wall_tick if number in texts else glyphs.GLYPHS.wall
         lead = Span(right(texts.get(number, ""), gutter) + edge, TextStyle.QUIET)
         rows.append((lead, *canvas.line(number)))
-    return rows + _floor_lines(canvas, floor, gutter)
+    return rows + _floor_lines(canvas, floor, gutter), more
 
 
 class _Canvas:
@@ -137,6 +151,8 @@ class _Canvas:
         self.bits: dict[Cell, int] = {}
         self.styles: dict[Cell, TextStyle] = {}
         self.marks: dict[Cell, tuple[str, TextStyle]] = {}
+        self.has_shared = False
+        """Whether points of several curves are in one cell."""
         for event in plot.events:
             x, _ = self.dot(event.place, plot.upright.scale.low)
             self._draw(((x, y) for y in range(0, height * DOWN, 2)), TextStyle.QUIET)
@@ -193,6 +209,7 @@ class _Canvas:
             last = cell[0]
             there = self.marks.get(cell, (curve.mark, curve.style))[0]
             mark = curve.mark if there == curve.mark else glyphs.GLYPHS.shared
+            self.has_shared = self.has_shared or mark != curve.mark
             self.marks[cell] = (mark, curve.style)
 
     def name_levels(self) -> list[Level]:
@@ -239,9 +256,14 @@ class _Canvas:
 
 
 def _heading(
-    plot: Plot, units: tuple[Labels, Labels], told: Sequence[Level], cells: int
+    plot: Plot,
+    units: tuple[Labels, Labels],
+    told: Sequence[Level],
+    cells: int,
+    *,
+    shared: bool,
 ) -> list[Line]:
-    """Return the axes, once each, and the mark of each series."""
+    """Return the axes, once each, the mark of each series, and that of several points."""
     wall, floor = units
     axes = Span(_axes_words(plot, wall.unit, floor.unit), TextStyle.QUIET)
     parts: list[Line] = [line(Span(clean(plot.title), TextStyle.STRONG)), line(axes)]
@@ -250,6 +272,9 @@ def _heading(
         for curve in plot.curves
         if curve.name
     ]
+    if shared:
+        words = f"{glyphs.GLYPHS.shared} overlap"
+        parts.append(line(Span(words, TextStyle.QUIET)))
     for level in told:
         value = quantity(level.value, plot.upright.unit)
         sample = glyphs.GLYPHS.interval.line * 2

@@ -18,6 +18,26 @@ CONTEXT_MIB = 500
 """A CUDA context with torch's kernels, assumed: it depends on the driver and on what is loaded."""
 
 
+@dataclass(frozen=True, slots=True)
+class NcclBuffers:
+    """Memory that one communicator of NCCL takes on each of its cards, assumed."""
+
+    pair_mib: int
+    """MiB if it has two ranks."""
+    group_mib: int
+    """MiB if it has more; within one machine their number changes nothing else."""
+    source: str
+
+
+NVLINK_BUFFERS = NcclBuffers(544, 688, "https://github.com/NVIDIA/nccl/issues/964")
+"""Measured on A100s with NVLink. Eight H100s took 1.06 GB with their contexts, which agrees
+(https://github.com/NVIDIA/nccl/issues/1685). All-to-all and point-to-point calls take more: up to
+3.3 GB there, which is not counted."""
+PCIE_BUFFERS = NcclBuffers(48, 48, "https://github.com/NVIDIA/nccl/issues/1685")
+"""An allowance: two channels, each with a ring and a tree, each with the two buffers of 10 MiB and
+2 MiB that the source counted for a connection."""
+
+
 class UnknownCardError(ValueError):
     """No such card; the text says which there are."""
 
@@ -41,6 +61,13 @@ class Card:
     sm_count: int
     sources: tuple[str, ...] = ()
     """Addresses of the pages that the two totals and the number of multiprocessors are from."""
+    nvlink: bool = False
+    """Whether several such cards in a machine are usually connected by NVLink."""
+
+    @property
+    def nccl(self) -> NcclBuffers:
+        """What a communicator of NCCL takes."""
+        return NVLINK_BUFFERS if self.nvlink else PCIE_BUFFERS
 
     @property
     def total(self) -> int:
@@ -63,6 +90,8 @@ class Card:
             context_ms=0,
             timed=0,
             stored=0,
+            nccl_pair_mib=self.nccl.pair_mib,
+            nccl_group_mib=self.nccl.group_mib,
             name=self.nvml_name,
             capability=self.capability,
             sm_count=self.sm_count,
@@ -134,6 +163,7 @@ CARDS: tuple[Card, ...] = (
         torch_mib=40335,
         capability=80,
         sm_count=108,
+        nvlink=True,
         sources=(
             "https://github.com/imoneoi/openchat/issues/34",
             "https://github.com/modal-labs/modal-client/pull/2797",
@@ -148,6 +178,7 @@ CARDS: tuple[Card, ...] = (
         torch_mib=81039,
         capability=80,
         sm_count=108,
+        nvlink=True,
         sources=(
             "https://github.com/lianqi1008/Control-GIC/issues/6",
             "https://github.com/modal-labs/modal-client/pull/2797",
@@ -236,6 +267,7 @@ CARDS: tuple[Card, ...] = (
         torch_mib=81008,
         capability=90,
         sm_count=132,
+        nvlink=True,
         sources=(
             "https://github.com/vllm-project/vllm/issues/27508",
             "https://github.com/NVIDIA/nccl/issues/1264",
@@ -251,6 +283,7 @@ CARDS: tuple[Card, ...] = (
         torch_mib=143156,
         capability=90,
         sm_count=132,
+        nvlink=True,
         sources=(
             (
                 "https://github.com/ai-bot-pro/achatbot/blob/"
@@ -268,6 +301,7 @@ CARDS: tuple[Card, ...] = (
         torch_mib=182630,
         capability=100,
         sm_count=148,
+        nvlink=True,
         sources=(
             "https://github.com/unslothai/unsloth/issues/3411",
             "https://github.com/NVIDIA/TensorRT-LLM/issues/10278",
@@ -285,6 +319,10 @@ def parse_size(text: str) -> int | None:
     return int(found[1]) * (1024 if found[2].upper() == "G" else 1)
 
 
+_TOO_OLD = {"v100": 70, "titanv": 70, "p100": 60, "p40": 61, "1080ti": 61, "1080": 61, "k80": 37}
+"""Cards that torch's builds for CUDA 13 have no kernels for, with their capabilities, times ten."""
+
+
 def find_card(text: str) -> Card:
     """Return the card of a word such as ``h100``, or one of a size such as ``24G``.
 
@@ -298,6 +336,12 @@ def find_card(text: str) -> Card:
     for card in CARDS:
         if word == card.key:
             return card
+    if word in _TOO_OLD:
+        major, minor = divmod(_TOO_OLD[word], 10)
+        raise UnknownCardError(
+            f"{text}: cards below compute capability 7.5 are not simulated, and it has"
+            f" {major}.{minor}: torch's builds for CUDA 13 have no kernels for them"
+        )
     mib = parse_size(text)
     if mib is None:
         raise UnknownCardError(

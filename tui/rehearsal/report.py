@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from tui.rehearsal.cards import CONTEXT_MIB, MIB, Card
+from tui.rehearsal.guards import finite_reads
+from tui.rehearsal.libraries import TargetLibraries, find_differences
 from tui.rehearsal.run import Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
-from tui.rehearsal.views import Attempt, account_terms
+from tui.rehearsal.views import Attempt, SearchWith, account_terms
 
 
 def encode_rehearsal(
-    found: Rehearsed, verdict: RehearsalVerdict, attempts: Sequence[Attempt] = ()
+    found: Rehearsed,
+    verdict: RehearsalVerdict,
+    attempts: Sequence[Attempt] = (),
+    target: TargetLibraries | None = None,
 ) -> dict[str, Any]:
     """Return one rehearsal; every missing figure has its reason in ``unavailable``."""
     unavailable: dict[str, str] = {}
@@ -21,6 +26,10 @@ def encode_rehearsal(
         unavailable["steps"] = "no process has made an optimizer step"
     if not verdict.devices:
         unavailable["devices"] = verdict.reason
+    if target is None:
+        unavailable["libraries_not_of_target"] = "no --target-requirements was given"
+    different = () if target is None else find_differences(verdict.libraries, target)
+    guards = finite_reads(verdict.reads)
     return {
         "command": list(found.rehearsal.command),
         "card": encode_card(found.rehearsal.card),
@@ -33,10 +42,20 @@ def encode_rehearsal(
         "margin": verdict.margin,
         "devices": [_encode_device(each) for each in verdict.devices],
         "reads": [
-            {"file": each.filename, "line": each.line, "function": each.name, "count": each.count}
+            {
+                "file": each.filename,
+                "line": each.line,
+                "function": each.name,
+                "count": each.count,
+                "isfinite": each in guards,
+            }
             for each in verdict.reads
         ],
         "copies_to_host": verdict.copies,
+        "libraries": {each.name: each.version for each in verdict.libraries},
+        "libraries_not_of_target": None
+        if target is None
+        else [{"name": each.name, "here": each.here, "target": each.there} for each in different],
         "host_peak": found.host_peak,
         "exit": {"code": found.run.code, "signal": found.run.signal},
         "folder": str(found.run.folder),
@@ -58,6 +77,11 @@ def encode_card(card: Card) -> dict[str, Any]:
         "capability": f"{card.capability // 10}.{card.capability % 10}",
         "sm_count": card.sm_count,
         "context_assumed": CONTEXT_MIB * MIB,
+        "nccl_assumed": {
+            "two_ranks": card.nccl.pair_mib * MIB,
+            "more_ranks": card.nccl.group_mib * MIB,
+            "source": card.nccl.source,
+        },
         "sources": list(card.sources),
     }
 
@@ -91,14 +115,37 @@ def _peak(verdict: RehearsalVerdict) -> int | None:
     return None if verdict.fullest is None else verdict.fullest.record.peak
 
 
-def encode_search(search: Search, tried: int) -> dict[str, Any]:
-    """Return the result of a search."""
+def encode_search(
+    label: str, search: Search, tried: int, others: Sequence[SearchWith]
+) -> dict[str, Any]:
+    """Return the result of a search, and of those with settings that save memory.
+
+    Args:
+        label: what was varied, such as ``--batch``.
+        search: the finished search.
+        tried: number of its rehearsals.
+        others: the searches with other settings.
+    """
     return {
-        "name": search.range.name,
+        "name": label,
         "low": search.range.low,
         "high": search.range.high,
+        **_encode_limit(search, tried),
+        "peaks": [{"value": value, "peak": peak} for value, peak in search.peaks],
+        "with": [
+            {
+                "setting": each.label,
+                **_encode_limit(each.search, each.tried),
+                "problem": each.problem or None,
+            }
+            for each in others
+        ],
+    }
+
+
+def _encode_limit(search: Search, tried: int) -> dict[str, Any]:
+    return {
         "largest": search.fits,
         "smallest_that_fails": search.fails,
         "rehearsals": tried,
-        "peaks": [{"value": value, "peak": peak} for value, peak in search.peaks],
     }

@@ -48,6 +48,12 @@ _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 """Variables with settings of torch's allocator; the first that is set counts."""
 
 
+def allocator_settings(inherited: Mapping[str, str]) -> tuple[str, str]:
+    """Return the variable that sets torch's allocator, and its value, empty if it is not set."""
+    name = next((each for each in _ALLOCATOR if each in inherited), _ALLOCATOR[1])
+    return name, inherited.get(name, "")
+
+
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
     """What to rehearse."""
@@ -73,9 +79,8 @@ class Rehearsal:
         if not self.foreach:
             found[FOREACH] = "0"
         if self.expandable:
-            name = next((each for each in _ALLOCATOR if each in inherited), _ALLOCATOR[1])
-            settings = [inherited.get(name, ""), "expandable_segments:True"]
-            found[name] = ",".join(filter(None, settings))
+            name, own = allocator_settings(inherited)
+            found[name] = ",".join(filter(None, [own, "expandable_segments:True"]))
         return found
 
 

@@ -50,6 +50,10 @@ class Search:
     peaks: tuple[tuple[int, int], ...] = ()
     """Values that fit, with their peaks in bytes, in the order of the rehearsals."""
     guesses: int = 0
+    hints: tuple[int, ...] = ()
+    """Values to rehearse before all others: the limit is probably between them."""
+    slope: float | None = None
+    """Bytes that one more is likely to take, where a similar search has measured it."""
 
     @property
     def is_over(self) -> bool:
@@ -67,10 +71,16 @@ class Search:
         Args:
             available: bytes up to which a peak fits.
         """
+        hint = next((each for each in self.hints if self._is_open(each)), None)
+        if hint is not None:
+            return hint
         if self.fits is None:
             return self.range.low
         at_most = self.range.high if self.fails is None else self.fails - 1
         middle = (self.fits + at_most + 1) // 2
+        if len(self.peaks) == 1 and self.slope is not None and self.slope > 0:
+            value = self.fits + max(1, int((available - self.peaks[0][1]) / self.slope))
+            return value if value <= at_most else middle if self.fails is not None else at_most
         if len(self.peaks) == 1:
             probe = PROBE * max(1, self.fits)
             return min(probe, at_most if self.fails is None else middle)
@@ -88,6 +98,22 @@ class Search:
                 guess = self._guess(available, 3)
                 guess = middle if guess > at_most else guess
         return min(at_most, max(self.fits + 1, guess))
+
+    def _is_open(self, value: int) -> bool:
+        """Return whether it is unknown if a value of the range fits."""
+        above = self.range.low - 1 if self.fits is None else self.fits
+        below = self.range.high + 1 if self.fails is None else self.fails
+        return above < value < below
+
+    def near(self) -> Search:
+        """Return a new search of the range for a similar program, next to what was found here."""
+        if self.fits is None:
+            return Search(self.range)
+        slope = None
+        if len(self.peaks) > 1:
+            (a, peak_a), (b, peak_b) = self.peaks[-2:]
+            slope = (peak_b - peak_a) / (b - a)
+        return Search(self.range, hints=(self.fits + 1, self.fits), slope=slope)
 
     def _guess(self, available: int, points: int) -> int:
         """Return the value at which the curve through the last peaks reaches the memory.

@@ -9,8 +9,9 @@ from typing import Literal
 
 from tui.core.text import numbers as fmt
 from tui.rehearsal.device.record import DeviceRecord
+from tui.rehearsal.libraries import has_kernels
 from tui.rehearsal.run import ProcessPeak, Rehearsed
-from tui.watch.runs.agent_events import HostRead
+from tui.watch.runs.agent_events import HostRead, LibraryVersion
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.run_summary import signal_name
 from tui.watch.runs.runs import describe_oom_kills
@@ -57,7 +58,7 @@ class DeviceVerdict:
     @property
     def contexts(self) -> int:
         """Bytes of CUDA contexts and libraries at the peak, assumed."""
-        return max(0, self.record.peak - self.record.allocated)
+        return max(0, self.record.peak - self.record.allocated - self.record.nccl)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class RehearsalVerdict:
     """The lines at which the host read data of the device."""
     copies: int
     """Copies of device memory to the host."""
+    libraries: tuple[LibraryVersion, ...] = ()
+    """Those that the processes imported."""
 
     @property
     def margin(self) -> float:
@@ -110,6 +113,7 @@ def judge(found: Rehearsed) -> RehearsalVerdict:
         compiled,
         _reads(found.logs),
         sum(record.reads for record in found.records),
+        _libraries(found.logs),
     )
 
 
@@ -138,6 +142,9 @@ def _answer(
         return "unknown", "the program used no GPU"
     if not any(log.rehearsed is not None for log in found.logs):
         return "unknown", "no process reported its peaks: it was killed, or left by os._exit"
+    lacking = _lacks_kernels(found)
+    if lacking:
+        return "unknown", lacking
     least = devices[0]
     if least.headroom < margin * least.total:
         return "close", (
@@ -175,6 +182,27 @@ def _failure(found: Rehearsed) -> str:
     elif run.code is None:
         how = "its exit code is not known"
     return f"{found.last_line} ({how})" if found.last_line else how
+
+
+def _libraries(logs: Sequence[ProcessLog]) -> tuple[LibraryVersion, ...]:
+    found: dict[LibraryVersion, None] = {}
+    for log in logs:
+        found.update(dict.fromkeys(log.rehearsed.libraries if log.rehearsed is not None else ()))
+    return tuple(found)
+
+
+def _lacks_kernels(found: Rehearsed) -> str:
+    """Return why the card cannot run torch's kernels; empty if it can."""
+    card = found.rehearsal.card
+    for log in found.logs:
+        archs = log.rehearsed.architectures if log.rehearsed is not None else ()
+        if not has_kernels(archs, card.capability):
+            major, minor = divmod(card.capability, 10)
+            return (
+                f"torch {log.torch} has no kernels for compute capability {major}.{minor}; another "
+                "build of torch would be another program"
+            )
+    return ""
 
 
 def _reads(logs: Sequence[ProcessLog]) -> tuple[HostRead, ...]:

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tui.core.text import numbers as fmt
+from tui.rehearsal.changes import find_batch
+from tui.rehearsal.guards import finite_reads
+from tui.rehearsal.libraries import TargetLibraries, find_differences, library_line
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
 from tui.snapshots.model.results import Site
 from tui.watch.cli.launch import explanation_lines
+from tui.watch.runs.agent_events import HostRead
 from tui.watch.runs.log_texts import source_line
 
 LIMITS = (
@@ -19,7 +23,7 @@ LIMITS = (
     " Requested bytes are exact for this torch; reserved bytes on the card may differ by"
 )
 MOST_READS = 3
-CONTEXT = "context"
+CONTEXT, NCCL = "context", "NCCL buffers"
 LEAST_SHOWN = 1 << 20
 """Bytes from which on a term of the account is shown."""
 LARGE_HOST = 4 << 30
@@ -36,7 +40,11 @@ class Attempt:
 
 
 def rehearsal_lines(
-    found: Rehearsed, verdict: RehearsalVerdict, attempts: Sequence[Attempt], cells: int
+    found: Rehearsed,
+    verdict: RehearsalVerdict,
+    attempts: Sequence[Attempt],
+    cells: int,
+    target: TargetLibraries | None = None,
 ) -> list[str]:
     """Return one rehearsal as lines, the answer first.
 
@@ -45,14 +53,12 @@ def rehearsal_lines(
         verdict: the conclusion from them.
         attempts: rehearsals of changed programs.
         cells: width of a line.
+        target: the libraries that the program is to have; ``None`` if they are not known.
     """
     lines = textwrap.wrap(answer_line(found, verdict), cells, subsequent_indent="  ")
-    if verdict.answer == "does not fit":
-        for _, explanation in found.ooms[:1]:
-            lines += ["", *explanation_lines(explanation, cells)]
-    elif verdict.answer != "failed":
-        for each in sorted(verdict.devices, key=lambda each: each.index):
-            lines += _device_lines(found, each, cells)
+    for doubt in _doubts(verdict, target):  # a doubt stands next to the answer
+        lines += textwrap.wrap(doubt, cells, initial_indent="  ", subsequent_indent="    ")
+    lines += _peak_lines(found, verdict, cells)
     lines += attempt_lines(attempts)
     for problem in found.problems:
         lines += textwrap.wrap(problem, cells, initial_indent="  ", subsequent_indent="    ")
@@ -60,10 +66,50 @@ def rehearsal_lines(
         return [*lines, f"its output is in {found.run.log}"]
     if verdict.devices:
         lines.append("")
-        for limit in limit_lines(found, verdict):
+        for limit in limit_lines(found, verdict, target):
             lines += textwrap.wrap(limit, cells, subsequent_indent="  ")
+    if verdict.answer in ("fits", "close"):
+        lines += textwrap.wrap(largest_batch_line(found), cells, subsequent_indent="  ")
     lines.append(f"gpu-workbench watch {found.run.folder.name} shows its memory")
     return lines
+
+
+def _doubts(verdict: RehearsalVerdict, target: TargetLibraries | None) -> list[str]:
+    """Return what may make the answer another one: other libraries, a guard against NaN."""
+    doubts = []
+    if target is not None and find_differences(verdict.libraries, target):
+        doubts.append(library_line(verdict.libraries, target))
+    guards = finite_reads(verdict.reads)
+    if guards:
+        doubts.append(
+            f"NaN guard: isfinite reads false at {_places(guards)}: what it guards may not have run"
+        )
+    return doubts
+
+
+def _peak_lines(found: Rehearsed, verdict: RehearsalVerdict, cells: int) -> list[str]:
+    """Return the account of the peak, or of the error that the memory ran out with."""
+    if verdict.answer == "failed":
+        return []
+    if verdict.answer == "does not fit":
+        return [
+            row
+            for _, explanation in found.ooms[:1]
+            for row in ("", *explanation_lines(explanation, cells))
+        ]
+    devices = sorted(verdict.devices, key=lambda each: each.index)
+    return [row for each in devices for row in _device_lines(found, each, cells)]
+
+
+def largest_batch_line(found: Rehearsed) -> str:
+    """Return how to find the largest batch, which takes several rehearsals."""
+    option = find_batch(found.rehearsal.command)
+    if option is None:
+        return (
+            "Largest batch: not searched; put {batch} into the command, and add "
+            "--find batch=1..1024"
+        )
+    return f"Largest batch: not searched; add --find, which varies {option.name}"
 
 
 def answer_line(found: Rehearsed, verdict: RehearsalVerdict) -> str:
@@ -118,7 +164,7 @@ def _line(site: Site) -> str:
 def account_rows(device: DeviceVerdict, cells: int) -> list[str]:
     """Return the account of a device's memory at the peak; the terms add up to the peak used."""
     terms = [
-        f"{name} {fmt.size(size)}" + (" (assumed)" if name == CONTEXT else "")
+        f"{name} {fmt.size(size)}" + (" (assumed)" if name in (CONTEXT, NCCL) else "")
         for name, size in account_terms(device)
         if size >= LEAST_SHOWN
     ]
@@ -151,6 +197,7 @@ def account_terms(device: DeviceVerdict) -> list[tuple[str, int]]:
         ("rounding", rounding),
         ("cached", max(0, reserved - requested - rounding)),
         ("outside torch", max(0, device.record.allocated - reserved)),
+        (NCCL, device.record.nccl),
         (CONTEXT, device.contexts),
     ]
 
@@ -178,19 +225,21 @@ def _short_answer(verdict: RehearsalVerdict) -> tuple[str, str]:
     return f"{verdict.answer}: {verdict.reason}", ""
 
 
-def limit_lines(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
+def _places(reads: Sequence[HostRead]) -> str:
+    """Return the first lines of some, such as ``train.py:57 and 2 other lines``."""
+    places = [f"{each.filename.rpartition('/')[2]}:{each.line}" for each in reads[:MOST_READS]]
+    more = len(reads) - len(places)
+    return ", ".join(places) + (f" and {fmt.count(more, 'other line')}" if more else "")
+
+
+def limit_lines(
+    found: Rehearsed, verdict: RehearsalVerdict, target: TargetLibraries | None = None
+) -> list[str]:
     """Return what the rehearsal cannot know, a line each."""
     compiled = "compiled" if verdict.compiled else "eager"
     lines = [f"{LIMITS} {100 * verdict.margin:.0f} % ({compiled})."]
     if verdict.reads:
-        places = [
-            f"{each.filename.rpartition('/')[2]}:{each.line}" for each in verdict.reads[:MOST_READS]
-        ]
-        more = len(verdict.reads) - len(places)
-        others = f" and {fmt.count(more, 'other line')}" if more else ""
-        lines.append(
-            f"Depends on data if it branches on what it reads: {', '.join(places)}{others}"
-        )
+        lines.append(f"Depends on data if it branches on what it reads: {_places(verdict.reads)}")
     elif verdict.copies:
         copies = fmt.count(verdict.copies, "copy", "copies")
         lines.append(f"Depends on data if it branches on it: {copies} to the host, lines unknown")
@@ -198,27 +247,68 @@ def limit_lines(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
         lines.append("It has made no optimizer step: a training would need more.")
     if found.host_peak > LARGE_HOST:
         lines.append(f"It used {fmt.size(found.host_peak)} of host memory at most (sampled).")
+    libraries = library_line(verdict.libraries, target)
+    if libraries and not (target and find_differences(verdict.libraries, target)):
+        lines.append(libraries)
     return lines
 
 
-def search_lines(search: Search, name: str, tried: int, last: RehearsalVerdict | None) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class SearchWith:
+    """A search for the largest value with a setting that saves memory."""
+
+    label: str
+    """The setting, such as ``expandable segments``."""
+    search: Search
+    tried: int
+    """Number of rehearsals."""
+    problem: str = ""
+    """Why the search was not finished; empty if it was."""
+
+
+def search_lines(
+    search: Search, label: str, name: str, tried: int, last: RehearsalVerdict | None
+) -> list[str]:
     """Return the result of a search, the answer first.
 
     Args:
         search: the finished search.
+        label: what was varied, such as ``--batch``.
         name: name of the card.
         tried: number of rehearsals.
         last: the verdict on the largest value that fits.
     """
-    word, high = search.range.name, search.range.high
     rehearsals = fmt.count(tried, "rehearsal")
     if search.fits is None:
-        return [f"not even {word}={search.fails} fits on {name} ({rehearsals})"]
-    text = f"largest {word} on {name}: {search.fits}"
-    text += " (the end of the range)" if search.fits == high else f" ({search.fails} does not fit)"
+        return [f"not even {label}={search.fails} fits on {name} ({rehearsals})"]
+    text = f"largest {label} on {name}: {_limit(search)}"
     if last is not None and last.fullest is not None:
         text += f", peak {last.fullest.peak_of_total}"
     return [f"{text}; {rehearsals}"]
+
+
+def _limit(search: Search) -> str:
+    """Return the largest value that fits, and how that is known."""
+    if search.fits is None:
+        return "none"
+    if search.fits == search.range.high:
+        return f"{search.fits} (the end of the range)"
+    return f"{search.fits} ({search.fails} does not fit)"
+
+
+def setting_lines(others: Sequence[SearchWith], cells: int) -> list[str]:
+    """Return a line for each setting with which the search was repeated.
+
+    Args:
+        others: the searches.
+        cells: width of a line.
+    """
+    lines = []
+    for each in others:
+        result = f"unknown: {each.problem}" if each.problem else _limit(each.search)
+        text = f"with {each.label}: {result}; {fmt.count(each.tried, 'rehearsal')}"
+        lines += textwrap.wrap(text, cells, initial_indent="  ", subsequent_indent="    ")
+    return lines
 
 
 def card_lines(rows: Sequence[tuple[str, RehearsalVerdict]], cells: int) -> list[str]:

@@ -138,6 +138,8 @@ class RehearsalAgent:
             snapshot=None if why else name,
             no_snapshot=why,
             compiled=_has_compiled(),
+            libraries=_find_versions(),
+            architectures=self._agent.torch.cuda.get_arch_list(),
         )
 
     def _peaks(self) -> list[dict[str, Any]]:
@@ -168,6 +170,40 @@ class RehearsalAgent:
                 for role, addresses in find_roles(torch, device).items()
             ]
         )
+
+
+_LIBRARIES = (
+    "torch",
+    "triton",
+    "transformers",
+    "peft",
+    "bitsandbytes",
+    "accelerate",
+    "diffusers",
+    "lightning",
+    "pytorch_lightning",
+    "deepspeed",
+    "torchvision",
+    "torchao",
+    "timm",
+    "trl",
+    "flash_attn",
+    "xformers",
+    "vllm",
+    "apex",
+    "transformer_engine",
+)
+"""Modules that decide how much memory a training takes."""
+
+
+def _find_versions() -> list[dict[str, str]]:
+    """Return the versions of the libraries that the program has imported."""
+    found = []
+    for name in _LIBRARIES:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            found.append(dict(name=name, version=str(version)[:100]))
+    return found
 
 
 def _has_compiled() -> bool:

@@ -17,7 +17,7 @@ from workloads.catalog.compute import (
 from workloads.catalog.convolution import choice, layers, layouts
 from workloads.catalog.language import generation
 from workloads.catalog.memory import held, largest_batch
-from workloads.catalog.multi_gpu import burn, collectives, devices
+from workloads.catalog.multi_gpu import burn, collective_operations, collectives, devices, sharding
 from workloads.catalog.pitfalls import cuda_graph, host_bound, measuring, wrong_device
 from workloads.catalog.training import (
     activations,
@@ -80,7 +80,9 @@ ORDER = (
     "batch_until_oom",
     # multi_gpu
     "all_reduce",
+    "collectives",
     "ddp_training",
+    "fsdp_training",
     "data_parallel",
     # first_steps
     "device_list",

@@ -138,7 +138,7 @@ def supports_tf32(on: Place) -> bool:
 
 
 def precision(on: Place, dtype: str, operation: float32.Operation) -> str:
-    """Return the precision of multiplications: TF32 for float32 where supported and allowed.
+    """Return the precision of multiplications: for float32, TF32 or bfloat16 where it rounds to it.
 
     Args:
         on: the place of the multiplications.
@@ -146,6 +146,8 @@ def precision(on: Place, dtype: str, operation: float32.Operation) -> str:
         operation: torch has a setting for products and one for cuDNN's convolutions; its own
             convolutions, with cuDNN off, do not use TF32.
     """
+    if dtype == "float32" and on.type == "cpu":
+        return "bfloat16" if float32.rounds_to_bf16(operation) else dtype
     if dtype != "float32" or not float32.allows_tf32(operation):
         return dtype
     used = operation == "matmul" or torch.backends.cudnn.enabled

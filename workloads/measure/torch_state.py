@@ -18,14 +18,15 @@ from workloads.protocol.results import FlagInfo
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A switch of a torch backend module: a boolean attribute, or TF32 for an operation."""
+    """A switch of a torch backend module: a boolean attribute, or a precision of an operation."""
 
     name: str
     title: str
     about: str
     fresh_process: bool = False
     operation: float32.Operation | None = None
-    """The operation whose ``fp32_precision`` is switched between TF32 and IEEE float32."""
+    """The operation whose ``fp32_precision`` is switched: IEEE float32, or TF32 with CUDA and
+    bfloat16 with oneDNN."""
 
     @property
     def backend(self) -> str:
@@ -35,13 +36,15 @@ class Flag:
     def get(self) -> bool:
         """Return whether the switch is on now."""
         if self.operation is not None:
-            return float32.allows_tf32(self.operation)
+            allows = float32.allows_bf16 if self.backend == "mkldnn" else float32.allows_tf32
+            return allows(self.operation)
         return bool(getattr(getattr(torch.backends, self.backend), self._attribute))
 
     def set(self, value: bool) -> None:
         """Turn the switch on or off."""
         if self.operation is not None:
-            float32.allow_tf32(self.operation, value)
+            allow = float32.allow_bf16 if self.backend == "mkldnn" else float32.allow_tf32
+            allow(self.operation, value)
         else:
             setattr(getattr(torch.backends, self.backend), self._attribute, value)
 
@@ -50,6 +53,22 @@ class Flag:
         return self.name.partition(".")[2]
 
 
+ONEDNN_PRECISIONS = (
+    Flag(
+        "mkldnn.conv.fp32_precision",
+        "conv.fp32_precision",
+        "bf16: float32 convolutions may round their inputs to bfloat16's 7-bit mantissa where the "
+        "CPU multiplies that faster, as with AMX; ieee: they may not.",
+        operation="conv",
+    ),
+    Flag(
+        "mkldnn.matmul.fp32_precision",
+        "matmul.fp32_precision",
+        "The same for float32 products. set_float32_matmul_precision('medium') sets it too, and "
+        "TF32 on a GPU.",
+        operation="matmul",
+    ),
+)
 FLAGS = (
     Flag("cudnn.enabled", "enabled", "Convolutions go to cuDNN; off, to torch's own kernels."),
     Flag(
@@ -85,6 +104,7 @@ FLAGS = (
         "deterministic",
         "Only algorithms that give the same bits each time.",
     ),
+    *(flag for flag in ONEDNN_PRECISIONS if flag.operation and float32.has_bf16(flag.operation)),
 )
 BY_NAME = {flag.name: flag for flag in FLAGS}
 DEFAULTS = {flag.name: flag.get() for flag in FLAGS}

@@ -5,19 +5,27 @@ from __future__ import annotations
 from workloads.protocol.results import Convolutions
 
 PRECISION = ".fp32_precision"
-"""Names of flags that set a precision end so; their settings are ``tf32`` and ``ieee``."""
-PRODUCTS = "cuda."
-"""Names of the flags of matrix products begin so, as their module does in ``torch.backends``."""
-CUDNN = "cudnn."
+"""Names of flags that set a precision end so; their settings are ``ieee``, and ``tf32`` or, for
+oneDNN, ``bf16``."""
+CUBLAS, CUDNN, ONEDNN = "cuda.", "cudnn.", "mkldnn."
+"""Names of a library's flags begin so, as its module does in ``torch.backends``."""
+PRODUCTS = (CUBLAS, f"{ONEDNN}matmul.")
+"""Names of the flags of matrix products begin so."""
+CONVOLUTIONS = (CUDNN, f"{ONEDNN}conv.")
+"""Those of the flags of convolutions."""
 
 _SETTINGS = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
-_PRECISIONS = {"tf32": True, "ieee": False}
+
+
+def _rounded(flag: str) -> str:
+    """Return the word of torch for the precision that a flag allows."""
+    return "bf16" if flag.startswith(ONEDNN) else "tf32"
 
 
 def format_setting(flag: str, value: bool) -> str:
     """Return the word for a flag's setting: ``on`` or ``off``, or the name of a precision."""
     if flag.endswith(PRECISION):
-        return "tf32" if value else "ieee"
+        return _rounded(flag) if value else "ieee"
     return "on" if value else "off"
 
 
@@ -26,11 +34,11 @@ def parse_setting(flag: str, text: str) -> bool | None:
 
     Args:
         flag: the flag's name.
-        text: ``on``, ``off``, ``true``, ``false``, ``1`` or ``0``; for a precision also ``tf32`` or
-            ``ieee``.
+        text: ``on``, ``off``, ``true``, ``false``, ``1`` or ``0``; for a precision also
+            ``ieee``, and ``tf32`` or ``bf16``.
     """
-    words = {**_SETTINGS, **_PRECISIONS} if flag.endswith(PRECISION) else _SETTINGS
-    return words.get(text.strip().lower())
+    precisions = {_rounded(flag): True, "ieee": False} if flag.endswith(PRECISION) else {}
+    return {**_SETTINGS, **precisions}.get(text.strip().lower())
 
 
 def acts_on(flag: str, convolutions: Convolutions) -> bool:
@@ -40,7 +48,7 @@ def acts_on(flag: str, convolutions: Convolutions) -> bool:
     """
     if flag.startswith(PRODUCTS):
         return convolutions != "only"
-    return convolutions != "none" or not flag.startswith(CUDNN)
+    return convolutions != "none" or not flag.startswith(CONVOLUTIONS)
 
 
 def compares(flag: str, convolutions: Convolutions) -> bool:

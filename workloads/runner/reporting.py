@@ -27,6 +27,7 @@ from workloads.protocol.messages import (
 )
 from workloads.protocol.process import Channel
 from workloads.protocol.results import (
+    OUT_OF_MEMORY,
     Check,
     Limit,
     Rates,
@@ -59,9 +60,9 @@ def outcome(error: BaseException, device: str) -> tuple[Status, str]:
     if isinstance(error, ParameterError):
         return "failed", str(error)
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return "failed", f"out of memory: {first_line(error)}"
+        return "failed", f"{OUT_OF_MEMORY}{first_line(error)}"
     if isinstance(error, RuntimeError) and _REFUSED.search(first_line(error)):
-        return "failed", f"out of memory: {first_line(error)}: {_refused(device)}"
+        return "failed", f"{OUT_OF_MEMORY}{first_line(error)}: {_refused(device)}"
     if isinstance(error, SystemExit):
         return "failed", f"it called sys.exit with {_exit_words(error)}"
     return "failed", f"{type(error).__name__}: {first_line(error)}"

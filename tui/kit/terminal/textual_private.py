@@ -77,6 +77,17 @@ def drop_older(app: App[Any], count: int) -> None:
         app._unnotify(old, refresh=False)  # noqa: SLF001
 
 
+def write_to_terminal(app: App[Any], sequence: str) -> None:
+    """Write an escape sequence that draws nothing, between two frames.
+
+    Textual has public methods for the bell and for the clipboard alone, and its driver writes in a
+    thread: what is written beside it could stand within another sequence.
+    """
+    if app._driver is not None and not app.is_headless:  # noqa: SLF001
+        app._driver.write(sequence)  # noqa: SLF001
+        app._driver.flush()  # noqa: SLF001
+
+
 def forget_caches() -> None:
     """Give up what Textual keeps of what is gone.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,27 +18,44 @@ from tui.kit.command_line.options import Parser, Subcommand, add_ascii
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_text, say
 from tui.kit.command_line.progress import ProgressLine
 from tui.rehearsal.cards import CARDS, Card, UnknownCardError, find_card
+from tui.rehearsal.changes import changes, find_batch, savings
 from tui.rehearsal.device.installation import CannotSimulateError
 from tui.rehearsal.device.prepare import SimulatedDevice, prepare_device
 from tui.rehearsal.device.record import MOST_DEVICES
+from tui.rehearsal.libraries import (
+    BadRequirementsError,
+    TargetLibraries,
+    library_line,
+    read_target,
+)
 from tui.rehearsal.report import encode_card, encode_rehearsal, encode_search
 from tui.rehearsal.run import Rehearsal, RehearsalInterruptedError, Rehearsed, rehearse
 from tui.rehearsal.search import BadRangeError, Search, SearchRange, parse_range
 from tui.rehearsal.verdict import EAGER_MARGIN, EXIT_CODES, RehearsalVerdict, judge
-from tui.rehearsal.views import Attempt, card_lines, rehearsal_lines, search_lines
+from tui.rehearsal.views import (
+    Attempt,
+    SearchWith,
+    card_lines,
+    rehearsal_lines,
+    search_lines,
+    setting_lines,
+)
 
 ALL = "all"
 STEPS = 3
 """From the second step on a training repeats its peak: the optimizer's state exists."""
 SCHEMA = 1
 INTERRUPTED = 130
-_BATCH = re.compile(
-    r"--?(?:(?:per[-_]device[-_])?(?:train[-_])?(?:micro[-_])?batch(?:[-_]size)?|bs|b)"
-)
-"""Options that set the batch size, as public training programs name them."""
-_PRECISION = re.compile(r"--?(?:precision|(?:torch[-_]|compute[-_]|model[-_])?dtype)")
-_LOWER = {"float32": "bfloat16", "torch.float32": "torch.bfloat16", "fp32": "bf16"}
-"""Values of options that set the precision, and the same in bfloat16."""
+
+
+class FindBatch(Enum):
+    """``--find`` without a range: the option of the command that sets the batch size is varied."""
+
+    IN_COMMAND = "batch"
+
+
+LARGEST_BATCH = 1024
+"""End of the range of ``--find`` without one; 16 times the batch size given, if that is more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +69,11 @@ class RehearseOptions:
     gpus: int = 1
     steps: int | None = None
     seconds: float | None = None
-    find: SearchRange | None = None
+    find: SearchRange | FindBatch | None = None
     python: str | None = None
     """The interpreter of the program; ``None`` to find it in the command."""
+    target: TargetLibraries | None = None
+    """The libraries of the target; ``None`` to compare with none."""
     json: bool = False
 
 
@@ -66,7 +87,16 @@ def _parse_seconds(text: str) -> float:
     return value
 
 
-def _parse_find(text: str) -> SearchRange:
+def _parse_target(text: str) -> TargetLibraries:
+    try:
+        return read_target(Path(text))
+    except BadRequirementsError as error:
+        raise UsageError(f"--target-requirements: {error}") from error
+
+
+def _parse_find(text: str) -> SearchRange | FindBatch:
+    if text == FindBatch.IN_COMMAND.value:
+        return FindBatch.IN_COMMAND
     try:
         return parse_range(text)
     except BadRangeError as error:
@@ -101,13 +131,24 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--find",
         type=_parse_find,
+        nargs="?",
+        const=FindBatch.IN_COMMAND.value,
         metavar="NAME=LOW..HIGH",
-        help="find the largest value that fits: each {NAME} in the command stands for it",
+        help="find the largest value that fits: each {NAME} in the command stands for it; without"
+        " a range, the largest batch size, where an option such as --batch 64 sets it",
     )
     parser.add_argument(
         "--python",
         metavar="PATH",
         help="the program's interpreter, where the command does not begin with it",
+    )
+    parser.add_argument(
+        "--target-requirements",
+        dest="target",
+        type=_parse_target,
+        metavar="FILE",
+        help="say which libraries are not those of this file: what pip freeze prints on the"
+        " target, or a lock file",
     )
     parser.add_argument(
         "command",
@@ -133,20 +174,17 @@ def run_rehearse(options: RehearseOptions) -> int:
     if options.steps is not None and options.steps < 0:
         raise UsageError(f"--steps {options.steps}: 0 or more")
     cards = find_cards(options.gpu)
-    if options.find is not None:
-        placeholder = "{" + options.find.name + "}"
-        if not any(placeholder in word for word in options.command):
-            raise UsageError(f"--find: put {placeholder} into the command, for the value")
-        if len(cards) > 1:
-            raise UsageError("--find and --gpu all: give one card")
+    values = None if options.find is None else find_values(options.find, options.command)
+    if values is not None and len(cards) > 1:
+        raise UsageError("--find and --gpu all: give one card")
     try:
         device = prepare_device(options.python or find_interpreter(options.command))
     except CannotSimulateError as error:
         say(str(error))
         return EXIT_CODES["unknown"]
     work = _Work(options, device)
-    if options.find is not None:
-        return _run(work.find(options.find, cards[0]))
+    if values is not None:
+        return _run(work.find(values, cards[0]))
     if len(cards) > 1:
         return _run(work.compare(cards))
     return _run(work.rehearse(cards[0]))
@@ -162,6 +200,41 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
     except Failure as failure:
         say(str(failure))
         return EXIT_CODES["unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values to search, and the command for each of them."""
+
+    range: SearchRange
+    label: str
+    """The name on screen, such as ``batch`` or ``--batch``."""
+    command_with: Callable[[str], tuple[str, ...]]
+
+
+def find_values(find: SearchRange | FindBatch, command: Sequence[str]) -> Values:
+    """Return the values of ``--find``.
+
+    Raises:
+        UsageError: the command has no place for the value.
+    """
+    if isinstance(find, SearchRange):
+        placeholder = "{" + find.name + "}"
+        if not any(placeholder in word for word in command):
+            raise UsageError(f"--find: put {placeholder} into the command, for the value")
+
+        def replaced(value: str) -> tuple[str, ...]:
+            return tuple(word.replace(placeholder, value) for word in command)
+
+        return Values(find, find.name, replaced)
+    option = find_batch(command)
+    if option is None:
+        raise UsageError(
+            "--find: no option of the command sets a batch size; put {batch} in its place and "
+            f"give --find batch=1..{LARGEST_BATCH}"
+        )
+    high = max(LARGEST_BATCH, 16 * int(option.value))
+    return Values(SearchRange("batch", 1, high), option.name, option.command_with)
 
 
 def find_cards(text: str) -> tuple[Card, ...]:
@@ -225,6 +298,17 @@ class _Work:
             self._progress.clear()
         return found, judge(found)
 
+    def _print(
+        self, found: Rehearsed, verdict: RehearsalVerdict, attempts: Sequence[Attempt] = ()
+    ) -> None:
+        target = self._options.target
+        if self._options.json:
+            encoded = encode_rehearsal(found, verdict, attempts, target)
+            print_json({"schema": SCHEMA, **encoded})
+        else:
+            lines = rehearsal_lines(found, verdict, attempts, _cells(), target)
+            print_text(rows_of_text(lines))
+
     async def rehearse(self, card: Card) -> int:
         """Rehearse on one card; if the program does not fit, try what would help."""
         plan = self._plan(card)
@@ -235,10 +319,7 @@ class _Work:
                 Attempt(label, (await self._run(changed, label))[1])
                 for label, changed in changes(plan)
             ]
-        if self._options.json:
-            print_json({"schema": SCHEMA, **encode_rehearsal(found, verdict, attempts)})
-        else:
-            print_text(rows_of_text(rehearsal_lines(found, verdict, attempts, _cells())))
+        self._print(found, verdict, attempts)
         return verdict.exit_code
 
     async def compare(self, cards: Sequence[Card]) -> int:
@@ -250,95 +331,102 @@ class _Work:
                 break
         last, verdict = found[-1]
         if self._options.json:
-            print_json({"schema": SCHEMA, "cards": [encode_rehearsal(*each) for each in found]})
+            target = self._options.target
+            encoded = [encode_rehearsal(*each, (), target) for each in found]
+            print_json({"schema": SCHEMA, "cards": encoded})
         elif verdict.answer == "failed":
-            print_text(rows_of_text(rehearsal_lines(last, verdict, (), _cells())))
+            self._print(last, verdict)
         else:
             rows = [(each.rehearsal.card.name, judged) for each, judged in found]
-            print_text(rows_of_text(card_lines(rows, _cells())))
+            lines = card_lines(rows, _cells())
+            libraries = library_line(verdict.libraries, self._options.target)
+            if libraries:
+                lines += ["", *textwrap.wrap(libraries, _cells(), subsequent_indent="  ")]
+            print_text(rows_of_text(lines))
         if verdict.answer == "failed":
             return verdict.exit_code
         return min(judged.exit_code for _, judged in found)
 
-    async def find(self, within: SearchRange, card: Card) -> int:
-        """Find the largest value that fits; the exit code is 1 if none does."""
-        search, tried = Search(within), 0
-        best: RehearsalVerdict | None = None
-        while not search.is_over:
-            value = search.next_value(int(card.total * (1 - EAGER_MARGIN)))
-            placeholder, text = "{" + within.name + "}", str(value)
-            words = [word.replace(placeholder, text) for word in self._options.command]
-            found, verdict = await self._run(self._plan(card, words), f"{within.name}={value}")
-            tried += 1
-            if verdict.answer in ("unknown", "failed") or verdict.fullest is None:
-                return self._give_up(found, verdict, f"{within.name}={value}")
-            fits = verdict.answer == "fits"
-            search = search.apply(value, verdict.fullest.record.peak if fits else None)
-            if fits:
-                best = verdict  # each value that fits is larger than those before
+    async def find(self, values: Values, card: Card) -> int:
+        """Find the largest value that fits, then what it is with settings that save memory.
+
+        The exit code is 1 if no value fits.
+        """
+        plan = self._plan(card)
+        found = await self._search(Search(values.range), plan, values)
+        if found.stopped is not None:
+            return self._give_up(found.stopped, f"{values.label}={found.stopped_at}")
+        search = found.search
+        if not self._options.json:
+            lines = search_lines(search, values.label, card.name, found.tried, found.best)
+            print_text(rows_of_text(lines))
+        others = []
+        if search.fits is not None:
+            has_optimizer = found.best is not None and found.best.steps is not None
+            for label, changed in savings(plan, has_optimizer):
+                other = await self._search(search.near(), changed, values, f"with {label}, ")
+                others.append(SearchWith(label, other.search, other.tried, other.reason))
         if self._options.json:
-            result = {"card": encode_card(card), **encode_search(search, tried)}
-            print_json({"schema": SCHEMA, "command": list(self._options.command), **result})
+            result = encode_search(values.label, search, found.tried, others)
+            print_json(
+                {
+                    "schema": SCHEMA,
+                    "command": list(self._options.command),
+                    "card": encode_card(card),
+                    **result,
+                }
+            )
         else:
-            print_text(rows_of_text(search_lines(search, card.name, tried, best)))
+            print_text(rows_of_text(setting_lines(others, _cells())))
         return 0 if search.fits is not None else 1
 
-    def _give_up(self, found: Rehearsed, verdict: RehearsalVerdict, value: str) -> int:
-        if self._options.json:
-            print_json({"schema": SCHEMA, **encode_rehearsal(found, verdict)})
-        else:
+    async def _search(
+        self, search: Search, plan: Rehearsal, values: Values, note: str = ""
+    ) -> _SearchProgress:
+        """Rehearse until the largest value that fits is known, or a rehearsal does not tell."""
+        found = _SearchProgress(search)
+        while not found.search.is_over:
+            value = found.search.next_value(int(plan.card.total * (1 - EAGER_MARGIN)))
+            changed = replace(plan, command=values.command_with(str(value)))
+            rehearsed, verdict = await self._run(changed, f"{note}{values.label}={value}")
+            found.tried += 1
+            if verdict.answer in ("unknown", "failed") or verdict.fullest is None:
+                found.stopped, found.stopped_at = (rehearsed, verdict), value
+                break
+            fits = verdict.answer == "fits"
+            found.search = found.search.apply(value, verdict.fullest.record.peak if fits else None)
+            if fits and found.search.fits == value:
+                found.best = verdict
+        return found
+
+    def _give_up(self, last: tuple[Rehearsed, RehearsalVerdict], value: str) -> int:
+        found, verdict = last
+        if not self._options.json:
             say(f"the search ends at {value}")
-            print_text(rows_of_text(rehearsal_lines(found, verdict, (), _cells())))
+        self._print(found, verdict)
         return verdict.exit_code
 
 
-def changes(plan: Rehearsal) -> list[tuple[str, Rehearsal]]:
-    """Return changed rehearsals that may fit where one does not, each with a label."""
-    found = [
-        ("expandable segments", replace(plan, expandable=True)),
-        ("foreach=False in the optimizer", replace(plan, foreach=False)),
-    ]
-    for changed in (halve_batch(plan.command), lower_precision(plan.command)):
-        if changed is not None:
-            label, command = changed
-            found.append((label, replace(plan, command=command)))
-    return found
+@dataclass(slots=True)
+class _SearchProgress:
+    """A search in progress."""
 
+    search: Search
+    tried: int = 0
+    """Number of rehearsals."""
+    best: RehearsalVerdict | None = None
+    """The verdict on the largest value that fits."""
+    stopped: tuple[Rehearsed, RehearsalVerdict] | None = None
+    """The rehearsal that says neither that its value fits nor that it does not."""
+    stopped_at: int | None = None
 
-def lower_precision(command: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
-    """Return a command in bfloat16, with its label; ``None`` if no option sets float32."""
-    for option, given, changed in _options(command, _PRECISION):
-        lower = _LOWER.get(given)
-        if lower is not None:
-            return f"{option} {lower}", changed(lower)
-    return None
-
-
-def halve_batch(command: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
-    """Return a command with half of its batch size, with its label; ``None`` if it names none."""
-    for option, given, changed in _options(command, _BATCH):
-        if given.isascii() and given.isdigit() and int(given) > 1:
-            half = str(int(given) // 2)
-            return f"{option} {half}", changed(half)
-    return None
-
-
-def _options(
-    command: Sequence[str], names: re.Pattern[str]
-) -> Iterator[tuple[str, str, Callable[[str], tuple[str, ...]]]]:
-    """Yield the options of these names, their values, and what replaces the value."""
-    for place, word in enumerate(command):
-        option, equals, value = word.partition("=")
-        if names.fullmatch(option) is None:
-            continue
-        at = place if equals else place + 1
-        given = value if equals else command[at] if at < len(command) else ""
-        start = f"{option}=" if equals else ""
-
-        def changed(to: str, at: int = at, start: str = start) -> tuple[str, ...]:
-            return (*command[:at], start + to, *command[at + 1 :])
-
-        yield option, given, changed
+    @property
+    def reason(self) -> str:
+        """Why the search was not finished; empty if it was."""
+        if self.stopped is None:
+            return ""
+        verdict = self.stopped[1]
+        return f"{verdict.answer} at {self.stopped_at}: {verdict.reason}"
 
 
 def _show(progress: ProgressLine, note: str, text: str) -> None:

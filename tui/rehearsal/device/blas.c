@@ -9,7 +9,7 @@ struct blas { void *stream; int math; };
 int cublasCreate_v2(struct blas **h) {
     static int loaded; /* the library's own kernels grow the context, once */
     if (sim_ready()) return 1;
-    if (!__atomic_exchange_n(&loaded, 1, __ATOMIC_RELAXED)) sim_take(sim_current(), 34 * MIB, 1);
+    if (!__atomic_exchange_n(&loaded, 1, __ATOMIC_RELAXED)) sim_take(sim_current(), 34 * MIB, CONTEXT);
     *h = calloc(1, sizeof **h);
     return 0;
 }

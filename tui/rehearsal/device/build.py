@@ -37,6 +37,10 @@ SOURCES = (
     "modules",
 )
 NVML_SOURCES = ("state", "nvml")
+PRELOADED_SOURCE = "exit"
+"""What replaces functions of libc, which only the preloaded library precedes."""
+OF_OTHER_PACKAGES = {"cudaMallocManaged", "cudaMemPrefetchAsync"}
+"""Functions of CUDA's runtime that bitsandbytes imports, and torch does not."""
 HERE = Path(__file__).parent
 # ziglang's compiler would add checks of undefined behaviour, whose library is not linked.
 COMPILE = ("-std=gnu11", "-O1", "-g", "-fPIC", "-fno-sanitize=undefined", "-c")
@@ -69,12 +73,15 @@ def build(torch: TorchInstallation, compiler: Compiler, into: Path, parts: Path)
     """
     imports = read_imports(torch.folder)
     objects: dict[str, Path] = {}
-    for name in dict.fromkeys((*SOURCES, *NVML_SOURCES)):
+    for name in dict.fromkeys((*SOURCES, *NVML_SOURCES, PRELOADED_SOURCE)):
         objects[name] = parts / f"{name}.o"
         version = f"-DCUDA_VERSION={torch.cuda_number}"
         compiler.run([*COMPILE, version, HERE / f"{name}.c", "-o", objects[name]], parts)
     simulated = [objects[name] for name in SOURCES]
-    missing = imports.functions.keys() - stubs.DESCRIBE_ERRORS
+    functions = imports.functions | dict.fromkeys(
+        OF_OTHER_PACKAGES - imports.functions.keys(), imports.functions.get("cudaMalloc", "")
+    )
+    missing = functions.keys() - stubs.DESCRIBE_ERRORS
     for path in simulated:
         missing -= defined_functions(path)
     # ziglang's compiler links nothing without an object file, so there is an empty one.
@@ -93,7 +100,7 @@ def build(torch: TorchInstallation, compiler: Compiler, into: Path, parts: Path)
             options.append(f"-Wl,--version-script={script}")
         compiler.run(["-shared", "-o", file, *options, *inputs, "-lpthread", "-ldl"], parts)
 
-    link(MAIN, into / MAIN, [*simulated, objects["stubs"]], _by_version(imports.functions))
+    link(MAIN, into / MAIN, [*simulated, objects["stubs"]], _by_version(functions))
     link(NVML, into / NVML, [objects[name] for name in NVML_SOURCES], {})
     names = sorted(imports.libraries - {MAIN, NVML})
     for name in names:
@@ -104,7 +111,7 @@ def build(torch: TorchInstallation, compiler: Compiler, into: Path, parts: Path)
         link(name, file, [objects["empty"], into / MAIN], versions)
         (into / name).symlink_to(file.name)
     linked = [into / name for name in (MAIN, NVML, *names)]
-    link(PRELOAD, into / PRELOAD, [objects["empty"], *linked], {})
+    link(PRELOAD, into / PRELOAD, [objects[PRELOADED_SOURCE], *linked], {})
 
 
 def _stubs(missing: Sequence[str], torch: TorchInstallation) -> str:

@@ -55,21 +55,27 @@ int sim_current(void) { return current; }
 int sim_physical(int device) { return refused(device) ? -1 : visible[device]; }
 
 static void note_peak(struct shared *s, int place, uint64_t used) { /* under the lock */
-    uint64_t allocated = 0, contexts = 0;
+    uint64_t allocated = 0, contexts = 0, nccl = 0;
     for (struct holder *h = s->holders; h < s->holders + MOST_HOLDERS; h++) {
         allocated += h->allocated[place];
         contexts += h->context[place] > 0;
+        nccl += h->nccl[place];
     }
     if (used > s->record.peak[place]) s->record.peak[place] = used;
     if (allocated > s->record.allocated[place]) s->record.allocated[place] = allocated;
     if (contexts > s->record.contexts[place]) s->record.contexts[place] = contexts;
+    if (nccl > s->record.nccl[place]) s->record.nccl[place] = nccl;
 }
 
-int sim_take(int device, uint64_t bytes, int is_context) {
+static uint64_t *counter(struct holder *own, int place, enum purpose purpose) {
+    return &(purpose == CONTEXT ? own->context : purpose == NCCL ? own->nccl : own->allocated)[place];
+}
+
+int sim_take(int device, uint64_t bytes, enum purpose purpose) {
     struct shared *s = sim_shared();
     struct holder *own;
     int place = visible[device], code = cudaErrorMemoryAllocation;
-    if (!is_context && sim_fault_is_due(ALLOCATION, &code)) return code;
+    if (purpose == ALLOCATED && sim_fault_is_due(ALLOCATION, &code)) return code;
     code = 0;
     sim_lock(s);
     uint64_t used = sim_used(s, place);
@@ -77,18 +83,18 @@ int sim_take(int device, uint64_t bytes, int is_context) {
         code = cudaErrorMemoryAllocation;
         s->record.refused[place]++;
     } else {
-        *(is_context ? &own->context[place] : &own->allocated[place]) += bytes;
+        *counter(own, place, purpose) += bytes;
         note_peak(s, place, used + bytes);
     }
     sim_unlock(s);
     return code;
 }
 
-void sim_give_back(int device, uint64_t bytes) {
+void sim_give_back(int device, uint64_t bytes, enum purpose purpose) {
     struct shared *s = sim_shared();
     struct holder *own;
     sim_lock(s);
-    if ((own = sim_own(s, 0))) own->allocated[visible[device]] -= bytes;
+    if ((own = sim_own(s, 0))) *counter(own, visible[device], purpose) -= bytes;
     sim_unlock(s);
 }
 
@@ -98,7 +104,7 @@ int sim_context(int device) {
     if (sim_sticky) return sim_sticky;
     if (has_context[device]) return 0;
     used = 1;
-    TRY(sim_take(device, (uint64_t)sim_option("SIMULATED_GPU_CONTEXT_MIB", 500) * MIB, 1));
+    TRY(sim_take(device, (uint64_t)sim_option("SIMULATED_GPU_CONTEXT_MIB", 500) * MIB, CONTEXT));
     has_context[device] = 1;
     nanosleep(&t, NULL);
     return 0;

@@ -15,7 +15,7 @@ struct bag { int64_t engine; int count; struct attribute items[MOST_ATTRIBUTES];
 int cudnnCreate(struct dnn **h) {
     static int loaded;
     if (sim_ready()) return 1001;
-    if (!__atomic_exchange_n(&loaded, 1, __ATOMIC_RELAXED)) sim_take(sim_current(), 90 * MIB, 1);
+    if (!__atomic_exchange_n(&loaded, 1, __ATOMIC_RELAXED)) sim_take(sim_current(), 90 * MIB, CONTEXT);
     *h = calloc(1, sizeof **h);
     return 0;
 }

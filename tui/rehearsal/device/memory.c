@@ -56,12 +56,15 @@ cudaError_t cudaMalloc(void **pointer, size_t size) {
     *pointer = NULL;
     if (!size) return 0;
     size = ROUNDED(size, PAGE);
-    TRY(sim_take(sim_current(), size, 0));
+    TRY(sim_take(sim_current(), size, ALLOCATED));
     if (!(*pointer = fresh(size, 0))) return sim_fail(cudaErrorMemoryAllocation);
     add_block(*pointer, size, DEVICE, sim_current());
     nanosleep(&t, NULL);
     return 0;
 }
+/* Managed memory is the device's here: a paged optimizer's state counts, though a driver may move it out. */
+cudaError_t cudaMallocManaged(void **pointer, size_t size, unsigned flags) { return cudaMalloc(pointer, size); }
+cudaError_t cudaMemPrefetchAsync(void) { return 0; }
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
     struct shared *s = sim_shared();
     READY;
@@ -82,7 +85,7 @@ cudaError_t cudaMallocAsync(void **pointer, size_t size, cudaStream_t stream) {
     size = ROUNDED(size ? size : 1, 4096);
     if (pools[device].used + size > pools[device].reserved) {
         uint64_t more = ROUNDED(pools[device].used + size - pools[device].reserved, 32 * MIB);
-        TRY(sim_take(device, more, 0));
+        TRY(sim_take(device, more, ALLOCATED));
         pools[device].reserved += more;
     }
     if (!(*pointer = fresh(size, 0))) return sim_fail(cudaErrorMemoryAllocation);
@@ -94,7 +97,7 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
     int device = (int)(uintptr_t)pool - 1;
     uint64_t least = ROUNDED(pools[device].used > keep ? pools[device].used : keep, 32 * MIB);
     if (least >= pools[device].reserved) return 0;
-    sim_give_back(device, pools[device].reserved - least);
+    sim_give_back(device, pools[device].reserved - least, ALLOCATED);
     pools[device].reserved = least;
     return 0;
 }
@@ -113,7 +116,7 @@ cudaError_t cudaFree(void *pointer) {
     if (!find_block(pointer, &b, 1)) return sim_fail(cudaErrorInvalidValue);
     munmap(b.at, b.size);
     if (b.kind == POOLED) pools[b.device].used -= b.size;
-    else sim_give_back(b.device, b.size);
+    else sim_give_back(b.device, b.size, ALLOCATED);
     return 0;
 }
 cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) { return cudaFree(pointer); }
@@ -131,7 +134,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment, CUd
 CUresult cuMemAddressFree(CUdeviceptr at, size_t size) { return munmap((void *)at, size) ? CUDA_ERROR_INVALID_VALUE : 0; }
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *how, unsigned long long flags) {
     /* The driver's call reports by its result alone: nothing is noted for cudaGetLastError. */
-    if (sim_ready() || sim_take(how->location.id, size, 0)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (sim_ready() || sim_take(how->location.id, size, ALLOCATED)) return CUDA_ERROR_OUT_OF_MEMORY;
     struct physical *made = malloc(sizeof *made);
     *made = (struct physical){ size, how->location.id };
     *handle = (CUmemGenericAllocationHandle)made;
@@ -139,7 +142,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
     struct physical *memory = (struct physical *)handle;
-    sim_give_back(memory->device, memory->size);
+    sim_give_back(memory->device, memory->size, ALLOCATED);
     free(memory);
     return 0;
 }

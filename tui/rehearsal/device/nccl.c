@@ -1,22 +1,41 @@
-/* NCCL: collectives that take time. Each rank takes the others to hold what it holds itself. */
+/* NCCL: collectives that take time. Each rank takes the others to hold what it holds itself. A
+ * communicator of several ranks takes memory for its buffers; cards.py says how much, and why. */
 #include "simulated.h"
 #include <stdlib.h>
 #include <string.h>
 
-struct comm { int rank, ranks; };
+struct comm { int rank, ranks, is_part, device; uint64_t buffers; };
 struct id { char bytes[128]; };
+enum { UNHANDLED_CUDA_ERROR = 1 };
 int ncclGetVersion(int *version) { *version = 22907; return 0; }
 int ncclGetUniqueId(struct id *id) { memset(id, 7, sizeof *id); return 0; }
-int ncclCommInitRankConfig(struct comm **c, int ranks, struct id id, int rank, void *config) {
-    if (sim_ready()) return 1;
-    *c = malloc(sizeof **c);
-    **c = (struct comm){ rank, ranks };
+static int join(struct comm **c, int ranks, int rank, int device) {
+    const char *size = ranks < 2 ? NULL : ranks == 2 ? "SIMULATED_GPU_NCCL_PAIR_MIB" : "SIMULATED_GPU_NCCL_GROUP_MIB";
+    struct comm made = { rank, ranks, 0, device, size ? (uint64_t)sim_option(size, 0) * MIB : 0 };
+    if (sim_context(device) || sim_take(device, made.buffers, NCCL) || !(*c = malloc(sizeof **c))) return UNHANDLED_CUDA_ERROR;
+    **c = made;
     return 0;
 }
+int ncclCommInitRankConfig(struct comm **c, int ranks, struct id id, int rank, void *config) { return join(c, ranks, rank, sim_current()); }
+/* How many ranks of the parent have the same color is known only to them: those of the parent are assumed. */
+int ncclCommSplit(struct comm *parent, int color, int key, struct comm **c, void *config) {
+    *c = NULL;
+    if (color < 0) return 0;
+    int code = join(c, parent->ranks, key, sim_current());
+    if (!code) (*c)->is_part = 1;
+    return code;
+}
+int ncclCommDestroy(struct comm *c) {
+    if (!c) return 0;
+    sim_give_back(c->device, c->buffers, NCCL);
+    free(c);
+    return 0;
+}
+int ncclCommAbort(struct comm *c) { return ncclCommDestroy(c); }
 int ncclCommInitRank(struct comm **c, int ranks, struct id id, int rank) { return ncclCommInitRankConfig(c, ranks, id, rank, NULL); }
 int ncclCommInitRankScalable(struct comm **c, int ranks, int rank, int count, struct id *ids, void *config) { return ncclCommInitRankConfig(c, ranks, *ids, rank, config); }
 int ncclCommInitAll(struct comm **c, int ranks, const int *devices) {
-    for (int i = 0; i < ranks; i++) if (ncclCommInitRankConfig(&c[i], ranks, (struct id){ { 0 } }, i, NULL)) return 1;
+    for (int i = 0; i < ranks; i++) if (join(&c[i], ranks, i, devices ? devices[i] : i)) return UNHANDLED_CUDA_ERROR;
     return 0;
 }
 int ncclCommGetAsyncError(struct comm *c, int *error) { *error = 0; return 0; }
@@ -30,7 +49,7 @@ static int collective(const void *from, void *to, size_t bytes, void *stream) {
 #define REDUCTION(name, ...) int nccl##name(const void *from, void *to, size_t n, int type, __VA_ARGS__ struct comm *c, void *stream) { return collective(from, to, bytes_of(n, type), stream); }
 REDUCTION(AllReduce, int op,) REDUCTION(ReduceScatter, int op,) REDUCTION(Broadcast, int root,) REDUCTION(Reduce, int op, int root,)
 int ncclAllGather(const void *from, void *to, size_t n, int type, struct comm *c, void *stream) {
-    for (int rank = 0; rank < c->ranks; rank++) sim_move((char *)to + (size_t)rank * bytes_of(n, type), from, bytes_of(n, type));
+    for (int rank = 0; rank < (c->is_part ? 1 : c->ranks); rank++) sim_move((char *)to + (size_t)rank * bytes_of(n, type), from, bytes_of(n, type));
     return collective(NULL, to, bytes_of(n, type), stream);
 }
 #define ONE_SIDED(name) int nccl##name(void *at, size_t n, int type, int peer, struct comm *c, void *stream) { return collective(NULL, at, bytes_of(n, type), stream); }

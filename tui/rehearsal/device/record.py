@@ -10,8 +10,8 @@ from pathlib import Path
 from workloads.agent import READS
 
 MOST_DEVICES = 8
-_MAGIC = 0x73696D756C616332
-_FIELDS = 5
+_MAGIC = 0x73696D756C616333
+_FIELDS = 6
 """Arrays of one number per device in C's ``struct record``."""
 
 
@@ -25,6 +25,8 @@ class DeviceRecord:
     """The most bytes that all processes together had allocated at a time."""
     contexts: int
     """The most processes with a context at a time."""
+    nccl: int
+    """The most bytes that buffers of NCCL took at a time, assumed."""
     refused: int
     """Requests for memory that the device did not have."""
     reads: int

@@ -34,6 +34,10 @@ class DeviceSettings:
     """0: work ends at once, whatever it is."""
     stored: int = 1
     """0: no copy of more than 1 MiB is stored, and what kernels would write reads as zeros."""
+    nccl_pair_mib: int = 0
+    """Memory that a communicator of two ranks takes on each device."""
+    nccl_group_mib: int = 0
+    """The same for a communicator of more ranks."""
     link_gb_s: int = 4
     memory_gb_s: int = 4000
     convolution_ns: int = 300_000

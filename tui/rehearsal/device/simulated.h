@@ -8,6 +8,7 @@
  *   clock.c    streams, kernels, events and graphs, in virtual time
  *   memory.c   device memory, pinned memory, mapped ranges, pools, copies
  *   stores.c   which copies onto a device that stores little can be read back
+ *   exit.c     threads that outlive the interpreter
  *   blas.c  dnn.c  rnn.c  fft.c  nccl.c  modules.c   the libraries whose calls torch makes by name
  *   nvml.c     NVML over the same state; a library of its own, as the driver's is
  *
@@ -27,7 +28,7 @@
 struct holder { /* a process with a context on some device */
     pid_t pid;
     uint64_t started; /* field 22 of /proc/PID/stat: the pid may be another's by now */
-    uint64_t context[MOST_DEVICES], allocated[MOST_DEVICES]; /* bytes */
+    uint64_t allocated[MOST_DEVICES], context[MOST_DEVICES], nccl[MOST_DEVICES]; /* bytes */
 };
 
 enum fault { ALLOCATION, LAUNCH, FAULTS };
@@ -37,6 +38,7 @@ struct record {
     uint64_t peak[MOST_DEVICES];      /* bytes: the most that was in use, with contexts */
     uint64_t allocated[MOST_DEVICES]; /* bytes: the most that all processes had allocated */
     uint64_t contexts[MOST_DEVICES];  /* the most processes with a context at a time */
+    uint64_t nccl[MOST_DEVICES];      /* bytes: the most that buffers of NCCL took */
     uint64_t refused[MOST_DEVICES];   /* requests for memory that the device did not have */
     uint64_t read[MOST_DEVICES];      /* copies of device memory to the host */
 };
@@ -74,8 +76,9 @@ int sim_context(int device);        /* the context of a visible device, made at 
 int sim_ready(void);                /* of the current one */
 int sim_current(void);
 int sim_physical(int device);       /* a visible device's place in the shared state, or -1 */
-int sim_take(int device, uint64_t bytes, int is_context); /* accounts memory, or out of memory */
-void sim_give_back(int device, uint64_t bytes);
+enum purpose { ALLOCATED, CONTEXT, NCCL }; /* the last two are not the program's own requests */
+int sim_take(int device, uint64_t bytes, enum purpose); /* accounts memory, or out of memory */
+void sim_give_back(int device, uint64_t bytes, enum purpose);
 #define TRY(call) do { int code_ = (int)(call); if (code_) return sim_fail(code_); } while (0)
 #define READY TRY(sim_ready())
 

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC 0x73696d756c616332ull
+#define MAGIC 0x73696d756c616333ull
 
 uint64_t sim_now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec; }
 int64_t sim_option(const char *name, int64_t otherwise) { const char *text = getenv(name); return text && *text ? strtoll(text, NULL, 0) : otherwise; }
@@ -123,7 +123,7 @@ uint64_t sim_used(struct shared *s, int device) {
             memset(h, 0, sizeof *h);
             continue;
         }
-        used += h->context[device] + h->allocated[device];
+        used += h->allocated[device] + h->context[device] + h->nccl[device];
     }
     return used;
 }

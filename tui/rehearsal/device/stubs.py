@@ -24,7 +24,7 @@ NOT_SUPPORTED = {
 
 SUCCEEDS = re.compile(
     r"^(cupti|cublas(Lt)?\w*(Destroy|Set|Preference)|cudnn(Create|Destroy|Set)(?!CTC|RNN|Dropout|Spatial)"
-    r"|nccl(CommDestroy|CommAbort|CommFinalize|Group(Start|End))|__cuda(Register|Unregister)"
+    r"|nccl(CommFinalize|Group(Start|End))|__cuda(Register|Unregister)"
     r"|cuda(Profiler|MemPoolSet|FuncSetAttribute|KernelSetAttribute|GraphDebug|DeviceEnablePeer"
     r"|StreamUpdateCapture|ThreadExchange))"
 )

@@ -63,7 +63,7 @@ def resolve_selection(database: Database, text: str) -> Selection:
 
 
 def _setting(row: StoredRow) -> tuple[str, str, str]:
-    return row.workload, row.device, row.parameters
+    return row.workload, row.device, row.measured
 
 
 class Baseline:

@@ -178,7 +178,7 @@ def _filter_timed(rows: Iterable[StoredRow]) -> list[StoredRow]:
 
 
 def _setting(row: StoredRow) -> tuple[str, str, str]:
-    return row.workload, row.device, row.parameters
+    return row.workload, row.device, row.measured
 
 
 def _pair(
@@ -196,7 +196,7 @@ def _pair(
     ways: tuple[Callable[[StoredRow], Hashable], ...] = (
         lambda row: (*_setting(row), flags[row.environment]),
         _setting,
-        lambda row: (row.workload, row.device.partition(":")[0], row.parameters),
+        lambda row: (row.workload, row.device.partition(":")[0], row.measured),
     )
     left_a, left_b = _group(a, ways[0]), _group(b, ways[0])
     pairs = []

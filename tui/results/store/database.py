@@ -266,11 +266,18 @@ class Database:
             [*environments, *(() if before is None else (before,))],
         )
         numbers = [number for number, *_ in found]
-        return [
+        rows = (
             decode_row(one)
             for first in range(0, len(numbers), _AT_ONCE)
             for one in self._numbered(numbers[first : first + _AT_ONCE])
-        ]
+        )
+        # A run from before the workload gained a parameter is a row of its own in the query.
+        newest: dict[tuple[str, str, str], StoredRow] = {}
+        for row in rows:
+            key = (row.workload, row.device, row.measured)
+            if key not in newest or row.at >= newest[key].at:
+                newest[key] = row
+        return list(newest.values())
 
     def read_requested(self, rows: Sequence[StoredRow]) -> dict[int, dict[str, Setting]]:
         """Return the parameters that runs were requested with, by their numbers.

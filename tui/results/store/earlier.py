@@ -12,6 +12,7 @@ from pathlib import Path
 from tui.devices.state.machine import MachineState
 from tui.results.store.compare import StoreComparison, compare, format_difference
 from tui.results.store.database import Database, store_path
+from tui.results.store.gained_parameters import complete_requested
 from tui.results.store.records import (
     Facts,
     StoredResult,
@@ -124,11 +125,11 @@ def _build_earlier(
     row: StoredRow, gpu: str, asked: Mapping[str, Setting], facts: Facts
 ) -> EarlierResult:
     assert row.median_s is not None
-    used = json.loads(row.parameters)
+    used = json.loads(row.measured)
     return EarlierResult(
         workload=row.workload,
         gpu=gpu,
-        asked={**used, **asked},
+        asked={**used, **complete_requested(row.workload, asked)},
         used=used,
         at=row.at,
         median_s=row.median_s,
@@ -143,7 +144,7 @@ def _is_alike(row: StoredRow, mine: StoredRow, facts: Mapping[str, Facts]) -> bo
     return (
         row.status == "ok"
         and bool(row.median_s)
-        and row.parameters == mine.parameters
+        and row.measured == mine.measured
         and row.device.partition(":")[0] == mine.device.partition(":")[0]
         and there.values.get("box") == here.values.get("box")
         and find_gpu(there) == find_gpu(here)

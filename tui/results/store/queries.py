@@ -184,7 +184,7 @@ def read_history(place: Path, subject: StoredRow, *, traceless: bool) -> Workloa
     timed = [
         row
         for row in rows
-        if row.status == "ok" and row.median_s and row.parameters == subject.parameters
+        if row.status == "ok" and row.median_s and row.measured == subject.measured
     ]
     kind = subject.device.partition(":")[0]
     mine = _history_key(facts.get(subject.environment))

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.machine import MachineState
+from tui.results.store.gained_parameters import GAINED, complete_requested, complete_used
 from tui.runs.state.runs import CompareState, Conditions, RunState
 from workloads.protocol import wire
 from workloads.protocol.flag_words import format_setting
@@ -118,7 +119,7 @@ class StoredRow:
     workload: str
     device: str
     parameters: str
-    """Text of :func:`encode_canonical`, so that equal parameters are equal text."""
+    """Text of :func:`encode_canonical`, as they were stored; :attr:`measured` compares."""
     status: Status
     median_s: float | None
     ci95_s: tuple[float, float] | None
@@ -131,6 +132,17 @@ class StoredRow:
     """Median clock of the GPU's multiprocessors during the run; ``None`` if not sampled."""
     limits: tuple[str, ...]
     """NVML's reasons for limited clocks during the run, harmful or not."""
+
+    @property
+    def measured(self) -> str:
+        """Return the parameters as text that is equal where two runs measured the same.
+
+        Parameters that the workload gained after the run are among them.
+        """
+        if self.workload not in GAINED:
+            return self.parameters
+        complete = complete_used if self.kind == "run" else complete_requested
+        return encode_canonical(complete(self.workload, json.loads(self.parameters)))
 
 
 def build_row(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:

@@ -360,16 +360,27 @@ def decode_facts(facts: Any, unknown: Any) -> Facts:
 
 
 def _name_flags(values: dict[str, str]) -> dict[str, str]:
-    """Return facts with the present names of flags.
+    """Return facts with the present names of flags, and with those that came later.
 
-    Version 0.2 named a flag after ``allow_tf32``, and left the precision of products at torch's
-    default.
+    Version 0.2 named a flag after ``allow_tf32``, and left the precision of products, and that of
+    oneDNN, at torch's default.
     """
-    older = f"{FLAG}cudnn.allow_tf32"
-    if older not in values:
+    if f"{FLAG}mkldnn.enabled" not in values and f"{FLAG}{_OLDER}" not in values:
         return values
-    found = {name: text for name, text in values.items() if name != older}
-    convolutions, products = "cudnn.conv.fp32_precision", "cuda.matmul.fp32_precision"
-    found[f"{FLAG}{convolutions}"] = format_setting(convolutions, values[older] == "on")
-    found.setdefault(f"{FLAG}{products}", format_setting(products, False))
+    found = {name: text for name, text in values.items() if name != f"{FLAG}{_OLDER}"}
+    if f"{FLAG}{_OLDER}" in values:
+        convolutions = "cudnn.conv.fp32_precision"
+        allowed = values[f"{FLAG}{_OLDER}"] == "on"
+        found[f"{FLAG}{convolutions}"] = format_setting(convolutions, allowed)
+    for flag in _LATER:
+        found.setdefault(f"{FLAG}{flag}", format_setting(flag, False))
     return found
+
+
+_OLDER = "cudnn.allow_tf32"
+_LATER = (
+    "cuda.matmul.fp32_precision",
+    "mkldnn.conv.fp32_precision",
+    "mkldnn.matmul.fp32_precision",
+)
+"""Flags that version 0.2 did not have; they were off."""

@@ -372,18 +372,18 @@ def format_markdown(rows: Sequence[StoredRow], facts: Environments) -> list[str]
     groups: dict[tuple[str, str, str, str], list[StoredRow]] = {}
     for row in rows:
         if row.median_s and row.status == "ok":
-            key = (row.workload, row.parameters, row.device, row.environment)
+            key = (row.workload, row.measured, row.device, row.environment)
             groups.setdefault(key, []).append(row)
     used = list(dict.fromkeys(key[3] for key in groups))
     lines = [
         "| workload | device | median | runs | from run to run | environment |",
         "| --- | --- | ---: | ---: | ---: | --- |",
     ]
-    for (workload, parameters, device, environment), group in sorted(groups.items()):
+    for (workload, _, device, environment), group in sorted(groups.items()):
         times = sorted(row.median_s for row in group if row.median_s)
         varied = compute_spread([times])
         cells = (
-            format_name(workload, parameters),
+            format_name(workload, group[0].parameters),
             device,
             text.seconds(times[(len(times) - 1) // 2]),
             str(len(times)),

@@ -31,6 +31,7 @@ from tui.runs.views.workload_table import CHANGED
 from workloads.protocol.results import ParameterInfo, Setting, WorkloadInfo
 
 Field = Input | ChoiceField
+KEPT = "{} stays: clear the field, then F6 fills in a sweep"
 
 
 class ParametersScreen(BesideCursor[Valid | Sweep | None]):
@@ -62,6 +63,10 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             )
             for parameter in info.parameters
         }
+        self._first = {
+            name: field.value for name, field in self._fields.items() if isinstance(field, Input)
+        }
+        """What the fields contained at first."""
         self._errors: dict[str, str] = {}
         self._message = LinesView(self._words, id="message")
         self._message.can_focus = False
@@ -167,15 +172,26 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
                 field.choose(_format_default(parameter))
 
     def action_sweep(self) -> None:
-        """Fill the focused field with a range, or select all of its choices."""
+        """Fill the focused field with a range, or select all of its choices.
+
+        What the user typed stays: a field is filled only if it has its first or its default value.
+        """
         for parameter in self._info.parameters:
             field = self._fields[parameter.name]
             if not field.has_focus:
                 continue
             if isinstance(field, ChoiceField):
                 field.choose("*")
+            elif field.value.strip() not in self._own_values(parameter):
+                self._errors = {parameter.name: KEPT.format(field.value.strip())}
+                self._message.rebuild()
             elif found := make_sweep_example(parameter):
                 field.value = found
+
+    def _own_values(self, parameter: ParameterInfo) -> tuple[str, ...]:
+        """Return the values that the dialog itself has put into a field."""
+        example = make_sweep_example(parameter) or ""
+        return ("", _format_default(parameter), self._first[parameter.name], example)
 
     def action_cancel(self) -> None:
         """Close the dialog without a change."""

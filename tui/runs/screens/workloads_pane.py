@@ -189,7 +189,11 @@ class WorkloadsPane(Pane):
         self._noted: LinesView | None = None
         """The notes; created with the first note."""
         self.filter_line = RowFilter(
-            self, self.table, "#heading", "words of a name, group or title", id="filter"
+            self,
+            self.table,
+            "#heading",
+            "name, group or meaning: sdpa, gemm, pcie, oom",
+            id="filter",
         )
         self._queue: LineBar | None = None
         """The progress line; created with the first large request."""

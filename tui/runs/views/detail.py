@@ -129,7 +129,7 @@ def parameter_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Li
 
 def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
     """Return the source that is timed, below the key that copies its script."""
-    how = "  here y copies the script" if info.script else ""
+    how = "  y in this pane copies the script" if info.script else ""
     rows: list[Line] = [line(Span("What is timed", TextStyle.STRONG), Span(how, TextStyle.QUIET))]
     for source in info.code.splitlines():
         rows += verbatim(source, cells, TextStyle.KEY)

@@ -41,7 +41,7 @@ from tui.runs.state.runs import (
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import finding_lines, missing_lines
 from tui.runs.views.workload_state import collect_warnings, format_run_progress
-from workloads.protocol.flag_words import CUDNN, PRODUCTS, format_setting
+from workloads.protocol.flag_words import CUBLAS, CUDNN, ONEDNN, format_setting
 from workloads.protocol.results import Check, Limit, RunResult, Timing
 
 DEVICE_CELLS = 8
@@ -341,7 +341,7 @@ def chosen_lines(result: RunResult, cells: int) -> list[Line]:
 
 def flags_lines(result: RunResult, cells: int) -> list[Line]:
     """Return the run's flags for this kind of device."""
-    backends = ("mkldnn.",) if result.device == "cpu" else (CUDNN, PRODUCTS)
+    backends = (ONEDNN,) if result.device == "cpu" else (CUDNN, CUBLAS)
     words = [
         f"{name} {format_setting(name, value)}"
         for name, value in result.flags.items()

@@ -16,6 +16,7 @@ from tui.runs.state.result_format import compute_half_width, find_peak, format_m
 from tui.runs.state.runs import EarlierResult, RunState, are_comparable
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings
+from tui.runs.views.search import rank_workloads
 from tui.runs.views.workload_state import (
     Forms,
     format_state,
@@ -82,16 +83,12 @@ def list_devices(state: RunsState) -> tuple[str, ...]:
     return (CPU, gpu.torch) if gpu and gpu.torch else (CPU,)
 
 
-def matches(info: WorkloadInfo, pattern: str) -> bool:
-    """Return whether each word of the pattern is in the workload's name, group or title."""
-    haystack = f"{info.name} {info.group} {info.title}".lower()
-    return all(word in haystack for word in pattern.lower().split())
-
-
 def build_entries(
     state: RunsState, pattern: str = "", folded: frozenset[str] = frozenset()
 ) -> list[Entry]:
     """Group the workloads, the groups in the order of their first appearance.
+
+    With a pattern, what fits best comes first, both among the groups and within each.
 
     Args:
         state: the state of the runs.
@@ -99,9 +96,11 @@ def build_entries(
         folded: names of groups whose workloads are hidden.
     """
     groups: dict[str, list[WorkloadInfo]] = {}
-    for info in state.catalogue:
-        if matches(info, pattern):
-            groups.setdefault(info.group, []).append(info)
+    scores = rank_workloads(state.catalogue, pattern)
+    # Sorting is stable: what fits alike stays in the order of the catalogue.
+    fitting = [info for info in state.catalogue if info.name in scores]
+    for info in sorted(fitting, key=lambda info: -scores[info.name]):
+        groups.setdefault(info.group, []).append(info)
     found: list[Entry] = []
     for name, members in groups.items():
         hide = name in folded and not pattern.strip()
@@ -114,7 +113,7 @@ def build_entries(
 def explain_no_match(pattern: str, cells: int) -> list[Line]:
     """Return the text that replaces a table without matches."""
     words = (
-        f"No workload matches {pattern.strip()}: each word has to be in its name, group or title. "
+        f"No workload matches {pattern.strip()} in name, group, title or meaning. "
         "Escape drops the filter."
     )
     return paragraph(words, cells, TextStyle.NOTE)

@@ -107,6 +107,14 @@ class HostRead:
 
 
 @dataclass(frozen=True, slots=True)
+class LibraryVersion:
+    """A library that the process has imported."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
 class RehearsedEvent:
     """A rehearsal's measurement of one process."""
 
@@ -124,6 +132,10 @@ class RehearsedEvent:
     """Why there is none."""
     compiled: bool = False
     """Whether torch.compile has compiled a graph."""
+    libraries: tuple[LibraryVersion, ...] = ()
+    """Those that decide how much memory a training takes."""
+    architectures: tuple[str, ...] = ()
+    """For which torch's kernels were compiled, such as ``sm_90``."""
 
 
 _EVENTS: dict[str, type[Any]] = {

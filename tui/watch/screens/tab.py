@@ -16,13 +16,16 @@ from textual.notifications import SeverityLevel
 from textual.timer import Timer
 from textual.worker import Worker
 
+from tui.core.text.commands import name_program
 from tui.devices.monitor.messages import Sample
 from tui.devices.screens.panes import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
 from tui.kit.signals import EndScreen
+from tui.kit.terminal.alarm import WatchedFacts
 from tui.watch.commands import WATCH_COMMANDS
+from tui.watch.runs.ooms import describe_request
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.runs import StartedRun
 from tui.watch.screens.dialogs import LeaveOrEndScreen, TwoSnapshotsScreen
@@ -41,9 +44,11 @@ from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.run import (
     ProcessSnapshot,
     describe_missing_snapshot,
+    describe_run_end,
     describe_running_run,
     format_command,
     is_on,
+    newest_oom,
     snapshots_of,
 )
 
@@ -194,6 +199,22 @@ class WatchTab(CommandScreen):
         """Return the run that the program leaves running, and its folder; empty for none."""
         state = self.session.state
         return describe_running_run(state.run) if state is not None and is_on(state) else ""
+
+    def alarm_facts(self) -> WatchedFacts | None:
+        """Return the facts of the open run for which an alarm may ring; ``None`` for a replay."""
+        state = self.session.state
+        if state is None or state.replayed:
+            return None
+        newest = newest_oom(state.devices)
+        ended = state.over or state.run.ended is not None
+        return WatchedFacts(
+            key=str(state.run.folder),
+            name=name_program(format_command(state.run)),
+            began=state.run.began,
+            ooms=sum(len(row.left.ooms) for row in state.devices if row.left is not None),
+            oom=f"out of memory: {describe_request(newest.oom)}" if newest is not None else "",
+            ended=describe_run_end(state.run, is_running=False) if ended else "",
+        )
 
     def confirm_leaving(self, leave: Callable[[], None]) -> bool:
         """Let the user leave the open run to itself or end it.

@@ -69,10 +69,10 @@ def llm_prefill(
     length: Annotated[int, whole(2, 131_072, "tokens of a prompt")] = 512,
     dtype: Dtype = "bfloat16",
 ) -> Case:
-    import torch
 
     from workloads.catalog.shared.decoder import Decoder, reference
     from workloads.declare.place import TOLERANCES, against_float64, attention_precision
+    from workloads.scripts.llm_prefill import prefill
 
     shape = _shape("llm_prefill", on, width, heads, kv_heads, layers, dtype)
     _require(on, shape, batch * length, _passing(on, shape, batch, length, length))
@@ -80,10 +80,7 @@ def llm_prefill(
     cache = decoder.cache(batch, length)
     prompt, turn = on.randn(batch, length, shape.width, dtype=dtype), decoder.turn(0, length)
 
-    def timed(prompt: torch.Tensor = prompt, turn: torch.Tensor = turn) -> torch.Tensor:
-        with torch.inference_mode():
-            vectors: torch.Tensor = decoder(prompt, 0, turn, cache)
-        return vectors
+    timed = partial(prefill, decoder, prompt, turn, cache)
 
     def check() -> Check:
         count = min(length, CHECKED_TOKENS)
@@ -101,7 +98,7 @@ def llm_prefill(
         )  # fmt: skip
         for count in doubling(SHORTEST_PROMPT, length):
             some = prompt[:, :count].contiguous()
-            seconds = found.time(partial(timed, some, turn[:, :count]))
+            seconds = found.time(partial(prefill, decoder, some, turn[:, :count], cache))
             flop = shape.prefill_flop(batch, count)
             found.row(
                 "prompts", float(count), seconds, batch * count / seconds, flop / seconds,
@@ -148,6 +145,7 @@ def llm_decode(
     from workloads.catalog.shared.decoder import Decoder
     from workloads.declare.place import TOLERANCES, attention_precision, relative
     from workloads.measure import environment
+    from workloads.scripts.llm_decode import decode
 
     shape = _shape("llm_decode", on, width, heads, kv_heads, layers, dtype)
     # The check reads one prompt, into a cache of its own.
@@ -166,10 +164,10 @@ def llm_decode(
 
     token, cache = prepared(batch)
 
-    def timed(token: torch.Tensor = token, cache: torch.Tensor = cache) -> torch.Tensor:
-        with torch.inference_mode():
-            vectors: torch.Tensor = decoder(token, last, turn[:, last:], cache)
-        return vectors
+    def step(token: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        return decode(decoder, token, last, turn[:, last:], cache)
+
+    timed = partial(step, token, cache)
 
     def check() -> Check:
         prompt = on.randn(1, context, shape.width, dtype=dtype)
@@ -177,7 +175,7 @@ def llm_decode(
         with torch.inference_mode():
             whole_prompt = decoder(prompt, 0, turn, own)[:, last].float()
             own[:, :, :, :, last] = 0  # the step has to write it
-        written = timed(prompt[:, last:], own)[:, 0].float()
+        written = step(prompt[:, last:], own)[:, 0].float()
         difference = float((written - whole_prompt).abs().max())
         what = "the prefill's vector of the last token"
         tolerance = DEPTH_FACTOR * TOLERANCES[used]
@@ -204,7 +202,7 @@ def llm_decode(
             except Skip as skip:
                 found.say(f"ended: {skip}")
                 break
-            seconds = found.time(partial(timed, *prepared(count)))
+            seconds = found.time(partial(step, *prepared(count)))
             moved = shape.decode_bytes(count, context)
             found.row(
                 "batches", float(count), seconds, count / seconds, moved / count, moved / seconds,

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 KIB, MIB = 2**10, 2**20
 SMALLEST = 8 * KIB
 CPU_LARGEST, GPU_LARGEST = 16 * MIB, 256 * MIB
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
+ALL_TO_ALL, BROADCAST = "all_to_all", "broadcast"
 TOLERANCE = 1e-5
 """Tolerance for float32 sums over ranks, whose order varies: a few units of round-off."""
 
 
-def _on_this_host(size: int) -> int:
+def on_this_host(size: int) -> int:
     """Return the bytes that this host's ranks need together where they share its memory."""
     return size * int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
@@ -51,7 +53,7 @@ def all_reduce(
     rank, world = dist.get_rank(), dist.get_world_size()
     size = mib * MIB
     largest = max(size, GPU_LARGEST if on.type == "cuda" else CPU_LARGEST)
-    need = largest if on.type == "cuda" else _on_this_host(largest)
+    need = largest if on.type == "cuda" else on_this_host(largest)
     on.require(2 * need, f"a tensor of {largest // MIB} MiB in each rank")
     # Each rank draws the same numbers; shifted by the rank, they differ and their mean is known.
     drawn = on.randn(largest // 4)
@@ -76,23 +78,32 @@ def all_reduce(
             ("bus bandwidth", "byte/s"),
         )
         times = {}
-        for count in _sizes(largest):
+        for count in sizes_up_to(largest):
             part = everything[: count // 4]
             times[count] = found.time(functools.partial(average, part))
             rate = count / times[count]
-            found.point("sizes", count, times[count], rate, rate * _bus_factor(world))
+            found.point("sizes", count, times[count], rate, rate * bus_factor(ALL_REDUCE, world))
         _add_conclusion(found, times)
 
     timed = functools.partial(average, tensor)
     return Case(timed, clock="wall", byte=size, check=check, study=study)
 
 
-def _bus_factor(world: int) -> float:
-    """Return each link's traffic over the tensor's size (nccl-tests, doc/PERFORMANCE.md)."""
-    return 2 * (world - 1) / world
+def bus_factor(operation: str, ranks: int) -> float:
+    """Return each link's traffic over the size of the whole tensor.
+
+    The bus bandwidth is this factor times the algorithm bandwidth, size over time
+    (github.com/NVIDIA/nccl-tests, ``doc/PERFORMANCE.md``).
+
+    Args:
+        operation: all_reduce, all_gather, reduce_scatter, all_to_all or broadcast.
+        ranks: their number.
+    """
+    share = (ranks - 1) / ranks
+    return {ALL_REDUCE: 2 * share, BROADCAST: 1.0}.get(operation, share)
 
 
-def _sizes(largest: int) -> list[int]:
+def sizes_up_to(largest: int) -> list[int]:
     """Return the sizes from the smallest on in steps of four, and the largest."""
     sizes, size = [], SMALLEST
     while size < largest:
@@ -108,7 +119,7 @@ def _bandwidth_figures(found: Study, size: int, world: int) -> None:
     if world == 1:
         found.absent("bus_bandwidth", "one rank sends nothing", "byte/s", about)
     else:
-        found.figure("bus_bandwidth", rate * _bus_factor(world), "byte/s", about)
+        found.figure("bus_bandwidth", rate * bus_factor(ALL_REDUCE, world), "byte/s", about)
 
 
 def _add_conclusion(found: Study, times: dict[int, float]) -> None:
@@ -149,7 +160,7 @@ def ddp_training(
     rank, world = dist.get_rank(), dist.get_world_size()
     # Weights, gradients, DDP's buckets and the model alone; activations forth and back.
     size = 4 * (6 * (3 * width * width + 2 * width) + 12 * batch * width)
-    need = size if on.type == "cuda" else _on_this_host(size)
+    need = size if on.type == "cuda" else on_this_host(size)
     on.require(need, f"a model of width {width} and a batch of {batch} in each rank")
     alone = perceptron(on, width)
     device_ids = [on.device.index] if on.type == "cuda" else None

@@ -196,6 +196,16 @@ def perceptron(on: Place, width: int) -> torch.nn.Module:
     return torch.nn.Sequential(*layers, torch.nn.Linear(width, 1)).to(on.device)
 
 
+def perceptron_flop(batch: int, width: int) -> int:
+    """Return the FLOP of the products in a training step of :func:`perceptron`.
+
+    Forward multiplies each weight once for each sample; backward twice, for the gradients of the
+    weights and of the inputs, but those of the first layer's inputs are not needed.
+    """
+    weights, first = 3 * width * width + width, width * width
+    return 2 * batch * (3 * weights - first)
+
+
 class _Alive(TorchDispatchMode):
     """Counts the bytes of the operators' results, from creation to deletion."""
 

@@ -1,0 +1,98 @@
+"""When the user is called: long runs that ended, memory that ran out; and how."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.screens.helpers import make_store
+from tests.screens.results import result
+from tui.app.alarms import LONG_S, Alarms
+from tui.kit.terminal.alarm import WatchedFacts, alarm_sequence
+from tui.runs.state.events import RunQueued
+from workloads.protocol import messages
+from workloads.protocol.results import OUT_OF_MEMORY
+
+
+class Clock:
+    """A time that a test sets."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def queued(run_id: str, *, demo: bool = False) -> RunQueued:
+    return RunQueued(messages.Run(run_id, "matmul", "cuda:0", {"size": 4096}, {}), demo)
+
+
+def finished(run_id: str, reason: str = "") -> messages.Finished:
+    if reason:
+        return messages.Finished(result(id=run_id, status="failed", reason=reason, time=None))
+    return messages.Finished(result(id=run_id))
+
+
+def test_a_long_run_rings_at_its_end_and_a_short_one_does_not() -> None:
+    clock, state = Clock(), make_store("one gpu")
+    alarms = Alarms(clock)
+    for seconds, expected in ((LONG_S - 1, []), (LONG_S + 55, ["the run ended after 1 min 05 s"])):
+        run = f"run-{seconds}"
+        state.publish(queued(run))
+        assert alarms.of_runs(state.runs) == []
+        clock.now += seconds
+        assert alarms.of_runs(state.runs) == []
+        state.publish(finished(run))
+        assert alarms.of_runs(state.runs) == expected
+        assert alarms.of_runs(state.runs) == []
+
+
+def test_memory_that_ran_out_rings_at_once_but_not_in_a_demonstration() -> None:
+    state = make_store("one gpu")
+    alarms = Alarms(Clock())
+    state.publish(queued("a"))
+    state.publish(queued("b", demo=True))
+    for run in ("a", "b"):
+        state.publish(finished(run, f"{OUT_OF_MEMORY}CUDA out of memory. Tried to allocate"))
+    assert alarms.of_runs(state.runs) == ["matmul on cuda:0 ran out of memory"]
+    assert alarms.of_runs(state.runs) == []
+
+
+def watched(ooms: int = 0, ended: str = "", key: str = "run") -> WatchedFacts:
+    return WatchedFacts(key, "train.py", 990.0, ooms, "out of memory: 1.0 GiB asked", ended)
+
+
+def test_a_watched_run_rings_for_an_oom_and_at_its_end() -> None:
+    alarms = Alarms(Clock())
+    assert alarms.of_watched(watched()) == []
+    assert alarms.of_watched(watched(1)) == ["train.py: out of memory: 1.0 GiB asked"]
+    assert alarms.of_watched(watched(1)) == []
+    assert alarms.of_watched(watched(1, "ended with exit code 1")) == [
+        "train.py ended with exit code 1 after 10 s"
+    ]
+
+
+def test_what_happened_before_a_run_was_opened_is_no_news() -> None:
+    alarms = Alarms(Clock())
+    assert alarms.of_watched(watched(3, "ended with exit code 1")) == []
+    assert alarms.of_watched(watched(4, "ended with exit code 1", "another")) == []
+    assert alarms.of_watched(None) == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"TERM": "xterm-kitty"}, "\a\x1b]9;gpu-workbench: 3 runs; ended\x1b\\"),
+        ({"TERM": "rxvt-unicode"}, "\a\x1b]777;notify;gpu-workbench;3 runs, ended\x1b\\"),
+        ({"VTE_VERSION": "7600"}, "\a\x1b]777;notify;gpu-workbench;3 runs, ended\x1b\\"),
+    ],
+)
+def test_the_terminal_gets_the_sequence_that_it_understands(
+    environ: dict[str, str], expected: str
+) -> None:
+    assert alarm_sequence("gpu-workbench", "3 runs; ended", environ) == expected
+
+
+def test_no_text_ends_the_sequence_early() -> None:
+    made = alarm_sequence("a;b\a", "x\x1b\\y\a\n" * 100, {})
+    body = made.removeprefix("\a").removeprefix("\x1b]9;").removesuffix("\x1b\\")
+    assert body.isprintable()

@@ -1,0 +1,212 @@
+"""Sharded training (FSDP2): what it costs in time, and saves in memory, beside DDP."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.catalog.multi_gpu.collectives import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    bus_factor,
+    on_this_host,
+)
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.results import Check, DataColumn
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+CHECKED_STEPS = 3
+LOSS_TOLERANCE = 1e-4
+"""Of a loss after a few steps: AdamW divides by the size of a gradient, so that rounding in another
+order changes a weight with a tiny gradient by more than the rounding itself."""
+STATE = 2
+"""Numbers that AdamW stores for a weight (Kingma, Ba, arXiv:1412.6980; Loshchilov, Hutter,
+arXiv:1711.05101): both moments."""
+
+
+@workload(
+    group="multi_gpu",
+    title="training with FSDP2",
+    about="The same model and batches as ddp_training, but each rank stores a part of the "
+    "parameters, gradients and AdamW's moments (torch.distributed.fsdp.fully_shard, ZeRO stage 3). "
+    "A layer's parameters are gathered when it runs and freed after it, its gradients are summed "
+    "and scattered. One process per GPU (NCCL), or two on the CPU (gloo), started by torchrun.",
+    look_for="The memory of a rank against DDP's: a share of 1/n, beside one gathered layer. The "
+    "step moves 1.5 times as much as DDP's, since parameters are gathered in forward and again in "
+    "backward; keeping them after forward saves one of both. The losses must be those of DDP.",
+    devices=("cpu", "cuda"),
+    needs=("torch.distributed",),
+    ranks=True,
+)
+def fsdp_training(
+    on: Place,
+    batch: Annotated[int, whole(1, 65_536, "samples in a batch of each rank")] = 128,
+    width: Annotated[int, whole(1, 32_768, "of the three hidden layers")] = 512,
+) -> Case:
+    import torch
+    import torch.distributed as dist
+
+    from workloads.catalog.shared.models import perceptron, perceptron_flop
+    from workloads.declare.place import precision, relative
+    from workloads.scripts.fsdp_training import train_step
+
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    _require(on, batch, width, ranks)
+    # Every rank draws the data of all and takes its own part.
+    mine = slice(rank * batch, (rank + 1) * batch)
+    inputs = on.randn(ranks * batch, width)[mine].clone()
+    targets = on.randn(ranks * batch, 1)[mine].clone()
+
+    def step(trained: Trained) -> torch.Tensor:
+        return train_step(trained.model, trained.optimizer, inputs, targets)
+
+    sharded = shard(perceptron(on, width), on, ranks)
+    timed = functools.partial(step, sharded)
+
+    def losses(trained: Trained) -> torch.Tensor:
+        """Return the loss of each step, averaged over the ranks."""
+        found = torch.stack([step(trained) for _ in range(CHECKED_STEPS)])
+        dist.all_reduce(found, op=dist.ReduceOp.AVG)
+        return found
+
+    def check() -> Check:
+        expected = losses(replicate(perceptron(on, width), on)).double()
+        found = losses(shard(perceptron(on, width), on, ranks)).double()
+        difference, largest = float((found - expected).abs().max()), float(expected.abs().max())
+        what = f"DDP's loss in each of {CHECKED_STEPS} steps from the same weights"
+        return relative(difference, largest, LOSS_TOLERANCE, what)
+
+    def study(found: Study) -> None:
+        replicated = replicate(perceptron(on, width), on)
+        kept = shard(perceptron(on, width), on, ranks, keep=True)
+        found.variants(
+            "ways",
+            f"a training step, ranks: {ranks}",
+            {
+                "DDP": functools.partial(step, replicated),
+                "FSDP2": timed,
+                "FSDP2, parameters kept after forward": functools.partial(step, kept),
+            },
+            per_call=(ranks * batch, "samples/s"),
+            peaks=on.type == "cuda",
+        )
+        _compare_memory(found, replicated, sharded)
+        _compare_traffic(found, replicated, ranks)
+
+    return Case(
+        timed,
+        clock="wall",
+        flop=perceptron_flop(batch, width),
+        item=ranks * batch,
+        precision=precision(on, "float32", "matmul"),
+        check=check,
+        study=study,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model with its optimizer."""
+
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer
+
+    def stored(self) -> dict[str, int]:
+        """Return the bytes that this rank stores, after a step."""
+        weights = list(self.model.parameters())
+        state = [
+            tensor
+            for each in self.optimizer.state.values()
+            for name, tensor in each.items()
+            if name.startswith("exp_avg")
+        ]
+        return {
+            "parameters": _local_bytes(weights),
+            "gradients": _local_bytes([each.grad for each in weights if each.grad is not None]),
+            "optimizer state": _local_bytes(state),
+        }
+
+
+def replicate(model: torch.nn.Module, on: Place) -> Trained:
+    """Return the model under DistributedDataParallel, with AdamW."""
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    device_ids = [on.device.index] if on.type == "cuda" else None
+    parallel = DistributedDataParallel(model, device_ids=device_ids)
+    return Trained(parallel, torch.optim.AdamW(parallel.parameters(), lr=1e-3))
+
+
+def shard(model: torch.nn.Module, on: Place, ranks: int, *, keep: bool = False) -> Trained:
+    """Return the model sharded layer by layer over all ranks, with AdamW.
+
+    Args:
+        model: the whole model, with the same weights in every rank.
+        on: the rank's device.
+        ranks: their number.
+        keep: whether a layer's gathered parameters stay from forward to backward.
+    """
+    import torch
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(on.type, (ranks,))
+    for layer in model.children():
+        if isinstance(layer, torch.nn.Linear):
+            fully_shard(layer, mesh=mesh, reshard_after_forward=not keep)
+    fully_shard(model, mesh=mesh, reshard_after_forward=not keep)
+    return Trained(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
+
+
+def _local_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Return the bytes of the parts that this rank stores."""
+    from torch.distributed.tensor import DTensor
+
+    parts = (each.to_local() if isinstance(each, DTensor) else each for each in tensors)
+    return sum(each.nbytes for each in parts)
+
+
+def _require(on: Place, batch: int, width: int, ranks: int) -> None:
+    """Check that there is room for the models of the study and of the check."""
+    weights = 4 * (3 * width * width + 5 * width + 1)
+    # Weights, gradients, both moments and DDP's buckets.
+    replicated = (1 + 1 + STATE + 1) * weights
+    # The same in parts, but for the buckets; the whole model before, or what is gathered of it.
+    sharded = (1 + 1 + STATE) * weights // ranks + 2 * weights
+    size = 2 * replicated + 3 * sharded + 4 * 12 * batch * width
+    need = size if on.type == "cuda" else on_this_host(size)
+    on.require(need, f"models of width {width} and a batch of {batch} in each rank")
+
+
+def _compare_memory(found: Study, replicated: Trained, sharded: Trained) -> None:
+    """Add what this rank stores of each model."""
+    found.table(
+        "memory", "what this rank stores", DataColumn("tensors"), DataColumn("DDP", "byte"),
+        DataColumn("FSDP2", "byte"), DataColumn("share", "%"),
+    )  # fmt: skip
+    all_of, part_of = replicated.stored(), sharded.stored()
+    for name, size in all_of.items():
+        found.row("memory", name, float(size), float(part_of[name]), 100 * part_of[name] / size)
+    total, part = sum(all_of.values()), sum(part_of.values())
+    found.row("memory", "together", float(total), float(part), 100 * part / total)
+    about = "of parameters, gradients and optimizer state, over DDP's on each rank"
+    found.figure("stored_share", 100 * part / total, "%", about)
+
+
+def _compare_traffic(found: Study, replicated: Trained, ranks: int) -> None:
+    """Add the bytes that a rank sends in a step, by formula."""
+    size = replicated.stored()["parameters"]
+    gathered, scattered = bus_factor(ALL_GATHER, ranks), bus_factor(REDUCE_SCATTER, ranks)
+    # Rajbhandari et al., ZeRO (arXiv:1910.02054), section 7.
+    about = "each rank sends in a step: gradients averaged over the ranks"
+    found.figure("traffic_ddp", size * bus_factor(ALL_REDUCE, ranks), "byte", about)
+    about = "each rank sends in a step: parameters gathered twice, gradients scattered"
+    found.figure("traffic_fsdp", size * (2 * gathered + scattered), "byte", about)
