@@ -106,7 +106,7 @@ async def test_the_torch_processes_of_hosts_are_read_once_the_screen_shows_them(
     try:
         first, second = session.state.machine.hosts.all
         await _until(lambda: first.machine.sample is not None)
-        assert first.machine.allocators is None
+        assert [each.machine.allocators for each in (first, second)] == [None, None]
         session.watch_torch(True)
 
         def both_are_known() -> bool:
