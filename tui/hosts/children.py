@@ -16,6 +16,7 @@ from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive, build_runner_archive
 from tui.hosts.boot import OLDEST_FOR_RUNS, boot_command, preamble, torch_command
 from tui.hosts.failures import explain_failure
+from tui.hosts.smi import SmiLine, parse_line, smi_command
 from workloads.protocol.keep_alive import MISSED_AFTER_S, Alive
 from workloads.protocol.messages import EVENTS, Event
 
@@ -56,6 +57,17 @@ def monitor_child(
         sent=sent,
         preamble=preamble(build_archive(), "tui.devices.monitor", serving),
     )
+
+
+def smi_child(host: HostAddress, interval: float) -> ChildProcess[SmiLine]:
+    """Return what prints the figures of a host without Python, not started yet.
+
+    Args:
+        host: the host.
+        interval: seconds between two readings, at least 1.
+    """
+    command = host.command(smi_command(interval, MISSED_AFTER_S))
+    return ChildProcess(command, (SmiLine,), folder=FOLDER, decode=parse_line)
 
 
 def watch_child(
