@@ -54,11 +54,11 @@ THEMES = {"sixteen": OWN_PALETTE, "dark": THEME, "light": "textual-light"}
 PICTURES: dict[str, tuple[str, ...]] = {
     "workbench": (),
     "memory": ("2",),
-    "timeline": ("3", "t"),
+    "timeline": ("3", "L"),
     "light": ("1",),
 }
 """The keys that lead from one to the next."""
-SELECTED = "tf32"
+SELECTED = "matmul_shapes"
 
 
 async def pictures() -> dict[str, str]:

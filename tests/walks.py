@@ -162,7 +162,7 @@ class Walk:
         return (self._random.choice([tab.key for tab in TABS]), *self._random.choices(MOVES, k=2))
 
     def _word(self) -> Sequence[str]:
-        opened = self._random.choice(("slash", "equals_sign", "o", "n", "t", "enter"))
+        opened = self._random.choice(("slash", "equals_sign", "o", "n", "number_sign", "enter"))
         return (opened, *self._random.choice(WORDS), self._random.choice(("enter", "escape")))
 
     def _escape(self) -> Sequence[str]:

@@ -322,9 +322,9 @@ def scenes() -> dict[str, Scene]:
         "measured": Scene(busy, ("i",), "matmul"),
         "sweep": Scene(swept, ("i",), "matmul"),
         "swept": Scene(swept, (), "matmul"),
-        "roofline": Scene(swept, ("f",), "matmul"),
+        "roofline": Scene(swept, ("O",), "matmul"),
         "group": Scene(busy, ("i",), "transfer/"),
-        "comparison": Scene(busy, ("b", "Z")),
+        "comparison": Scene(busy, ("F", "Z")),
         "memory": Scene(busy, ("2",)),
         "processes": Scene(busy, ("4",)),
         "demo": Scene(busy, ("D",), "matmul"),
@@ -342,17 +342,17 @@ def scenes() -> dict[str, Scene]:
         "list": (),
         "compared": ("end", "space", "home", "space", "c"),
         "past": ("down", "down", "enter"),
-        "tag": ("space", "t"),
+        "tag": ("space", "number_sign"),
         "delete": ("x",),
     }
     for name, keys in views_of_results.items():
         found[f"results-{name}"] = Scene(busy, ("6", *keys), kept=past)
     views = {
-        "verdict": ("v",),
-        "timeline": ("t",),
-        "sites": ("s",),
+        "verdict": ("W",),
+        "timeline": ("L",),
+        "sites": ("a",),
         "flame": ("f", "down", "down"),
-        "map": ("m",),
+        "map": ("B",),
     }
     for name, keys in views.items():
         found[f"snapshot-{name}"] = Scene(busy, keys, snapshot=SNAPSHOT)
@@ -360,7 +360,7 @@ def scenes() -> dict[str, Scene]:
     two = watched.watched(watched.device(), watched.unread())
     over = watched.watched(watched.ran_out(), watched.unread())
     found["watch-kept"] = Scene(busy, ("5",))
-    found["watch-run"] = Scene(busy, ("t",), watched=two)
+    found["watch-run"] = Scene(busy, ("A",), watched=two)
     found["watch-oom"] = Scene(busy, (), watched=over)
     found["watch-output"] = Scene(busy, ("l",), watched=two)
     found["watch-end"] = Scene(busy, ("x",), watched=two)

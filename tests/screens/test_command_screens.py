@@ -32,5 +32,5 @@ async def test_a_command_of_two_screens_is_done_by_the_one_in_front() -> None:
 
 async def test_the_memory_tab_has_the_keys_of_memory_and_not_those_of_the_table() -> None:
     async with running((80, 24)) as on:
-        await on.press("2", "e", "p", "r", "R")
+        await on.press("2", "e", "0", "r", "R")
         assert [asked[0] for asked in on.asked] == ["empty_cache", "reset_peaks"]

@@ -23,7 +23,7 @@ from tui.kit.themes import DARK as DARK_THEME
 
 STATES: dict[str, tuple[str, ...]] = {
     "workbench": (),
-    "switches": ("b",),
+    "switches": ("F",),
     "detail": ("i",),
     "log": ("l",),
     "filter": ("slash",),

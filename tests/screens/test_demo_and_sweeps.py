@@ -78,7 +78,7 @@ async def test_a_run_whose_page_is_left_is_cancelled_and_the_next_page_says_so(
         await app.tell(messages.Rejected(first, "before it began", "cancelled"))
         done = result("second", "cpu", id=second, limit=None)
         await app.tell(messages.Finished(done))
-        await app.press("p")
+        await app.press("left")
         assert "cancelled" not in app.text
         assert [item for item in app.asked if item[0] == "run_for_demo"][-1][1] == "first"
         await app.press("q")

@@ -24,7 +24,7 @@ HELPED = {
     (): "Workloads",
     ("v",): "Devices",
     ("m",): "Memory",
-    ("b",): "Backends",
+    ("F",): "Backends",
     ("i",): "Detail",
     ("l",): "Log",
     ("2",): "Memory",
@@ -49,7 +49,7 @@ async def test_every_pane_is_explained_by_the_question_mark() -> None:
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
 async def test_a_letter_goes_to_a_pane(size: tuple[int, int]) -> None:
     async with running(size, "one gpu") as on:
-        for key, pane in {"v": "devices", "m": "memory", "w": "workloads", "b": "backend"}.items():
+        for key, pane in {"v": "devices", "m": "memory", "w": "workloads", "F": "backend"}.items():
             await on.press("w", "i", key)
             assert on.pane == pane
             assert on.app.screen.query_one(f"#{pane}", Pane).display
@@ -75,7 +75,7 @@ async def test_y_copies_what_has_the_focus(size: tuple[int, int]) -> None:
             (("m",), "Memory ", "nvidia-smi shows 20.7 GiB in use"),
             (("w",), "matmul: matrix product", "76% of float32 peak"),
             (("i",), "matmul: matrix product", "76% of float32 peak"),
-            (("b",), "conv2d on cuda:0 (", "cudnn.benchmark on is 1.44x faster than off"),
+            (("F",), "conv2d on cuda:0 (", "cudnn.benchmark on is 1.44x faster than off"),
             (("l",), "Log", "\n"),
             (("2",), "Memory ", "performance state"),
             (("4",), "Processes", "python"),

@@ -327,16 +327,16 @@ async def test_a_tag_is_given_and_a_wrong_name_is_told(place: Path) -> None:
     fill(place)
     async with running((120, 40)) as at:
         await opened(at)
-        await at.press("space", "space", "t", *"night", "enter")
+        await at.press("space", "space", "number_sign", *"night", "enter")
         await read(at)
         with Database(place) as state:
             assert state.count_tags() == {"night": 2}
         assert "2 results tagged night" in said(at)
         assert at.row("night")
-        await at.press("t", *"a=b", "enter")
+        await at.press("number_sign", *"a=b", "enter")
         await read(at)
         assert "a tag has no comma, colon or equals sign" in said(at)
-        await at.press("t", "escape")
+        await at.press("number_sign", "escape")
         with Database(place) as state:
             assert state.count_tags() == {"night": 2}
 
@@ -346,13 +346,13 @@ async def test_results_are_deleted_only_after_a_yes(place: Path) -> None:
     async with running((120, 40)) as at:
         await opened(at)
         newest = tab(at).pane.rows[0]
-        await at.press("x")
+        await at.press("delete")
         assert "Delete 1 result?" in said(at)
         assert newest.id[:8] in said(at)
         await at.press("escape")
         await read(at)
         assert "Results   16" in at.rows[1]
-        await at.press("x", "y")
+        await at.press("delete", "y")
         await read(at)
         assert "Results   15" in at.rows[1]
         with Database(place) as state:
@@ -393,7 +393,7 @@ async def test_a_store_that_cannot_be_read_is_a_line_and_the_tab_lives(
     async with running((120, 40)) as at:
         await opened(at)
         assert words in said(at)
-        await at.press("c", "space", "t", "x", "enter", "s")
+        await at.press("c", "space", "number_sign", "x", "enter", "s")
         place.unlink()
         await at.press("1")
         await opened(at)
@@ -409,12 +409,12 @@ async def test_a_store_that_another_program_holds_is_told_and_nothing_is_lost(
         await opened(at)
         with sqlite3.connect(place, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
-            await at.press("x", "y")
+            await at.press("delete", "y")
             await read(at)
             assert "another program has locked it" in said(at)
             other.execute("ROLLBACK")
         assert "Results   16" in at.rows[1]
-        await at.press("x", "y")
+        await at.press("delete", "y")
         await read(at)
         assert "Results   15" in at.rows[1]
 
@@ -436,7 +436,7 @@ async def test_with_readonly_it_is_looked_at_and_nothing_is_written(place: Path)
         assert "Results   16" in at.rows[1]
         assert "tag" not in at.rows[-1]
         assert "delete" not in at.rows[-1]
-        await at.press("t", "x", "end", "space", "home", "space", "c")
+        await at.press("number_sign", "x", "end", "space", "home", "space", "c")
         await read(at)
         assert "1 slower" in at.rows[1]
         await at.press("enter")

@@ -29,10 +29,10 @@ UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))
 SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
 VIEWS_OF_ONE_FILE = [view for view in SNAPSHOT_VIEWS if view.files == 1]
 VIEWS: dict[str, tuple[str, ...]] = {
-    "sites": ("s", "right", "down"),
-    "map": ("m", "down", "right", "plus"),
+    "sites": ("a", "right", "down"),
+    "map": ("B", "down", "right", "plus"),
     # The last, as it goes to another moment, which all views show.
-    "timeline": ("t", "left"),
+    "timeline": ("L", "left"),
 }
 
 
@@ -120,7 +120,7 @@ async def test_a_verdict_takes_the_text_of_the_exception(tmp_path: Path) -> None
         assert on.row("OOM on device 0, event 0")
         assert "requested 100 MiB" in on.text
         assert "device total n/a" in on.text
-        await press(on, "i")
+        await press(on, "I")
         on.app.screen.query_one("TextArea").text = MESSAGE  # type: ignore[attr-defined]
         await press(on, "f2")
         assert "device total 1.0 GiB" in on.text
@@ -129,12 +129,12 @@ async def test_a_verdict_takes_the_text_of_the_exception(tmp_path: Path) -> None
 async def test_the_moment_is_the_same_in_all_views() -> None:
     async with running() as on:
         await open_file(on, TRAINING)
-        await press(on, "t", "home", "full_stop", "full_stop")
+        await press(on, "L", "home", "full_stop", "full_stop")
         assert event(on) == 2
-        for key in ("s", "m"):
+        for key in ("a", "B"):
             await press(on, key)
             assert "event 2 of 23105" in on.text
-        await press(on, "e")
+        await press(on, "E")
         assert "at the end" in on.text
         await press(on, "p")
         assert "at the peak (event 11205)" in on.text
@@ -143,7 +143,7 @@ async def test_the_moment_is_the_same_in_all_views() -> None:
 async def test_sites_are_searched_grouped_and_unfolded() -> None:
     async with running() as on:
         await open_file(on, TRAINING)
-        await press(on, "s", "right")
+        await press(on, "a", "right")
         assert "▾ client.py:176 reset_model" in on.text
         await press(on, "left", "b")
         assert "by function" in on.text
@@ -159,7 +159,7 @@ async def test_sites_are_searched_grouped_and_unfolded() -> None:
 async def test_zoom_and_cursor_of_the_timeline() -> None:
     async with running() as on:
         await open_file(on, TRAINING)
-        await press(on, "t", "p", "plus", "plus", "plus")
+        await press(on, "L", "p", "plus", "plus", "plus")
         assert "events 0–23104" not in on.text
         await press(on, *["minus"] * 4)
         assert "events 0–23104" in on.text
@@ -173,7 +173,7 @@ async def test_zoom_and_cursor_of_the_timeline() -> None:
 async def test_layers_are_chosen_stacked_and_clicked() -> None:
     async with running((120, 40)) as on:
         await open_file(on, TRAINING)
-        await press(on, "t")
+        await press(on, "L")
         assert "D  client.py:176 reset_model" in on.row("client.py:176 reset_model")
         chart = on.app.screen.query_one("#chart")
         assert chart.size.height > on.app.screen.query_one("#timeline").size.height / 2
@@ -220,7 +220,7 @@ async def test_the_flame_view_is_walked_into_and_back() -> None:
 async def test_two_files_are_compared() -> None:
     async with running() as on:
         await open_file(on, TRAINING)
-        await press(on, "D")
+        await press(on, "C")
         assert "c chooses the file to compare with" in on.text
         snapshot_session(on).compare_with(str(Path(TRAINING).with_name("diffusion.pickle")))
         await on.until(lambda: snapshot_session(on).both.store.status == "ready")
@@ -292,7 +292,7 @@ async def test_slashes_are_typed_into_every_dialog() -> None:
         for view in ("timeline", "sites", "map", "difference"):
             snapshot_session(on).show(view)
             await settle(on)
-            for key, field in (("o", "#path"), ("c", "#path"), ("i", "TextArea")):
+            for key, field in (("o", "#path"), ("c", "#path"), ("I", "TextArea")):
                 await press_plain(on, key, "x", "slash", "a", "slash", "b")
                 widget = on.app.screen.query_one(field)
                 typed = widget.text if field == "TextArea" else widget.value  # type: ignore[attr-defined]
@@ -328,7 +328,7 @@ async def test_names_in_a_file_are_text_and_nothing_else(tmp_path: Path) -> None
         for key in ("v", "t", "s", "m"):
             await press(on, key)
             assert "\x1b" not in on.text
-        await press(on, "s")
+        await press(on, "a")
         assert HOSTILE in on.text
 
 

@@ -112,7 +112,7 @@ async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
         assert "cached 1.5" in at.on.row("allocated 2.0")
         assert "allocated grows by 6.1 MiB per step (95 %: 5.9 to 6.3)" in at.text
         assert "GiB over time in s" in at.text
-        await at.press("t")
+        await at.press("A")
         assert "GiB over steps" in at.text
         # The next row says why it has no figures.
         await at.press("down")
@@ -145,28 +145,28 @@ async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
 
 async def test_its_agent_is_asked_where_there_is_one_and_else_it_is_said_why() -> None:
     async with on_runs() as at:
-        await at.press("enter", "s")
+        await at.press("enter", "M")
         assert at.was_asked("snapshot", STRANGER)
         assert "was asked for a snapshot" in at.text
-        await at.press("h")
+        await at.press("H")
         assert at.was_asked("record", STRANGER, True)
         at.runs.tell(watched(device(agent=agent(recording=True)), unread()))
         await at.until(at.on_page("records"))
-        await at.press("h")
+        await at.press("H")
         assert at.was_asked("record", STRANGER, False)
         asked = len(at.runs.asked)
-        await at.press("down", "s")
+        await at.press("down", "M")
         assert f"a snapshot needs the agent in 5001: {NO_AGENT.split(';')[0]}" in at.said
-        await at.press("h")
+        await at.press("H")
         at.runs.tell(watched(ran_out()))
         await at.until(at.on_page(f"{STRANGER}: exit code 1"))
-        await at.press("s")
+        await at.press("M")
         assert f"needs a running process: {STRANGER}" in at.said
         assert len(at.runs.asked) == asked
-        await at.press("f")
+        await at.press("z")
         assert at.was_asked("freeze", True)
-        assert "f follows it again" in at.text
-        await at.press("f")
+        assert "z follows it again" in at.text
+        await at.press("z")
         assert at.was_asked("freeze", False)
 
 
@@ -223,7 +223,7 @@ async def test_readonly_offers_nothing_that_acts_on_the_run() -> None:
     async with on_runs(readonly=True) as at:
         await at.press("enter")
         asked = len(at.runs.asked)
-        await at.press("s", "h", "x")
+        await at.press("M", "H", "x")
         assert len(at.runs.asked) == asked
         assert at.front is not EndScreen
         for label in (" snapshot ", " history ", " end "):
@@ -264,20 +264,20 @@ async def test_two_of_a_process_s_snapshots_are_compared(monkeypatch: pytest.Mon
     )
     async with on_runs(watched(device(marks=marks[:1]))) as at:
         monkeypatch.setattr(at.app, "compare_snapshots", lambda *each: two.append(each))
-        await at.press("enter", "D")
-        assert "has left one: s takes one" in at.said
+        await at.press("enter", "c")
+        assert "has left one: M takes one" in at.said
         at.runs.tell(watched(device(marks=marks[:2])))
-        await at.press("D")
+        await at.press("c")
         assert two.pop() == (str(paths[0]), str(paths[1]))
         at.runs.tell(watched(device(marks=marks)))
-        await at.press("D")
+        await at.press("c")
         assert at.front is TwoSnapshotsScreen
         assert "step 101" in at.text
         await at.press("enter")
         assert two.pop() == (str(paths[0]), str(paths[2]))
-        await at.press("D", "down", "space", "enter")
+        await at.press("c", "down", "space", "enter")
         assert two.pop() == (str(paths[1]), str(paths[2]))
-        await at.press("D", "escape")
+        await at.press("c", "escape")
         assert not two
     assert at.was_asked("stop")
 
@@ -370,14 +370,14 @@ async def test_k_shows_where_each_rank_is_and_asks_again() -> None:
     stuck = (ThreadStack("MainThread", False, True, frames),)
     async with on_runs() as at:
         await at.press("enter")
-        await at.press("k")
+        await at.press("K")
         await at.until(lambda: "no process is running" in at.said)
         assert at.front is StacksScreen
         at.runs.ranks = (
             RankStacks(11, "0", ProcessStacks("box-11-3", 11, 7, stuck)),
             RankStacks(12, "1", None, "its agent does not answer"),
         )
-        await at.press("k")
+        await at.press("K")
         await at.until(lambda: "rank 1 (12): its agent does not answer" in at.said)
         assert "rank 0 (11), 7 optimizer steps: at train.py:41 in train, in c10d.py:9" in at.said
         assert "train.py:41 train" in at.text

@@ -9,6 +9,7 @@ from tests.screens.app_helpers import running
 from tests.screens.helpers import NO_DRIVER, NOW, gpu, hello, sample, workload
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
 from tui.core.events import RunnerStatus
+from tui.kit.dialogs import Palette, TextScreen
 from workloads.protocol import messages
 from workloads.protocol.results import Rates
 
@@ -56,7 +57,7 @@ async def test_the_backends_take_no_empty_rows_from_the_table() -> None:
     async with running((80, 44), "one gpu") as on:
         pane = on.workbench.backend
         assert pane.size.height == 2
-        await on.press("b")
+        await on.press("F")
         assert pane.size.height == 9
         await on.press("escape")
         await on.tell(*compared())
@@ -73,7 +74,7 @@ async def test_backends_without_a_comparison_are_a_title_with_the_switches(
         assert pane.outer_size.height == 1
         assert detail.outer_size.width == size[0]
         assert "Backends   cuDNN [x] enabled  [ ] benchmark" in on.text
-        await on.press("b")
+        await on.press("F")
         assert pane.outer_size.height > 4
         assert detail.outer_size.width < size[0]
         await on.press("w")
@@ -202,7 +203,7 @@ async def test_x_cancels_the_selected_workload_s_runs_first_and_then_all() -> No
 
 async def test_x_in_the_backend_pane_cancels_comparisons() -> None:
     async with running((80, 24), "one gpu", queued(), compare_queued()) as on:
-        await on.press("b", "x")
+        await on.press("F", "x")
         assert on.asked == [("cancel", "cudnn.benchmark of conv2d")]
 
 
@@ -221,7 +222,7 @@ async def test_x_is_not_offered_where_nothing_runs() -> None:
 
 async def test_space_switches_the_flag_under_the_cursor() -> None:
     async with running() as on:
-        await on.press("b", "right", "space")
+        await on.press("F", "right", "space")
         assert on.asked == [("set_flag", "cudnn.benchmark", True)]
         assert "[x] benchmark" in on.row("cuDNN [x]")
         await on.press("space")
@@ -252,7 +253,7 @@ async def test_d_goes_round_the_devices() -> None:
 async def test_e_and_p_are_about_the_selected_device() -> None:
     async with running() as on:
         key = on.session.state.machine.selected
-        await on.press("e", "p")
+        await on.press("e", "0")
         assert on.asked == [("empty_cache", key), ("reset_peaks", key)]
 
 
@@ -346,16 +347,16 @@ async def test_l_puts_the_log_where_the_detail_is() -> None:
 async def test_f_turns_the_detail_to_the_roofline_and_back() -> None:
     told = ran(rates=Rates(5e13, 7e10, None))
     async with running((100, 30), "one gpu", *told) as on:
-        await on.press("f")
+        await on.press("O")
         assert on.pane == "detail"
         assert on.row("Roofline of cuda:0")
         assert on.row("● matmul")
         assert on.row("slope: memory bandwidth peak 4.80 TB/s")
-        await on.press("f")
+        await on.press("O")
         assert on.row("check passed")
         assert not on.row("Roofline of")
         # From the table it is shown, whichever page was the last.
-        await on.press("f", "escape", "f")
+        await on.press("O", "escape", "O")
         assert on.row("Roofline of cuda:0")
         await on.press("i")
         assert on.row("check passed")
@@ -443,7 +444,7 @@ async def test_the_detail_follows_the_cursor_while_a_filter_is_typed() -> None:
         assert "Detail   matmul" in on.row("Detail")
 
 
-@pytest.mark.parametrize("leave", ["i", "b", "m"])
+@pytest.mark.parametrize("leave", ["i", "F", "m"])
 async def test_who_comes_back_to_a_kept_filter_comes_to_the_table(leave: str) -> None:
     async with running((120, 40)) as on:
         await on.press("slash", *"conv", "enter", leave, "escape", "r")
@@ -515,14 +516,27 @@ async def test_escape_leaves_the_parameters_as_they_were() -> None:
 async def test_help_begins_with_keys_and_explains_the_focused_pane() -> None:
     async with running((120, 100)) as on:
         await on.press("question_mark")
-        assert on.rows[1].strip("│ ") == "Keys of Workbench: Runs"
+        assert on.rows[1].strip("│ ") == "Keys of Workloads"
         assert on.row("Run every workload in the table")
         assert on.row("What Workloads shows")
-        await on.press("question_mark", "b", "question_mark")
-        assert on.rows[1].strip("│ ") == "Keys of Workbench: Runs"
+        await on.press("question_mark", "F", "question_mark")
+        assert on.rows[1].strip("│ ") == "Keys of Backends"
         assert on.row("What Backends shows")
-        await on.press("escape")
+        await on.press("slash", *"reset peaks")
+        assert on.row("0 ")
+        assert not on.row("Run every workload")
+        await on.press("enter", "escape")
         assert on.row("Workloads")
+
+
+async def test_enter_explains_the_memory_and_the_palette_opens_by_either_key() -> None:
+    async with running((120, 40), "two gpus") as on:
+        await on.press("m", "enter")
+        assert isinstance(on.app.screen, TextScreen)
+        await on.press("escape", "ctrl+p")
+        assert isinstance(on.app.screen, Palette)
+        await on.press("escape", "colon")
+        assert isinstance(on.app.screen, Palette)
 
 
 async def test_the_palette_lists_what_is_valid_and_runs_it() -> None:
@@ -552,7 +566,7 @@ async def test_the_palette_finds_how_to_open_a_snapshot() -> None:
 
 async def test_readonly_asks_the_runner_for_nothing() -> None:
     async with running((80, 24), "one gpu", queued(), readonly=True) as on:
-        await on.press("r", "R", "x", "X", "e", "p", "c", "enter", "equals_sign", "b", "space")
+        await on.press("r", "R", "x", "X", "e", "0", "c", "enter", "equals_sign", "F", "space")
         assert on.asked == []
         assert " r run" not in on.rows[-1]
         assert on.row("Workloads")
@@ -568,7 +582,7 @@ async def test_a_click_selects_a_row_and_a_click_on_a_key_runs_its_command() -> 
         await on.pilot.click(offset=(5, mlp))
         await on.settle()
         assert on.row("▸ mlp")
-        await on.pilot.click(offset=(2, 23))
+        await on.pilot.click(offset=(on.rows[23].index("r run"), 23))
         await on.settle()
         assert on.asked == [("run", ("mlp",), None, "normal")]
 
@@ -599,7 +613,7 @@ async def test_at_80_by_24_the_comparisons_have_the_screen_while_keys_go_to_them
         rows = [row for row in on.rows if "off→on" in row]
         assert len(rows) == 2
         assert all("1.44x faster (1.40–1.47, 5 of 5 pairs)" in row for row in rows)
-        await on.press("b")
+        await on.press("F")
         assert len([row for row in on.rows if "off→on" in row]) >= 5
         assert "layouts" in on.text
         assert "conv2d cuda:0" not in on.text
@@ -611,7 +625,7 @@ async def test_at_80_by_24_the_comparisons_have_the_screen_while_keys_go_to_them
 
 @pytest.mark.parametrize(
     ("keys", "name"),
-    [((), "Workbench: Runs"), (("2",), "Memory"), (("3",), "Snapshot"), (("4",), "Processes")],
+    [((), "Workloads"), (("2",), "Memory"), (("3",), "Snapshot"), (("4",), "Processes")],
 )
 async def test_help_begins_with_the_screen_it_was_asked_on(
     keys: tuple[str, ...], name: str

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -56,7 +57,7 @@ PANES: dict[str, tuple[str | None, ...]] = {
 FLAGS = [each.name for each in fields(Situation) if isinstance(each.default, bool)]
 
 
-def _flags() -> Iterator[dict[str, bool]]:
+def _flags() -> Iterator[dict[str, Any]]:
     """Yield all flags unset, all set and their defaults, each with up to two flags inverted.
 
     Every pair of flags has all four combinations; their number grows with the square of the flags.
@@ -81,6 +82,46 @@ any_situation = st.builds(
 def test_no_key_has_two_commands_on_a_tab(tab: str) -> None:
     keys = [key for command in COMMANDS if tab in command.tabs for key in command.keys]
     assert len(keys) == len(set(keys))
+
+
+def test_a_key_means_the_same_in_all_tabs() -> None:
+    """A letter learned in one tab does nothing else in another, where it may destroy something."""
+    meanings: dict[str, set[str]] = {}
+    for command in COMMANDS:
+        for key in command.keys:
+            meanings.setdefault(key, set()).add(command.key_meaning)
+    assert {key: found for key, found in meanings.items() if len(found) > 1} == {}
+
+
+def test_rare_keys_are_not_in_the_footer() -> None:
+    shown = {command.id for now in SITUATIONS for command in REGISTRY.in_footer(now)}
+    assert not shown & {"reset_peaks", "empty_cache", "compare_again"}
+
+
+def test_the_footer_names_enter_and_the_palette_in_the_focused_pane() -> None:
+    for pane, label in (("devices", "details"), ("workloads", "edit"), ("memory", "explain")):
+        commands = REGISTRY.in_footer(Situation(pane=pane))
+        words = plain(footer_line(commands, 80))
+        assert words.startswith(f" enter {label} ")
+        assert " : commands " in words
+
+
+def test_the_help_begins_with_the_keys_of_the_focused_pane() -> None:
+    now = Situation(pane="backend")
+    rows = [plain(row) for row in help_lines(REGISTRY, "Backends", "Flags.", 90, now)]
+    assert rows[0] == "Keys of Backends"
+    keys = rows[1 : rows.index("")]
+    assert any(row.startswith("space ") for row in keys)
+    assert any(row.startswith("enter ") for row in keys)
+    assert rows[rows.index("") + 1] == "What Backends shows"
+
+
+def test_the_help_can_be_searched() -> None:
+    rows = [plain(row) for row in help_lines(REGISTRY, "", "", 200, pattern="PEAKS reset")]
+    assert [row for row in rows if row.startswith("0 ")]
+    assert len([row for row in rows if row and not row.startswith("Keys of")]) == 1
+    nothing = help_lines(REGISTRY, "", "", 80, pattern="zzz")
+    assert [plain(row) for row in nothing] == ["no key has: zzz"]
 
 
 def test_no_command_is_declared_twice() -> None:
@@ -131,7 +172,7 @@ def test_no_command_needs_a_key_that_something_on_the_way_may_take() -> None:
 
 
 def test_each_pane_of_the_workbench_has_a_key_that_goes_there() -> None:
-    panes = {"devices": "v", "memory": "m", "workloads": "w", "backend": "b", "detail": "i"}
+    panes = {"devices": "v", "memory": "m", "workloads": "w", "backend": "F", "detail": "i"}
     keys = {command.id: command.keys for command in COMMANDS}
     jumps = ("go_to_devices", "go_to_memory", "go_to_workloads", "go_to_flags", "show_detail")
     assert [keys[jump] for jump in jumps] == [(key,) for key in panes.values()]
@@ -213,7 +254,7 @@ def test_a_click_on_a_key_finds_its_command(now: Situation, cells: int) -> None:
 
 def test_at_80_cells_the_footer_of_the_table() -> None:
     line = plain(footer_line(REGISTRY.in_footer(Situation(pane="workloads")), 80))
-    assert line == " r run  R all  x cancel  = edit, sweep  b flags  / filter  ? help  q quit "
+    assert line == " enter edit  r run  R all  x cancel  = edit, sweep  : commands  ? help  q quit "
 
 
 # ---- docs/keys.md ------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ PROGRAM = (
         "faster",
         "Sample the devices more often, and save the setting.",
         "Program",
+        meaning="more detail",
         now=lambda now: not now.replay,
         target="app",
     ),
@@ -47,6 +48,7 @@ PROGRAM = (
         "slower",
         "Sample the devices less often, for a slow link, and save the setting.",
         "Program",
+        meaning="less detail",
         now=lambda now: not now.replay,
         target="app",
     ),
@@ -72,11 +74,12 @@ PROGRAM = (
     ),
     Command(
         "command_palette",
-        ("colon",),
-        "palette",
+        ("colon", "ctrl+p"),
+        "commands",
         "Find a command by name.",
         group="Program",
         tabs=EVERYWHERE,
+        footer=18,
         target="app",
     ),
     Command(
@@ -86,6 +89,7 @@ PROGRAM = (
         "End the workbench and its runner, after confirmation if runs are active; watched runs "
         "continue.",
         group="Program",
+        meaning="leave",
         tabs=EVERYWHERE,
         footer=20,
         target="app",

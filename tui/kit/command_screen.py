@@ -18,6 +18,7 @@ from tui.kit.commands.command import Command, Situation
 from tui.kit.commands.registry import CommandRegistry
 from tui.kit.commands.shared import SHARED
 from tui.kit.lines import Line
+from tui.kit.lists import CursorView
 from tui.kit.offers import Offer, OfferList
 from tui.kit.pane import HeaderBar, LineBar, Pane, pane_of
 from tui.kit.terminal.clipboard import copy
@@ -162,6 +163,11 @@ class CommandScreen(Screen[None]):
     def action_previous_pane(self) -> None:
         """Go to the part before."""
         self.focus_previous()
+
+    def action_open_row(self) -> None:
+        """Do with what is under the cursor what enter does."""
+        if isinstance(self.focused, CursorView):
+            self.focused.choose()
 
     def action_copy(self) -> None:
         """Copy the focused pane through the terminal, and keep it in a file."""

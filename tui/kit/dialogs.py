@@ -23,7 +23,7 @@ from tui.kit.commands.command import Command, Situation
 from tui.kit.commands.registry import CommandRegistry, keys_text
 from tui.kit.key_help import help_lines
 from tui.kit.lines import Line, paragraph
-from tui.kit.lists import CursorView
+from tui.kit.lists import CursorView, RowFilter
 from tui.kit.pane import LinesView, Pane
 
 R = TypeVar("R")
@@ -137,7 +137,8 @@ class HelpScreen(Dialog[None]):
     CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark,f1", "dismiss_help", show=False)
+        Binding("escape,q,question_mark,f1", "dismiss_help", show=False),
+        Binding("slash", "search", show=False, priority=True),
     ]
 
     def __init__(self, registry: CommandRegistry, pane: Pane | None, now: Situation) -> None:
@@ -152,16 +153,42 @@ class HelpScreen(Dialog[None]):
         self._registry = registry
         self._pane = pane
         self._now = now
+        self._pattern = ""
+        self._lines = LinesView(self._help)
+        self._search = RowFilter(
+            self, self._lines, self._lines, "words of a key's help", id="help-search"
+        )
 
     def compose(self) -> ComposeResult:
         """Yield a box around the text."""
-        yield box("Help", "escape closes", LinesView(self._help))
+        yield box("Help", "/ searches   escape closes", self._lines)
+
+    def on_mount(self) -> None:
+        """Scroll with the keys of the text, not of the search."""
+        self._lines.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Show the keys whose help has the typed words."""
+        event.stop()
+        self._pattern = event.value
+        self._lines.scroll_to(y=0, animate=False)
+        self._lines.rebuild()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Type a slash into the search while it has the focus."""
+        if action == "search" and isinstance(self.focused, Input):
+            return False
+        return super().check_action(action, parameters)
+
+    def action_search(self) -> None:
+        """Type words that the shown keys must have."""
+        self._search.begin()
 
     def _help(self, cells: int) -> list[Line]:
         pane = self._pane
         about = (pane.HELP or "") if pane else ""
         title = TITLES.get(pane.id or "", "This pane") if pane else ""
-        return help_lines(self._registry, title, about, cells, self._now)
+        return help_lines(self._registry, title, about, cells, self._now, self._pattern)
 
     def action_dismiss_help(self) -> None:
         self.dismiss()

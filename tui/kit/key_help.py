@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tui.kit.commands.command import EVERYWHERE, NAMES, Command, Situation
 from tui.kit.commands.registry import CommandRegistry, key_text, keys_text
-from tui.kit.lines import Line, Span, TextStyle, left, line, paragraph, wrap
+from tui.kit.lines import Line, Span, TextStyle, fit_line, left, line, paragraph, width, wrap
 
+FIRST_COMMANDS = ("open_row", "command_palette")
+"""Shown before the others where there is room for few."""
 KEPT_COMMANDS = ("show_help", "quit", "demo_leave")
 """Shown however narrow the screen: the help lists all the others."""
 TYPING: Line = (
@@ -25,11 +28,6 @@ GROUPED_FROM = 10
 MOVES = (
     ("up, down", "Move in a list or scroll; also k and j, page up and down, home and end."),
     ("left, right", "Move among the backend's switches."),
-    (
-        "enter",
-        "Edit parameters, fold a group, switch a flag; show a process's memory, a run under the "
-        "watch, a result over time.",
-    ),
     ("escape", "Leave a dialog, the filter or the zoom."),
     ("ctrl+c", "End the workbench with exit code 130; with text selected, copy it."),
 )
@@ -43,7 +41,8 @@ def chosen_commands(commands: Sequence[Command], cells: int) -> list[Command]:
     """Return help and the way out, and as many of the other commands as fit, in order."""
     kept = [command for command in commands if command.id in KEPT_COMMANDS]
     room = cells - sum(_command_cells(command) for command in kept)
-    for command in commands:
+    first = [command for command in commands if command.id in FIRST_COMMANDS]
+    for command in (*first, *commands):
         if command not in kept and _command_cells(command) <= room:
             kept.append(command)
             room -= _command_cells(command)
@@ -61,7 +60,24 @@ def _first_key(command: Command) -> str:
 @functools.lru_cache(maxsize=16)
 def footer(registry: CommandRegistry, now: Situation, cells: int) -> Line:
     """Return the footer for a situation; cached, as every drawing asks for it."""
+    if now.caption and not now.typing:
+        return caption_line(registry, now, cells)
     return TYPING if now.typing else footer_line(registry.in_footer(now), cells)
+
+
+CAPTION_KEYS = ("replay_pause", "quit")
+"""Ids of the commands that stay in the footer beside a caption."""
+
+
+def caption_line(registry: CommandRegistry, now: Situation, cells: int) -> Line:
+    """Return what a recording shows now, and the keys that stay beside it as far as they fit."""
+    words: Line = (Span(f" {now.caption} ", TextStyle.CURSOR),)
+    for name in CAPTION_KEYS:
+        command = registry.by_id[name]
+        key = (Span("  "), Span(_first_key(command), TextStyle.KEY), Span(f" {command.label}"))
+        if width((*words, *key)) <= cells:
+            words += key
+    return fit_line(words, cells)
 
 
 def footer_line(commands: Sequence[Command], cells: int) -> Line:
@@ -87,9 +103,14 @@ def command_at(x: int, commands: Sequence[Command], cells: int) -> Command | Non
 
 
 def help_lines(
-    registry: CommandRegistry, title: str, about: str, cells: int, now: Situation = ANYWHERE
+    registry: CommandRegistry,
+    title: str,
+    about: str,
+    cells: int,
+    now: Situation = ANYWHERE,
+    pattern: str = "",
 ) -> list[Line]:
-    """Return the whole help: the keys that work here, what the pane shows, the other keys.
+    """Return the whole help: the pane's keys, what it shows, the screen's keys, the other keys.
 
     Args:
         registry: of all commands.
@@ -97,34 +118,65 @@ def help_lines(
         about: what its figures mean; empty where no pane has the focus.
         cells: width of a line.
         now: what was on the screen; what is not offered read-only is left out.
+        pattern: words that a key's line must have, in any order; empty for all lines.
     """
+    words = pattern.lower().split()
     here: list[Line] = []
     elsewhere: list[Line] = []
-    for heading, commands in help_sections(registry, now).items():
-        rows = here if commands[0].offered(now) else elsewhere
-        rows.append(line(Span(f"Keys of {heading}", TextStyle.STRONG)))
-        for command in commands:
-            rows += key_lines(keys_of(command), command.help, cells)
-        rows.append(())
-    here.append(line(Span("Keys of lists and dialogs", TextStyle.STRONG)))
-    for keys, help_text in MOVES:
-        here += key_lines(keys, help_text, cells)
-    here.append(())
-    if about:
-        here += [line(Span(f"What {title} shows", TextStyle.STRONG)), *paragraph(about, cells), ()]
-    return [*here, *elsewhere][:-1]
+    first: list[Line] = []
+    for heading, commands in help_sections(registry, now, title).items():
+        rows = elsewhere
+        if commands[0].offered(now):
+            rows = first if heading == title else here
+        rows += _section(
+            heading, [(keys_of(each), each.help, each.label) for each in commands], words, cells
+        )
+    here += _section(
+        "lists and dialogs", [(keys, help_text, "") for keys, help_text in MOVES], words, cells
+    )
+    if about and _matches(about, words):
+        first += [line(Span(f"What {title} shows", TextStyle.STRONG)), *paragraph(about, cells), ()]
+    found = [*first, *here, *elsewhere][:-1]
+    return found or paragraph(f"no key has: {pattern}", cells, TextStyle.QUIET)
 
 
-def help_sections(registry: CommandRegistry, now: Situation) -> dict[str, list[Command]]:
-    """Return the commands by heading: of the present screen, of all screens, of the others.
+def _section(
+    heading: str, rows: Sequence[tuple[str, str, str]], words: Sequence[str], cells: int
+) -> list[Line]:
+    """Return a heading with keys, helps and labels that match, and an empty line below."""
+    shown = [
+        (keys, about) for keys, about, label in rows if _matches(f"{keys} {label} {about}", words)
+    ]
+    if not shown:
+        return []
+    lines = [row for keys, about in shown for row in key_lines(keys, about, cells)]
+    return [line(Span(f"Keys of {heading}", TextStyle.STRONG)), *lines, ()]
+
+
+def _matches(text: str, words: Sequence[str]) -> bool:
+    low = text.lower()
+    return all(word in low for word in words)
+
+
+def help_sections(
+    registry: CommandRegistry, now: Situation, pane: str = ""
+) -> dict[str, list[Command]]:
+    """Return the commands by heading: of the focused pane, its screen, all screens, the others.
 
     Args:
         registry: of all commands.
         now: what was on the screen.
+        pane: what the focused pane is called; empty where none has the focus.
     """
     known = [command for command in registry.commands if not (now.readonly and command.asks)]
-    own = [command for command in known if command.offered(now) and not _everywhere(command)]
     found: dict[str, list[Command]] = {}
+    if pane:
+        elsewhere = replace(now, pane=None)
+        special = [each for each in known if each.valid(now) and not each.valid(elsewhere)]
+        known = [each for each in known if each not in special]
+        if special:
+            found[pane] = special
+    own = [command for command in known if command.offered(now) and not _everywhere(command)]
     for command in own:
         grouped = len(own) > GROUPED_FROM and command.group != NAMES[now.tab]
         heading = f"{NAMES[now.tab]}: {command.group}" if grouped else NAMES[now.tab]
@@ -134,8 +186,8 @@ def help_sections(registry: CommandRegistry, now: Situation) -> dict[str, list[C
             found.setdefault(ALL_SCREENS, []).append(command)
     for command in known:
         if not command.offered(now):
-            elsewhere = "all others" if _everywhere(command) else NAMES[command.tabs[0]]
-            heading = "a replay" if command.replays else elsewhere
+            place = "all others" if _everywhere(command) else NAMES[command.tabs[0]]
+            heading = "a replay" if command.replays else place
             found.setdefault(heading, []).append(command)
     return found
 

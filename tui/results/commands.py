@@ -16,6 +16,7 @@ RESULTS_COMMANDS = (
         "mark",
         "Mark or unmark the result under the cursor; you can mark two, A and B.",
         group="Results",
+        meaning="toggle",
         tabs=RESULTS,
         now=_on_result,
         footer=1,
@@ -32,7 +33,7 @@ RESULTS_COMMANDS = (
     ),
     Command(
         "tag_results",
-        ("t",),
+        ("number_sign",),
         "tag",
         "Tag the marked results, or the one under the cursor.",
         group="Results",
@@ -43,7 +44,7 @@ RESULTS_COMMANDS = (
     ),
     Command(
         "delete_results",
-        ("x",),
+        ("delete",),
         "delete",
         "Delete the marked results, or the one under the cursor, after confirmation.",
         group="Results",

@@ -43,6 +43,7 @@ RUNS = (
         tabs=WORKBENCH,
         asks=True,
         now=lambda now: now.pending,
+        meaning="end",
         footer=4,
     ),
     Command(
@@ -76,7 +77,7 @@ RUNS = (
         group="Runs",
         tabs=WORKBENCH,
         now=lambda now: now.has_workloads or now.pane == "devices",
-        footer=18,
+        footer=8,
     ),
 )
 
@@ -95,7 +96,7 @@ DEMO_PAGES = (
     ),
     Command(
         "demo_next",
-        ("n", "right"),
+        ("right", "n"),
         "next",
         "Go to the next page.",
         group="Demo",
@@ -104,7 +105,7 @@ DEMO_PAGES = (
     ),
     Command(
         "demo_previous",
-        ("p", "left"),
+        ("left",),
         "previous",
         "Go to the previous page.",
         group="Demo",
@@ -118,6 +119,7 @@ DEMO_PAGES = (
         "Leave the demo.",
         group="Demo",
         tabs=DEMO,
+        meaning="leave",
         footer=20,
     ),
 )
@@ -126,7 +128,7 @@ DEMO_PAGES = (
 BACKEND = (
     Command(
         "go_to_flags",
-        ("b",),
+        ("F",),
         "flags",
         "Go to the cuDNN, cuBLAS and oneDNN flags.",
         group="Backend",
@@ -144,6 +146,7 @@ BACKEND = (
         tabs=WORKBENCH,
         asks=True,
         now=lambda now: now.pane == "backend" and now.has_switches and now.runner_usable,
+        meaning="toggle",
         footer=3,
     ),
     Command(
@@ -155,7 +158,6 @@ BACKEND = (
         tabs=WORKBENCH,
         asks=True,
         now=lambda now: now.has_switches and now.runner_usable,
-        footer=8,
     ),
 )
 
@@ -191,7 +193,7 @@ PANES = (
     ),
     Command(
         "show_roofline",
-        ("f",),
+        ("O",),
         "roofline",
         "Show the roofline of the selected device in the detail, or the workload again.",
         group="Screen",

@@ -25,7 +25,7 @@ WATCH_COMMANDS = (
     ),
     Command(
         "watch_snapshot",
-        ("s",),
+        ("M",),
         "snapshot",
         "Request a snapshot from the process under the cursor, at its next step.",
         group="Watch",
@@ -36,7 +36,7 @@ WATCH_COMMANDS = (
     ),
     Command(
         "watch_history",
-        ("h",),
+        ("H",),
         "history",
         "Start or stop recording torch's memory history in the process under the cursor.",
         group="Watch",
@@ -51,13 +51,14 @@ WATCH_COMMANDS = (
         "output",
         "Show and follow the run's output, or show its memory again.",
         group="Watch",
+        meaning="log",
         tabs=WATCH,
         now=_run_is_open,
         footer=4,
     ),
     Command(
         "watch_stacks",
-        ("k",),
+        ("K",),
         "where",
         "Show where each rank is now: the Python stacks of all its threads.",
         group="Watch",
@@ -67,7 +68,7 @@ WATCH_COMMANDS = (
     ),
     Command(
         "watch_over",
-        ("t",),
+        ("A",),
         "time/steps",
         "Plot over steps or over time.",
         group="Watch",
@@ -77,7 +78,7 @@ WATCH_COMMANDS = (
     ),
     Command(
         "watch_difference",
-        ("D",),
+        ("c",),
         "compare",
         "Compare two snapshots of the process under the cursor to see what has grown.",
         group="Watch",
@@ -87,7 +88,7 @@ WATCH_COMMANDS = (
     ),
     Command(
         "watch_freeze",
-        ("f",),
+        ("z",),
         "freeze",
         "Freeze the figures while the run continues, or follow the run again.",
         group="Watch",

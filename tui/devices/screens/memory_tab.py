@@ -53,7 +53,7 @@ class MemoryView(AccountPane):
         "allocated, active, reserved, this process, device used, total; if one is, a warning "
         "names a likely cause. The histories have fixed scales: a column of dots is the highest "
         "reading of its seconds, a gap has no reading. d selects the next device, e empties the "
-        "cache, p resets the peaks."
+        "cache, 0 resets the peaks."
     )
 
     def __init__(

@@ -540,7 +540,7 @@ class MemoryPane(AccountPane):
         "reserved or released memory after NVML was read, so the two figures are not "
         "subtracted. unattributed: used, but by no process in NVML's list. driver: reserved by "
         "the driver. Peaks of allocated and reserved are torch's own and exact; the sampled ones, "
-        "on i, come from one reading per second and may miss a peak. e empties the cache, p resets "
+        "on i, come from one reading per second and may miss a peak. e empties the cache, 0 resets "
         "the peaks. i explains the figures in sentences. pinned on the host: host memory that "
         "torch locks for copies; the bar does not include it. n/a comes with its reason."
     )

@@ -6,7 +6,7 @@ A tab is opened by its factory in :mod:`tui.app.tabs`. No Textual.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 
@@ -107,6 +107,8 @@ class Situation:
     """The selected device ran out of memory in it."""
     replay: bool = False
     """A recording is played."""
+    caption: str = ""
+    """What the recording shows at this moment; empty without a story."""
 
 
 Rule = Callable[[Situation], bool]
@@ -138,6 +140,10 @@ class Command:
     opens_field: bool = False
     """What is typed next goes into a field: the key is taken before all others, so that nothing
     typed in the same breath goes to where the focus was."""
+    meaning: str = ""
+    """What its keys mean in all tabs, where the label is more special than that."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Labels by the id of the focused pane, where they differ from ``label``."""
     footer: int | None = None
     """Place in the footer; ``None`` for commands that are not shown there."""
     target: Literal["screen", "app"] = "screen"
@@ -152,6 +158,16 @@ class Command:
         """The action as Textual's bindings name it."""
         called = f"{SWITCH}('{self.opens}')" if self.opens else self.call or self.id
         return f"{self.target}.{called}"
+
+    @property
+    def key_meaning(self) -> str:
+        """What its keys mean in all tabs."""
+        return self.meaning or self.label
+
+    def labelled(self, now: Situation) -> Command:
+        """Return the command with the label that it has in the focused pane."""
+        label = dict(self.labels).get(now.pane or "", self.label)
+        return self if label == self.label else replace(self, label=label)
 
     def offered(self, now: Situation) -> bool:
         """Return whether the command belongs to the present screen."""

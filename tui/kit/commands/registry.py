@@ -15,6 +15,9 @@ KEY_WORDS = {
     "question_mark": "?",
     "colon": ":",
     "f1": "F1",
+    "number_sign": "#",
+    "delete": "delete",
+    "enter": "enter",
     "less_than_sign": "<",
     "greater_than_sign": ">",
     "plus": "+",
@@ -47,7 +50,11 @@ class CommandRegistry:
 
     def in_footer(self, now: Situation) -> list[Command]:
         """Return the commands that the footer shows, in its order."""
-        shown = [item for item in self.commands if item.footer is not None and item.valid(now)]
+        shown = [
+            item.labelled(now)
+            for item in self.commands
+            if item.footer is not None and item.valid(now)
+        ]
         return sorted(shown, key=lambda item: item.footer or 0)
 
     def key_table_markdown(self) -> str:

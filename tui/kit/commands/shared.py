@@ -22,7 +22,38 @@ def _can_filter(now: Situation) -> bool:
     return listed and now.pane != PROCESS_MEMORY
 
 
+OPENS = (
+    ("devices", "details"),
+    ("memory", "explain"),
+    ("workloads", "edit"),
+    ("backend", "switch"),
+    ("processes", "details"),
+    ("results", "over time"),
+    ("kept-runs", "open"),
+)
+"""What enter does, by the id of the pane whose row is under the cursor."""
+
+
+def _can_open(now: Situation) -> bool:
+    if now.typing or now.pane not in dict(OPENS):
+        return False
+    return now.has_selection if now.pane == "results" else now.pane != "backend" or now.has_switches
+
+
 SHARED = (
+    Command(
+        "open_row",
+        ("enter",),
+        "open",
+        "Open what is under the cursor: the details of a device or a process, the account of the "
+        "memory, the parameters of a workload, a result over time, a watched run; fold a group; "
+        "switch a flag.",
+        group="Screen",
+        tabs=(*WORKBENCH, *PROCESSES, *WATCH, *RESULTS),
+        now=_can_open,
+        labels=OPENS,
+        footer=-4,
+    ),
     Command(
         "filter",
         ("slash",),
@@ -31,6 +62,7 @@ SHARED = (
         "GPU, user or command has them, or matching results, such as matmul torch=2.12.",
         group="Runs",
         tabs=(*WORKBENCH, *PROCESSES, *RESULTS),
+        meaning="find",
         now=_can_filter,
         opens_field=True,
         footer=7,
@@ -42,6 +74,7 @@ SHARED = (
         "Go back to the table or list, restore the layout, or clear the filter.",
         group="Screen",
         tabs=(*WORKBENCH, *PROCESSES, *WATCH, *RESULTS),
+        meaning="leave",
         now=lambda now: now.can_go_back,
         footer=0,
     ),

@@ -91,8 +91,8 @@ class ResultsPane(Pane):
         "results of exactly its environment: machine, GPU, driver, torch, flags, threads and "
         "the other facts below the list. c compares A's environment with B's over all workloads "
         "that both have; within one environment, it compares the sessions. enter shows the "
-        "workload over time. t tags the marked results, or the one under the cursor; x deletes "
-        "them, after asking. The list is read again when the tab opens."
+        "workload over time. # tags the marked results, or the one under the cursor; delete "
+        "deletes them, after asking. The list is read again when the tab opens."
     )
 
     class Narrowed(Message):

@@ -214,10 +214,10 @@ class DetailPane(Pane):
 
     def _title(self, workload: str | None) -> str:
         if self.roofline:
-            return "Roofline   f workload"
+            return "Roofline   O workload"
         group = self._group() if workload is None else None
         name = workload or (group[0] if group else "")
-        return f"Detail   {name}   f roofline" if name else "Detail"
+        return f"Detail   {name}   O roofline" if name else "Detail"
 
     def _detail(self, cells: int) -> list[Line]:
         # A plot and its surroundings fill the pane, if it has enough rows.

@@ -463,6 +463,15 @@ class WorkbenchScreen(CommandScreen):
 
     # ---- panes ----
 
+    def action_open_row(self) -> None:
+        """Open what is under the cursor; explain the memory; switch a flag."""
+        if self.focused_pane == "memory":
+            self.app.push_screen(self.memory.explanation())
+        elif self.focused_pane == "backend":
+            self.action_switch_flag()
+        else:
+            super().action_open_row()
+
     def action_go_to_devices(self) -> None:
         self.focus_pane("devices")
 

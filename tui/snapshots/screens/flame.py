@@ -67,7 +67,7 @@ class FlamePane(SnapshotPane):
         "up to the caller, left and right along the level; enter gives the frame under the "
         "cursor the whole width, backspace goes back. A gap under a frame is what it allocates "
         "itself, and what is too small to draw. Frames of libraries are left out; b shows all "
-        "Python frames. p shows the peak, n the next OOM, e the end, and the timeline's cursor "
+        "Python frames. p shows the peak, n the next OOM, E the end, and the timeline's cursor "
         "any other moment. Below, the stack with the most bytes under the cursor."
     )
 

@@ -76,7 +76,7 @@ class MapPane(SnapshotPane):
         "a wider picture of the segment under the cursor: left and right move along it, + or "
         "enter zooms in and - out, and the text shows the block there with its stack. Then the "
         "block that pins the segment: releasing it frees the longest span. The map shows the "
-        "same moment as the other views: p the peak, n the next OOM, e the end. tab moves to "
+        "same moment as the other views: p the peak, n the next OOM, E the end. tab moves to "
         "the lower part to scroll it."
     )
 

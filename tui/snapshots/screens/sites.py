@@ -69,9 +69,9 @@ class SitesPane(SnapshotPane):
 
     HELP = (
         "Memory at this moment by the innermost line of your own code; p shows the peak, n the "
-        "next OOM, e the end, and the timeline's cursor any other moment. right or space "
+        "next OOM, E the end, and the timeline's cursor any other moment. right or space "
         "unfolds the callers of a line, left folds them. b changes the grouping: site, "
-        "function, file, annotation, size class, stream, pool and context. S sorts by bytes, "
+        "function, file, annotation, size class, stream, pool and context. s sorts by bytes, "
         "count or name. / searches all frames for a text, for a pattern in slashes, or for the "
         "allocation at an address such as 0x7f1200. Below, the full stack with the most bytes "
         "under the cursor, innermost frame first; frames outside your code are dim, and C++ "
@@ -255,7 +255,7 @@ class DifferencePane(SnapshotPane):
     HELP = (
         "This file (A) against another file (B), by site: new and grown are larger in B, gone "
         "and shrunk smaller; the largest change comes first. p compares the peaks of both "
-        "files, e their ends; b changes the grouping; c chooses the other file. Unchanged sites "
+        "files, E their ends; b changes the grouping; c chooses the other file. Unchanged sites "
         "are left out. A line that moved between two versions of the program appears as gone "
         "and new; group by function to avoid this."
     )

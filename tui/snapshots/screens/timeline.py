@@ -114,7 +114,7 @@ class TimelinePane(SnapshotPane):
         "live memory. P marks the peak, X an OOM, ^ the cursor; annotations stand below from "
         "where they begin. left and right move by a column, comma and full stop by one event, "
         "page up and down by ten columns, home and end to the ends; p goes to the peak, n to "
-        "the next OOM, e to the end; + and - zoom around the cursor. up and down, or a click, "
+        "the next OOM, E to the end; + and - zoom around the cursor. up and down, or a click, "
         "choose a layer of the cursor's column: its memory and stack stand below, otherwise the "
         "cursor's event and its stack. tab moves there to scroll. The other views show the same "
         "moment. A category comes from the file (a snapshot of torch's profiler), from the "

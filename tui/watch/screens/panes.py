@@ -273,7 +273,7 @@ class WatchedMemoryPane(Pane):
         "the process uses. growth: of allocated memory, from the lowest value of each part of "
         "the time or of the steps; the median of slopes with its 95 % interval (Sen 1968). If "
         "the interval includes zero, growth is not certain. In the plot, a vertical line marks "
-        "an OOM, a snapshot or a cache flush; t switches between steps and time. context is the "
+        "an OOM, a snapshot or a cache flush; A switches between steps and time. context is the "
         "process's NVML figure minus reserved. j and k scroll the account."
     )
 

@@ -28,7 +28,7 @@ class StacksScreen(Dialog[None]):
 
     CSS_PATH = DIALOG_STYLES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("k,r", "ask_again", show=False),
+        Binding("K,r", "ask_again", show=False),
         Binding("escape,q", "leave", show=False),
     ]
 
@@ -40,7 +40,7 @@ class StacksScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the scrolling text."""
-        yield box("Where each rank is", "k asks again   escape closes", self._text)
+        yield box("Where each rank is", "K asks again   escape closes", self._text)
 
     def on_mount(self) -> None:
         self.action_ask_again()

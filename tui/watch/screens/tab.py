@@ -356,7 +356,7 @@ class WatchTab(CommandScreen):
         taken = snapshots_of(row) if row is not None else []
         if len(taken) < 2:
             words = "two snapshots are compared, and the process has left "
-            self._notify(f"{words}{'one' if taken else 'none'}: s takes one at its next step")
+            self._notify(f"{words}{'one' if taken else 'none'}: M takes one at its next step")
         elif len(taken) == 2:
             self._compare((taken[0], taken[1]))
         else:

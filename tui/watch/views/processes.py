@@ -229,7 +229,7 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         placed = [(point, point.step) for point in row.points if point.step is not None]
         if len({step for _, step in placed}) < 2:
             why = row.why_no_agent or "fewer than two steps were seen"
-            words = f"No plot over steps: {why}. t plots over time."
+            words = f"No plot over steps: {why}. A plots over time."
             return paragraph(words, cells, TextStyle.QUIET)
         points = [(float(step), point) for point, step in placed]
         marks = [(float(mark.step), mark) for mark in row.marks if mark.step is not None]
