@@ -109,6 +109,8 @@ class Situation:
     """A recording is played."""
     has_question: bool = False
     """The page asks a question whose answer is not shown."""
+    caption: str = ""
+    """What the recording shows at this moment; empty without a story."""
 
 
 Rule = Callable[[Situation], bool]
