@@ -630,7 +630,7 @@ async def test_at_80_by_24_the_comparisons_have_the_screen_while_keys_go_to_them
 async def test_help_begins_with_the_screen_it_was_asked_on(
     keys: tuple[str, ...], name: str
 ) -> None:
-    async with running((100, 70)) as on:
+    async with running((100, 130)) as on:
         await on.press(*keys, "question_mark")
         rows = [row.strip("│ ") for row in on.rows]
         assert rows[1].startswith(f"Keys of {name}")
