@@ -216,7 +216,7 @@ def test_a_process_of_the_list_stands_above_what_it_started() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "pids"),
-    [("", [5, 6, 7]), ("torchrun", [6, 7]), ("nvml:1 train", [7]), ("BOB", [5]), ("7", [7])],
+    [("", [5, 6, 7]), ("torchrun", [6, 7]), ("cuda:1 train", [7]), ("BOB", [5]), ("7", [7])],
 )
 def test_a_filter_finds_gpu_pid_user_command_and_launcher(pattern: str, pids: list[int]) -> None:
     torchrun = ParentProcess(900, "ada", "torchrun train.py", NOW - 60)
@@ -247,7 +247,7 @@ def test_what_nobody_is_known_to_hold_has_a_row_where_it_is_much() -> None:
         _views(seen), seen, of_host=False, worker_pid=None, pattern="", order="sm", before=()
     )
     (nobody,) = rows
-    assert (nobody.gpu, nobody.memory, nobody.process) == ("nvml:0", int(20.7 * GIB), None)
+    assert (nobody.gpu, nobody.memory, nobody.process) == ("cuda:0", int(20.7 * GIB), None)
     assert "unattributed" in plain(process_line(nobody, NOW, 80))
 
 
@@ -285,9 +285,9 @@ def test_a_tree_is_sorted_by_what_is_below_and_flat_by_each_row() -> None:
     shell = gpu_process(10, 1 * GIB, command="python small_parent.py")
     parent = ParentProcess(10, "ada", "python small_parent.py", shell.started_at or 0.0)
     child = gpu_process(
-        11, 8 * GIB, command="python big_child.py", parent=parent, started_at=NOW - 5
+        11, 8 * GIB, command="python big_child.py", parent=parent, started_at=NOW + 5
     )
-    other = gpu_process(12, 4 * GIB, command="python other.py", started_at=NOW - 5)
+    other = gpu_process(12, 4 * GIB, command="python other.py", started_at=NOW + 5)
     views = make_store("one gpu", sample(gpu(processes=(shell, child, other)))).machine
     for flat, order in ((False, [10, 11, 12]), (True, [11, 12, 10])):
         rows = process_rows(
