@@ -1,8 +1,9 @@
 """Make the recording that comes with the program: what ``gpu-workbench replay --demo`` plays.
 
-Two GPUs: on the last one another process computes, on the first one workloads are run and timed
-against the CPU, cuDNN's search is switched on, a workload runs out of memory with a snapshot of the
-moment, and another run goes on at the end. What is measured is what this machine's GPUs give. Where
+A story in a minute, with a caption for each scene: two idle GPUs, on one of which another user's
+process begins to compute; products in which the GPU wins; a model so small that it loses, with the
+width from which on it would not; a flag of cuDNN's that pays off; an evaluation that leaks until
+memory runs out, and the verdict on it. What is measured is what this machine's GPUs give. Where
 they are simulated (see ``tui/rehearsal/device``), their times are invented: the recording says so
 in its first line, and the screens say so as long as it plays.
 
@@ -12,6 +13,7 @@ Run in an environment that has torch's CUDA build, simulated or not, on a quiet 
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gzip
 import os
@@ -28,11 +30,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from demo_workloads import VARIABLE  # noqa: E402 (once the path is right)
 
 from tests.simulated_gpu import libraries as simulated  # noqa: E402
 from tui.recordings.lines import GZIP  # noqa: E402
 from tui.recordings.recorder import Recorder, Redaction  # noqa: E402
+from tui.recordings.scene import Scene  # noqa: E402
 from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.rehearsal.device.settings import DeviceSettings, state_folder  # noqa: E402
 from tui.runs.session.session import Session  # noqa: E402
@@ -42,16 +44,20 @@ from tui.runs.state.state import WorkbenchState  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings"
 OWN = ROOT / "docs" / "demo_workloads.py"
-TIMED = ("transfer", "placement", "matmul_shapes", "tf32", "mlp_training", "staircase")
+WIN, LOSS = "matmul_shapes", "tiny_model"
+ALSO = ("tf32",)
 """What a simulated GPU, which computes nothing, can run without a check that says so."""
 FLAG = "cudnn.benchmark"
 CONVOLUTION = "conv2d"
 LEAK = "leaking_evaluation"
+VARIABLE = "DEMO_SNAPSHOT"
+"""Names the snapshot for ``demo_workloads.py``, which is not imported: the runner reads it, and the
+catalogue has to be alone here."""
 LAST = "inference_modes"
 LARGE = {"batch": 8192, "width": 4096, "depth": 16}
 """Its parameters at the end, so that what it holds can be seen in the bar."""
-LAST_S = 8.0
-"""How long the recording goes on once the last run holds memory."""
+IDLE_S, READ_S, LAST_S = 3.0, 3.0, 8.0
+"""Seconds of the idle machine, of each result, and of the verdict at the end."""
 SETTINGS = DeviceSettings(devices=2, total_mib=24_576, name="simulated")
 NEIGHBOUR = """
 import sys, time, torch
@@ -99,8 +105,13 @@ def neighbour(folder: Path) -> Iterator[None]:
         os.kill(int(told.read_text()), signal.SIGKILL)
 
 
-async def play(session: Session, snapshot: Path) -> None:
+async def play(session: Session, folder: Path, snapshot: Path) -> None:
     """Run the scenes of the recording."""
+
+    async def show(words: str, workload: str = "", tab: str = "workbench") -> None:
+        session.state.publish(Scene(words, tab, workload))
+        await asyncio.sleep(READ_S)
+
     changed = asyncio.Event()
     session.state.bus.on_change(lambda _parts: changed.set())
 
@@ -112,22 +123,49 @@ async def play(session: Session, snapshot: Path) -> None:
     def settled(state: WorkbenchState) -> bool:
         return not state.runs.pending()
 
-    await until(lambda state: state.runs.runner.status == "ready" and _computes(state))
+    await until(lambda state: state.runs.runner.status == "ready")
     gpu = next(view for view in session.state.machine.devices if view.torch == "cuda:0")
     session.select_device(gpu.key)
-    session.run(TIMED, ["cpu", "cuda:0"], "quick")
-    await until(settled)
-    session.state.publish(FlagSet(FLAG, True))
-    session.request_comparison(CONVOLUTION, "cuda:0", FLAG, (False, True), budget="quick")
-    await until(settled)
-    session.run([LEAK], ["cuda:0"], "quick")
-    await until(settled)
-    if not snapshot.exists():
-        raise SystemExit(f"{LEAK} has not run out of memory: {session.state.log.lines}")
-    session.set_parameters(LAST, dict(LARGE))
-    session.run([LAST], ["cuda:0"], "careful")
-    await until(lambda state: any(_is_measured(run) for run in state.runs.book.values()))
-    await asyncio.sleep(LAST_S)
+    await show("An idle machine with two GPUs")
+    await asyncio.sleep(IDLE_S)
+    with neighbour(folder):
+        await until(_computes)
+        await show("Another user's training starts on the second GPU")
+        session.run([WIN, *ALSO], ["cpu", "cuda:0"], "quick")
+        await show("Matrix products: how much faster is the GPU?", WIN)
+        await until(settled)
+        await show(f"The GPU is {_ratio(session.state, WIN):.0f}x as fast: this work is large", WIN)
+        session.run([LOSS], ["cpu", "cuda:0"], "quick")
+        await show("A tiny model: does the GPU still win?", LOSS)
+        await until(settled)
+        loss = 1 / _ratio(session.state, LOSS)
+        await show(f"It loses by {loss:.1f}x: launching takes longer than computing", LOSS)
+        await show("Its sweep over widths says from where on the GPU is ahead", LOSS)
+        session.state.publish(FlagSet(FLAG, True))
+        session.request_comparison(CONVOLUTION, "cuda:0", FLAG, (False, True), budget="quick")
+        await show("cuDNN may search for the fastest convolution: does that pay?", CONVOLUTION)
+        await until(settled)
+        await show("It pays: the verdict has an interval, and the calls to break even", CONVOLUTION)
+        session.run([LEAK], ["cuda:0"], "quick")
+        await show("A training that leaks: each batch keeps its graph", LEAK)
+        await until(settled)
+        if not snapshot.exists():
+            raise SystemExit(f"{LEAK} has not run out of memory: {session.state.log.lines}")
+        session.set_parameters(LAST, dict(LARGE))
+        session.run([LAST], ["cuda:0"], "careful")
+        await show("It ran out of memory. Why? The verdict names the line", tab="snapshot")
+        await until(lambda state: any(_is_measured(run) for run in state.runs.book.values()))
+        await asyncio.sleep(LAST_S)
+
+
+def _ratio(state: WorkbenchState, workload: str) -> float:
+    """Return the CPU's time over the GPU's, of the newest runs of a workload."""
+    times = {}
+    for run in state.runs.book.values():
+        result = run.result
+        if run.request.workload == workload and result is not None and result.time is not None:
+            times[run.request.device] = result.time.median_s
+    return times["cpu"] / times["cuda:0"]
 
 
 def _computes(state: WorkbenchState) -> bool:
@@ -140,14 +178,14 @@ def _is_measured(run: RunState) -> bool:
     return run.result is None and run.progress is not None and run.progress.phase == "measuring"
 
 
-async def record(path: Path, snapshot: Path, simulated: bool) -> None:
+async def record(path: Path, folder: Path, snapshot: Path, *, simulated: bool) -> None:
     """Run the session into a file that is not there yet."""
     told = "its GPUs are simulated: memory is torch's own, times are invented" if simulated else ""
     recorder = Recorder(path, Redaction(), told, simulated=simulated)
     session = Session(files=[str(OWN)], attachments=[recorder])
     await session.start()
     try:
-        await play(session, snapshot)
+        await play(session, folder, snapshot)
     finally:
         await session.stop()
 
@@ -193,17 +231,20 @@ def cleaned_snapshot(made: Path, folder: Path) -> bytes:
 
 def main() -> None:
     """Record, and put both files in their place."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--into", type=Path, default=PLACE, help="folder of both files")
+    into = parser.parse_args().into
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         os.environ["GPU_WORKBENCH_STATE"] = str(folder / "state")
         os.environ["GPU_WORKBENCH_CONFIG"] = str(folder / "config.toml")
         os.environ[VARIABLE] = str(folder / "memory.pickle")
         made, snapshot = folder / DEMO, Path(os.environ[VARIABLE])
-        with gpus() as simulated, neighbour(folder):
-            asyncio.run(record(made, snapshot, simulated))
+        with gpus() as simulated:
+            asyncio.run(record(made, folder, snapshot, simulated=simulated))
         written = {
-            PLACE / DEMO: cleaned_recording(made, folder),
-            PLACE / DEMO_SNAPSHOT: cleaned_snapshot(snapshot, folder),
+            into / DEMO: cleaned_recording(made, folder),
+            into / DEMO_SNAPSHOT: cleaned_snapshot(snapshot, folder),
         }
     for path, content in written.items():
         path.write_bytes(content)

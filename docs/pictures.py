@@ -58,7 +58,7 @@ PICTURES: dict[str, tuple[str, ...]] = {
     "light": ("1",),
 }
 """The keys that lead from one to the next."""
-SELECTED = "tf32"
+SELECTED = "matmul_shapes"
 
 
 async def pictures() -> dict[str, str]:

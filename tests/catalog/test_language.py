@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
+from tests.catalog.stand_ins import Told, studied
 from workloads.catalog.language.generation import doubling
 from workloads.catalog.shared.decoder import Decoder, DecoderShape, reference, rotated, turns
 from workloads.declare.place import Place, attention_flop, count_flop
-from workloads.protocol.results import Setting
+from workloads.measure import environment
+from workloads.protocol.results import Limit, Setting
 
 CPU = Place("cpu")
 SMALL: dict[str, Setting] = {"width": 64, "heads": 4, "kv_heads": 2, "layers": 2}
@@ -125,6 +127,35 @@ def test_decode_counts_its_bytes_and_says_how_many_tokens_fit(
     assert each == sorted(each, reverse=True)
     assert result.check is not None
     assert result.check.passed
+
+
+@pytest.mark.parametrize(
+    ("cache_bytes", "known", "expected"),
+    [
+        (0, True, 1e12),
+        (0, False, "the memory's rate is unknown here: run the workload ceiling"),
+        (2**30, True, "cache"),
+    ],
+)
+def test_the_memorys_rate_bounds_the_tokens_of_a_step(
+    cache_bytes: int, known: bool, expected: float | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def limit(_told: Told, kind: str, rate: float) -> Limit | None:
+        return Limit(kind, 1e12, rate / 1e12, "a test") if known else None
+
+    monkeypatch.setattr(Told, "limit", limit)
+    monkeypatch.setattr(environment, "last_cache", lambda _device: cache_bytes)
+    found = studied(
+        "llm_decode", CPU, [1.0], context=32, batch=2, largest=1, dtype="float32", **SMALL
+    )
+    bound = found.figures["rate_limit"]
+    if isinstance(expected, str):
+        assert bound.value is None
+        assert expected in found.unavailable["figures.rate_limit"]
+    else:
+        per_token = found.figures["bytes_per_token"].value
+        assert isinstance(per_token, float)
+        assert bound.value == pytest.approx(expected / per_token)
 
 
 def test_the_sweep_ends_where_the_memory_does(monkeypatch: pytest.MonkeyPatch) -> None:

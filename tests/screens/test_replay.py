@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,13 @@ from textual.pilot import Pilot
 from tests.recordings.making import Clock, recorded
 from tests.screens.app_helpers import POLL_S, ROUNDS
 from tests.screens.driving import press, settle
-from tests.screens.helpers import screen_text
+from tests.screens.helpers import hello, screen_text, workload
 from tui.app.replay import ReplayApp
 from tui.devices.state.machine import SIMULATED
-from tui.recordings.lines import scan_recording
+from tui.recordings.lines import AnyEvent, scan_recording
 from tui.recordings.replay import AT_ONCE, ReplaySession
+from tui.recordings.scene import Scene
+from tui.runs.screens.tab import WorkbenchScreen
 
 
 @dataclass
@@ -30,6 +32,13 @@ class Playing:
     @property
     def text(self) -> str:
         return "\n".join(screen_text(self.app))
+
+    def place(self) -> tuple[str, str | None]:
+        """The tab in front, and the workload under the cursor of the workbench."""
+        front = self.app.front
+        assert front is not None
+        chosen = front.workloads.table.workload if isinstance(front, WorkbenchScreen) else None
+        return front.TAB, chosen
 
     async def shows(self, *words: str) -> None:
         for _ in range(ROUNDS):
@@ -46,9 +55,10 @@ async def playing(
     speed: float = 1.0,
     *,
     simulated: bool = False,
+    events: Sequence[tuple[float, AnyEvent]] | None = None,
 ) -> AsyncIterator[Playing]:
     path = folder / "x.jsonl"
-    recorded(path, simulated=simulated)
+    recorded(path, events, simulated=simulated)
     clock = Clock()
     session = ReplaySession(scan_recording(path), speed, now=clock)
     app = ReplayApp(session)
@@ -150,3 +160,51 @@ async def test_the_palette_offers_what_can_be_done(tmp_path: Path) -> None:
         await found.shows("Play twice as fast")
         await press(found.pilot, "enter")
         await found.shows("2x")
+
+
+def story() -> list[tuple[float, AnyEvent]]:
+    return [
+        (0.0, hello(workload(), replace(workload(), name="tiny"))),
+        (1.0, Scene("The GPU wins", workload="tiny")),
+        (10.0, Scene("Why did it run out?", tab="memory")),
+        (10.0, Scene("The end", workload="matmul")),
+    ]
+
+
+async def test_a_scene_has_a_caption_and_turns_to_what_it_is_about(tmp_path: Path) -> None:
+    async with playing(tmp_path, events=story()) as on:
+        await on.shows("P pause")
+        on.clock.wait(1.5)
+        await on.shows("The GPU wins", "P pause", "q quit")
+        assert on.place() == ("workbench", "tiny")
+        on.clock.wait(10)
+        await on.shows("Why did it run out?")
+        assert on.place() == ("memory", None)
+        on.clock.wait(10)
+        await on.shows("The end")
+        assert on.place() == ("workbench", "matmul")
+
+
+async def test_who_goes_elsewhere_stays_there(tmp_path: Path) -> None:
+    async with playing(tmp_path, events=story()) as on:
+        on.clock.wait(1.5)
+        await on.shows("The GPU wins")
+        await press(on.pilot, "4")
+        on.clock.wait(10)
+        await on.shows("Why did it run out?")
+        assert on.place() == ("processes", None)
+
+
+async def test_what_is_played_at_once_has_no_scenes(tmp_path: Path) -> None:
+    async with playing(tmp_path, speed=AT_ONCE, events=story()) as on:
+        await on.shows("end", "tiny")
+        assert on.session.caption == ""
+        assert on.place() == ("workbench", "matmul")
+
+
+async def test_a_caption_is_cut_where_there_is_no_room(tmp_path: Path) -> None:
+    events: list[tuple[float, AnyEvent]] = [*story()[:1], (1.0, Scene("word " * 40))]
+    async with playing(tmp_path, (60, 20), events=events) as on:
+        on.clock.wait(2)
+        await on.shows("word word word")
+        assert all(len(row) <= 60 for row in screen_text(on.app))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -56,7 +57,7 @@ PANES: dict[str, tuple[str | None, ...]] = {
 FLAGS = [each.name for each in fields(Situation) if isinstance(each.default, bool)]
 
 
-def _flags() -> Iterator[dict[str, bool]]:
+def _flags() -> Iterator[dict[str, Any]]:
     """Yield all flags unset, all set and their defaults, each with up to two flags inverted.
 
     Every pair of flags has all four combinations; their number grows with the square of the flags.

@@ -17,6 +17,7 @@ from tui.runs.state.state import WorkbenchState
 from tui.runs.views.demo import code_lines, format_number, headline_lines, is_waiting, page_lines
 from tui.runs.views.workload_table import build_row
 from workloads.protocol.messages import Progress
+from workloads.protocol.results import Check
 
 
 def headline(state: WorkbenchState, note: str = "", cells: int = 100) -> list[str]:
@@ -104,6 +105,16 @@ def test_the_page_s_number_is_the_speed_up_or_the_one_time() -> None:
     assert "50.0x as fast on cuda:0 as on cpu" in headline(state)
     large = headline_lines(state.runs, state.runs.catalogue[0], 100, large=True)
     assert not any("as fast" in plain(line) for line in large)
+
+
+def test_a_wrong_result_has_no_speed_up() -> None:
+    wrong = Check(False, 0.5, 1e-4, "in float64 on the CPU")
+    state = make_store(
+        "one gpu", *demo_ran(median=0.25), *demo_ran("cuda:0", median=0.005, check=wrong)
+    )
+    assert format_number(state.runs, state.runs.catalogue[0])[0] == ""
+    assert "no speed-up: a check failed, or the devices did not do the same work" in headline(state)
+    assert "50.0x" not in " ".join(headline(state))
 
 
 def test_the_bars_are_on_the_scale_of_the_longest_time() -> None:

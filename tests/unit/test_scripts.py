@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from types import FrameType
 import pytest
 
 import workloads.scripts
+from tui.hosts.archive import build_runner_archive
 from tui.kit.command_line.output import Failure, UsageError
 from tui.runs.cli.code import find_script
 from workloads import catalog
@@ -33,34 +36,10 @@ assert catalog
 FOLDER = Path(workloads.scripts.__path__[0])
 LONGEST = 40
 """Lines of a script: what fits on a screen and in a message."""
-LACKING = (
-    "copies_in_loop",
-    "copy_sizes",
-    "device_copy",
-    "overlap",
-    "load_weights",
-    "matmul_shapes",
-    "matmul_sweep",
-    "decode_gemm",
-    "tf32",
-    "matmul_float8",
-    "attention",
-    "elementwise",
-    "reductions",
-    "linalg",
-    "ceiling",
-    "conv2d",
-    "resnet50_layers",
-    "conv_layouts",
-    "conv_block",
-    "varying_shapes",
-    "deterministic",
-)
-"""Workloads without a script."""
-WITH_SCRIPT = [name for name in registered() if name not in LACKING]
+NAMES = list(registered())
 ELSEWHERE = [
     name
-    for name in WITH_SCRIPT
+    for name in NAMES
     if (info := registered()[name].info).ranks or info.needs or "cpu" not in info.devices
 ]
 """Workloads whose functions run in other processes, or not on every machine."""
@@ -76,15 +55,15 @@ def _tree(name: str) -> ast.Module:
 
 def test_every_workload_has_a_script_and_every_script_a_workload() -> None:
     scripts = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
-    assert scripts == set(WITH_SCRIPT)
+    assert scripts == set(NAMES)
 
 
-@pytest.mark.parametrize("name", WITH_SCRIPT)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_script_is_short(name: str) -> None:
     assert len(_path(name).read_text(encoding="utf-8").splitlines()) <= LONGEST
 
 
-@pytest.mark.parametrize("name", WITH_SCRIPT)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_script_imports_torch_and_the_standard_library_alone(name: str) -> None:
     imported = {
         module.partition(".")[0]
@@ -100,7 +79,7 @@ def test_a_script_imports_torch_and_the_standard_library_alone(name: str) -> Non
     assert imported - {"torch"} <= sys.stdlib_module_names
 
 
-@pytest.mark.parametrize("name", WITH_SCRIPT)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_script_only_defines_functions_until_it_is_run(name: str) -> None:
     first, *rest, last = _tree(name).body
     assert isinstance(first, ast.Expr), "what it shows, in a docstring"
@@ -127,7 +106,7 @@ def _calls_during(call: Callable[[], object]) -> set[str]:
     return files
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_SCRIPT if name not in ELSEWHERE])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ELSEWHERE])
 def test_what_is_timed_on_the_cpu_is_a_function_of_the_script(name: str) -> None:
     case = registered()[name].prepare(Place("cpu"))
     try:
@@ -150,12 +129,21 @@ def test_what_runs_elsewhere_is_imported_from_the_script(name: str) -> None:
     assert {each.name for node in imports for each in node.names} & functions
 
 
-@pytest.mark.parametrize("name", WITH_SCRIPT)
+@pytest.mark.parametrize("name", NAMES)
 def test_what_is_shown_as_timed_is_the_functions_of_the_script(name: str) -> None:
     info = with_code(registered()[name])
     assert info.script == _path(name).read_text(encoding="utf-8")
     assert info.code == read_functions(info.script)
     assert info.code.startswith(("def ", "class ", "@"))
+
+
+def test_a_runner_in_an_archive_reads_the_scripts_too(tmp_path: Path) -> None:
+    archive = tmp_path / "runner.zip"
+    archive.write_bytes(build_runner_archive())
+    command = [sys.executable, "-I", str(archive), "workloads", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    found = {info["name"]: info["script"] for info in json.loads(done.stdout)}
+    assert found == {name: _path(name).read_text(encoding="utf-8") for name in NAMES}
 
 
 def test_the_functions_are_read_whole_and_in_order() -> None:

@@ -51,7 +51,7 @@ def test_each_workload_explains_itself(name: str) -> None:
     [
         ("matmul", "return a @ b"),
         ("placement", "inputs = data.to(device)"),
-        ("conv2d", "result = conv(image)"),
+        ("conv2d", "result.backward(gradient)"),
         ("mlp_training", "loss.backward()"),
         ("mlp_evaluation", "with torch.no_grad():"),
         ("transfer", "there.copy_(host, non_blocking=True)"),

@@ -17,6 +17,8 @@ from tui.kit.commands.registry import key_text
 from tui.kit.themes import theme_for
 from tui.recordings.lines import RecordingSummary
 from tui.recordings.replay import NOTHING_ASKED, ReplaySession
+from tui.recordings.scene import Scene
+from tui.runs.screens.tab import WorkbenchScreen
 
 if TYPE_CHECKING:
     from tui.core.settings import Settings
@@ -41,6 +43,10 @@ class ReplayApp(WorkbenchApp):
         self._replay = session
         self.header_note = session.words
         self._shown_snapshot = snapshot
+        self.caption = lambda: session.caption
+        self._placed: tuple[str, str | None] | None = None
+        """The tab and the workload that the last scene put; ``None`` before the first."""
+        session.on_scene(self._show_scene)
 
     def create_tab(self, tab: str) -> Screen[None]:
         """Create the screen of a tab; the snapshot tab opens the recording's file."""
@@ -58,6 +64,24 @@ class ReplayApp(WorkbenchApp):
             if command.asks and event.key in command.keys and now.tab in command.tabs:
                 words = f"{key_text(event.key)} {command.label}: {NOTHING_ASKED}"
                 self.notify(words, severity="warning", markup=False)
+
+    def _place(self) -> tuple[str, str | None]:
+        """Return the tab in front, and the workload under the cursor of its table."""
+        front = self.front
+        if isinstance(front, WorkbenchScreen):
+            return front.TAB, front.workloads.table.workload
+        return (front.TAB if front is not None else ""), None
+
+    def _show_scene(self, scene: Scene) -> None:
+        """Turn to what a scene is about, unless the user has gone elsewhere since the last one."""
+        if self._placed is not None and self._placed != self._place():
+            return
+        if scene.tab != self._place()[0]:
+            self.switch_mode(scene.tab)
+        if scene.workload and isinstance(self.front, WorkbenchScreen):
+            self.front.workloads.table.attach(scene.workload)
+            self.front.workloads.state_changed()
+        self._placed = self._place()
 
     def action_replay_pause(self) -> None:
         self._replay.toggle()

@@ -75,6 +75,8 @@ class TabbedApp(textual_private.HookedApp):
         self.shared_watch: SharedWatch | None = None
         """The session's watch of this machine, for the open run; ``None`` for one of its own."""
         self.header_note: Callable[[], str] = str
+        self.caption: Callable[[], str] = str
+        """Returns what a recording shows now, for the footer."""
         self.keeps_results = True
         """Whether measured results are added to the store."""
         self.snapshot_memory: int | None = None
@@ -131,6 +133,7 @@ class TabbedApp(textual_private.HookedApp):
             on_process=False,
             readonly=self.readonly,
             replay=self.replay,
+            caption=self.caption(),
         )
 
     # ---- commands that several tabs share ----

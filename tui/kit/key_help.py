@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tui.kit.commands.command import EVERYWHERE, NAMES, Command, Situation
 from tui.kit.commands.registry import CommandRegistry, key_text, keys_text
-from tui.kit.lines import Line, Span, TextStyle, left, line, paragraph, wrap
+from tui.kit.lines import Line, Span, TextStyle, fit_line, left, line, paragraph, width, wrap
 
 FIRST_COMMANDS = ("open_row", "command_palette")
 """Shown before the others where there is room for few."""
@@ -60,7 +60,24 @@ def _first_key(command: Command) -> str:
 @functools.lru_cache(maxsize=16)
 def footer(registry: CommandRegistry, now: Situation, cells: int) -> Line:
     """Return the footer for a situation; cached, as every drawing asks for it."""
+    if now.caption and not now.typing:
+        return caption_line(registry, now, cells)
     return TYPING if now.typing else footer_line(registry.in_footer(now), cells)
+
+
+CAPTION_KEYS = ("replay_pause", "quit")
+"""Ids of the commands that stay in the footer beside a caption."""
+
+
+def caption_line(registry: CommandRegistry, now: Situation, cells: int) -> Line:
+    """Return what a recording shows now, and the keys that stay beside it as far as they fit."""
+    words: Line = (Span(f" {now.caption} ", TextStyle.CURSOR),)
+    for name in CAPTION_KEYS:
+        command = registry.by_id[name]
+        key = (Span("  "), Span(_first_key(command), TextStyle.KEY), Span(f" {command.label}"))
+        if width((*words, *key)) <= cells:
+            words += key
+    return fit_line(words, cells)
 
 
 def footer_line(commands: Sequence[Command], cells: int) -> Line:

@@ -242,7 +242,10 @@ class FooterBar(LineBar):
 
     async def on_click(self, event: events.Click) -> None:
         """Run the command under the mouse."""
-        commands = self._registry.in_footer(self._situation())
+        now = self._situation()
+        if now.caption:
+            return  # no keys stand where they usually do
+        commands = self._registry.in_footer(now)
         command = command_at(event.x, commands, self.size.width)
         if command is not None:
             await self.app.run_action(command.action)

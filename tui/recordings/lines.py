@@ -28,6 +28,7 @@ from tui.devices.allocators.messages import WATCH_EVENTS, WatchEvent
 from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent
 from tui.devices.state.machine import DeviceEvent
 from tui.hosts.events import AnyHostEvent
+from tui.recordings.scene import Scene
 from tui.runs.state.events import RunEvent
 from workloads.protocol import messages, wire
 
@@ -40,7 +41,7 @@ _MOST_DIGITS = 20
 _MANY_DIGITS = re.compile(rb"\d{19}")
 LONGEST_S = 10 * 365 * 86400.0
 
-LocalEvent = Union[CoreEvent, DeviceEvent, RunEvent, AnyHostEvent]
+LocalEvent = Union[CoreEvent, DeviceEvent, RunEvent, AnyHostEvent, Scene]
 AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent, WatchEvent]
 Speaker = Literal["monitor", "runner", "watch", "workbench"]
 Child = Literal["monitor", "runner", "watch"]

@@ -12,6 +12,7 @@ from tui.core.events import LogLine, Topic
 from tui.devices.state.machine import DeviceSelected
 from tui.recordings import lines
 from tui.recordings.lines import RecordedLine, decode_event, format_time
+from tui.recordings.scene import Scene
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import wire
 
@@ -149,6 +150,9 @@ class ReplaySession:
         self._again = False
         self._chosen: str | None = None
         self._on_error: Callable[[BaseException], None] | None = None
+        self._on_scene: Callable[[Scene], None] = lambda _scene: None
+        self.caption = ""
+        """The words of the present scene; empty without one."""
         self._task: asyncio.Task[None] | None = None
         self._now = now
 
@@ -157,6 +161,10 @@ class ReplaySession:
     def on_error(self, handler: Callable[[BaseException], None]) -> None:
         """Register a function to call with an error that ends the replay."""
         self._on_error = handler
+
+    def on_scene(self, handler: Callable[[Scene], None]) -> None:
+        """Register a function to call with each scene that is played at a speed to follow."""
+        self._on_scene = handler
 
     def watch(self) -> None:
         """Do nothing: the recording includes the watch's events."""
@@ -243,6 +251,7 @@ class ReplaySession:
             self.playhead.pause(False)
             self.playhead.rewind()
             self.state.forget()
+            self.caption = ""
             # A recording without duration would otherwise loop without a pause.
             await asyncio.sleep(BREATH_S)
 
@@ -277,7 +286,17 @@ class ReplaySession:
             return
         if isinstance(event, DeviceSelected) and self._chosen is not None:
             return  # the user has selected another
+        if isinstance(event, Scene):
+            self._show(event)
+            return
         self.state.publish(event)
+
+    def _show(self, scene: Scene) -> None:
+        """Show a scene, unless the recording is played at once."""
+        if self.playhead.speed != AT_ONCE:
+            self.caption = scene.words
+            self._on_scene(scene)
+            self.state.bus.announce(frozenset({Topic.RUNNER}))
 
     def _log_description(self) -> None:
         recording = self._found.recording

@@ -101,6 +101,18 @@ def _peak_lines(found: Rehearsed, verdict: RehearsalVerdict, cells: int) -> list
     return [row for each in devices for row in _device_lines(found, each, cells)]
 
 
+def conclusion_paragraphs(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
+    """Return the verdict for the page of its run, a paragraph each, the answer first."""
+    paragraphs = [answer_line(found, verdict), *_doubts(verdict, None)]
+    if verdict.answer in ("fits", "close"):
+        for each in sorted(verdict.devices, key=lambda each: each.index):
+            place = [place_line(peak) for peak in each.peaks[:1]]
+            terms = " ".join(account_rows(each, 1 << 30))
+            name = [f"cuda:{each.index}"] if found.rehearsal.gpus > 1 else []
+            paragraphs.append(" ".join([*name, *place, f"= {terms}"]))
+    return [*paragraphs, *found.problems, limit_lines(found, verdict)[0]]
+
+
 def largest_batch_line(found: Rehearsed) -> str:
     """Return how to find the largest batch, which takes several rehearsals."""
     option = find_batch(found.rehearsal.command)

@@ -20,6 +20,7 @@ def train_step(
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    threads = torch.get_num_threads()
     images = torch.randn(32, 3, 32, 32, device=device)
     labels = torch.randint(10, (32,), device=device)
     for dtype, scale in (None, 1.0), (torch.bfloat16, 1.0), (torch.float16, 2.0**24):
@@ -32,7 +33,8 @@ if __name__ == "__main__":
         scaler = torch.amp.GradScaler(device.type, scale, enabled=dtype == torch.float16)
         arguments = model, optimizer, scaler, images, labels, dtype
         losses = [train_step(*arguments).item() for _ in range(12)]
-        seconds = Timer("train_step(*arguments)", globals=globals()).timeit(3).median
+        timer = Timer("train_step(*arguments)", globals=globals(), num_threads=threads)
+        seconds = timer.timeit(3).median
         used = str(dtype or torch.float32).removeprefix("torch.")
         print(f"{used:8}: {seconds * 1e3:.2f} ms a step, loss {losses[0]:.3f} -> {losses[-1]:.3f}")
     print(f"float16: the scale fell from {2**24} to {scaler.get_scale():g}, a skipped step each")

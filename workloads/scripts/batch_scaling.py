@@ -17,6 +17,7 @@ def train_step(
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    threads = torch.get_num_threads()
     convolutions = nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2), nn.ReLU()
     model = nn.Sequential(*convolutions, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
     model.to(device)
@@ -27,7 +28,8 @@ if __name__ == "__main__":
         labels = torch.randint(10, (batch,), device=device)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        timer = Timer("train_step(model, optimizer, images, labels)", globals=globals())
+        call = "train_step(model, optimizer, images, labels)"
+        timer = Timer(call, globals=globals(), num_threads=threads)
         seconds = timer.blocked_autorange(min_run_time=0.2).median
         peak = "torch counts a GPU's alone"
         if device.type == "cuda":

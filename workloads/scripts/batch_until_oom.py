@@ -16,6 +16,7 @@ def train_step(
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    threads = torch.get_num_threads()
     layers = nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 256), nn.GELU(), nn.Linear(256, 1)
     model = nn.Sequential(*layers).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
@@ -24,9 +25,10 @@ if __name__ == "__main__":
     batch = 512
     while device.type == "cuda" or batch <= 16384:  # a CPU's system would swap or kill
         try:
-            inputs = torch.randn(batch, 64, device=device)
-            targets = torch.randn(batch, 1, device=device)
-            timer = Timer("train_step(model, optimizer, inputs, targets)", globals=globals())
+            data = torch.randn(batch, 64, device=device), torch.randn(batch, 1, device=device)
+            timer = Timer(
+                "train_step(model, optimizer, *data)", globals=globals(), num_threads=threads
+            )
             rate = batch / timer.timeit(2).median
         except torch.OutOfMemoryError as error:
             print(f"batch {batch:8}: {str(error).splitlines()[0]}")

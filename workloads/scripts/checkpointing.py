@@ -20,15 +20,17 @@ def checkpointed_step(model: nn.Sequential, samples: torch.Tensor, segments: int
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    threads = torch.get_num_threads()
     layers = [nn.Sequential(nn.LayerNorm(128), nn.Linear(128, 128), nn.GELU()) for _ in range(16)]
     model = nn.Sequential(*layers).to(device)
     samples = torch.randn(4096, 128, device=device)
     for step in ("plain_step(model, samples)", "checkpointed_step(model, samples, 4)"):
-        seconds = Timer(step, globals=globals()).blocked_autorange(min_run_time=1).median
+        timer = Timer(step, globals=globals(), num_threads=threads)
+        seconds = timer.blocked_autorange(min_run_time=1).median
         peak = "its peak memory is told on CUDA alone"
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
-            Timer(step, globals=globals()).timeit(1)
+            Timer(step, globals=globals(), num_threads=threads).timeit(1)
             peak = f"peak {torch.cuda.max_memory_allocated() / 2**20:.0f} MiB"
         print(f"{step}: {seconds * 1e3:.1f} ms, {peak}")
     print("Checkpoints save memory, and cost up to one more forward pass: a third of the step.")

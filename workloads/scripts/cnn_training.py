@@ -27,6 +27,7 @@ def train_step(
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    threads = torch.get_num_threads()
     all_images, all_labels = torch.randn(256, 3, 32, 32), torch.randint(10, (256,))
     convolutions = nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2), nn.ReLU()
     model = nn.Sequential(*convolutions, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
@@ -34,5 +35,6 @@ if __name__ == "__main__":
     images, labels = pick_batch(all_images, all_labels, 32, device)
     load = "pick_batch(all_images, all_labels, 32, device)"
     for statement in (load, "model(images)", "train_step(model, optimizer, images, labels)"):
-        seconds = Timer(statement, globals=globals()).blocked_autorange(min_run_time=0.5).median
+        timer = Timer(statement, globals=globals(), num_threads=threads)
+        seconds = timer.blocked_autorange(min_run_time=0.5).median
         print(f"{seconds * 1e3:8.2f} ms on {device}: {statement}")

@@ -20,10 +20,12 @@ def inference(model: torch.nn.Module, inputs: torch.Tensor) -> torch.Tensor:
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    threads = torch.get_num_threads()
     layers = [torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU()) for _ in range(12)]
     model, inputs = torch.nn.Sequential(*layers).to(device), torch.randn(512, 512, device=device)
     for way in (with_grad, without_grad, inference):
-        seconds = Timer("way(model, inputs)", globals=globals()).timeit(10).median
+        timer = Timer("way(model, inputs)", globals=globals(), num_threads=threads)
+        seconds = timer.timeit(10).median
         print(f"{way.__name__}: {seconds * 1e3:.2f} ms, {way(model, inputs).requires_grad=}")
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()

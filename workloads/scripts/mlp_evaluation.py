@@ -20,12 +20,14 @@ def evaluate(model: torch.nn.Module, loader: Batches, device: torch.device) -> f
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    threads = torch.get_num_threads()
     dataset = TensorDataset(torch.randn(1024, 16), torch.randn(1024, 1))
     loader = DataLoader(dataset, batch_size=64)
     layers = torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1)
     model = torch.nn.Sequential(*layers).to(device)
     print(f"Mean absolute error of the untrained model: {evaluate(model, loader, device):.3f}")
-    seconds = Timer("evaluate(model, loader, device)", globals=globals()).timeit(5).median
+    timer = Timer("evaluate(model, loader, device)", globals=globals(), num_threads=threads)
+    seconds = timer.timeit(5).median
     print(f"One pass on {device}: {seconds * 1e3:.1f} ms, {1024 / seconds:,.0f} samples/s")
 
     inputs = torch.randn(64, 16, device=device)

@@ -29,8 +29,8 @@ if __name__ == "__main__":
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.ReLU()).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA][: 2 if device.type == "cuda" else 1]
-    averages = record(step, 3, activities).key_averages()
-    print(averages.table(sort_by=f"self_{device.type}_time_total", row_limit=8))
+    sort_by, recorded = f"self_{device.type}_time_total", record(step, 3, activities)
+    print(recorded.key_averages().table(sort_by=sort_by, row_limit=8))
     # In a long run: skip a step, warm up in one, record two, and write a trace for Perfetto.
     with profile(activities=activities, schedule=schedule(wait=1, warmup=1, active=2)) as traced:
         for _ in range(4):

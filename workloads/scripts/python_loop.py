@@ -21,10 +21,11 @@ def float_loop(a: list[float], b: list[float]) -> float:
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    threads = torch.get_num_threads()
     a, b = torch.randn(1000, device=device), torch.randn(1000, device=device)
     floats = a.tolist(), b.tolist()
     for call in ("tensor_loop(a, b)", "float_loop(*floats)", "one_expression(a, b)"):
-        timer = Timer(call, globals=globals())
+        timer = Timer(call, globals=globals(), num_threads=threads)
         seconds = timer.blocked_autorange(min_run_time=0.3).median
         print(f"{call:20}: {seconds * 1e6:10.1f} µs for 1000 elements on {device}")
     print(f"All give the same: {float(one_expression(a, b)):.3f}, {float_loop(*floats):.3f}")

@@ -18,11 +18,12 @@ def build(count: int, width: int, device: torch.device) -> torch.nn.Module:
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    threads = torch.get_num_threads()
     for width in (4, 16, 64, 256, 1024):
         times = []
         for where in dict.fromkeys((torch.device("cpu"), device)):
             model, inputs = build(8, width, where), torch.randn(8, width, device=where)
-            timer = Timer("forward(model, inputs)", globals=globals())
+            timer = Timer("forward(model, inputs)", globals=globals(), num_threads=threads)
             seconds = timer.blocked_autorange().median
             times.append(f"{seconds * 1e6:8.1f} µs on {where}")
         print(f"width {width:4}: {', '.join(times)}")

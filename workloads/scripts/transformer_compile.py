@@ -24,6 +24,7 @@ def train_step(model: Model, optimizer: torch.optim.Optimizer, data: torch.Tenso
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.set_num_threads(1)  # as the timer does, or the compiled code would use more
     block = torch.nn.TransformerEncoderLayer(128, 4, batch_first=True).eval().to(device)
     tokens = torch.randn(4, 128, 128, device=device)
     compiled, began = torch.compile(block), time.perf_counter()

@@ -24,9 +24,12 @@ from tui.devices.session.actions import DeviceActions
 from tui.devices.session.process_details import ProcessDetails, read_process_details
 from tui.devices.session.terminate import refusal, send_signal
 from tui.devices.state.devices import CPU
+from tui.devices.state.hosts import HERE
+from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.holders import Holders, holders, remainder_lines
+from tui.devices.views.jobs import job_notes
 from tui.devices.views.process_page import process_page
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.devices.views.processes import (
@@ -287,7 +290,8 @@ class ProcessesPane(AgingPane):
         found = holders(machine.selected_device, machine.sample, self.machine.now(self.clock()))
         if machine.allocators is None or self.of_host:
             return found
-        return replace(found, notes=(*found.notes, *unread_notes(machine.allocators)))
+        jobs = job_notes(find_host_jobs(self._machine), machine.host or HERE)
+        return replace(found, notes=(*jobs, *found.notes, *unread_notes(machine.allocators)))
 
     @on(ProcessList.Moved)
     def _moved(self) -> None:
@@ -315,8 +319,7 @@ class ProcessesTab(CommandScreen):
 
     def looks_at_torch(self) -> bool:
         """Return whether the rows show allocator figures, as those of GPU processes do."""
-        here = self.machine.shown is self.machine
-        return here and (self.memory is not None or not self.pane.of_host)
+        return self.memory is not None or not self.pane.of_host
 
     @on(ProcessList.Chosen)
     def _chosen(self) -> None:
@@ -350,7 +353,7 @@ class ProcessesTab(CommandScreen):
         self._read_details(process, apply)
 
     def _open_memory(self, allocator: Allocator, process: GpuProcess) -> None:
-        memory = self.memory = ProcessMemoryView(self.machine, self.program.clock, allocator)
+        memory = self.memory = ProcessMemoryView(self.pane.machine, self.program.clock, allocator)
         self.mount(memory, after=self.pane)
         self.pane.display = False
         # The body scrolls. Focus it at once, so that it receives the next key.

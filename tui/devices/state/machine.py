@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from tui.core.events import EventBus, MonitorStatus, RunnerStatus, Topic, Topics, WatchStatus
-from tui.devices.allocators.messages import ProcessFigures, TorchProcesses, WatchHello
+from tui.devices.allocators.messages import (
+    ProcessFigures,
+    StepsCounted,
+    TorchProcesses,
+    WatchHello,
+)
 from tui.devices.monitor.messages import Device, MonitorHello, Sample
 from tui.devices.state.devices import (
     CPU,
@@ -179,6 +184,7 @@ class MachineState:
             WatchHello: self._on_watch,
             TorchProcesses: self._on_watch,
             ProcessFigures: self._on_watch,
+            StepsCounted: self._on_watch,
         }
 
     def _on_monitor_hello(self, _event: MonitorHello) -> Topics:
@@ -258,7 +264,7 @@ class MachineState:
         return _MEMORY
 
     def _on_watch(
-        self, event: WatchStatus | WatchHello | TorchProcesses | ProcessFigures
+        self, event: WatchStatus | WatchHello | TorchProcesses | ProcessFigures | StepsCounted
     ) -> Topics:
         if self.allocators is None:
             self.allocators = self._make_processes()

@@ -107,6 +107,8 @@ class Situation:
     """The selected device ran out of memory in it."""
     replay: bool = False
     """A recording is played."""
+    caption: str = ""
+    """What the recording shows at this moment; empty without a story."""
 
 
 Rule = Callable[[Situation], bool]

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Vertical
 from textual.timer import Timer
 from textual.widgets import Digits
 
@@ -16,7 +16,7 @@ from tui.core.events import Topic
 from tui.core.text import glyphs
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.dialogs import ClosesOnce
-from tui.kit.lines import Line, paragraph
+from tui.kit.lines import Line, line, paragraph, width
 from tui.kit.pane import FooterBar, LineBar, LinesView, Pane
 from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import DEMO_PAGES, RUNS
@@ -76,7 +76,7 @@ class DemoPane(Pane):
         self.number = Digits("", id="number")
         self.words = LinesView(self._number_words, id="words")
         self.words.can_focus = False
-        self.large = Horizontal(self.number, self.words, id="large")
+        self.large = Vertical(self.number, self.words, id="large")
         self.headline = LinesView(self._headline, id="headline")
         self.headline.can_focus = False
         self._tick = 0
@@ -130,7 +130,9 @@ class DemoPane(Pane):
     def _number_words(self, cells: int) -> list[Line]:
         info = self._page()
         words = format_number(self.state, info)[1] if info else ""
-        return [(), *paragraph(words, cells)]
+        return [
+            line(" " * max(0, (cells - width(row)) // 2), *row) for row in paragraph(words, cells)
+        ]
 
     def _body(self, cells: int) -> list[Line]:
         info = self._page()

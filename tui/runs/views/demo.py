@@ -15,7 +15,7 @@ from tui.kit.bars import draw_bar
 from tui.kit.lines import Line, Span, TextStyle, flow, left, line, paragraph, verbatim, width
 from tui.runs.state import parameters
 from tui.runs.state.result_format import compute_half_width, format_end, format_median
-from tui.runs.state.runs import RunState
+from tui.runs.state.runs import RunState, are_comparable
 from tui.runs.state.state import RunsState
 from tui.runs.views.chart import finding_lines
 from tui.runs.views.detail import get_present_settings
@@ -31,6 +31,7 @@ from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 DEVICE_CELLS = 8
 LEAST_BAR = 12
 """Least cells of a readable bar."""
+NO_SPEED_UP = "no speed-up: a check failed, or the devices did not do the same work"
 SENTENCES = 2
 """Sentences on what to look for before the code; the rest follow the code."""
 SPINNER = {False: "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", True: "|/-\\"}
@@ -84,7 +85,7 @@ def headline_lines(
     rows += _device_lines(state, info, runs, cells, tick)
     number, of = format_number(state, info)
     if not large and len(_find_times(runs)) > 1:
-        rows += paragraph(f"{number} {of}", cells, TextStyle.STRONG)
+        rows += paragraph(f"{number} {of}".strip(), cells, TextStyle.STRONG)
     if len(rows) == heads:
         rows.append(explain_not_run(state, info))
     for run in runs.values():
@@ -98,11 +99,16 @@ def headline_lines(
 def format_number(state: RunsState, info: WorkloadInfo) -> tuple[str, str]:
     """Return the page's main number, in characters that have large digits, and its label.
 
-    It is the speed-up if two devices have a time, else the only time; empty if there is none.
+    It is the speed-up if two devices have a time, else the only time; empty if there is none. A
+    speed-up over a wrong result, or of other work, is none.
     """
-    times = _find_times(_find_runs(state, info))
+    runs = _find_runs(state, info)
+    times = _find_times(runs)
     if len(times) > 1:
         (slow, first), (fast, then) = list(times.items())[:2]
+        results = [run.result for device in times if (run := runs[device]) and run.result]
+        if not are_comparable(*results[:2]):
+            return "", NO_SPEED_UP
         return text.ratio(first / then), f"as fast on {fast} as on {slow}"
     for device, seconds in times.items():
         digits, _, unit = text.seconds(seconds).partition(" ")

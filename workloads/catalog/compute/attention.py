@@ -85,9 +85,9 @@ def attention(
     ] = AUTO,
     cache: CacheState = WARM,
 ) -> Case:
-    import torch
 
     from workloads.declare.place import DTYPES, TOLERANCES, against_float64, attention_precision
+    from workloads.scripts.attention import attend
 
     kv_heads = kv_heads or heads
     if heads % kv_heads:
@@ -98,14 +98,7 @@ def attention(
     flushed = flush_bytes(on, cache)
     on.require((max(room, host) if on.type == "cpu" else room) + flushed, what, host=host)
     data = shape.data(on)
-    causal, grouped = mask == CAUSAL, kv_heads < heads
-
-    def timed(data: AttentionData = data) -> torch.Tensor:
-        query, key, value, seen = data
-        return torch.nn.functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=seen, is_causal=causal, enable_gqa=grouped
-        )
-
+    timed = partial(attend, *data, mask == CAUSAL)
     if backend != AUTO and (why := reason_against(_under([backend], timed))):
         raise Skip(f"{backend}: does not run here: {why}")
     used = attention_precision(on, dtype)
@@ -140,7 +133,7 @@ def attention(
         longer = replace(shape, length=LONG_SEQUENCE)
         long_data = longer.data(on)
         title = f"by backend, {LONG_SEQUENCE} positions, {cache} cache"
-        ways = _ways(found, longer, long_data, partial(timed, long_data))
+        ways = _ways(found, longer, long_data, partial(attend, *long_data, mask == CAUSAL))
         _compare(found, "long_kernels", title, ways, under_cache, longer.flop)
 
     # Around the whole run, as entering it for each call would be timed.

@@ -95,6 +95,7 @@ def decode_gemm(
         precision,
     )
     from workloads.measure import environment
+    from workloads.scripts.decode_gemm import multiply
 
     n = on.sizes(n=(n, SIZES))["n"]
     each = DTYPES[dtype].itemsize
@@ -107,10 +108,7 @@ def decode_gemm(
     # In float64: the weights by their codes, with what they are made of.
     on.require(needed + flush_bytes(on, cache), f"{n} x {n} weights", host=24 * n * n)
     x, weights = on.randn(m, n, dtype=dtype), on.randn(n, n, dtype=dtype)
-
-    def timed(x: torch.Tensor = x, weights: torch.Tensor = weights) -> torch.Tensor:
-        return torch.nn.functional.linear(x, weights)  # x @ weights.T
-
+    timed = partial(multiply, x, weights)
     under_cache = cache_setter(cache, on)
 
     def check() -> Check:
@@ -121,7 +119,7 @@ def decode_gemm(
 
     def study(found: Study) -> None:
         def product(rows: int) -> Call:
-            return under_cache(partial(timed, on.randn(rows, n, dtype=dtype)))
+            return under_cache(partial(multiply, on.randn(rows, n, dtype=dtype), weights))
 
         _roofline(found, on, product, n, each, probe)
         _fewer_bits(found, timed, x, weights, under_cache)
@@ -132,7 +130,7 @@ def decode_gemm(
     meta = torch.device("meta")
     return Case(
         under_cache(timed),
-        flop=count_flop(lambda: timed(x.to(meta), weights.to(meta))),
+        flop=count_flop(lambda: multiply(x.to(meta), weights.to(meta))),
         byte=product_bytes(m, n, each),
         chosen={"n": n},
         precision=used,

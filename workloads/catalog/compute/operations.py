@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +21,6 @@ from workloads.measure import estimates
 from workloads.protocol.results import Check, DataColumn, first_line
 
 if TYPE_CHECKING:
-    import torch
-
     from workloads.declare.place import Place
 
 EAGER_PASSES = 9
@@ -47,23 +46,19 @@ def elementwise(
 ) -> Case:
     import torch
 
+    from workloads.scripts.elementwise import chain
+
     size = mib * 2**20
     on.require(4 * size, f"a tensor of {mib} MiB and what is made of it")
     x = on.randn(size // 4)
 
-    def chain(x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x * 2 + 1) - x
-
     back = compiling_cold()
     compiled = torch.compile(chain)
-    compile_s = _compile_s(on, lambda: compiled(x), back)
-
-    def timed() -> torch.Tensor:
-        # compiled = torch.compile(chain)
-        return compiled(x)
+    timed = partial(compiled, x)
+    compile_s = _compile_s(on, timed, back)
 
     def study(found: Study) -> None:
-        ways: dict[str, Callable[[], object]] = {"eager": lambda: chain(x), "compiled": timed}
+        ways: dict[str, Callable[[], object]] = {"eager": partial(chain, x), "compiled": timed}
         eager, fused = found.variants(
             "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True, check_rates=True
         )
@@ -135,6 +130,7 @@ def reductions(
     import torch
 
     from workloads.declare.place import DTYPES
+    from workloads.scripts.reductions import softmax, softmax_by_hand
 
     each = DTYPES[dtype].itemsize
     size = each * rows * columns
@@ -144,12 +140,7 @@ def reductions(
     target = torch.empty_like(x)
     under_cache = cache_setter(cache, on)
 
-    def timed() -> torch.Tensor:
-        return torch.softmax(x, dim=1)
-
-    def by_hand() -> torch.Tensor:
-        e = torch.exp(x - x.amax(dim=1, keepdim=True))
-        return e / e.sum(dim=1, keepdim=True)
+    timed = partial(softmax, x)
 
     def study(found: Study) -> None:
         calls: dict[str, tuple[float, Callable[[], object]]] = {
@@ -157,7 +148,7 @@ def reductions(
             "sum of all": (size, x.sum),
             "sum of rows": (size + float(each * rows), lambda: x.sum(dim=1)),
             "softmax": (2.0 * size, timed),
-            "softmax by hand": (2.0 * size, by_hand),
+            "softmax by hand": (2.0 * size, partial(softmax_by_hand, x)),
             "layer norm": (
                 2.0 * size,
                 lambda: torch.nn.functional.layer_norm(x, (columns,)),
@@ -213,6 +204,7 @@ def linalg(
         ratio,
         solve_flop,
     )
+    from workloads.scripts.linalg import solve
 
     host = 8 * n * (3 * n + 2 * right)
     on.require(4 * n * (MATRICES_HELD * n + 3 * right), f"matrices of {n} x {n}", host=host)
@@ -221,9 +213,7 @@ def linalg(
     a = on.randn(n, n) / n**0.5 + 2 * identity
     b = on.randn(n, right)
 
-    def timed() -> torch.Tensor:
-        solution: torch.Tensor = torch.linalg.solve(a, b)
-        return solution
+    timed = partial(solve, a, b)
 
     def check() -> Check:
         what = "the same equations solved in float64 on the CPU"

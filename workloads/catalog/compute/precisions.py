@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study, Variant
@@ -43,6 +44,7 @@ def tf32(
     import torch
 
     from workloads.declare.place import ratio
+    from workloads.scripts.tf32 import multiply
 
     # Two factors and both products, compared entry by entry; the reference takes the second factor
     # in float64, on a GPU with a copy of it on the host.
@@ -54,9 +56,7 @@ def tf32(
     rounded = "medium" if on.type == "cpu" else "high"
     as_found = torch.get_float32_matmul_precision()
 
-    def timed(allowed: str = rounded) -> torch.Tensor:
-        torch.set_float32_matmul_precision(allowed)  # "highest" rounds nothing
-        return a @ b
+    timed = partial(multiply, a, b, rounded)
 
     def restore() -> None:
         torch.set_float32_matmul_precision(as_found)
@@ -69,7 +69,7 @@ def tf32(
         )  # fmt: skip
         reference = a[:CHECKED_ROWS].cpu().double() @ b.cpu().double()
         settings: dict[str, Callable[[], torch.Tensor]] = {
-            FULL: lambda: timed("highest"),
+            FULL: partial(multiply, a, b, "highest"),
             ROUNDED: timed,
         }
         errors = {name: _error(call()[:CHECKED_ROWS], reference) for name, call in settings.items()}
@@ -204,9 +204,9 @@ def matmul_float8(
         int, whole(FLOAT8_MULTIPLE, 65_536, f"rows and columns, a multiple of {FLOAT8_MULTIPLE}")
     ] = 512,
 ) -> Case:
-    import torch
 
     from workloads.declare.place import TOLERANCES, against_float64
+    from workloads.scripts.matmul_float8 import multiply, quantize
 
     if n % FLOAT8_MULTIPLE:
         raise ParameterError(f"matmul_float8: n={n}: a multiple of {FLOAT8_MULTIPLE}")
@@ -216,16 +216,10 @@ def matmul_float8(
     host = 16 * n * n + 32 * CHECKED_ROWS * n
     room = 12 * n * n + host if on.type == "cpu" else 18 * n * n
     on.require(room, f"{n} x {n} matrices", host=host)
-    scaled_mm, by = torch.nn.functional.scaled_mm, torch.nn.functional.ScalingType.TensorWise
-    largest = torch.finfo(torch.float8_e4m3fn).max
     wide_a, wide_b = on.randn(n, n), on.randn(n, n)
-    scale_a, scale_b = wide_a.abs().max() / largest, wide_b.abs().max() / largest
-    a = (wide_a / scale_a).to(torch.float8_e4m3fn)
-    # The second factor is read by columns.
-    b = (wide_b / scale_b).to(torch.float8_e4m3fn).t().contiguous().t()
-
-    def timed() -> torch.Tensor:
-        return scaled_mm(a, b, scale_a, by, scale_b, by, output_dtype=torch.bfloat16)
+    (a, scale_a), (b, scale_b) = quantize(wide_a), quantize(wide_b)
+    b = b.t().contiguous().t()  # the second factor is read by columns
+    timed = partial(multiply, a, scale_a, b, scale_b)
 
     def check() -> Check:
         rows = a[:CHECKED_ROWS].cpu().double() * scale_a.cpu().double()

@@ -166,21 +166,19 @@ def matmul_shapes(
 
     from workloads.declare.place import count_flop, precision
     from workloads.measure import environment
+    from workloads.scripts.matmul_shapes import multiply
 
     own = Shape("as set", rows, inner, columns)
     probe = limits.uncached(SMALLEST_PROBE, environment.last_cache(on.device))
     needed = own.byte + max(2 * probe, *(shape.byte for shape in (own, *SHAPES)))
     on.require(needed, "the largest of the products")
     x, y = on.randn(rows, inner), on.randn(inner, columns)
-
-    def timed(x: torch.Tensor = x, y: torch.Tensor = y) -> torch.Tensor:
-        return torch.matmul(x, y)
-
+    timed = functools.partial(multiply, x, y)
     meta = torch.device("meta")
-    operations = count_flop(lambda: timed(x.to(meta), y.to(meta)))
+    operations = count_flop(lambda: multiply(x.to(meta), y.to(meta)))
 
     def study(found: Study) -> None:
-        _facts(found, timed(), timed(x.clone().requires_grad_(), y))
+        _facts(found, timed(), multiply(x.clone().requires_grad_(), y))
         _shapes(found, on, (own, *SHAPES), probe, used)
 
     used = precision(on, "float32", "matmul")
@@ -255,12 +253,12 @@ def seconds_of_copy(found: Study, on: Place, size: int) -> float:
 
 
 def _time(found: Study, on: Place, shape: Shape) -> float:
-    import torch
+    from workloads.scripts.matmul_shapes import multiply
 
     a, b = on.randn(shape.batch, shape.m, shape.k), on.randn(shape.batch, shape.k, shape.n)
     if shape.batch == 1:
         a, b = a[0], b[0]
-    return found.time(lambda: torch.matmul(a, b))
+    return found.time(functools.partial(multiply, a, b))
 
 
 @workload(
@@ -280,6 +278,7 @@ def matmul_sweep(
 ) -> Case:
 
     from workloads.declare.place import precision
+    from workloads.scripts.matmul_sweep import multiply
 
     # The two that are timed, and what the curves' largest size takes: on the CPU two factors and
     # their product; on a GPU also copies of them, the factors' originals being on the host. Some
@@ -289,9 +288,7 @@ def matmul_sweep(
     what = f"matrices of {largest} x {largest}"
     on.require(on_device * matrix + ONE_NUMBER, what, host=on_host * matrix)
     a, b = on.randn(largest, largest), on.randn(largest, largest)
-
-    def timed() -> torch.Tensor:
-        return a @ b
+    timed = functools.partial(multiply, a, b)
 
     def study(found: Study) -> None:
         sizes = estimates.doublings(smallest, largest)
@@ -373,12 +370,15 @@ def _overtakes(found: Study, figure: str, line: str, at: estimates.Crossing | No
 
 
 def _calls(on: Place, n: int, names: list[str]) -> dict[str, Callable[[], object]]:
+    from workloads.scripts.matmul_sweep import multiply, multiply_with_copies
+
     x, y = on.host_randn(n, n), on.host_randn(n, n)
+    on_host = functools.partial(multiply, x, y)
     if len(names) == 1:
-        return {names[0]: lambda: x @ y}
+        return {names[0]: on_host}
     a, b = x.to(on.device), y.to(on.device)
     return {
-        names[0]: lambda: a @ b,
-        names[1]: lambda: (x.to(on.device) @ y.to(on.device)).cpu(),
-        names[2]: lambda: x @ y,
+        names[0]: functools.partial(multiply, a, b),
+        names[1]: functools.partial(multiply_with_copies, x, y, on.device),
+        names[2]: on_host,
     }

@@ -6,6 +6,7 @@ import random
 import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,6 +50,7 @@ def varying_shapes(
     import torch
 
     from workloads.declare.place import SEED
+    from workloads.scripts.varying_shapes import convolve_all
 
     largest = size + 3 * count
     on.require(8 * count * batch * channels * largest**2, f"images of up to {largest}²")
@@ -61,15 +63,12 @@ def varying_shapes(
 
     images = of_sizes(size)
 
-    def timed() -> torch.Tensor:
-        for image in images:  # a new size each time
-            result = torch.nn.functional.conv2d(image, weight, padding=1)
-        return result
+    timed = partial(convolve_all, images, weight)
 
     def once(image: torch.Tensor) -> float:
         on.synchronize()
         started = perf_counter()
-        torch.nn.functional.conv2d(image, weight, padding=1)
+        convolve_all([image], weight)
         on.synchronize()
         return perf_counter() - started
 
@@ -182,6 +181,7 @@ def deterministic(
     import torch
 
     from workloads.declare.place import precision
+    from workloads.scripts.deterministic import gradients
 
     sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))
     batch, channels, size = sizes.values()
@@ -191,11 +191,7 @@ def deterministic(
     weight = on.randn(channels, channels, 3, 3).requires_grad_()
     gradient = on.randn(batch, channels, size, size)
 
-    def timed() -> tuple[torch.Tensor, ...]:
-        # torch.backends.cudnn.deterministic = True, or
-        # torch.use_deterministic_algorithms(True)
-        result = torch.nn.functional.conv2d(image, weight, padding=1)
-        return torch.autograd.grad(result, (image, weight), gradient)
+    timed = partial(gradients, image, weight, gradient)
 
     def differing() -> int:
         """How many of several repeats have other bits than the first."""

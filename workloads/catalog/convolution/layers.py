@@ -6,6 +6,7 @@ import copy
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
@@ -67,6 +68,7 @@ def conv2d(
     import torch
 
     from workloads.declare import place
+    from workloads.scripts.conv2d import forward, forward_backward
 
     if channels_in % groups or channels % groups:
         raise ParameterError(
@@ -94,20 +96,13 @@ def conv2d(
 
     conv = layer(on.device)
     image = on.randn(batch, channels_in, size, size, dtype=dtype).to(memory_format=form)
-    gradient = None
+    timed = partial(forward, conv, image)
     if both:
         gradient = on.randn(batch, channels, size_out, size_out, dtype=dtype)
-        gradient = gradient.to(memory_format=form)
-
-    def timed() -> object:
-        result = conv(image)
-        if gradient is not None:
-            conv.zero_grad(set_to_none=True)
-            result.backward(gradient)
-        return result
+        timed = partial(forward_backward, conv, image, gradient.to(memory_format=form))
 
     meta = torch.device("meta")
-    forward = place.count_flop(lambda: layer(meta)(image.to(meta)))
+    operations = place.count_flop(lambda: layer(meta)(image.to(meta)))
     # cuDNN's convolutions use TF32 unless told not to; torch's own kernels do not.
     used = place.precision(on, dtype, "conv")
 
@@ -123,7 +118,7 @@ def conv2d(
         timed,
         # The weight's gradient takes as much as the way forward, the image needs none. torch's
         # counter is not asked: it counts the backward pass of groups as if there were none.
-        flop=forward * (2 if both else 1),
+        flop=operations * (2 if both else 1),
         item=batch,
         precision=used,
         check=check,
@@ -214,9 +209,9 @@ def resnet50_layers(
     batch: Annotated[int, whole(1, 1024, "images", auto=by_device(LAYERS_BATCH))] = 0,
     layout: Annotated[str, one_of((NCHW, NHWC), "how images and weights lie in memory")] = NCHW,
 ) -> Case:
-    import torch
 
     from workloads.declare.place import precision
+    from workloads.scripts.resnet50_layers import convolve
 
     sizes = on.sizes(batch=(batch, LAYERS_BATCH))
     batch = sizes["batch"]
@@ -235,9 +230,7 @@ def resnet50_layers(
 
     def timed() -> torch.Tensor:
         for layer, image, weight in zip(RESNET50, inputs, kernels, strict=True):
-            result = torch.nn.functional.conv2d(
-                image, weight, stride=layer.stride, padding=layer.kernel // 2
-            )
+            result = convolve(image, weight, layer.stride)
         return result
 
     def study(found: Study) -> None:
@@ -285,8 +278,6 @@ def resnet50_layers(
 def _one(
     layer: ConvolutionLayer, image: torch.Tensor, weight: torch.Tensor
 ) -> Callable[[], object]:
-    import torch
+    from workloads.scripts.resnet50_layers import convolve
 
-    return lambda: torch.nn.functional.conv2d(
-        image, weight, stride=layer.stride, padding=layer.kernel // 2
-    )
+    return partial(convolve, image, weight, layer.stride)

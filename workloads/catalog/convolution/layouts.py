@@ -66,6 +66,7 @@ def conv_layouts(
 
     from workloads.declare.place import DTYPES, TOLERANCES, against_float64, precision
     from workloads.measure.float32 import tf32_set
+    from workloads.scripts.conv_layouts import convolve
 
     sizes = on.sizes(batch=(batch, BATCH), channels=(channels, CHANNELS), size=(size, SIZE))
     batch, channels, size = sizes.values()
@@ -80,12 +81,7 @@ def conv_layouts(
         x = image.to(DTYPES[dtype], memory_format=form)
         return x, weight.to(DTYPES[dtype], memory_format=form)
 
-    x, w = laid_out(NHWC, "float32")
-
-    def timed(x: torch.Tensor = x, w: torch.Tensor = w) -> torch.Tensor:
-        # x = x.to(memory_format=torch.channels_last), and the same of the weight
-        return torch.nn.functional.conv2d(x, w, padding=1)
-
+    timed = partial(convolve, *laid_out(NHWC, "float32"))
     used = precision(on, "float32", "conv")
 
     def check() -> Check:
@@ -105,7 +101,7 @@ def conv_layouts(
             DataColumn("verdict"), DataColumn("best rate", "FLOP/s"),
         )  # fmt: skip
         for name, (dtype, tf32) in types(on).items():
-            calls = {layout: partial(timed, *laid_out(layout, dtype)) for layout in (NCHW, NHWC)}
+            calls = {layout: partial(convolve, *laid_out(layout, dtype)) for layout in (NCHW, NHWC)}
             with tf32_set(tf32):
                 plain, last = found.compare(calls)
             best = flop / min(plain.median_s, last.median_s)
@@ -151,6 +147,7 @@ def conv_block(
     import torch
 
     from workloads.declare.place import SEED, precision
+    from workloads.scripts.conv_block import run
 
     sizes = on.sizes(
         batch=(batch, BLOCK_BATCH), channels=(channels, BLOCK_CHANNELS), size=(size, BLOCK_SIZE)
@@ -170,9 +167,7 @@ def conv_block(
     sequence = on.randn(size, batch, channels)
     pixels = on.randn(batch * size**2, channels)
 
-    @torch.no_grad()
-    def timed() -> object:
-        return pool(relu(norm(conv(image))))
+    timed = partial(run, torch.nn.Sequential(conv, norm, relu, pool), image)
 
     def quiet(call: Callable[[], object]) -> Callable[[], object]:
         return torch.no_grad()(call)

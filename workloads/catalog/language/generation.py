@@ -186,6 +186,7 @@ def llm_decode(
         found.figure("rate", batch / found.median_s, "tokens/s", "of all sequences")
         about = "read and written by one step, over the tokens that it writes"
         found.figure("bytes_per_token", moved / batch, "byte", about)
+        _bandwidth_bound(found, moved, batch, cache_bytes)
         _sizes(found, on, shape)
         _fit(found, on, shape)
         found.table(
@@ -289,6 +290,25 @@ def _sizes(found: Study, on: Place, shape: DecoderShape) -> None:
         found.absent("tokens_that_fit", "the free memory is unknown", "", about)
     else:
         found.figure("tokens_that_fit", float(free // shape.kv_bytes), "", about)
+
+
+def _bandwidth_bound(found: Study, moved: int, batch: int, cache_bytes: int | None) -> None:
+    """Add the tokens/s at which a step's bytes would take all of the memory's rate.
+
+    Args:
+        found: the findings.
+        moved: bytes of a step.
+        batch: tokens that it writes.
+        cache_bytes: size of the device's last cache; ``None`` if unknown.
+    """
+    about = "if its bytes alone took time, at the limit of the memory's rate"
+    cached = limits.cached(limits.MEMORY, moved, cache_bytes)
+    limit = found.limit(limits.MEMORY, moved / found.median_s)
+    if cached is not None or limit is None:
+        reason = cached or "the memory's rate is unknown here: run the workload ceiling"
+        found.absent("rate_limit", reason, "tokens/s", about)
+    else:
+        found.figure("rate_limit", batch * limit.value / moved, "tokens/s", about)
 
 
 def _fit(found: Study, on: Place, shape: DecoderShape) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
@@ -179,6 +180,8 @@ def copies_in_loop(
 ) -> Case:
     import torch
 
+    from workloads.scripts.copies_in_loop import copied, kept
+
     sizes = on.sizes(mib=(mib, LOOPED))
     mib = sizes["mib"]
     rows, columns = mib * 256, 1024
@@ -189,30 +192,18 @@ def copies_in_loop(
     host = on.host_randn(rows, columns)
     there = host.to(on.device)
     vector = on.randn(columns)
-    zero = torch.zeros(rows, device=on.device)
-
-    def timed() -> float:
-        total = zero
-        for _ in range(steps):
-            total = total + there @ vector  # everything is on the device
-        return total.sum().item()  # one number comes back, once
-
-    def copied() -> float:
-        total = zero
-        for _ in range(steps):
-            total = total + host.to(on.device, copy=True) @ vector
-        return total.sum().item()
+    timed = functools.partial(kept, there, vector, steps)
 
     def copied_both_ways() -> float:
-        total = zero.cpu()
+        total = torch.zeros(rows)
         for _ in range(steps):
             total = total + (host.to(on.device, copy=True) @ vector).to("cpu", copy=True)
         return total.sum().item()
 
     def study(found: Study) -> None:
-        ways = {
+        ways: dict[str, Callable[[], object]] = {
             "copied in, result out, every step": copied_both_ways,
-            "copied in every step": copied,
+            "copied in every step": functools.partial(copied, host, vector, steps),
             "kept on the device": timed,
         }
         seen = steps * mib * 2**20

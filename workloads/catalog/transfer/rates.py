@@ -52,6 +52,7 @@ def copy_sizes(
     import torch
 
     from workloads.declare.place import pinned_bytes
+    from workloads.scripts.copy_sizes import copy
 
     size = largest_mib * 2**20
     # The two that are copied, and what the ways make beside them: on the host two, both pinned.
@@ -62,9 +63,6 @@ def copy_sizes(
     pageable = on.host_randn(size // 4)
     host = pageable.pin_memory() if on.type == "cuda" else pageable
     there = torch.empty_like(pageable, device=on.device)
-
-    def timed() -> torch.Tensor:
-        return there.copy_(host, non_blocking=True)
 
     # A copy within host memory reads and writes there; one over the link crosses it once.
     crossings = 2 if on.type == "cpu" else 1
@@ -83,7 +81,7 @@ def copy_sizes(
         _ways(found, on, pageable[: WAYS_AT_MOST // 4])
 
     return Case(
-        timed,
+        partial(copy, there, host),
         clock="wall",
         byte=crossings * size,
         byte_limit="memory" if on.type == "cpu" else "pcie",
@@ -92,8 +90,9 @@ def copy_sizes(
 
 
 def _copy(source: torch.Tensor, target: torch.Tensor, size: int) -> Callable[[], object]:
-    part, into = source[: size // 4], target[: size // 4]
-    return lambda: into.copy_(part, non_blocking=True)
+    from workloads.scripts.copy_sizes import copy
+
+    return partial(copy, target[: size // 4], source[: size // 4])
 
 
 def _rate_curve(
@@ -179,6 +178,7 @@ def device_copy(
     import torch
 
     from workloads.declare.place import DTYPES, PARTIAL_SUMS
+    from workloads.scripts.device_copy import copy, triad
 
     sizes = on.sizes(mib=(mib, COPIED))
     mib = sizes["mib"]
@@ -193,14 +193,13 @@ def device_copy(
     target = torch.empty_like(source)
     under_cache = cache_setter(cache, on)
 
-    def timed() -> torch.Tensor:
-        return target.copy_(source)
+    timed = partial(copy, target, source)
 
     def study(found: Study) -> None:
         operations: dict[str, tuple[int, Callable[[], object]]] = {
             "copy: t = a": (2, timed),
             "fill: t = 1": (1, lambda: target.fill_(1.0)),
-            "triad: t = a + 3 b": (3, lambda: torch.add(source, other, alpha=3.0, out=target)),
+            "triad: t = a + 3 b": (3, partial(triad, target, source, other)),
             "read: sum(a)": (1, source.sum),
         }
         found.table(
@@ -254,6 +253,7 @@ def overlap(
     import torch
 
     from workloads.declare.place import pinned_bytes
+    from workloads.scripts.overlap import multiply_chunks
 
     rows = max(1, chunk_mib * 2**18 // width)
     size = 4 * rows * width
@@ -265,22 +265,7 @@ def overlap(
     product = torch.empty(rows, width, device=on.device)
     copying = torch.cuda.Stream(on.device)
 
-    def timed() -> torch.Tensor:
-        computing = torch.cuda.current_stream(on.device)
-        copying.wait_stream(computing)
-        free: list[torch.cuda.Event | None] = [None, None]
-        for index, chunk in enumerate(host):
-            buffer = buffers[index % 2]
-            with torch.cuda.stream(copying):
-                last_read = free[index % 2]
-                if last_read is not None:
-                    copying.wait_event(last_read)
-                buffer.copy_(chunk, non_blocking=True)
-                arrived = copying.record_event()
-            computing.wait_event(arrived)
-            torch.matmul(buffer, weight, out=product)
-            free[index % 2] = computing.record_event()
-        return product
+    timed = partial(multiply_chunks, host, buffers, weight, product, copying)
 
     def study(found: Study) -> None:
         in_turn = _in_turn(host, buffers, weight, product)

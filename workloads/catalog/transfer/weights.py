@@ -127,19 +127,6 @@ def _write(file: FileIO, content: memoryview) -> None:
         content = content[file.write(content) :]
 
 
-def _read(file: FileIO, into: memoryview) -> None:
-    """Fill memory from the file's position on.
-
-    Raises:
-        EOFError: the file ends before.
-    """
-    while into:
-        count = file.readinto(into)
-        if not count:
-            raise EOFError(f"the file ends {len(into)} bytes too early")
-        into = into[count:]
-
-
 def tensors_of(data: torch.Tensor, entries: tuple[StoredTensor, ...]) -> dict[str, torch.Tensor]:
     """Return views of a file's data, a tensor of bytes, as the tensors in it."""
     import torch
@@ -171,6 +158,7 @@ def load_weights(
     import torch
 
     from workloads.declare.place import pinned_bytes
+    from workloads.scripts.load_weights import read, to_device
 
     if cache == COLD and not page_cache.can_drop():
         raise Skip(f"{page_cache.NO_FADVISE}: set cache=hot")
@@ -200,11 +188,8 @@ def load_weights(
             weights.drop()
         start, entries = weights.read_header()
         weights.file.seek(start)
-        _read(weights.file, bytes_of(staging))
-        loaded = {
-            name: tensor.to(on.device, non_blocking=True, copy=True)
-            for name, tensor in tensors_of(staging, entries).items()
-        }
+        read(weights.file, staging)
+        loaded = to_device(tensors_of(staging, entries), on.device)
         on.synchronize()  # the next read overwrites the memory that is copied
         return loaded
 
@@ -269,6 +254,8 @@ def _load_in_turns(weights: WeightFile, on: Place) -> dict[str, torch.Tensor]:
     """Load through two buffers: one is read into while the other is copied."""
     import torch
 
+    from workloads.scripts.load_weights import read
+
     start, entries = weights.read_header()
     size = entries[-1].end
     pinned = on.type == "cuda"
@@ -281,7 +268,7 @@ def _load_in_turns(weights: WeightFile, on: Place) -> dict[str, torch.Tensor]:
         event = copied[index % 2]
         if event is not None:
             event.synchronize()
-        _read(weights.file, bytes_of(part))
+        read(weights.file, part)
         data[begin : begin + len(part)].copy_(part, non_blocking=pinned)
         if pinned:
             copied[index % 2] = torch.cuda.current_stream(on.device).record_event()
@@ -307,18 +294,20 @@ def _load_mapped(weights: WeightFile, on: Place) -> dict[str, torch.Tensor]:
 def _parts(found: Study, weights: WeightFile, on: Place, staging: torch.Tensor) -> None:
     import torch
 
+    from workloads.scripts.load_weights import read
+
     start, _ = weights.read_header()
     there = torch.empty_like(staging, device=on.device)
 
-    def read() -> None:
+    def read_hot() -> None:
         weights.file.seek(start)
-        _read(weights.file, bytes_of(staging))
+        read(weights.file, staging)
 
     def copy() -> None:
         there.copy_(staging, non_blocking=True)
 
     size = staging.nbytes
-    found.figure("read_hot", size / found.time(read, "wall"), "byte/s", "from the page cache")
+    found.figure("read_hot", size / found.time(read_hot, "wall"), "byte/s", "from the page cache")
     about = "from host memory to the device, in one copy"
     found.figure("to_device", size / found.time(copy, "wall"), "byte/s", about)
     about = (
@@ -332,7 +321,7 @@ def _parts(found: Study, weights: WeightFile, on: Place, staging: torch.Tensor) 
 
     def read_cold() -> None:
         weights.drop()
-        read()
+        read_hot()
 
     found.figure("read_cold", size / found.time(read_cold, "wall"), "byte/s", about)
 
