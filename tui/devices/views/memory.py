@@ -100,37 +100,29 @@ SizeFormat = Callable[[int | None], str]
 """How a pane writes sizes: all in the same style."""
 
 
-def legend(gauge: Gauge, cells: int) -> list[Line]:
-    """Return the legend; see :func:`choose_legend`."""
-    return choose_legend(gauge, cells)[0]
-
-
-def choose_legend(gauge: Gauge, cells: int) -> tuple[list[Line], SizeFormat]:
+def legend(
+    gauge: Gauge,
+    cells: int,
+    formats: Sequence[SizeFormat] = (text.size, text.size_short),
+) -> list[Line]:
     """Return every slice above zero with its glyph and its bytes, on as few lines as possible.
 
     To avoid a second line, units are shortened first, then the free slice is dropped, which the
     title also shows.
 
-    Returns:
-        The lines, and the format of their sizes, which the rest of the pane uses, too.
+    Args:
+        gauge: the account.
+        cells: width of a line.
+        formats: how sizes may be written, the preferred first.
     """
     parts = [part for part in gauge.known if get_value(part.bytes) != 0 or part.key == "free"]
     held = [part for part in parts if part.key != "free"]
-    choices: tuple[tuple[list[Slice], SizeFormat], ...] = (
-        (parts, text.size),
-        (parts, text.size_short),
-        (held, text.size_short),
-    )
+    choices = [*((parts, each) for each in formats), (held, formats[-1])]
     drawn = [
-        (
-            flow(
-                [_legend_item(part, format_size(get_value(part.bytes))) for part in chosen], cells
-            ),
-            format_size,
-        )
+        flow([_legend_item(part, format_size(get_value(part.bytes))) for part in chosen], cells)
         for chosen, format_size in choices
     ]
-    return min(drawn, key=lambda each: len(each[0]))
+    return min(drawn, key=len)
 
 
 def _legend_item(part: Slice, size: str) -> Line:
@@ -343,16 +335,22 @@ def holder_lines(
 
 
 def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) -> list[Line]:
-    """Return all lines under the bar, the most useful first; see :func:`holder_lines`."""
-    shown, format_size = choose_legend(gauge, cells)
-    return [
-        *shown,
-        *other_lines(gauge.others, cells, OTHERS_SHOWN, format_size),
-        *absent_names(gauge, cells),
-        *warnings(gauge, cells),
-        *figures(gauge, view, cells, format_size),
-        *holder_lines(gauge, view, cells, worker, format_size),
+    """Return all lines under the bar, the most useful first; see :func:`holder_lines`.
+
+    All sizes are in the same style: in full, or short where that saves a line.
+    """
+    drawn = [
+        [
+            *legend(gauge, cells, (format_size,)),
+            *other_lines(gauge.others, cells, OTHERS_SHOWN, format_size),
+            *absent_names(gauge, cells),
+            *warnings(gauge, cells),
+            *figures(gauge, view, cells, format_size),
+            *holder_lines(gauge, view, cells, worker, format_size),
+        ]
+        for format_size in (text.size, text.size_short)
     ]
+    return min(drawn, key=len)
 
 
 def explain_lines(gauge: Gauge, cells: int) -> list[Line]:
