@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from tests.waiting import until
+from tui.devices.allocators.agent_steps import AgentSteps
 from tui.watch.runs.agents import Agents
 from workloads.agent import identity, listening
 from workloads.agent.address import LONGEST_LINE, open_socket_folder, place
@@ -317,3 +318,16 @@ def test_it_is_one_thread_that_nobody_counts(agent: Agent) -> None:
     until(lambda: len(set(names("/proc/self/task")) - tasks) == 1)
     assert set(threading.enumerate()) <= before
     made.end()
+
+
+def test_a_watch_reads_the_steps_of_the_processes_that_have_an_agent(agent: Agent) -> None:
+    known = AgentSteps()
+    assert known.read([os.getpid(), 1]) == {str(os.getpid()): 0}
+    agent.stepped(OPTIMIZER, (), {})
+    assert known.read([os.getpid()]) == {str(os.getpid()): 1}
+    assert known.read([]) == {}
+
+
+def test_without_any_agent_there_are_no_steps(runtime: Path) -> None:
+    assert runtime
+    assert AgentSteps().read([os.getpid()]) == {}

@@ -96,3 +96,27 @@ async def test_nothing_is_left_once_a_session_ends(plan: HostPlan) -> None:
     assert started
     await session.stop()
     await asyncio.to_thread(assert_gone, started)
+
+
+async def test_the_torch_processes_of_hosts_are_read_once_the_screen_shows_them(
+    plan: HostPlan,
+) -> None:
+    session = Session(hosts=plan, readonly=True)
+    await session.start()
+    try:
+        first, second = session.state.machine.hosts.all
+        await _until(lambda: first.machine.sample is not None)
+        assert [each.machine.allocators for each in (first, second)] == [None, None]
+        session.watch_torch(True)
+
+        def both_are_known() -> bool:
+            found = (first.machine.allocators, second.machine.allocators)
+            return all(each is not None and each.status.status != "starting" for each in found)
+
+        await _until(both_are_known)
+        assert first.machine.allocators is not None
+        assert second.machine.allocators is not None
+        assert first.machine.allocators.status.status == "ready"
+        assert "no python3 there" in second.machine.allocators.status.reason
+    finally:
+        await session.stop()

@@ -16,7 +16,7 @@ from tests.hosts.test_old_pythons import find_python
 from tests.in_process import run_here
 from tests.watch.target import TORCH, ScriptedTarget, running, target, target_program
 from tui.devices.allocators import MODULE, serve_arguments
-from tui.devices.allocators.messages import ProcessFigures, TorchProcesses
+from tui.devices.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import boot_command, preamble
 from tui.hosts.events import HostLost
@@ -122,8 +122,8 @@ def test_a_pid_that_is_nobody_s_is_exit_code_1(boxes: Boxes) -> None:
 async def _first_figures(boxes: Boxes, script: str, pid: int) -> ProcessFigures | HostLost:
     found: asyncio.Future[ProcessFigures | HostLost] = asyncio.get_running_loop().create_future()
 
-    def publish(event: TorchProcesses | ProcessFigures | HostLost) -> None:
-        if not isinstance(event, TorchProcesses) and not found.done():
+    def publish(event: TorchProcesses | ProcessFigures | StepsCounted | HostLost) -> None:
+        if isinstance(event, (ProcessFigures, HostLost)) and not found.done():
             found.set_result(event)
 
     watch = HostWatch(boxes.add("a", script), publish, 0.1, pids=(pid,))

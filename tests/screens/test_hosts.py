@@ -8,8 +8,10 @@ import pytest
 
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import GIB, NOW, gpu, gpu_process, sample
+from tests.screens.watching import figures, torch_process
+from tui.devices.allocators.messages import ProcessFigures, RankJob, TorchProcesses
 from tui.devices.monitor.messages import DeviceMemory, Driver, Sample, Utilization
-from tui.hosts.events import HostLost, HostSample, HostsNamed
+from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
 from tui.recordings.lines import AnyEvent
 
 SKEW_S = 3600.0
@@ -123,7 +125,7 @@ async def test_nothing_is_run_and_no_process_is_signalled_on_another_host() -> N
         await at.press("r")
         # The notice wraps.
         assert "on this machine only. For gpu1" in " ".join(at.text.split())
-        await at.press("4", "t")
+        await at.press("4", "x")
         assert not [each for each in at.asked[asked:] if each[0] in ("run", "terminate")]
         assert "Terminate process" not in at.text
 
@@ -148,3 +150,63 @@ async def test_a_selected_device_that_disappears_leaves_its_host_selected() -> N
         at.session.select_device("gpu2:3")
         await at.tell(HostSample("gpu2", _box(2), 0.1, NOW))
         assert at.app.machine.hosts.selected == "gpu2:cpu"
+
+
+def _torch(rank: int, at: float) -> tuple[HostTorch, HostTorch]:
+    """The torch process of a host's GPU, a rank of a job over hosts, and what it holds."""
+    described = torch_process(
+        pid=4711, start=at - 60, rank=rank, world_size=2, job=RankJob("gpu1:29500")
+    )
+    held = replace(figures(allocated=2 * GIB, at=at), pid=4711)
+    host = f"gpu{rank + 1}"
+    return (
+        HostTorch(host, processes=TorchProcesses(at, (described,))),
+        HostTorch(host, figures=ProcessFigures(at, (held,), {}, {})),
+    )
+
+
+async def test_another_host_s_torch_processes_are_split_in_its_account_and_its_table() -> None:
+    async with running((120, 40)) as at:
+        await _hosts(at)
+        there = NOW + SKEW_S
+        await at.tell(*_torch(0, there), *_torch(1, there), HostSample("gpu1", _box(1), 0.04, NOW))
+        at.session.select_device("gpu1:0")
+        await at.press("2")
+        assert at.session.torch_is_looked_at
+        assert "allocated 2.0G" in at.row("4711")
+        await at.press("4")
+        assert "Processes on gpu1" in at.rows[1]
+        assert "2.0 GiB" in at.row("python train.py")
+        assert "job gpu1:29500: 2 ranks on gpu1, gpu2" in " ".join(at.text.split())
+
+
+async def test_the_device_list_names_the_rank_on_each_gpu() -> None:
+    async with running((80, 24)) as at:
+        await _hosts(at)
+        there = NOW + SKEW_S
+        boxes = (HostSample("gpu1", _box(1), 0.04, NOW), HostSample("gpu2", _box(1), 0.04, NOW))
+        await at.tell(*boxes, *_torch(0, there), *_torch(1, there), *boxes)
+        for rank in (0, 1):
+            assert any(f"gpu{rank + 1}:0" in row and f"rank {rank}" in row for row in at.rows)
+
+
+async def test_the_devices_of_each_host_are_sorted_and_hosts_keep_their_order() -> None:
+    async with running((120, 50)) as at:
+        hot = _box(8)
+        devices = tuple(
+            replace(each, temperature_c=40.0 + 5 * number)
+            for number, each in enumerate(hot.devices)
+        )
+        named = HostsNamed(("gpu1", "gpu2"), here=False)
+        boxes = (HostSample("gpu1", replace(hot, devices=devices), 0.04, NOW), *_events()[2:3])
+        await _hosts(at, named, *boxes)
+        pane = at.workbench.devices
+        while pane.list.order != "heat":
+            pane.next_order()
+        await at.settle()
+        assert "by heat" in at.rows[1]
+        keys = [row.key for row in pane.list._host_rows if row.kind == "device"]
+        of_first = [key for key in keys if key.startswith("gpu1:")]
+        assert of_first == [f"gpu1:{number}" for number in range(7, -1, -1)]
+        headings = [row.key for row in pane.list._host_rows if row.kind == "heading"]
+        assert headings == ["gpu1:cpu", "gpu2:cpu"]

@@ -28,6 +28,7 @@ from tui.core.text.glyphs import GLYPHS
 from tui.devices.allocators.findings import Finding, GrowthRate
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, plain, width
+from tui.watch.runs.rehearsals import RehearsalNote, begin_note
 from tui.watch.session.stored_runs import StoredRun
 from tui.watch.state.run import Mark, WatchedDevice
 from tui.watch.views.processes import (
@@ -83,6 +84,22 @@ def words(rows: Iterable[Line]) -> str:
 def test_columns_go_by_their_worth(cells: int, names: str) -> None:
     assert plain(heading(cells)).split() == names.split()
     assert {column.name for column in COLUMNS} <= {*plain(heading(200)).split()}
+
+
+def test_a_rehearsal_names_its_simulated_devices_and_then_its_verdict() -> None:
+    def said(note: RehearsalNote, **changes: object) -> str:
+        return words(banner_lines(watched(device(), rehearsal=note, **changes), None, 200))
+
+    note = RehearsalNote("L4", 1, 1, None)
+    assert "rehearsed on a simulated L4: kernels compute nothing" in said(note)
+    assert "rehearsed on 2 times a simulated L4" in said(replace(note, gpus=2))
+    assert "it was interrupted before its verdict" in said(note, over=True)
+    still = begin_note("L4", 1)
+    assert "its verdict comes once its snapshots are read" in said(still, over=True)
+    paragraphs = ("fits on L4: peak 3.0 of 22.0 GiB", "at step 3, train.py:9")
+    found = said(replace(note, answer="fits", conclusion=paragraphs), over=True)
+    assert found.index(paragraphs[0]) < found.index(paragraphs[1])
+    assert said(replace(note, answer="fits"), over=True).strip() == "fits"
 
 
 @pytest.mark.parametrize("cells", WIDTHS)
@@ -222,7 +239,7 @@ def test_frozen_silent_and_empty_runs_say_so() -> None:
         return words(banner_lines(watched(*rows, **changes), None, 200))
 
     assert said() == ""
-    assert "the run continues; f follows it again" in said(frozen_at=NOW)
+    assert "the run continues; z follows it again" in said(frozen_at=NOW)
     assert "no new figures: the watch ended" in said(why_no_samples="the watch ended")
     assert "No process of it has loaded torch yet" in said(empty=True)
     assert "No process of it has used CUDA while it was watched" in said(empty=True, replayed=True)

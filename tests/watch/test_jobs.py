@@ -8,7 +8,7 @@ import pytest
 
 from tests.watch.test_command import figures, process
 from tui.devices.allocators.messages import RankJob
-from tui.watch.cli.jobs import HostProcessRow, RanksOfJob, find_jobs, job_lines
+from tui.watch.cli.jobs import HostProcessRow, RanksOfJob, RankSteps, find_jobs, job_lines
 from tui.watch.cli.output import WatchedProcessRow
 
 MIB = 2**20
@@ -76,3 +76,13 @@ def test_a_rank_without_figures_is_compared_with_none() -> None:
     bare = replace(bare, row=replace(bare.row, figures=()))
     (job,) = find_jobs([ranked("a", 0), bare])
     assert not any("allocated memory" in line for line in job_lines(job))
+
+
+def test_the_rank_that_stalls_is_named_before_its_memory() -> None:
+    steps = [RankSteps(410), RankSteps(12, 65.0), RankSteps(411)]
+    rows = [replace(ranked("ab"[rank % 2], rank), steps=told) for rank, told in enumerate(steps)]
+    (job,) = find_jobs(rows)
+    assert job_lines(job)[1:3] == [
+        "rank 1 on b stalls at step 12, for 1 min",
+        "steps: 12 to 411",
+    ]

@@ -27,6 +27,7 @@ from tui.devices.allocators.messages import ProcessFigures, TorchProcesses, Watc
 from tui.devices.session import watch_supervisor
 from tui.devices.session.shared_watch import SharedWatch, WatchInterest
 from tui.watch.runs import runs, samples, start
+from tui.watch.runs.rehearsals import FILE, begin_note, read_note, save_note
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.samples import SamplesFile
 from tui.watch.session import sampler as watching
@@ -435,3 +436,26 @@ def test_a_run_that_ends_where_nobody_sees_how_does_not_go_on() -> None:
     assert format_run_title(state, time.time(), 80).startswith(
         "Run   python   its end was not seen"
     )
+
+
+def test_the_verdict_on_a_rehearsal_appears_when_it_is_concluded(ended: StartedRun) -> None:
+    note = begin_note("L4", 1)
+    save_note(ended.folder, note)
+
+    async def work() -> None:
+        session = WatchedRunSession()
+        session.open(ended)
+        state = await until(session, lambda state: state.replayed and state)
+        assert state.rehearsal == note
+        save_note(ended.folder, replace(note, answer="fits", conclusion=("fits on L4",)))
+        await until(session, lambda state: state.rehearsal and state.rehearsal.answer == "fits")
+        await session.stop()
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{", b'{"card": 3}\n', b"\xff\n"])
+def test_a_note_that_is_none_is_no_rehearsal(ended: StartedRun, text: bytes) -> None:
+    (ended.folder / FILE).write_bytes(text)
+    assert read_note(ended.folder) is None
+    assert opened(ended).rehearsal is None

@@ -25,6 +25,7 @@ _SENT = (
     "devices/__init__.py",
     "devices/allocators/__init__.py",
     "devices/allocators/__main__.py",
+    "devices/allocators/agent_steps.py",
     "devices/allocators/discover.py",
     "devices/allocators/layouts.py",
     "devices/allocators/messages.py",
@@ -36,6 +37,8 @@ _SENT = (
 """The modules of ``tui`` that the monitor and the watch import."""
 _SENT_WORKLOADS = (
     "__init__.py",
+    "agent/__init__.py",
+    "agent/address.py",
     "protocol/__init__.py",
     "protocol/keep_alive.py",
     "protocol/process.py",

@@ -16,6 +16,7 @@ from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive, build_runner_archive
 from tui.hosts.boot import OLDEST_FOR_RUNS, boot_command, preamble, torch_command
 from tui.hosts.failures import explain_failure
+from tui.hosts.smi import SmiLine, parse_line, smi_command
 from workloads.protocol.keep_alive import MISSED_AFTER_S, Alive
 from workloads.protocol.messages import EVENTS, Event
 
@@ -58,6 +59,17 @@ def monitor_child(
     )
 
 
+def smi_child(host: HostAddress, interval: float) -> ChildProcess[SmiLine]:
+    """Return what prints the figures of a host without Python, not started yet.
+
+    Args:
+        host: the host.
+        interval: seconds between two readings, at least 1.
+    """
+    command = host.command(smi_command(interval, MISSED_AFTER_S))
+    return ChildProcess(command, (SmiLine,), folder=FOLDER, decode=parse_line)
+
+
 def watch_child(
     connection: HostConnection,
     interval: float,
@@ -76,7 +88,7 @@ def watch_child(
         children: also watch the descendants of ``pids``.
     """
     arguments = allocators.serve_arguments(
-        interval, pids, listed, children=children, keep_alive_s=MISSED_AFTER_S
+        interval, pids, listed, children=children, keep_alive_s=MISSED_AFTER_S, steps=True
     )
     return ChildProcess(
         connection.host.command(boot_command(connection.python or "python3")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
+from tui.devices.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
 from tui.devices.monitor.messages import Sample
 
 
@@ -42,5 +43,17 @@ class HostLost:
     """Unix time of this machine at which the connection was lost or failed."""
 
 
+@dataclass(frozen=True, slots=True)
+class HostTorch:
+    """The torch processes of a host, what their allocators hold, or their steps."""
+
+    host: str
+    processes: TorchProcesses | None = None
+    figures: ProcessFigures | None = None
+    steps: StepsCounted | None = None
+    lost: str = ""
+    """Why they are not read at present; empty while they are."""
+
+
 HostEvent = Union[HostSample, HostLost]
-AnyHostEvent = Union[HostsNamed, HostSample, HostLost]
+AnyHostEvent = Union[HostsNamed, HostSample, HostLost, HostTorch]

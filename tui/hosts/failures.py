@@ -21,6 +21,8 @@ class HostFailure:
     reason: str
     advice: str = ""
     """Empty where the reason says it all."""
+    no_python: bool = False
+    """The host answers, and has no Python that our children run on."""
 
     @property
     def text(self) -> str:
@@ -54,9 +56,9 @@ def explain_failure(
         method = denied[denied.index("Permission denied (") :].rstrip(".")[:_LONGEST]
         return HostFailure(method, f"{login} to see which key or password it wants")
     if ended == f"exit status {TOO_OLD}":
-        return HostFailure(last or "its Python is too old", other)
+        return HostFailure(last or "its Python is too old", other, no_python=True)
     if ended == f"exit status {NOT_FOUND}" or "executable file not found" in text:
-        return HostFailure("no python3 there", other)
+        return HostFailure("no python3 there", other, no_python=True)
     if last:
         return HostFailure(last)
     said = f"; it said {clean(banner[-1]).strip()[:_LONGEST]!r}" if banner else ""

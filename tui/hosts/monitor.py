@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from tui.core.child.process import ChildProcess
 from tui.core.text.glyphs import clean
@@ -18,14 +19,16 @@ from tui.devices.monitor.messages import (
     WatchHost,
 )
 from tui.hosts.address import HostAddress
-from tui.hosts.children import HostConnection, monitor_child
+from tui.hosts.children import HostConnection, monitor_child, smi_child
 from tui.hosts.events import HostEvent, HostLost, HostSample
+from tui.hosts.failures import HostFailure
+from tui.hosts.smi import HELLO, SmiLine, SmiSamples
 from tui.hosts.supervisor import HostSupervisor
 from workloads.protocol.keep_alive import Alive
 
 
-class HostMonitor(HostSupervisor[MonitorEvent | Alive]):
-    """Keeps a monitor running on one host.
+class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
+    """Keeps a monitor running on one host; without Python there, nvidia-smi in its place.
 
     Args:
         host: its address.
@@ -46,6 +49,11 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive]):
         self._interval = interval
         self._python = python
         self._lists_processes = False
+        self._no_python: HostFailure | None = None
+        """Why the present attempt is one with nvidia-smi; ``None`` for one with Python."""
+        self._failed_both = ""
+        """Why there is no Python, if there is no nvidia-smi either."""
+        self._smi = SmiSamples(host.name, interval, "")
         self._device = WatchDevice("", detail=False)
 
     # ---- requests ----
@@ -75,11 +83,23 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive]):
 
     # ---- the child ----
 
-    def make_host_child(self) -> ChildProcess[MonitorEvent | Alive]:
+    def make_host_child(self) -> ChildProcess[Any]:
+        if self._no_python is not None:
+            self._smi = SmiSamples(self.host.name, self._interval, self._no_python.reason)
+            return smi_child(self.host, self._interval)
         return monitor_child(HostConnection(self.host, self._python), self._interval)
 
-    def apply_host_event(self, event: MonitorEvent | Alive) -> None:
-        if isinstance(event, MonitorHello):
+    def falls_back(self, failure: HostFailure) -> bool:
+        tried = self._no_python
+        self._failed_both = tried.text if tried is not None and failure.no_python else ""
+        # After nvidia-smi has ended, Python may be there.
+        self._no_python = failure if failure.no_python and tried is None else None
+        return self._no_python is not None
+
+    def apply_host_event(self, event: MonitorEvent | Alive | SmiLine) -> None:
+        if isinstance(event, SmiLine):
+            self._apply_smi_line(event.text)
+        elif isinstance(event, MonitorHello):
             if self.greet(event.version, VERSION):
                 self._request_processes()
                 if self._device.id:
@@ -90,5 +110,24 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive]):
             sample = with_texts(event, clean, keys=False)
             self._publish(HostSample(self.host.name, sample, self.round_trip_s, time.time()))
 
+    def _apply_smi_line(self, text: str) -> None:
+        if not self.greeted:
+            if text == HELLO:
+                self.greet(VERSION, VERSION)
+            else:
+                self.note_banner(text)
+            return
+        try:
+            found = self._smi.apply(text)
+        except ValueError:
+            # What nvidia-smi says instead of figures, such as that it has failed.
+            self.note_banner(text)
+            return
+        if found is not None:
+            self.is_useful = True
+            sample = with_texts(found, clean, keys=False)
+            self._publish(HostSample(self.host.name, sample, None, time.time()))
+
     def report_lost(self, reason: str, seconds: float) -> None:
-        self._publish(HostLost(self.host.name, reason, seconds, time.time()))
+        why = self._failed_both or reason
+        self._publish(HostLost(self.host.name, why, seconds, time.time()))

@@ -12,6 +12,7 @@ from tui.devices.allocators.messages import (
     VERSION,
     ListedProcesses,
     ProcessFigures,
+    StepsCounted,
     TorchProcesses,
     WatchEvent,
     WatchHello,
@@ -31,7 +32,8 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
 
     Args:
         host: its address.
-        publish: receives each list of processes, their figures, and each loss of the connection.
+        publish: receives each list of processes, their figures, their steps, and each loss of the
+            connection.
         interval: seconds between two readings.
         python: name or path of a Python there; ``None`` for ``python3``.
         pids: watch only these processes; empty for all of the user there, for root of all users.
@@ -41,7 +43,7 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
     def __init__(
         self,
         host: HostAddress,
-        publish: Callable[[TorchProcesses | ProcessFigures | HostLost], object],
+        publish: Callable[[TorchProcesses | ProcessFigures | StepsCounted | HostLost], object],
         interval: float,
         python: str | None = None,
         pids: Sequence[int] = (),

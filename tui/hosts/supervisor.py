@@ -13,7 +13,7 @@ from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.supervisor import ChildSupervisor
 from tui.hosts.address import HostAddress, share_connection, socket_folder
 from tui.hosts.children import BANNER_LINES, CONNECT_WITHIN_S, SILENT_AFTER_S
-from tui.hosts.failures import explain_failure
+from tui.hosts.failures import HostFailure, explain_failure
 from workloads.protocol.keep_alive import EVERY_S, Alive, KeepAlive
 
 E = TypeVar("E")
@@ -77,6 +77,14 @@ class HostSupervisor(ChildSupervisor[E]):
             seconds: until the next attempt.
         """
 
+    def falls_back(self, failure: HostFailure) -> bool:  # noqa: ARG002 (for subclasses)
+        """Return whether the next attempt is another way, at once and without a report."""
+        return False
+
+    def note_banner(self, line: str) -> None:
+        """Store a line that came before the first message."""
+        self._banner.append(line)
+
     def greet(self, speaks: int, expected: int) -> bool:
         """Apply the child's greeting; return ``False`` if it speaks another version."""
         self.greeted = speaks == expected
@@ -121,13 +129,15 @@ class HostSupervisor(ChildSupervisor[E]):
 
     async def wait_for_next_start(self, reason: str, seconds: float) -> None:
         if self._why_ended:
-            why = self._why_ended
+            failure = HostFailure(self._why_ended)
         elif self.child is not None and self.child.pid is not None:
             errors = self.child.stderr.last()
-            why = explain_failure(self.host, reason, errors, tuple(self._banner)).text
+            failure = explain_failure(self.host, reason, errors, tuple(self._banner))
         else:
-            why = reason
-        self.report_lost(why, seconds)
+            failure = HostFailure(reason)
+        if self.falls_back(failure):
+            return
+        self.report_lost(failure.text, seconds)
         await asyncio.sleep(seconds)
 
     async def _keep_alive(self) -> None:

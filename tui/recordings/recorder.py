@@ -21,7 +21,7 @@ from tui.core.text.redact import HOST, NAME, Redactor, with_texts
 from tui.devices.allocators.messages import TorchProcesses
 from tui.devices.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sample
 from tui.devices.state.machine import DeviceSelected, PeaksReset
-from tui.hosts.events import AnyHostEvent, HostLost, HostSample, HostsNamed
+from tui.hosts.events import AnyHostEvent, HostLost, HostSample, HostsNamed, HostTorch
 from tui.recordings import lines
 from tui.recordings.lines import GZIP, AnyEvent
 from tui.runs.session.session import Session
@@ -89,7 +89,9 @@ class Redaction:
         return (found["kind"] or "") + known[number]
 
     def _without_names(self, event: E) -> E:
-        if isinstance(event, (HostsNamed, HostSample, HostLost, DeviceSelected, PeaksReset)):
+        if isinstance(
+            event, (HostsNamed, HostSample, HostLost, HostTorch, DeviceSelected, PeaksReset)
+        ):
             return cast(E, self._without_hosts(event))
         if isinstance(event, Sample):
             return cast(E, self._sample(event))
@@ -112,6 +114,11 @@ class Redaction:
             return replace(event, names=tuple(map(self._host, event.names)))
         if isinstance(event, HostSample):
             return replace(event, host=self._host(event.host), sample=self._sample(event.sample))
+        if isinstance(event, HostTorch):
+            processes = event.processes and self._torch_processes(event.processes)
+            lost = NO_REASON if event.lost else ""
+            redacted = self._redact.all_of(replace(event, processes=None, lost=lost))
+            return replace(redacted, host=self._host(event.host), processes=processes)
         if isinstance(event, HostLost):
             # ssh's own words have names and addresses.
             return replace(event, host=self._host(event.host), reason=NO_REASON)

@@ -131,7 +131,10 @@ class RehearsalInterruptedError(Exception):
 
 
 async def rehearse(
-    rehearsal: Rehearsal, device: SimulatedDevice, show: Callable[[str], None]
+    rehearsal: Rehearsal,
+    device: SimulatedDevice,
+    show: Callable[[str], None],
+    begun: Callable[[StartedRun], None],
 ) -> Rehearsed:
     """Run a command to its end on simulated GPUs.
 
@@ -139,6 +142,7 @@ async def rehearse(
         rehearsal: the command and the cards.
         device: the simulated GPU for the command's torch.
         show: shows one line of progress.
+        begun: called with the run once its command runs.
 
     Raises:
         Failure: the command cannot be started.
@@ -155,6 +159,7 @@ async def rehearse(
             run, process = start.begin(rehearsal.command, ENTRIES, environment)
         except start.StartError as error:
             raise Failure(str(error)) from error
+        begun(run)
         waiting = _Waiting(rehearsal, run, process, show)
         await waiting.until_the_end()
         run = with_code(run, process.returncode) if process.returncode is not None else run

@@ -83,6 +83,8 @@ class ChildProcess(Generic[E]):
         sent: called with each message that was sent to the child.
         launched: the process, if it has been started already.
         preamble: bytes that the child reads before the first message.
+        decode: makes a message of a line, for a child that does not speak JSON; may raise
+            ``WireError``.
     """
 
     def __init__(
@@ -95,15 +97,16 @@ class ChildProcess(Generic[E]):
         sent: Callable[[object], object] | None = None,
         launched: Launched | None = None,
         preamble: bytes = b"",
+        decode: Callable[[bytes], E] | None = None,
     ) -> None:
         self._argv = list(argv)
-        self._kinds = kinds
         self._variables = dict(variables or {})
         self._folder = folder
         self._inherit = tuple(inherit)
         self._sent = sent
         self._process = launched
         self._preamble = preamble
+        self._decode = decode or (lambda line: wire.decode(line, kinds))
         self._requests: asyncio.WriteTransport | None = None
         self._events: asyncio.StreamReader | None = None
         self._reading: list[asyncio.ReadTransport] = []
@@ -173,7 +176,7 @@ class ChildProcess(Generic[E]):
             if not line:
                 return
             try:
-                yield wire.decode(line, self._kinds)
+                yield self._decode(line)
             except wire.WireError as error:
                 yield MalformedMessage(str(error), line[:200].decode(errors="replace").rstrip())
 

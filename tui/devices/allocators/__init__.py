@@ -17,6 +17,7 @@ def serve_arguments(
     children: bool = True,
     others: bool = False,
     keep_alive_s: float | None = None,
+    steps: bool = False,
 ) -> tuple[str, ...]:
     """Return the arguments of the child.
 
@@ -27,6 +28,7 @@ def serve_arguments(
         children: also watch the descendants of ``pids``.
         others: also watch the other processes of this user.
         keep_alive_s: seconds without a request after which the child ends; ``None`` for never.
+        steps: also ask the agents of the processes for their steps.
     """
     words = ["serve", "--interval", str(interval)]
     if pids:
@@ -39,6 +41,8 @@ def serve_arguments(
         words += ["--listed", ",".join(map(str, listed))]
     if keep_alive_s is not None:
         words += ["--keep-alive", str(keep_alive_s)]
+    if steps:
+        words.append("--steps")
     return tuple(words)
 
 

@@ -33,6 +33,7 @@ def _arguments() -> argparse.Namespace:
     serving.add_argument(
         "--keep-alive", type=float, metavar="S", help="end without a request for this many seconds"
     )
+    serving.add_argument("--steps", action="store_true", help="what their agents have counted")
     modes.add_parser("check", help="whether running processes can be read, and end")
     return parser.parse_args()
 
@@ -54,7 +55,7 @@ def main() -> None:
 
     lower_priority()
     wanted = LookFor(arguments.pids, not arguments.no_children, arguments.others)
-    watch = AllocatorWatch(arguments.interval, wanted, arguments.listed)
+    watch = AllocatorWatch(arguments.interval, wanted, arguments.listed, steps=arguments.steps)
     serve(parent, watch, arguments.keep_alive)
     quit_now()
 

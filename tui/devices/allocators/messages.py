@@ -154,8 +154,20 @@ class WatchPace:
     seconds: float
 
 
-WatchEvent = Union[WatchHello, TorchProcesses, ProcessFigures]
-WATCH_EVENTS = (WatchHello, TorchProcesses, ProcessFigures)
+@dataclass(frozen=True)
+class StepsCounted:
+    """The step reports of agents at one moment."""
+
+    WIRE_TAG: ClassVar[str] = "steps_told"
+
+    at: float
+    """Unix time."""
+    steps: dict[str, int]
+    """Steps of all optimizers until then, by process identity; from the watch of a host, by pid."""
+
+
+WatchEvent = Union[WatchHello, TorchProcesses, ProcessFigures, StepsCounted]
+WATCH_EVENTS = (WatchHello, TorchProcesses, ProcessFigures, StepsCounted)
 WatchRequest = Union[LookFor, ListedProcesses, WatchPace]
 WATCH_REQUESTS: tuple[type[WatchRequest], ...] = (LookFor, ListedProcesses, WatchPace)
 
@@ -170,18 +182,6 @@ class Placed:
     """NVML's bytes of the process on the device."""
     why_no_id: str = ""
     why_no_process: str = ""
-
-
-@dataclass(frozen=True)
-class StepsCounted:
-    """The step reports of a run's agents at one moment."""
-
-    WIRE_TAG: ClassVar[str] = "steps_told"
-
-    at: float
-    """Unix time."""
-    steps: dict[str, int]
-    """Steps of all optimizers until then, by process identity."""
 
 
 @dataclass(frozen=True)

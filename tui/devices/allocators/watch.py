@@ -9,12 +9,14 @@ import time
 from dataclasses import dataclass, replace
 
 from tui.core.child.inside import LEAST_INTERVAL_S, ParentChannel, complain
+from tui.devices.allocators.agent_steps import AgentSteps
 from tui.devices.allocators.discover import Discovery, absent
 from tui.devices.allocators.messages import (
     WATCH_REQUESTS,
     ListedProcesses,
     LookFor,
     ProcessFigures,
+    StepsCounted,
     TorchProcess,
     TorchProcesses,
     WatchRequest,
@@ -58,14 +60,23 @@ class _Watched:
 class AllocatorWatch:
     """Search and reader of the watched processes."""
 
-    def __init__(self, interval: float, wanted: LookFor, listed: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        interval: float,
+        wanted: LookFor,
+        listed: tuple[int, ...] = (),
+        *,
+        steps: bool = False,
+    ) -> None:
         """Prepare the watch without opening a process.
 
         Args:
             interval: seconds between two readings.
             wanted: the requested processes.
             listed: the processes that NVML lists on a GPU.
+            steps: also ask the agents of the processes for their steps.
         """
+        self._agents = AgentSteps() if steps else None
         self.interval = interval
         self.wanted = wanted
         self.listed = listed
@@ -146,6 +157,14 @@ class AllocatorWatch:
         if self._lost:
             self.search_now.set()
         return ProcessFigures(now, tuple(devices), unavailable, host)
+
+    def count_steps(self, now: float) -> StepsCounted | None:
+        """Return the steps of the processes that have an agent; ``None`` if nobody wants them.
+
+        Args:
+            now: Unix time.
+        """
+        return None if self._agents is None else StepsCounted(now, self._agents.read(self._watched))
 
     def _drop(self, pid: int) -> None:
         watched = self._watched.pop(pid, None)
@@ -273,6 +292,10 @@ def serve(parent: ParentChannel, watch: AllocatorWatch, keep_alive_s: float | No
             next_search = time.monotonic() + SEARCH_S
             if processes is not None:
                 parent.send(processes)
+        # The steps first: figures belong to the step that they are read after.
+        steps = watch.count_steps(time.time())
+        if steps is not None and steps.steps:
+            parent.send(steps)
         parent.send(watch.read(time.time()))
         # Late ticks are skipped, and a request does not wait for the next tick.
         due = max(due + watch.interval, time.monotonic())

@@ -146,6 +146,7 @@ def _host_lines(event: HostEvent) -> list[str]:
     lines = ["  ".join(parts)]
     if driver.error:
         lines.append(f"  {driver.error}")
+    lines += [f"  {problem}" for problem in sample.problems]
     lines += [f"  {device_line(event.host, device)}" for device in sample.devices]
     lines.append(f"  cpu  {format_host(sample.host)}")
     return lines

@@ -122,7 +122,7 @@ class MemoryTab(CommandScreen):
 
     def looks_at_torch(self) -> bool:
         """Return whether the account splits other processes' memory."""
-        return self.machine.shown is self.machine and self.machine.has_other_processes()
+        return self.machine.shown.has_other_processes()
 
     def compose(self) -> ComposeResult:
         yield self.header()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from textual import events, on
@@ -14,6 +15,7 @@ from tui.devices.memory import Gauge, account
 from tui.devices.session.actions import DeviceActions
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import MEAN_S, ORDERS, Order, compute_sort_value, sort_devices
+from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import DeviceColumns, columns, find_order, heading
 from tui.devices.views.device_page import device_page
@@ -21,6 +23,7 @@ from tui.devices.views.devices import device_row, devices_title, notice_lines
 from tui.devices.views.history import block_lines, block_rows
 from tui.devices.views.host_rows import (
     MORE,
+    HostGroup,
     HostRow,
     find_differing_drivers,
     heading_row,
@@ -30,6 +33,7 @@ from tui.devices.views.host_rows import (
     hosts_title,
     more_row,
 )
+from tui.devices.views.jobs import rank_spans
 from tui.devices.views.large_history import (
     FOR_GPUS,
     LEAST_ROWS,
@@ -85,6 +89,8 @@ class DeviceList(KeyedList):
         self._seen: int | None = None
         self.order: Order = "index"
         self._shown: tuple[str, ...] = ()
+        self._shown_of: dict[str, tuple[str, ...]] = {}
+        """The displayed order of each host's devices, by its name."""
         self._host_rows: tuple[HostRow, ...] = ()
         """The rows in place of ``_shown`` while the session has other hosts."""
         self._on_more = ""
@@ -95,6 +101,7 @@ class DeviceList(KeyedList):
     def sort_by(self, order: Order) -> None:
         """Change the sort order, with effect at once."""
         self.order, self._shown = order, ()
+        self._shown_of.clear()
         self.rebuild()
 
     def attached_key(self) -> str:
@@ -138,6 +145,16 @@ class DeviceList(KeyedList):
         machine = self._machine
         if machine.hosts:
             return self._host_keys()
+        self._shown = self._sort(machine, self._shown)
+        return self._shown
+
+    def _sort(self, machine: MachineState, before: Sequence[str]) -> tuple[str, ...]:
+        """Return the keys of a machine's devices in the order of the list.
+
+        Args:
+            machine: this one, or another host.
+            before: the displayed order.
+        """
         figures: dict[str, float | None] = {}
         if self.order != "index" and machine.sample:
             since = machine.sample.at - MEAN_S
@@ -147,11 +164,20 @@ class DeviceList(KeyedList):
                 )
                 for view in machine.devices
             }
-        self._shown = sort_devices(machine.devices, figures, self._shown, self.order)
-        return self._shown
+        return sort_devices(machine.devices, figures, before, self.order)
+
+    def _sort_groups(self) -> tuple[HostGroup, ...]:
+        """Return the hosts in their order, each with its devices in the order of the list."""
+        groups = []
+        for group in host_groups(self._machine):
+            order = self._sort(group.machine, self._shown_of.get(group.name, ()))
+            self._shown_of[group.name] = order
+            gpus = sorted(group.gpus, key=lambda gpu: order.index(gpu[1].key))
+            groups.append(replace(group, gpus=tuple(gpus)))
+        return tuple(groups)
 
     def _host_keys(self) -> Sequence[str]:
-        groups = host_groups(self._machine)
+        groups = self._sort_groups()
         room = self.size.height or ALL_ROWS
         self._host_rows = host_rows(groups, self._folds, room, self._machine.selected_key)
         return [row.key for row in self._host_rows]
@@ -161,6 +187,7 @@ class DeviceList(KeyedList):
         groups = host_groups(self._machine)
         plan = columns(host_views(groups), cells, hosts=True)
         differing = find_differing_drivers(groups)
+        ranks = rank_spans(find_host_jobs(self._machine))
         lines = []
         for row in self._host_rows:
             its = row.group.machine
@@ -170,8 +197,11 @@ class DeviceList(KeyedList):
                 lines.append(more_row(row, cells))
             else:
                 selected = row.key == chosen
+                rank = ranks.get((row.group.name, row.view.key))
                 lines.append(
-                    device_row(row.view, its.sample, its.now(now), plan, selected=selected)
+                    device_row(
+                        row.view, its.sample, its.now(now), plan, selected=selected, rank=rank
+                    )
                 )
         return lines
 
@@ -352,10 +382,7 @@ class DevicesPane(AgingPane):
         self.state_changed()
 
     def sort_by(self, order: Order) -> None:
-        """Sort the rows; those of several hosts stay in the order of the hosts."""
-        if self.machine.hosts:
-            self.notify("the devices of several hosts stay in the order of the hosts")
-            return
+        """Sort the rows; hosts stay in their order, with the devices of each sorted."""
         self.list.sort_by(order)
         self.state_changed()
 
@@ -436,7 +463,7 @@ class DevicesPane(AgingPane):
         width = self.size.width - ROOM
         order = self.list.order
         if self.machine.hosts:
-            self.retitle(hosts_title(self.machine, self.clock(), width))
+            self.retitle(hosts_title(self.machine, self.clock(), width, order))
             return
         self.retitle(devices_title(self.machine, self.clock(), width, folded=folded, order=order))
 

@@ -24,9 +24,12 @@ from tui.devices.session.actions import DeviceActions
 from tui.devices.session.process_details import ProcessDetails, read_process_details
 from tui.devices.session.terminate import refusal, send_signal
 from tui.devices.state.devices import CPU
+from tui.devices.state.hosts import HERE
+from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.holders import Holders, holders, remainder_lines
+from tui.devices.views.jobs import job_notes
 from tui.devices.views.process_page import process_page
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
 from tui.devices.views.processes import (
@@ -127,7 +130,8 @@ class ProcessesPane(AgingPane):
         "those that use the host's memory. The list is NVML's. sm: share of time in which the "
         "process used multiprocessors, from NVML's newest sample. cpu: processor time; 100% is "
         "one core. host: resident memory. Processes of one launcher, such as torchrun's ranks, "
-        "stand below the launcher, and its row has their sums. Below the table, the selected "
+        "stand below the launcher, and its row has their sums; rows are sorted by the totals of "
+        "what is below them, and t shows all beside each other. Below the table, the selected "
         "device's account adds up: the processes and unattributed memory make device used; with "
         "the driver's part and free memory, this is the total. Unattributed is memory of "
         "processes that NVML does not name: in a container NVML sees the host's processes only "
@@ -149,6 +153,8 @@ class ProcessesPane(AgingPane):
         self._machine = machine
         self._actions = actions
         self.order: Order = "memory"
+        self.flat = False
+        """No process stands below another one."""
         self.pattern = ""
         self._open = False
         self._watched = (False, "")
@@ -210,6 +216,11 @@ class ProcessesPane(AgingPane):
         self.order, self._rows = order, ()
         self.state_changed()
 
+    def toggle_tree(self) -> None:
+        """Put each process below the one that started it, or all beside each other."""
+        self.flat, self._rows = not self.flat, ()
+        self.state_changed()
+
     def next_order(self) -> None:
         """Sort by the next visible column."""
         shown = [
@@ -250,7 +261,7 @@ class ProcessesPane(AgingPane):
         what = "Processes cpu" if self.of_host else "Processes"
         what += f" on {self.machine.host}" if self.machine.host else ""
         filtered = f"   filter: {self.pattern} ({len(self._rows)})" if self.pattern else ""
-        return f"{what}, by {self.order}{filtered}"
+        return f"{what}, {'flat, ' if self.flat else ''}by {self.order}{filtered}"
 
     def _remainders(self, cells: int) -> list[Line]:
         return remainder_lines(self._account, self.machine.selected_device.label, cells)
@@ -274,11 +285,13 @@ class ProcessesPane(AgingPane):
             before=[row.key for row in self._rows],
             allocators=machine.allocators,
             now=self.machine.now(self.clock()),
+            flat=self.flat,
         )
         found = holders(machine.selected_device, machine.sample, self.machine.now(self.clock()))
         if machine.allocators is None or self.of_host:
             return found
-        return replace(found, notes=(*found.notes, *unread_notes(machine.allocators)))
+        jobs = job_notes(find_host_jobs(self._machine), machine.host or HERE)
+        return replace(found, notes=(*jobs, *found.notes, *unread_notes(machine.allocators)))
 
     @on(ProcessList.Moved)
     def _moved(self) -> None:
@@ -306,8 +319,7 @@ class ProcessesTab(CommandScreen):
 
     def looks_at_torch(self) -> bool:
         """Return whether the rows show allocator figures, as those of GPU processes do."""
-        here = self.machine.shown is self.machine
-        return here and (self.memory is not None or not self.pane.of_host)
+        return self.memory is not None or not self.pane.of_host
 
     @on(ProcessList.Chosen)
     def _chosen(self) -> None:
@@ -341,7 +353,7 @@ class ProcessesTab(CommandScreen):
         self._read_details(process, apply)
 
     def _open_memory(self, allocator: Allocator, process: GpuProcess) -> None:
-        memory = self.memory = ProcessMemoryView(self.machine, self.program.clock, allocator)
+        memory = self.memory = ProcessMemoryView(self.pane.machine, self.program.clock, allocator)
         self.mount(memory, after=self.pane)
         self.pane.display = False
         # The body scrolls. Focus it at once, so that it receives the next key.
@@ -411,6 +423,9 @@ class ProcessesTab(CommandScreen):
 
     def action_sort_processes(self) -> None:
         self.pane.next_order()
+
+    def action_toggle_tree(self) -> None:
+        self.pane.toggle_tree()
 
     def action_filter(self) -> None:
         if self.memory is None:

@@ -13,23 +13,45 @@ from tui.core.child.process import ChildProcess
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import EventBus, RunnerStatus
 from tui.core.tasks import Tasks
+from tui.devices.allocators.messages import (
+    ProcessFigures,
+    StepsCounted,
+    TorchProcesses,
+    pids_of,
+)
 from tui.devices.monitor.messages import Sample, WatchDevice
 from tui.devices.session.monitor_supervisor import MonitorSupervisor
 from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty
 from tui.devices.session.watch_supervisor import IN_BACKGROUND_S, ON_SCREEN_S
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected, MachineState
-from tui.hosts.address import HostPlan
+from tui.hosts.address import HostAddress, HostPlan
 from tui.hosts.children import HostConnection
-from tui.hosts.events import HostSample, HostsNamed
+from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
 from tui.hosts.monitor import HostMonitor
+from tui.hosts.process_watch import HostWatch
 from workloads.protocol import messages
 from workloads.protocol.keep_alive import EVERY_S, KeepAlive
 
 FIRST_SAMPLE_S = 2.0
 """Seconds to wait for the monitor's first sample. The monitor reports after one second even if the
 driver does not answer."""
+ON_HOSTS_S = 1.0
+"""Seconds between two readings of the torch processes of another host."""
 Children = list[ChildProcess[Any]]
+
+
+def _of_host(
+    host: str, event: TorchProcesses | ProcessFigures | StepsCounted | HostLost
+) -> HostTorch:
+    """Return an event of a host's watch as an event of the session."""
+    if isinstance(event, TorchProcesses):
+        return HostTorch(host, processes=event)
+    if isinstance(event, ProcessFigures):
+        return HostTorch(host, figures=event)
+    if isinstance(event, StepsCounted):
+        return HostTorch(host, steps=event)
+    return HostTorch(host, lost=f"torch processes are not read: {event.reason}")
 
 
 class DeviceSession:
@@ -60,6 +82,8 @@ class DeviceSession:
         self._launched = launched
         self._hosts = hosts
         self._host_monitors: tuple[HostMonitor, ...] = ()
+        self._host_watches: dict[str, HostWatch] = {}
+        """The watches of other hosts, from the first time that the screen shows allocators."""
         self._tasks = Tasks()
         self._monitor: MonitorSupervisor | None = None
         self.shared_watch = SharedWatch(bus, self._tasks.spawn)
@@ -154,7 +178,7 @@ class DeviceSession:
         return [*own, *self.shared_watch.children]
 
     def _supervisors(self) -> tuple[ChildSupervisor[Any] | None, ...]:
-        return self._monitor, *self._host_monitors
+        return self._monitor, *self._host_monitors, *self._host_watches.values()
 
     # ---- events ----
 
@@ -168,8 +192,11 @@ class DeviceSession:
         self._start_watch()
         self._request_device()
 
-    def _follow_host_sample(self, _sample: HostSample) -> None:
+    def _follow_host_sample(self, event: HostSample) -> None:
         self._request_device()
+        watch = self._host_watches.get(event.host)
+        if watch is not None:
+            watch.set_listed(pids_of(event.sample.devices))
 
     def _follow_selection(self, _event: DeviceSelected) -> None:
         self._request_device()
@@ -235,8 +262,23 @@ class DeviceSession:
         for monitor in self._host_monitors:
             monitor.watch_device(wanted if monitor.host.name == shown.host else nothing)
 
+    def _watch_hosts(self, plan: HostPlan) -> None:
+        """Start a watch on every host: the ranks of a job may be on any of them."""
+
+        def start(host: HostAddress) -> HostWatch:
+            def publish(event: TorchProcesses | ProcessFigures | StepsCounted | HostLost) -> None:
+                self._bus.publish(_of_host(host.name, event))
+
+            return HostWatch(host, publish, ON_HOSTS_S, plan.pythons.get(host.name))
+
+        self._host_watches = {host.name: start(host) for host in plan.hosts}
+        for watch in self._host_watches.values():
+            self.spawn(watch.watch())
+
     def watch_torch(self, wanted: bool) -> None:
         self._reads_torch = wanted
+        if wanted and self._host_monitors and self._hosts is not None and not self._host_watches:
+            self._watch_hosts(self._hosts)
         if self._party is not None:
             pace = ON_SCREEN_S if wanted else IN_BACKGROUND_S
             self._watch(WatchInterest(pace, others=True))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tui.core.events import EventBus, RunnerStatus, Topic, Topics
+from tui.core.events import EventBus, RunnerStatus, Topic, Topics, WatchStatus
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import stale_after
-from tui.hosts.events import HostLost, HostSample, HostsNamed
+from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
 
 if TYPE_CHECKING:
     from tui.devices.state.machine import DeviceSelected, MachineState
@@ -58,6 +58,16 @@ class HostState:
         self.round_trip_s, self.lost = event.round_trip_s, None
         self._bus.publish(event.sample)
 
+    def apply_torch(self, event: HostTorch) -> Topics:
+        """Apply what was read of the host's torch processes; return what changed."""
+        changed = frozenset[Topic]()
+        for each in (event.processes, event.steps, event.figures):
+            if each is not None:
+                changed |= self._bus.publish(each)
+        if event.lost:
+            changed |= self._bus.publish(WatchStatus("restarting", event.lost))
+        return changed
+
     def lose(self, event: HostLost) -> None:
         """Apply the end of the connection, or a failure to connect."""
         if self.lost is None:
@@ -85,6 +95,7 @@ class HostsState:
         bus.subscribe(HostsNamed, self._on_named)
         bus.subscribe(HostSample, self._on_sample)
         bus.subscribe(HostLost, self._on_lost)
+        bus.subscribe(HostTorch, self._on_torch)
 
     def forget(self) -> None:
         """Reset all facts in place."""
@@ -162,6 +173,10 @@ class HostsState:
         if self.find(self.selected) is None and self.selected.startswith(f"{host.name}:"):
             self.selected = host.key  # the selected device has disappeared
         return CHANGED
+
+    def _on_torch(self, event: HostTorch) -> Topics:
+        host = self._by_name.get(event.host)
+        return host.apply_torch(event) if host is not None else frozenset()
 
     def _on_lost(self, event: HostLost) -> Topics:
         host = self._by_name.get(event.host)

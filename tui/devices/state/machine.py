@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
 from tui.core.events import EventBus, MonitorStatus, RunnerStatus, Topic, Topics, WatchStatus
-from tui.devices.allocators.messages import ProcessFigures, TorchProcesses, WatchHello
+from tui.devices.allocators.messages import (
+    ProcessFigures,
+    StepsCounted,
+    TorchProcesses,
+    WatchHello,
+)
 from tui.devices.monitor.messages import Device, MonitorHello, Sample
 from tui.devices.state.devices import (
     CPU,
     NOT_ASKED,
     ConsistentReadings,
     DeviceView,
+    expect_names,
     label_for_host,
     pair,
     reconcile_driver,
@@ -177,6 +184,7 @@ class MachineState:
             WatchHello: self._on_watch,
             TorchProcesses: self._on_watch,
             ProcessFigures: self._on_watch,
+            StepsCounted: self._on_watch,
         }
 
     def _on_monitor_hello(self, _event: MonitorHello) -> Topics:
@@ -256,7 +264,7 @@ class MachineState:
         return _MEMORY
 
     def _on_watch(
-        self, event: WatchStatus | WatchHello | TorchProcesses | ProcessFigures
+        self, event: WatchStatus | WatchHello | TorchProcesses | ProcessFigures | StepsCounted
     ) -> Topics:
         if self.allocators is None:
             self.allocators = self._make_processes()
@@ -281,6 +289,13 @@ class MachineState:
         views = pair(nvml, torch, absent.get("devices", ""), no_nvml, self._torch_problem)
         if self.host:
             views = label_for_host(views, self.host)
+        elif not any(view.torch for view in views if view.key != CPU):
+            names = expect_names(
+                nvml,
+                os.environ.get("CUDA_VISIBLE_DEVICES"),
+                by_bus=os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID",
+            )
+            views = tuple(replace(view, expected=names.get(view.key, "")) for view in views)
         self.devices = tuple(self._add_last_reading(view) for view in views)
         keys = [view.key for view in self.devices]
         wanted = self.find_device(self.wanted_device) if self.wanted_device else None

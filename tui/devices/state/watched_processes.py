@@ -13,6 +13,7 @@ from tui.devices.allocators.messages import (
     DevicesPlaced,
     Placed,
     ProcessFigures,
+    StepsCounted,
     TorchProcess,
     TorchProcesses,
     WatchHello,
@@ -318,6 +319,8 @@ class WatchedProcesses:
             self._apply_processes(event)
         elif isinstance(event, ProcessFigures):
             return self._apply_figures(event)
+        elif isinstance(event, StepsCounted):
+            return self._apply_steps(event)
         else:
             raise TypeError(f"no event of the watch: {type(event).__name__}")
         return True
@@ -341,6 +344,17 @@ class WatchedProcesses:
                 process.end("the process has ended")
         self._forget_ended()
         self._place()
+
+    def _apply_steps(self, event: StepsCounted) -> bool:
+        """Apply the steps by pid; return whether a process has made one, or has stopped."""
+        changed = False
+        for pid, steps in event.steps.items():
+            process = self._newest.get(parse_pid(pid))
+            if process is not None and not process.gone:
+                before = process.steps, process.stalled_s is None
+                process.apply_steps(event.at, steps)
+                changed = changed or before != (process.steps, process.stalled_s is None)
+        return changed
 
     def _add(self, description: TorchProcess) -> TorchProcessState | None:
         """Add a process; return ``None`` if there are :data:`MOST_SEEN` already."""

@@ -225,6 +225,7 @@ def device_row(
     *,
     selected: bool,
     points: Sequence[Point] = (),
+    rank: Span | None = None,
 ) -> Line:
     """Return one device as one row.
 
@@ -235,6 +236,7 @@ def device_row(
         plan: the columns, the same for all rows.
         selected: mark the row, whose device the other panes show.
         points: its history, oldest first.
+        rank: the rank of a job on it; ``None`` if none is known.
     """
     mark = left(glyphs.GLYPHS.selected if selected else "", MARK)
     style = TextStyle.STRONG if selected else TextStyle.PLAIN
@@ -249,7 +251,7 @@ def device_row(
     state = format_status(view, sample, now, plan.status or plan.name or plan.filled)
     if plan.users and not quiet and state.style is not TextStyle.BAD:
         # A power cap is normal under load: who uses the GPU matters more.
-        state = format_user(view, plan.status)
+        state = format_user(view, plan.status, rank)
     parts = [head, *_cells(view, sample, plan, _format_name(view, sample), state, quiet=quiet)]
     if plan.history:
         load = figures(view, sample)[0]
@@ -390,12 +392,24 @@ def _format_clocks(sm: int | None, memory: int | None) -> str:
     return f"{text.NA if sm is None else sm}/{text.NA if memory is None else memory} MHz"
 
 
-def format_user(view: DeviceView, width: int) -> Span:
-    """Return the user and the program with the most memory of a GPU, and how many others."""
+def format_user(view: DeviceView, width: int, rank: Span | None = None) -> Span:
+    """Return who uses a GPU: user and program with the most memory, and how many others.
+
+    Args:
+        view: the GPU.
+        width: cells of the words.
+        rank: the rank of a job on the GPU, ``None`` if none is known; where it stands out, or there
+            is no room for both, it replaces the user.
+    """
     rows = (view.nvml.processes if view.nvml else None) or ()
     if not rows:
-        return Span("")
+        return Span("") if rank is None else Span(fit(rank.text, width), rank.style)
     first = max(rows, key=lambda row: row.memory or 0)
     words = "  ".join(filter(None, (first.user, name_program(first.command or ""))))
     more = f" +{len(rows) - 1}" if len(rows) > 1 else ""
-    return Span(fit((words or f"pid {first.pid}") + more, width), TextStyle.QUIET)
+    words = (words or f"pid {first.pid}") + more
+    if rank is not None:
+        both = f"{words}  {rank.text}"
+        alone = rank.style is not TextStyle.QUIET or len(both) > width
+        return Span(fit(rank.text if alone else both, width), rank.style)
+    return Span(fit(words, width), TextStyle.QUIET)

@@ -11,7 +11,7 @@ from tui.core.text import numbers as text
 from tui.devices.monitor.messages import Device
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free, whole_devices
-from tui.devices.state.history import stale_after
+from tui.devices.state.history import Order, stale_after
 from tui.devices.state.hosts import HERE, HostState
 from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import shorten_name
@@ -264,8 +264,8 @@ def _reachable(machine: MachineState, now: float) -> list[Device]:
     ]
 
 
-def hosts_title(machine: MachineState, now: float, width: int) -> str:
-    """Return the title of the pane: how many GPUs of all hosts are free.
+def hosts_title(machine: MachineState, now: float, width: int, order: Order = "index") -> str:
+    """Return the title of the pane: how many GPUs of all hosts are free, and how they are sorted.
 
     GPUs of hosts that are not connected, or whose figures are old, do not count. Without any GPU
     the title says nothing of them: a host that has not answered may have some.
@@ -277,8 +277,9 @@ def hosts_title(machine: MachineState, now: float, width: int) -> str:
     criteria = f"{text.size(FREE_BYTES).replace('.0 ', ' ')}, < {FREE_BELOW_PERCENT:g} %"
     at_least = ">=" if glyphs.GLYPHS.ascii else "\u2265"
     found = f"{free} of {text.count(len(devices), 'GPU')} free"
-    long = f"Devices   {found} ({at_least} {criteria})"
-    return long if len(long) <= width else fit(f"Devices   {found}", width)
+    by = "" if order == "index" else f", by {order}"
+    long = f"Devices{by}   {found} ({at_least} {criteria})"
+    return long if len(long) <= width else fit(f"Devices{by}   {found}", width)
 
 
 def hosts_words(machine: MachineState) -> str:

@@ -19,6 +19,7 @@ from tui.kit.command_line.output import Failure, UsageError, print_json, print_t
 from tui.kit.command_line.progress import ProgressLine
 from tui.rehearsal.cards import CARDS, Card, UnknownCardError, find_card
 from tui.rehearsal.changes import changes, find_batch, savings
+from tui.rehearsal.conclusion import rehearse_and_conclude
 from tui.rehearsal.device.installation import CannotSimulateError
 from tui.rehearsal.device.prepare import SimulatedDevice, prepare_device
 from tui.rehearsal.device.record import MOST_DEVICES
@@ -29,9 +30,9 @@ from tui.rehearsal.libraries import (
     read_target,
 )
 from tui.rehearsal.report import encode_card, encode_rehearsal, encode_search
-from tui.rehearsal.run import Rehearsal, RehearsalInterruptedError, Rehearsed, rehearse
+from tui.rehearsal.run import Rehearsal, RehearsalInterruptedError, Rehearsed
 from tui.rehearsal.search import BadRangeError, Search, SearchRange, parse_range
-from tui.rehearsal.verdict import EAGER_MARGIN, EXIT_CODES, RehearsalVerdict, judge
+from tui.rehearsal.verdict import EAGER_MARGIN, EXIT_CODES, RehearsalVerdict
 from tui.rehearsal.views import (
     Attempt,
     SearchWith,
@@ -293,10 +294,11 @@ class _Work:
     async def _run(self, plan: Rehearsal, note: str = "") -> tuple[Rehearsed, RehearsalVerdict]:
         show = partial(_show, self._progress, note)
         try:
-            found = await rehearse(plan, self._device, show)
+            return await rehearse_and_conclude(plan, self._device, show)
+        except OSError as error:
+            raise Failure(f"the rehearsal cannot be written down: {error}") from error
         finally:
             self._progress.clear()
-        return found, judge(found)
 
     def _print(
         self, found: Rehearsed, verdict: RehearsalVerdict, attempts: Sequence[Attempt] = ()

@@ -62,7 +62,7 @@ def _encode_workload(info: WorkloadInfo) -> dict[str, object]:
     return {
         "name": info.name,
         "group": info.group,
-        "question": QUESTIONS.get(info.group),
+        "group_question": QUESTIONS.get(info.group),
         "title": info.title,
         "about": info.about,
         "parameters": parameters,

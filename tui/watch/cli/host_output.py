@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tui.core.text.numbers import count
 from tui.devices.allocators.messages import ProcessFigures, TorchProcess
 from tui.devices.monitor.messages import Device
-from tui.watch.cli.jobs import HostProcessRow, RanksOfJob, find_jobs, job_lines
+from tui.watch.cli.jobs import NO_STEPS, HostProcessRow, RanksOfJob, RankSteps, find_jobs, job_lines
 from tui.watch.cli.output import as_plain, reasons, rows_of, wrap
 from tui.watch.cli.process_table import table
 from workloads.protocol.wire import to_plain
@@ -30,6 +30,8 @@ class HostReading:
     """Why the host is not read now; empty if it is."""
     findings: tuple[tuple[int, str, str, str], ...] = ()
     """Pid, device, key and text of what the figures prove."""
+    steps: Mapping[int, RankSteps] = field(default_factory=dict)
+    """By pid, of the processes that have an agent."""
 
     @property
     def rows(self) -> tuple[HostProcessRow, ...]:
@@ -39,7 +41,13 @@ class HostReading:
         found = rows_of(self.processes, self.figures, self.devices)
         grows = {pid: text for pid, _, key, text in self.findings if key == "growth"}
         return tuple(
-            HostProcessRow(self.host, row, grows.get(row.process.pid, "")) for row in found
+            HostProcessRow(
+                self.host,
+                row,
+                grows.get(row.process.pid, ""),
+                self.steps.get(row.process.pid, NO_STEPS),
+            )
+            for row in found
         )
 
 
@@ -112,7 +120,13 @@ def _encode_job(job: RanksOfJob) -> dict[str, Any]:
         "world_size": job.world_size,
         "missing": list(job.missing),
         "ranks": [
-            {"rank": each.row.process.rank, "host": each.host, "pid": each.row.process.pid}
+            {
+                "rank": each.row.process.rank,
+                "host": each.host,
+                "pid": each.row.process.pid,
+                "step": each.steps.count,
+                "stalled_s": each.steps.stalled_s,
+            }
             for each in job.rows
         ],
     }

@@ -12,7 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.allocators.messages import ProcessFigures, TorchProcesses, pids_of
+from tui.devices.allocators.messages import (
+    ProcessFigures,
+    StepsCounted,
+    TorchProcesses,
+    pids_of,
+)
 from tui.devices.host_options import find_other_hosts
 from tui.devices.state.watched_processes import WatchedProcesses
 from tui.hosts.address import HostAddress
@@ -24,6 +29,7 @@ from tui.kit.command_line.output import SCHEMA, print_json, print_text, say
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.watch.cli.host_output import HostReading, encode_host, encode_hosts, hosts_text
+from tui.watch.cli.jobs import RankSteps
 from tui.watch.cli.output import WHAT_IS_READ, wrap
 
 if TYPE_CHECKING:
@@ -97,7 +103,9 @@ class WatchedHost:
                 self._sampled.set()
         self._changed(self)
 
-    def _apply_watch_event(self, event: TorchProcesses | ProcessFigures | HostLost) -> None:
+    def _apply_watch_event(
+        self, event: TorchProcesses | ProcessFigures | StepsCounted | HostLost
+    ) -> None:
         if isinstance(event, HostLost):
             self._errors["watch"] = event.reason
             self._figures = None
@@ -155,6 +163,11 @@ class WatchedHost:
             devices,
             self.error or waiting,
             findings,
+            {
+                each.description.pid: RankSteps(each.steps, each.stalled_s)
+                for each in self._processes.seen.values()
+                if each.steps is not None and not each.gone
+            },
         )
 
 

@@ -8,12 +8,24 @@ from statistics import median
 
 from tui.core.text import numbers as fmt
 from tui.devices.allocators.messages import RankJob
+from tui.devices.state.jobs import find_stalled, job_key, job_name
 from tui.watch.cli.output import WatchedProcessRow
 
-_LOOPBACK = ("localhost", "127.", "::1")
-"""Beginnings of addresses that mean another machine on each host."""
 MOST_NAMED = 8
 """The most missing ranks that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankSteps:
+    """The optimizer steps of a process."""
+
+    count: int | None = None
+    """``None`` if unknown: it has no agent."""
+    stalled_s: float | None = None
+    """Seconds since the newest, if that is far longer than a step takes."""
+
+
+NO_STEPS = RankSteps()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +36,7 @@ class HostProcessRow:
     row: WatchedProcessRow
     grows: str = ""
     """The finding that it grows; empty if that is not proved."""
+    steps: RankSteps = NO_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +49,7 @@ class RanksOfJob:
     @property
     def name(self) -> str:
         """Return the name of the job, from its launcher."""
-        job = self.job
-        names = (job.master, job.run_id, f"Slurm job {job.slurm}" if job.slurm else None)
-        return next(name for name in names if name)
+        return job_name(self.job)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -66,7 +77,7 @@ def find_jobs(rows: Sequence[HostProcessRow]) -> tuple[RanksOfJob, ...]:
     """
     found: dict[tuple[str, str], list[HostProcessRow]] = {}
     for each in rows:
-        key = _key_of(each)
+        key = job_key(each.host, each.row.process)
         if key is not None:
             found.setdefault(key, []).append(each)
     jobs = []
@@ -76,17 +87,6 @@ def find_jobs(rows: Sequence[HostProcessRow]) -> tuple[RanksOfJob, ...]:
         assert job is not None
         jobs.append(RanksOfJob(job, tuple(ranks)))
     return tuple(jobs)
-
-
-def _key_of(each: HostProcessRow) -> tuple[str, str] | None:
-    """Return what the ranks of one job have in common; a loopback address only on one host."""
-    process = each.row.process
-    job = process.job
-    if job is None or process.rank is None:
-        return None
-    if job.master is not None:
-        return (each.host if job.master.startswith(_LOOPBACK) else "", job.master)
-    return "", job.slurm or job.run_id or ""
 
 
 def job_lines(job: RanksOfJob) -> list[str]:
@@ -106,6 +106,7 @@ def job_lines(job: RanksOfJob) -> list[str]:
         for each in job.rows
         if each.grows
     ]
+    lines += _describe_steps(job)
     largest = _describe_largest(job)
     if largest:
         lines.append(largest)
@@ -115,6 +116,25 @@ def job_lines(job: RanksOfJob) -> list[str]:
         rest = f" and {more} more" if more > 0 else ""
         lines.append(f"not on these hosts, or not read: rank {named}{rest}")
     return lines
+
+
+def _describe_steps(job: RanksOfJob) -> list[str]:
+    """Return how far the ranks are, and which of them stall; nothing if no steps are known."""
+    counts = [each.steps.count for each in job.rows if each.steps.count is not None]
+    if not counts:
+        return []
+    stalled = find_stalled(
+        [each.steps.count for each in job.rows],
+        [each.steps.stalled_s is not None for each in job.rows],
+    )
+    lines = []
+    for each in (job.rows[place] for place in stalled):
+        since = f", for {fmt.old(each.steps.stalled_s)}" if each.steps.stalled_s else ""
+        lines.append(
+            f"rank {each.row.process.rank} on {each.host} stalls at step {each.steps.count}{since}"
+        )
+    least, most = min(counts), max(counts)
+    return [*lines, f"steps: {least}" if least == most else f"steps: {least} to {most}"]
 
 
 def _describe_largest(job: RanksOfJob) -> str:

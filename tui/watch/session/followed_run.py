@@ -21,6 +21,7 @@ from tui.devices.monitor.messages import Sample
 from tui.devices.session.shared_watch import SharedWatch
 from tui.watch.runs import runs, samples, start
 from tui.watch.runs.first_failure import first_failure
+from tui.watch.runs.rehearsals import RehearsalNote, read_note
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import open_regular
 from tui.watch.session.sampler import SAMPLE_S, RunFolder, RunReading, Sampler
@@ -163,6 +164,7 @@ class FollowedRun:
         self._sample: Sample | None = None
         self._state: WatchedRun | None = None
         self._frozen: tuple[float, tuple[WatchedDevice, ...]] | None = None
+        self._rehearsal: RehearsalNote | None = None
 
     # ---- life ----
 
@@ -171,10 +173,12 @@ class FollowedRun:
         try:
             if not self._starter:
                 await self._replay()
+            self._rehearsal = read_note(self.run.folder)
             if self.run.is_running:
                 await self._follow()
             else:
                 await self._read_once()
+            await self._await_verdict()
         except Exception as error:
             # This error is our own: the page shows it, and the run is not affected.
             self._why_no_samples = f"watching failed: {type(error).__name__}: {error}"
@@ -249,6 +253,20 @@ class FollowedRun:
         if start.is_child(self.run):
             return not start.is_over(self.run)
         return self.run.is_running
+
+    async def _await_verdict(self) -> None:
+        """Wait for the verdict on a rehearsal, which comes after its run's end."""
+        while True:
+            # In this order: a process that has ended has written the verdict before.
+            in_progress = self._rehearsal is not None and self._rehearsal.is_in_progress
+            note = read_note(self.run.folder)
+            if note != self._rehearsal:
+                self._rehearsal = note
+                self._announce()
+            elif not in_progress:
+                return
+            else:
+                await asyncio.sleep(SAMPLE_S)
 
     async def _learn_end(self) -> None:
         """Find out how the run ended, as far as any program recorded it."""
@@ -335,6 +353,7 @@ class FollowedRun:
             frozen_at=at,
             why_no_samples=why,
             snapshots=self._reading.snapshots if self._reading else (),
+            rehearsal=self._rehearsal,
             notes=self._collect_notes(),
         )
 

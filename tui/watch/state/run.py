@@ -14,6 +14,7 @@ from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
+from tui.watch.runs.rehearsals import RehearsalNote
 from tui.watch.runs.runs import StartedRun
 from workloads.protocol.messages import TorchMemory
 
@@ -130,5 +131,7 @@ class WatchedRun:
     """The reason for missing new figures; empty while they come, and once the run has ended."""
     snapshots: tuple[Path, ...] = ()
     """All snapshots of its processes, newest first."""
+    rehearsal: RehearsalNote | None = None
+    """On which simulated cards it runs, and the verdict; ``None`` if it is no rehearsal."""
     notes: tuple[str, ...] = ()
     """Other remarks, one per line, such as unreadable files and failures of an agent."""

@@ -146,6 +146,7 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         explanation = explain_without_snapshot(oom.oom, circumstances_of_row(oom.row))
         found += paragraph(explanation.line, cells, style, indent="  ")
         account = [overview.account_line(row, cells) for row in explanation.account[:MOST_ROWS]]
+    found += rehearsal_lines(state, cells)
     if state.frozen_at is not None:
         words = f"frozen at {clock_words(state.frozen_at)}: the run continues; z follows it again"
         found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
@@ -160,6 +161,36 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.PLAIN
         found += paragraph(describe_oom(oom, selected), cells, style, indent="  ")
     return found + account
+
+
+_ANSWER_STYLES = {"fits": TextStyle.GOOD, "does not fit": TextStyle.BAD, "failed": TextStyle.BAD}
+
+
+def rehearsal_lines(state: WatchedRun, cells: int) -> list[Line]:
+    """Return on which simulated devices a rehearsal runs, and its verdict; empty for another run.
+
+    Args:
+        state: the run.
+        cells: width of a line.
+    """
+    note = state.rehearsal
+    if note is None:
+        return []
+    where = f"rehearsed on {clean(note.devices)}: kernels compute nothing, and no time is true"
+    if not note.answer:
+        if is_on(state):
+            words = where
+        elif note.is_in_progress:
+            words = f"{where}; its verdict comes once its snapshots are read"
+        else:
+            words = f"{where}; it was interrupted before its verdict"
+        return paragraph(words, cells, TextStyle.NOTE, indent="  ")
+    first, *others = note.conclusion or (note.answer,)
+    style = _ANSWER_STYLES.get(note.answer, TextStyle.NOTE)
+    found = paragraph(clean(first), cells, style, indent="  ")
+    for words in others:
+        found += paragraph(clean(words), cells, TextStyle.PLAIN, indent="  ")
+    return found
 
 
 def _no_process(state: WatchedRun) -> str:

@@ -1,0 +1,93 @@
+"""The optimizer steps that the agents of running processes have counted, asked over their sockets.
+
+A process has an agent if ``watch`` has started it. A socket is trusted if only this user can write
+to its folder and its other end is the process that its name says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Iterable
+
+from workloads.agent import identity
+from workloads.agent.address import LONGEST_LINE, open_socket_folder, place, read_peer
+
+PATIENCE_S = 0.2
+"""Seconds to wait for an answer: the agent's thread needs the GIL, which an extension may hold."""
+
+
+class AgentSteps:
+    """Connections to the agents of this user's processes; one that is open is used again."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, socket.socket] = {}
+
+    def read(self, pids: Iterable[int]) -> dict[str, int]:
+        """Return the steps by pid; processes without an agent that answers are absent.
+
+        Args:
+            pids: the processes.
+        """
+        wanted = set(pids)
+        for pid in set(self._open) - wanted:
+            self._open.pop(pid).close()
+        missing = wanted.difference(self._open)
+        if missing:
+            self._connect(missing)
+        found = {}
+        for pid in sorted(self._open):
+            steps = self._ask(self._open[pid])
+            if steps is None:
+                self._open.pop(pid).close()
+            else:
+                found[str(pid)] = steps
+        return found
+
+    def _connect(self, pids: Iterable[int]) -> None:
+        try:
+            folder = open_socket_folder(place())
+        except OSError:
+            return  # no agent was ever here, or the folder cannot be trusted
+        try:
+            for pid in pids:
+                with contextlib.suppress(OSError):
+                    self._open[pid] = _connect(folder, pid)
+        finally:
+            os.close(folder)
+
+    @staticmethod
+    def _ask(connection: socket.socket) -> int | None:
+        try:
+            connection.sendall(b'{"ask": "state"}\n')
+            data = b""
+            while not data.endswith(b"\n"):
+                part = connection.recv(LONGEST_LINE)
+                if not part or len(data) > LONGEST_LINE:
+                    return None
+                data += part
+            steps = json.loads(data)["steps"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return steps if isinstance(steps, int) else None
+
+
+def _connect(folder: int, pid: int) -> socket.socket:
+    """Connect to the agent of a process.
+
+    Raises:
+        OSError: it has none, or another process answers.
+    """
+    name = identity(pid)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(PATIENCE_S)
+        connection.connect(f"/proc/self/fd/{folder}/{name}.sock")
+        if read_peer(connection) != (pid, os.getuid()):
+            raise ConnectionError("another process")
+    except OSError:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,142 @@
+"""The ranks of one job, found on several hosts by what their launcher has told each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tui.devices.allocators.messages import RankJob, TorchProcess
+from tui.devices.state.hosts import HERE
+from tui.devices.state.machine import MachineState
+from tui.devices.state.watched_processes import TorchProcessState
+
+_LOOPBACK = ("localhost", "127.", "::1")
+"""Beginnings of addresses that mean another machine on each host."""
+BEHIND_STEPS = 2
+"""Steps behind the median of the ranks from which on a rank is behind: one is the step that the
+others have just counted."""
+
+
+def job_key(host: str, process: TorchProcess) -> tuple[str, str] | None:
+    """Return what the ranks of one job have in common; ``None`` if it is no rank of a job.
+
+    Args:
+        host: of the process; only ranks of one host share a job at a loopback address.
+        process: as it was described.
+    """
+    job = process.job
+    if job is None or process.rank is None:
+        return None
+    if job.master is not None:
+        return (host if job.master.startswith(_LOOPBACK) else "", job.master)
+    return "", job.slurm or job.run_id or ""
+
+
+def job_name(job: RankJob) -> str:
+    """Return the name of a job, from its launcher."""
+    names = (job.master, job.run_id, f"Slurm job {job.slurm}" if job.slurm else None)
+    return next((name for name in names if name), "")
+
+
+@dataclass(frozen=True, slots=True)
+class HostRank:
+    """One rank of a job."""
+
+    host: str
+    rank: int
+    process: TorchProcessState
+
+    @property
+    def allocated(self) -> int | None:
+        """Bytes in tensors on all its devices; ``None`` if not read."""
+        figures = self.process.figures
+        return sum(each.allocated for each in figures) if figures else None
+
+    @property
+    def grows(self) -> bool:
+        """Its memory grows, by its findings."""
+        return any(
+            finding.key == "growth"
+            for allocator in self.process.devices.values()
+            for finding in allocator.trend(ended=bool(allocator.ended)).findings
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HostsJob:
+    """The ranks of one job in their order."""
+
+    name: str
+    ranks: tuple[HostRank, ...]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts of the ranks."""
+        return tuple(dict.fromkeys(each.host for each in self.ranks))
+
+    @property
+    def step(self) -> float | None:
+        """Median of the ranks' steps; ``None`` if none is known."""
+        steps = [each.process.steps for each in self.ranks if each.process.steps is not None]
+        return median(steps) if steps else None
+
+    @property
+    def stalled(self) -> tuple[HostRank, ...]:
+        """The ranks that the others wait for or leave behind: see :func:`find_stalled`."""
+        steps = [each.process.steps for each in self.ranks]
+        stopped = [each.process.stalled_s is not None for each in self.ranks]
+        return tuple(self.ranks[place] for place in find_stalled(steps, stopped))
+
+    @property
+    def all_stopped(self) -> bool:
+        """Every rank whose steps are known has stopped, at the same step."""
+        counted = [each for each in self.ranks if each.process.steps is not None]
+        return bool(counted) and all(each.process.stalled_s is not None for each in counted)
+
+
+def find_stalled(steps: Sequence[int | None], stopped: Sequence[bool]) -> tuple[int, ...]:
+    """Return the places of the ranks that the others wait for or leave behind.
+
+    A rank that waits for another in a collective makes no step either. So of ranks that have
+    stopped, those behind the median count, and where none is behind, those that have stopped while
+    others go on. If all have stopped at the same step, nothing says which one is at fault.
+
+    Args:
+        steps: of each rank; ``None`` if unknown.
+        stopped: whether each rank has made no step for far longer than usual.
+    """
+    known = [step for step in steps if step is not None]
+    if not known or not any(stopped):
+        return ()
+    middle = median(known)
+    behind = tuple(
+        place
+        for place, step in enumerate(steps)
+        if step is not None and stopped[place] and step <= middle - BEHIND_STEPS
+    )
+    if behind:
+        return behind
+    counted = [place for place, step in enumerate(steps) if step is not None]
+    at_fault = tuple(place for place in counted if stopped[place])
+    return at_fault if len(at_fault) < len(counted) else ()
+
+
+def find_host_jobs(machine: MachineState) -> tuple[HostsJob, ...]:
+    """Return the jobs of several ranks on this machine and the other hosts, by their first rank."""
+    found: dict[tuple[str, str], list[HostRank]] = {}
+    machines = [(HERE, machine)] if machine.hosts.here else []
+    machines += [(host.name, host.machine) for host in machine.hosts.all]
+    for name, each in machines:
+        for process in each.allocators.seen.values() if each.allocators is not None else ():
+            description = process.description
+            key = job_key(name, description)
+            if key is not None and description.rank is not None and not process.gone:
+                found.setdefault(key, []).append(HostRank(name, description.rank, process))
+    jobs: list[HostsJob] = []
+    for ranks in found.values():
+        job = ranks[0].process.description.job
+        if len(ranks) > 1 and job is not None:
+            ordered: Sequence[HostRank] = sorted(ranks, key=lambda one: (one.rank, one.host))
+            jobs.append(HostsJob(job_name(job), tuple(ordered)))
+    return tuple(jobs)

@@ -1,0 +1,79 @@
+"""The ranks of jobs over hosts as text: who stalls, who grows, how far they are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from tui.core.text import numbers as text
+from tui.devices.state.jobs import HostRank, HostsJob
+from tui.kit.lines import Span, TextStyle
+
+_NOTABLE = 0.1
+"""Share above the median of the ranks from which on the largest rank is named."""
+
+
+def job_notes(jobs: Sequence[HostsJob], host: str = "") -> tuple[str, ...]:
+    """Return a sentence for each job: its ranks, its step, and the ranks that stand out.
+
+    Args:
+        jobs: all of them.
+        host: only jobs with a rank on this host; empty for all.
+    """
+    return tuple(_describe(job) for job in jobs if not host or host in job.hosts)
+
+
+def _describe(job: HostsJob) -> str:
+    step = "" if job.step is None else f", step {text.grouped(round(job.step))}"
+    head = f"job {job.name}: {text.count(len(job.ranks), 'rank')} on {', '.join(job.hosts)}{step}"
+    return "; ".join([head, *_findings(job)])
+
+
+def _findings(job: HostsJob) -> Iterator[str]:
+    stalled = job.stalled
+    for each in stalled:
+        yield f"rank {each.rank} on {each.host} stalls{_since(each)}"
+    if not stalled and job.all_stopped:
+        yield "all ranks have stopped at the same step"
+    for each in job.ranks:
+        if each.grows:
+            yield f"rank {each.rank} on {each.host} grows"
+    held = [(each.allocated, each) for each in job.ranks if each.allocated is not None]
+    if len(held) > 1:
+        most, each = max(held, key=lambda one: one[0])
+        usual = median(allocated for allocated, _ in held)
+        if usual and most > (1 + _NOTABLE) * usual:
+            share = f"{100 * (most / usual - 1):.0f} %"
+            yield f"rank {each.rank} on {each.host} has {share} more allocated than the median"
+
+
+def _since(rank: HostRank) -> str:
+    """Return for how long a rank has made no step, and which step that is."""
+    at = f" at step {text.grouped(rank.process.steps)}" if rank.process.steps is not None else ""
+    since = rank.process.stalled_s
+    return at if since is None else f"{at}, for {text.old(since)}"
+
+
+def rank_spans(jobs: Sequence[HostsJob]) -> dict[tuple[str, str], Span]:
+    """Return what the device list says of the rank on a GPU, by its host and the GPU's id.
+
+    A rank that stalls goes before one that grows; with several ranks of jobs on one GPU, the first
+    that stands out is shown.
+    """
+    found: dict[tuple[str, str], Span] = {}
+    for job in jobs:
+        stalled = job.stalled
+        for each in job.ranks:
+            if each in stalled:
+                span = Span(f"rank {each.rank} stalls{_since(each)}", TextStyle.BAD)
+            elif each.grows:
+                span = Span(f"rank {each.rank} grows", TextStyle.NOTE)
+            else:
+                steps = each.process.steps
+                at = f"  step {text.grouped(steps)}" if steps is not None else ""
+                span = Span(f"rank {each.rank}{at}", TextStyle.QUIET)
+            for allocator in each.process.devices.values():
+                key = (each.host, allocator.placed.id or "")
+                if key not in found or found[key].style is TextStyle.QUIET:
+                    found[key] = span
+    return found

@@ -1,0 +1,74 @@
+"""The note of a rehearsal in its run's folder: the simulated cards, and at the end the verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tui.core import reports
+from tui.watch.runs.runs import is_there
+from tui.watch.runs.untrusted import UntrustedError, parse_as, parse_object, read_start
+from workloads.agent import identity
+from workloads.protocol.wire import field_values
+
+FILE = "rehearsal.json"
+_MOST_BYTES = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalNote:
+    """A run that is a rehearsal: its command ran on simulated cards."""
+
+    card: str
+    """Short name of the card."""
+    gpus: int
+    """Number of such cards in the simulated machine."""
+    pid: int
+    """The process that rehearses, and that concludes it."""
+    start_ticks: int | None
+    """Start time of that process in the kernel's ticks."""
+    answer: str = ""
+    """The answer, such as ``fits``; empty until it is concluded."""
+    conclusion: tuple[str, ...] = ()
+    """The verdict, a paragraph each, the answer first."""
+
+    @property
+    def is_in_progress(self) -> bool:
+        """Whether the process that concludes it still runs, on this machine."""
+        return not self.answer and is_there(self.pid, self.start_ticks)
+
+    @property
+    def devices(self) -> str:
+        """The simulated devices in words, such as ``2 simulated H100 80 GB``."""
+        one = self.card.removeprefix("a ")
+        return f"a simulated {one}" if self.gpus == 1 else f"{self.gpus} times a simulated {one}"
+
+
+def begin_note(card: str, gpus: int) -> RehearsalNote:
+    """Return the note of a rehearsal that this process concludes.
+
+    Args:
+        card: short name of the card.
+        gpus: number of such cards.
+    """
+    return RehearsalNote(card, gpus, os.getpid(), int(identity().rpartition("-")[2]))
+
+
+def save_note(folder: Path, note: RehearsalNote) -> None:
+    """Write a note into a run's folder.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    reports.write_private(folder / FILE, json.dumps(field_values(note)).encode() + b"\n")
+
+
+def read_note(folder: Path) -> RehearsalNote | None:
+    """Return the note in a run's folder; ``None`` if it is no rehearsal, or cannot be read."""
+    try:
+        data = read_start(folder / FILE, _MOST_BYTES)
+        return parse_as(RehearsalNote, parse_object(data, _MOST_BYTES), FILE)
+    except (OSError, UntrustedError):
+        return None
