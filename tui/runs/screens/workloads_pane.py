@@ -144,6 +144,8 @@ class WorkloadList(KeyedList):
         self.folded = self.folded - groups
         self.attach(workload)
         self.rebuild()
+        if self.cursor is not None:
+            self.bring_into_view(self.cursor)
 
     def action_toggle_group(self) -> None:
         """Fold or unfold the group under the cursor."""
