@@ -54,7 +54,6 @@ RUNS = (
         "Runs",
         asks=True,
         now=lambda now: now.pending,
-        footer=14,
         target="app",
     ),
     Command(
@@ -77,7 +76,6 @@ RUNS = (
         group="Runs",
         tabs=WORKBENCH,
         now=lambda now: now.has_workloads or now.pane == "devices",
-        footer=8,
     ),
 )
 
@@ -243,6 +241,5 @@ PANES = (
         "Expand the focused pane to the whole screen, or restore the layout.",
         group="Screen",
         tabs=WORKBENCH,
-        footer=16,
     ),
 )
