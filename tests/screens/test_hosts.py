@@ -125,7 +125,7 @@ async def test_nothing_is_run_and_no_process_is_signalled_on_another_host() -> N
         await at.press("r")
         # The notice wraps.
         assert "on this machine only. For gpu1" in " ".join(at.text.split())
-        await at.press("4", "t")
+        await at.press("4", "x")
         assert not [each for each in at.asked[asked:] if each[0] in ("run", "terminate")]
         assert "Terminate process" not in at.text
 

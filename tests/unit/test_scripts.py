@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from types import FrameType
 import pytest
 
 import workloads.scripts
+from tui.hosts.archive import build_runner_archive
 from tui.kit.command_line.output import Failure, UsageError
 from tui.runs.cli.code import find_script
 from workloads import catalog
@@ -132,6 +135,15 @@ def test_what_is_shown_as_timed_is_the_functions_of_the_script(name: str) -> Non
     assert info.script == _path(name).read_text(encoding="utf-8")
     assert info.code == read_functions(info.script)
     assert info.code.startswith(("def ", "class ", "@"))
+
+
+def test_a_runner_in_an_archive_reads_the_scripts_too(tmp_path: Path) -> None:
+    archive = tmp_path / "runner.zip"
+    archive.write_bytes(build_runner_archive())
+    command = [sys.executable, "-I", str(archive), "workloads", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    found = {info["name"]: info["script"] for info in json.loads(done.stdout)}
+    assert found == {name: _path(name).read_text(encoding="utf-8") for name in NAMES}
 
 
 def test_the_functions_are_read_whole_and_in_order() -> None:

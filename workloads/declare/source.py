@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pkgutil
 import textwrap
 from collections.abc import Callable
-from importlib.abc import InspectLoader
-from importlib.util import find_spec
 
 SCRIPTS = "workloads.scripts"
 CATALOGUE = "workloads.catalog"
@@ -28,11 +27,9 @@ def read_script(name: str, prepare: Callable[..., object]) -> str:
     """
     if not prepare.__module__.startswith(f"{CATALOGUE}."):
         return ""
-    found = find_spec(f"{SCRIPTS}.{name}")
-    # A loader reads its source from a folder and from an archive alike.
-    if found is None or not isinstance(found.loader, InspectLoader):
-        return ""
-    return found.loader.get_source(found.name) or ""
+    # On another machine our modules are in an archive, where no path leads to them.
+    content = pkgutil.get_data(SCRIPTS, f"{name}.py")
+    return (content or b"").decode("utf-8")
 
 
 def read_functions(script: str) -> str:

@@ -35,4 +35,5 @@ if __name__ == "__main__":
     print(f"{steps} products with {host.nbytes / 2**20:.0f} MiB of data on {device}:")
     print(f"data kept on the device  {once * 1e3:8.2f} ms")
     print(f"copied in every step     {always * 1e3:8.2f} ms, {always / once:.1f} times as long")
-    print("On the CPU, a copy within host memory stands for the transfer.")
+    if device.type == "cpu":
+        print("Without a GPU, a copy within host memory stands for the transfer.")
