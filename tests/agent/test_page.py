@@ -75,12 +75,12 @@ async def test_a_run_is_watched_to_its_oom_and_the_oom_is_explained(tmp_path: Pa
             (device,) = state_of(app).devices
             assert device.figures is not None
             assert f"Memory of {device.process.pid}" in at.text
-            await at.press("s")
+            await at.press("M")
             await at.until(lambda: bool(state_of(app).snapshots))
             await at.until(lambda: "snapshot" in at.row("\u25be"))
             await at.press("l")
             await at.until(lambda: "step " in at.text)
-            await at.press("l", "t")
+            await at.press("l", "A")
             await at.until(lambda: "over steps" in at.text)
             stop.touch()
             await at.until(lambda: "32.0 TiB asked on cuda:0" in at.text)

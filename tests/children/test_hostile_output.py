@@ -54,6 +54,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("list", "--json"),
     ("code", NAME, "--json"),
     ("code", TYPED),
+    ("learn", TYPED),
     ("completion", TYPED),
     ("config",),
     ("config", "--json"),

@@ -159,3 +159,17 @@ def test_the_page_of_its_run_shows_the_verdict() -> None:
     assert conclusion_paragraphs(two, judge(two))[1].startswith("cuda:0 at step 3")
     failure = failed(signal=11)
     assert "failed by itself" in conclusion_paragraphs(failure, judge(failure))[0]
+
+
+def test_a_failure_after_a_read_may_come_from_the_zeros() -> None:
+    def said(*reads: HostRead) -> str:
+        log = replace(LOG, kind="AssertionError", rehearsed=replace(EVENT, reads=reads))
+        found = rehearsed(run=replace(RUN, code=1), logs=(log,))
+        return " ".join(" ".join(rehearsal_lines(found, judge(found), (), 80)).split())
+
+    assert "On a real card it may not fail: kernels compute nothing here" in said()
+    assert "which are zeros here, at train.py:1, train.py:2, train.py:3 and 2 other" in said(*MANY)
+    alone = failed(signal=11)
+    assert "may not fail" in " ".join(rehearsal_lines(alone, judge(alone), (), 80))
+    unused = rehearsed(0, run=replace(RUN, code=1))
+    assert "may not fail" not in " ".join(rehearsal_lines(unused, judge(unused), (), 80))

@@ -43,6 +43,40 @@ async def test_the_demo_turns_pages_and_runs_each_once(size: tuple[int, int]) ->
         assert app.app.screen is app.workbench
 
 
+ASKED = workload(
+    "placement",
+    "first_steps",
+    "placing tensors",
+    question="Does a tensor move in place?",
+    answer="No: its .to returns a copy.",
+    script="print(1)\nprint(2)\n",
+)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_page_of_the_first_steps_ends_with_its_question_and_enter_answers(
+    size: tuple[int, int],
+) -> None:
+    other = workload("tiny", "first_steps", "a tiny model")
+    async with running(size, "no gpu", hello(workload(), ASKED, other)) as app:
+        await app.press("end", "D")
+        await app.until(lambda: isinstance(app.app.screen, DemoScreen))
+        assert "first_steps  1 of 2   placing tensors" in app.rows[0]
+        assert app.row("The script  y copies it")
+        assert app.row("print(2)")
+        await app.press("G")
+        assert "Question: Does a tensor move in place?" in app.text
+        assert "enter shows the answer" in app.text
+        assert "enter answer" in app.rows[-1]
+        assert "returns a copy" not in app.text
+        await app.press("enter")
+        assert "Answer: No: its .to returns a copy." in app.text
+        assert "enter" not in app.rows[-1]
+        await app.press("n")
+        assert "Question" not in app.text
+        assert "enter" not in app.rows[-1]
+
+
 async def test_a_page_shows_its_result_and_runs_again() -> None:
     async with running((80, 24), "no gpu", GROUP) as app:
         await app.press("D")

@@ -191,7 +191,7 @@ async def test_before_the_first_sample_it_waits_and_then_it_shows() -> None:
         await settle(pilot)
         lines = screen_text(app)
         # A GPU is what people came for, before torch has said which it sees.
-        assert lines[2].startswith("▸ nvml:0 █")
+        assert lines[2].startswith("▸ cuda:0 █")
         assert lines[3].startswith("  cpu")
 
 

@@ -38,7 +38,9 @@ from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.stacks import ProcessStacks
 from tui.watch.screens import tab as watch
 from tui.watch.screens.dialogs import LeaveOrEndScreen, TwoSnapshotsScreen
+from tui.watch.screens.rehearse import RehearseScreen
 from tui.watch.screens.stacks import StacksScreen
+from tui.watch.session.rehearsal_start import RehearsalRequest
 from tui.watch.state.run import Mark, WatchedRun
 
 TWO = watched(device(), unread())
@@ -384,3 +386,44 @@ async def test_k_shows_where_each_rank_is_and_asks_again() -> None:
         assert len(asked_for(at.runs, "stacks")) == 2
         await at.press("escape")
         assert at.front is not StacksScreen
+
+
+async def test_a_rehearsal_is_started_from_the_list_and_shown() -> None:
+    async with on_runs(runs=(kept_run(command=("python", "my train.py")),)) as at:
+        await at.press("V")
+        await at.until(lambda: at.front is RehearseScreen)
+        await at.until(lambda: "The program as you start it" in at.said)
+        assert "python 'my train.py'" in at.text
+        await at.press("tab")
+        await at.until(lambda: "or the memory of one, such as 24G" in at.said)
+        await at.press(*"24G", "tab", "2", "tab", "9", "enter")
+        await at.until(lambda: at.front is not RehearseScreen)
+        await at.until(lambda: bool(asked_for(at.runs, "open")))
+        (asked,) = asked_for(at.runs, "rehearse")
+        assert asked[1] == RehearsalRequest("python 'my train.py'", "24G", "2", "9")
+
+
+async def test_a_rehearsal_that_cannot_start_says_why_in_one_line() -> None:
+    masked = kept_run(command=("python", "train.py", "--token", "***"))
+    async with on_runs(runs=(masked,)) as at:
+        await at.press("V")
+        await at.until(lambda: at.front is RehearseScreen)
+        await at.press("enter")
+        await at.until(lambda: "give a command, such as python train.py" in at.said)
+        await at.press(*"no-such", "enter")
+        await at.until(lambda: "no-such: no such program; give its path" in at.said)
+        await at.press("V")
+        await at.until(lambda: at.front is RehearseScreen)
+        assert "no-such" in at.text
+        await at.press("escape")
+        await at.until(lambda: at.front is not RehearseScreen)
+        assert len(asked_for(at.runs, "rehearse")) == 1
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+async def test_the_rehearsal_dialog_fits(size: tuple[int, int]) -> None:
+    async with on_runs(size=size) as at:
+        await at.press("V")
+        await at.until(lambda: at.front is RehearseScreen)
+        for name in ("Command", "Card", "GPUs", "Steps", "enter starts"):
+            assert name in at.text

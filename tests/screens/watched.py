@@ -20,6 +20,7 @@ from tui.watch.runs.ooms import FROM_EXCEPTION, Oom, rebuilt_text
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.runs import StartedRun
+from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest
 from tui.watch.session.watched_session import RunError
 from tui.watch.state.run import Mark, WatchedDevice, WatchedRun
 
@@ -233,6 +234,12 @@ class ScriptedRuns:
         self.state = replace(self.opens, run=run)
         self._apply_sample()
         self._changed()
+
+    async def rehearse(self, request: RehearsalRequest) -> StartedRun:
+        self.asked.append(("rehearse", request))
+        if "no-such" in request.command:
+            raise RehearsalError("no-such: no such program; give its path")
+        return self.runs[0]
 
     def close(self) -> None:
         self.asked.append(("close",))

@@ -330,6 +330,7 @@ from torch.nn.parallel import DistributedDataParallel
 rank = int(os.environ["LOCAL_RANK"])
 torch.cuda.set_device(rank)
 dist.init_process_group("nccl")
+dist.all_to_all_single(torch.empty(2, device="cuda"), torch.ones(2, device="cuda"))
 model = torch.nn.Linear(1024, 1024).cuda()
 model = {model}
 optimizer = torch.optim.AdamW(model.parameters())

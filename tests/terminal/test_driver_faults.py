@@ -108,15 +108,15 @@ def test_t8_a_lost_gpu_keeps_its_row_with_its_last_figures_and_the_others_live(k
     last = FIGURES.search(row_of(text, "nvml:1"))
     assert last is not None
     # They stay as they are while the age and the others' figures go on.
-    before = row_of(text, "nvml:0")
+    before = row_of(text, "cuda:0")
     text = terminal.until(
         lambda text: (
-            row_of(text, "nvml:0") != before
+            row_of(text, "cuda:0") != before
             and re.search(r"lost ([3-9]|\d\d+) s", row_of(text, "nvml:1")) is not None
         )
     )
     assert last[0] in row_of(text, "nvml:1")
-    assert "lost" not in row_of(text, "nvml:0") + row_of(text, "nvml:2")
+    assert "lost" not in row_of(text, "cuda:0") + row_of(text, "cuda:2")
 
 
 @pytest.mark.slow

@@ -243,19 +243,19 @@ def beside(scripted_library: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_nvml_devices_are_listed_beside_the_cpu_and_their_memory_is_drawn(beside: Beside) -> None:
     terminal = beside.terminal
-    text = terminal.until_shows("H200", "nvml:0", "nvml:1", "ready", "driver 580")
-    assert len(re.findall(r"nvml:\d .*140\.4G +\d+°C +▴?\d+ W", text)) == 2
-    terminal.until_shows("Memory   nvml:0")
+    text = terminal.until_shows("H200", "cuda:0", "cuda:1", "ready", "driver 580")
+    assert len(re.findall(r"cuda:\d .*140\.4G +\d+°C +▴?\d+ W", text)) == 2
+    terminal.until_shows("Memory   cuda:0")
     terminal.keys("d")
-    terminal.until_shows("Memory   nvml:1")
+    terminal.until_shows("Memory   cuda:1")
 
 
 def test_a_device_that_is_lost_keeps_its_row_and_the_others_live(beside: Beside) -> None:
     terminal = beside.terminal
-    terminal.until_shows("nvml:0", "nvml:1", "140.4G")
+    terminal.until_shows("cuda:0", "cuda:1", "140.4G")
     beside.nvml.change(TWO_GPUS.returns("*", device=1, code=Code.GPU_IS_LOST))
     text = terminal.until_shows("lost")
-    assert "nvml:0" in text
+    assert "cuda:0" in text
 
 
 def _until_written(terminal: Terminal, sequence: bytes) -> None:

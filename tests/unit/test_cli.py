@@ -134,7 +134,7 @@ def test_list_prints_the_shape_of_the_catalogue() -> None:
     assert names[0] == "transfer"
     assert {"matmul", "conv2d"} <= set(names)
     matmul = next(item for item in found["workloads"] if item["name"] == "matmul")
-    assert (matmul["group"], matmul["question"]) == ("health", "Is this machine healthy?")
+    assert (matmul["group"], matmul["group_question"]) == ("health", "Is this machine healthy?")
     assert matmul["parameters"]["dtype"]["choices"][0] == "float32"
 
 

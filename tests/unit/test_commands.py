@@ -159,7 +159,7 @@ def test_a_command_has_an_action_and_a_help_of_one_sentence(command: Command) ->
     assert help_text.count(". ") == 0
 
 
-PLAIN = ("space", "tab", "shift+tab", "escape", "left", "right")
+PLAIN = ("space", "enter", "tab", "shift+tab", "escape", "left", "right")
 
 
 def test_no_command_needs_a_key_that_something_on_the_way_may_take() -> None:

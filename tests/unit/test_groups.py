@@ -8,8 +8,10 @@ import pytest
 
 from tui.runs.cli.list import format_catalogue
 from workloads import catalog
-from workloads.declare.workload import arrange, infos, registered
+from workloads.declare.place import Place
+from workloads.declare.workload import Case, arrange, infos, registered, workload
 from workloads.protocol.groups import FIRST_STEPS, QUESTIONS, format_heading
+from workloads.protocol.results import WorkloadInfo
 
 
 def test_each_group_has_a_question_and_its_workloads_follow_each_other() -> None:
@@ -47,3 +49,20 @@ def test_the_list_has_the_questions_and_a_users_own_group_as_it_is_named() -> No
         next(line for line in lines if line.startswith("  device_list "))
     )
     assert format_heading("mine") == "mine"
+
+
+@pytest.mark.parametrize("info", infos(), ids=lambda info: info.name)
+def test_each_of_the_first_steps_has_one_question_and_its_answer(info: WorkloadInfo) -> None:
+    if info.group != FIRST_STEPS:
+        assert info.question == ""
+        return
+    assert info.question.endswith("?")
+    assert info.answer.endswith(".")
+
+
+def test_a_question_needs_an_answer() -> None:
+    with pytest.raises(ValueError, match="workload asked: give both question= and answer="):
+
+        @workload(group="mine", title="x", about="X.", look_for="X.", question="Why?")
+        def asked(_on: Place) -> Case:
+            return Case(lambda: None)

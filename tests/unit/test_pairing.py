@@ -6,8 +6,10 @@ from itertools import permutations
 
 import pytest
 
-from tests.screens.helpers import gpu, torch_gpu
-from tui.devices.state.devices import CPU, pair
+from tests.screens.helpers import environment, gpu, make_store, sample, torch_gpu, uuid
+from tui.devices.monitor.messages import Device
+from tui.devices.state.devices import CPU, expect_names, pair
+from workloads.protocol.messages import Ready
 from workloads.protocol.results import TorchDevice
 
 CPU_DEVICE = TorchDevice(CPU, "EPYC")
@@ -57,3 +59,32 @@ def test_where_there_is_no_torch_that_is_why_it_does_not_know_the_device() -> No
     why = "there is no torch in /opt/bare/bin/python"
     first, _ = pair((gpu(0),), (), no_torch=why)
     assert first.unpaired == why
+
+
+def _named(visible: str | None, *devices: Device, by_bus: bool = False) -> dict[str, str]:
+    return expect_names(devices, visible, by_bus=by_bus)
+
+
+def test_a_device_has_torchs_name_before_torch_says_so() -> None:
+    both = (gpu(0), gpu(1))
+    assert _named(None, *both) == {uuid(0): "cuda:0", uuid(1): "cuda:1"}
+    assert _named("1", *both) == {uuid(1): "cuda:0"}
+    assert _named("1,0", *both) == {uuid(1): "cuda:0", uuid(0): "cuda:1"}
+    assert _named(f"{uuid(1)}", *both) == {uuid(1): "cuda:0"}
+    # CUDA stops at the first word that names no device.
+    assert _named("1,7,0", *both) == {uuid(1): "cuda:0"}
+    assert _named("", *both) == {}
+
+
+def test_no_name_is_expected_where_the_order_is_uncertain() -> None:
+    mixed = (gpu(0), gpu(1, name="NVIDIA L4"))
+    assert _named(None, *mixed) == {}
+    assert _named(None, *mixed, by_bus=True) == {uuid(0): "cuda:0", uuid(1): "cuda:1"}
+    assert _named(None, gpu(0, mig=True)) == {}
+
+
+def test_the_name_stays_when_torch_reports_its_devices() -> None:
+    state = make_store("empty", sample(gpu(0), gpu(1)))
+    before = [view.label for view in state.machine.devices]
+    state.publish(Ready(environment(torch_gpu(0), torch_gpu(1)), 1.0))
+    assert before == [view.label for view in state.machine.devices] == ["cuda:0", "cuda:1", "cpu"]

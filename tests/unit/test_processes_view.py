@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.screens.helpers import GIB, NOW, WORKER, gpu, gpu_process, host, sample
+from tests.screens.helpers import (
+    GIB,
+    NOW,
+    WORKER,
+    gpu,
+    gpu_process,
+    host,
+    make_store,
+    sample,
+)
 from tui.devices.monitor.messages import (
     DeviceMemory,
     GpuProcess,
@@ -26,6 +35,7 @@ from tui.devices.views.process_rows import (
     build_row,
     process_rows,
     read_sort_value,
+    total_sort_value,
 )
 from tui.devices.views.processes import (
     find_order,
@@ -206,7 +216,7 @@ def test_a_process_of_the_list_stands_above_what_it_started() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "pids"),
-    [("", [5, 6, 7]), ("torchrun", [6, 7]), ("nvml:1 train", [7]), ("BOB", [5]), ("7", [7])],
+    [("", [5, 6, 7]), ("torchrun", [6, 7]), ("cuda:1 train", [7]), ("BOB", [5]), ("7", [7])],
 )
 def test_a_filter_finds_gpu_pid_user_command_and_launcher(pattern: str, pids: list[int]) -> None:
     torchrun = ParentProcess(900, "ada", "torchrun train.py", NOW - 60)
@@ -237,7 +247,7 @@ def test_what_nobody_is_known_to_hold_has_a_row_where_it_is_much() -> None:
         _views(seen), seen, of_host=False, worker_pid=None, pattern="", order="sm", before=()
     )
     (nobody,) = rows
-    assert (nobody.gpu, nobody.memory, nobody.process) == ("nvml:0", int(20.7 * GIB), None)
+    assert (nobody.gpu, nobody.memory, nobody.process) == ("cuda:0", int(20.7 * GIB), None)
     assert "unattributed" in plain(process_line(nobody, NOW, 80))
 
 
@@ -269,3 +279,38 @@ def test_below_the_table_stands_why_a_figure_of_the_row_is_missing() -> None:
     assert "sm, memory n/a: not offered under MIG" in [
         plain(each) for each in selected_lines(row, 80)
     ]
+
+
+def test_a_tree_is_sorted_by_what_is_below_and_flat_by_each_row() -> None:
+    shell = gpu_process(10, 1 * GIB, command="python small_parent.py")
+    parent = ParentProcess(10, "ada", "python small_parent.py", shell.started_at or 0.0)
+    child = gpu_process(
+        11, 8 * GIB, command="python big_child.py", parent=parent, started_at=NOW + 5
+    )
+    other = gpu_process(12, 4 * GIB, command="python other.py", started_at=NOW + 5)
+    views = make_store("one gpu", sample(gpu(processes=(shell, child, other)))).machine
+    for flat, order in ((False, [10, 11, 12]), (True, [11, 12, 10])):
+        rows = process_rows(
+            views.devices,
+            views.sample,
+            of_host=False,
+            worker_pid=None,
+            pattern="",
+            order="memory",
+            before=(),
+            flat=flat,
+        )
+        assert [row.pid for row in rows if row.pid] == order
+        assert [row.depth for row in rows if row.pid] == ([0, 1, 0] if not flat else [0, 0, 0])
+
+
+def test_the_total_of_a_peak_is_the_highest_and_a_launchers_is_its_own() -> None:
+    low, high = (
+        ProcessRow("a", "cuda:0", 1, None, "", memory=2),
+        ProcessRow("b", "cuda:0", 2, None, "", memory=3),
+    )
+    launcher = ProcessRow("l", "2 GPUs", 3, None, "", memory=5, kind="launcher")
+    below = {"l": [low, high], "a": [high]}
+    assert total_sort_value(low, "memory", below) == 5
+    assert total_sort_value(launcher, "memory", below) == 5
+    assert total_sort_value(high, "sm", below) is None

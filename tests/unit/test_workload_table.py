@@ -14,7 +14,13 @@ from tui.runs.state.events import ConditionsRecorded, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.workload_columns import WIDEST
-from tui.runs.views.workload_table import Group, WorkloadRow, build_entries, build_row
+from tui.runs.views.workload_table import (
+    Group,
+    WorkloadRow,
+    build_entries,
+    build_row,
+    format_not_run,
+)
 from workloads.protocol.results import Basis, Check, Limit, Rates
 
 
@@ -29,7 +35,7 @@ def cells(state: WorkbenchState, name: str = "matmul") -> dict[str, str]:
 
 def test_a_workload_that_was_not_run_has_empty_cells() -> None:
     found = cells(make_store())
-    assert found.pop("state") == "not run"
+    assert found.pop("state") == ""
     assert set(found.values()) == {""}
 
 
@@ -167,7 +173,7 @@ def test_a_device_that_a_workload_is_not_made_for_is_na() -> None:
 def test_other_parameters_have_runs_of_their_own() -> None:
     state = make_store("one gpu", *ran())
     state.publish(ParametersSet("matmul", {**DEFAULTS, "size": 64}))
-    assert cells(state)["state"] == "not run"
+    assert cells(state)["state"] == ""
     assert the_row(state).name.text == "matmul* size=64 float32"
 
 
@@ -233,3 +239,11 @@ def test_two_groups_may_have_the_name_of_a_workload() -> None:
     twin = replace(workload(), name="health")
     state = make_store("one gpu", hello(twin))
     assert names(state) == ["[health]", "health"]
+
+
+def test_workloads_without_a_run_are_counted_once_instead_of_in_each_row() -> None:
+    state = make_store("one gpu")
+    assert format_not_run(state.runs) == "none run"
+    for event in ran():
+        state.publish(event)
+    assert format_not_run(state.runs) == "2 not run"

@@ -13,6 +13,7 @@ from tui.core import state_folder
 from tui.kit.command_line.options import Subcommand
 from tui.kit.command_line.output import UsageError, not_known, print_text
 from tui.kit.command_line.values import theme_names
+from workloads.protocol.groups import FIRST_STEPS
 
 if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
@@ -37,6 +38,7 @@ def values() -> Mapping[str, Sequence[str]]:
     infos = state_folder.catalogue()
     return {
         "NAME": [info.name for info in infos],
+        "STEP": [info.name for info in infos if info.group == FIRST_STEPS],
         "G": list(dict.fromkeys(info.group for info in infos)),
         "GROUP": list(dict.fromkeys(info.group for info in infos)),
         "THEME": theme_names(),

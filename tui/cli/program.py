@@ -49,6 +49,9 @@ COMMANDS: dict[str, ListedCommand] = {
         "tui.devices.cli.doctor", "Check this machine, and say how to fix what fails."
     ),
     "run": ListedCommand("tui.runs.cli.run", "Time workloads on the CPU and the GPUs."),
+    "learn": ListedCommand(
+        "tui.runs.cli.learn", "Walk through the first steps: script, run, one question each."
+    ),
     "compare": ListedCommand(
         "tui.runs.cli.compare", "Compare two settings of a backend flag: does it matter?"
     ),

@@ -47,6 +47,16 @@ DEVICES = (
         footer=2,
     ),
     Command(
+        "toggle_tree",
+        ("t",),
+        "tree",
+        "Show the processes as a tree, each below the one that started it, or flat.",
+        group="Devices and memory",
+        tabs=PROCESSES,
+        now=lambda now: now.pane != PROCESS_MEMORY,
+        footer=4,
+    ),
+    Command(
         "end_process",
         ("x",),
         "end",

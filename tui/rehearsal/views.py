@@ -19,7 +19,7 @@ from tui.watch.runs.agent_events import HostRead
 from tui.watch.runs.log_texts import source_line
 
 LIMITS = (
-    "Kernels compute nothing, and values that the program reads back are zeros."
+    "Kernels compute nothing and take no time, and values that the program reads back are zeros."
     " Requested bytes are exact for this torch; reserved bytes on the card may differ by"
 )
 MOST_READS = 3
@@ -63,6 +63,8 @@ def rehearsal_lines(
     for problem in found.problems:
         lines += textwrap.wrap(problem, cells, initial_indent="  ", subsequent_indent="    ")
     if verdict.answer == "failed":
+        for limit in failure_limits(verdict):
+            lines += textwrap.wrap(limit, cells, subsequent_indent="  ")
         return [*lines, f"its output is in {found.run.log}"]
     if verdict.devices:
         lines.append("")
@@ -72,6 +74,19 @@ def rehearsal_lines(
         lines += textwrap.wrap(largest_batch_line(found), cells, subsequent_indent="  ")
     lines.append(f"gpu-workbench watch {found.run.folder.name} shows its memory")
     return lines
+
+
+def failure_limits(verdict: RehearsalVerdict) -> list[str]:
+    """Return why a program that used the device may have failed here alone; empty if it did not."""
+    if not verdict.devices:
+        return []
+    if verdict.reads:
+        what = f"it read values of the device, which are zeros here, at {_places(verdict.reads)}"
+    elif verdict.copies:
+        what = f"it read values of the device, which are zeros here, {verdict.copies} times"
+    else:
+        what = "kernels compute nothing here and take no time"
+    return [f"On a real card it may not fail: {what}."]
 
 
 def _doubts(verdict: RehearsalVerdict, target: TargetLibraries | None) -> list[str]:
@@ -110,6 +125,8 @@ def conclusion_paragraphs(found: Rehearsed, verdict: RehearsalVerdict) -> list[s
             terms = " ".join(account_rows(each, 1 << 30))
             name = [f"cuda:{each.index}"] if found.rehearsal.gpus > 1 else []
             paragraphs.append(" ".join([*name, *place, f"= {terms}"]))
+    if verdict.answer == "failed":
+        return [*paragraphs, *failure_limits(verdict)]
     return [*paragraphs, *found.problems, limit_lines(found, verdict)[0]]
 
 

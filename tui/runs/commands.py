@@ -54,7 +54,6 @@ RUNS = (
         "Runs",
         asks=True,
         now=lambda now: now.pending,
-        footer=14,
         target="app",
     ),
     Command(
@@ -77,7 +76,6 @@ RUNS = (
         group="Runs",
         tabs=WORKBENCH,
         now=lambda now: now.has_workloads or now.pane == "devices",
-        footer=8,
     ),
 )
 
@@ -88,7 +86,7 @@ DEMO_PAGES = (
         ("D",),
         "demo",
         "Step through the selected workload's group, with one page and a quick run for each "
-        "workload.",
+        "workload; first_steps teaches, with a question at the end of each page.",
         group="Demo",
         tabs=WORKBENCH,
         now=lambda now: now.has_workloads,
@@ -111,6 +109,17 @@ DEMO_PAGES = (
         group="Demo",
         tabs=DEMO,
         footer=4,
+    ),
+    Command(
+        "demo_answer",
+        ("enter",),
+        "answer",
+        "Show the answer to the page's question.",
+        group="Demo",
+        tabs=DEMO,
+        meaning="open",
+        now=lambda now: now.has_question,
+        footer=2,
     ),
     Command(
         "demo_leave",
@@ -232,6 +241,5 @@ PANES = (
         "Expand the focused pane to the whole screen, or restore the layout.",
         group="Screen",
         tabs=WORKBENCH,
-        footer=16,
     ),
 )

@@ -12,6 +12,10 @@ def _run_is_open(now: Situation) -> bool:
     return now.pane != STORED_RUNS
 
 
+def _list_is_shown(now: Situation) -> bool:
+    return now.pane == STORED_RUNS
+
+
 WATCH_COMMANDS = (
     Command(
         "watch_open",
@@ -22,6 +26,17 @@ WATCH_COMMANDS = (
         group="Watch",
         tabs=WATCH,
         footer=1,
+    ),
+    Command(
+        "watch_rehearse",
+        ("V",),
+        "rehearse",
+        "Rehearse a command on a simulated card, to learn whether it fits, and watch it.",
+        group="Watch",
+        tabs=WATCH,
+        asks=True,
+        now=_list_is_shown,
+        footer=2,
     ),
     Command(
         "watch_snapshot",

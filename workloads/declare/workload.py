@@ -195,6 +195,8 @@ def workload(
     compared: bool = False,
     fresh_process: bool = False,
     convolutions: Convolutions = "none",
+    question: str = "",
+    answer: str = "",
 ) -> Callable[[Prepare], Prepare]:
     """Register the decorated function as a workload under its own name.
 
@@ -208,15 +210,19 @@ def workload(
     With ``convolutions`` the screens know that the flags of convolutions change its figures;
     ``only``: those of matrix products do not.
 
+    A reader of the first steps is asked the ``question`` after the run, and shown the ``answer``.
+
     Raises:
-        ValueError: the name is taken, or a parameter has no default or no annotation with its
-            accepted values.
+        ValueError: the name is taken, a parameter has no default or no annotation with its
+            accepted values, or a question has no answer or an answer no question.
     """
 
     def register(prepare: Prepare) -> Prepare:
         name = prepare.__name__
         if name in _registry:
             raise ValueError(f"workload {name}: the name is taken")
+        if bool(question) is not bool(answer):
+            raise ValueError(f"workload {name}: give both question= and answer=, or neither")
         info = WorkloadInfo(
             name=name,
             group=group,
@@ -230,6 +236,8 @@ def workload(
             compared=compared,
             fresh_process=fresh_process,
             convolutions=convolutions,
+            question=question,
+            answer=answer,
         )
         _registry[name] = Workload(info, prepare)
         return prepare

@@ -61,6 +61,9 @@ class WorkloadInfo:
     """The timed functions of the script, or the timed lines; empty before they are read."""
     convolutions: Convolutions = "none"
     """Decides which flags act on the workload (:mod:`workloads.protocol.flag_words`)."""
+    question: str = ""
+    """One question that a run answers; each of the first steps has one."""
+    answer: str = ""
     script: str = ""
     """The text of a program that does what is timed and imports only torch and the standard
     library; empty for a workload of a user's file, and before it is read."""

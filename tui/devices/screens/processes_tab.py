@@ -130,7 +130,8 @@ class ProcessesPane(AgingPane):
         "those that use the host's memory. The list is NVML's. sm: share of time in which the "
         "process used multiprocessors, from NVML's newest sample. cpu: processor time; 100% is "
         "one core. host: resident memory. Processes of one launcher, such as torchrun's ranks, "
-        "stand below the launcher, and its row has their sums. Below the table, the selected "
+        "stand below the launcher, and its row has their sums; rows are sorted by the totals of "
+        "what is below them, and t shows all beside each other. Below the table, the selected "
         "device's account adds up: the processes and unattributed memory make device used; with "
         "the driver's part and free memory, this is the total. Unattributed is memory of "
         "processes that NVML does not name: in a container NVML sees the host's processes only "
@@ -152,6 +153,8 @@ class ProcessesPane(AgingPane):
         self._machine = machine
         self._actions = actions
         self.order: Order = "memory"
+        self.flat = False
+        """No process stands below another one."""
         self.pattern = ""
         self._open = False
         self._watched = (False, "")
@@ -213,6 +216,11 @@ class ProcessesPane(AgingPane):
         self.order, self._rows = order, ()
         self.state_changed()
 
+    def toggle_tree(self) -> None:
+        """Put each process below the one that started it, or all beside each other."""
+        self.flat, self._rows = not self.flat, ()
+        self.state_changed()
+
     def next_order(self) -> None:
         """Sort by the next visible column."""
         shown = [
@@ -253,7 +261,7 @@ class ProcessesPane(AgingPane):
         what = "Processes cpu" if self.of_host else "Processes"
         what += f" on {self.machine.host}" if self.machine.host else ""
         filtered = f"   filter: {self.pattern} ({len(self._rows)})" if self.pattern else ""
-        return f"{what}, by {self.order}{filtered}"
+        return f"{what}, {'flat, ' if self.flat else ''}by {self.order}{filtered}"
 
     def _remainders(self, cells: int) -> list[Line]:
         return remainder_lines(self._account, self.machine.selected_device.label, cells)
@@ -277,6 +285,7 @@ class ProcessesPane(AgingPane):
             before=[row.key for row in self._rows],
             allocators=machine.allocators,
             now=self.machine.now(self.clock()),
+            flat=self.flat,
         )
         found = holders(machine.selected_device, machine.sample, self.machine.now(self.clock()))
         if machine.allocators is None or self.of_host:
@@ -414,6 +423,9 @@ class ProcessesTab(CommandScreen):
 
     def action_sort_processes(self) -> None:
         self.pane.next_order()
+
+    def action_toggle_tree(self) -> None:
+        self.pane.toggle_tree()
 
     def action_filter(self) -> None:
         if self.memory is None:

@@ -13,6 +13,7 @@ reports is consistent with both.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -36,6 +37,8 @@ class DeviceView:
     """The reason that one of the two names is missing."""
     before_loss: Device | None = None
     """A lost device's last reading; ``None`` without one."""
+    expected: str = ""
+    """The name that torch is expected to give it, while torch lists no GPU."""
     host_label: str = ""
     """Its name with that of its host, such as ``gpu1:0``; empty for this machine."""
 
@@ -50,7 +53,8 @@ class DeviceView:
             return self.host_label
         if self.key == CPU:
             return CPU
-        return self.torch or (f"nvml:{self.nvml.nvml_index}" if self.nvml else self.key)
+        own = f"nvml:{self.nvml.nvml_index}" if self.nvml else self.key
+        return self.torch or self.expected or own
 
     @property
     def name(self) -> str:
@@ -112,6 +116,40 @@ def pair(
     return tuple(views)
 
 
+def expect_names(devices: Sequence[Device], visible: str | None, *, by_bus: bool) -> dict[str, str]:
+    """Return the names that torch will give to devices, by their ids, as far as that is certain.
+
+    CUDA numbers the devices that ``CUDA_VISIBLE_DEVICES`` leaves. It sorts them by speed unless it
+    is told to sort by bus, which makes no difference among GPUs of one model.
+
+    Args:
+        devices: NVML's, in the order of their buses.
+        visible: ``CUDA_VISIBLE_DEVICES``; ``None`` if unset.
+        by_bus: ``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID``.
+    """
+    if any(device.mig for device in devices):
+        return {}  # only one instance of one GPU is visible
+    if not by_bus and len({device.name for device in devices}) > 1:
+        return {}
+    ordered = list(devices)
+    if visible is not None:
+        ordered = []
+        for word in visible.split(","):
+            found = _find_visible(devices, word.strip())
+            if found is None or found in ordered:
+                break  # CUDA ignores what follows
+            ordered.append(found)
+    return {device.id: f"cuda:{place}" for place, device in enumerate(ordered)}
+
+
+def _find_visible(devices: Sequence[Device], word: str) -> Device | None:
+    """Return the device that a word of ``CUDA_VISIBLE_DEVICES`` names: its number or its UUID."""
+    if word.isdecimal():
+        return next((each for each in devices if each.nvml_index == int(word)), None)
+    found = [each for each in devices if word and each.id.lower().startswith(word.lower())]
+    return found[0] if len(found) == 1 else None
+
+
 def label_for_host(views: tuple[DeviceView, ...], host: str) -> tuple[DeviceView, ...]:
     """Return another host's devices with its name: ``gpu1:0``, or ``gpu1:0.2`` for a MIG instance.
 
@@ -136,7 +174,7 @@ def label_for_host(views: tuple[DeviceView, ...], host: str) -> tuple[DeviceView
 def _explain_no_torch(torch_devices: tuple[TorchDevice, ...], no_cuda: str) -> str:
     if any(device.id.startswith("cuda") for device in torch_devices):
         return "not among the devices that torch sees: hidden by CUDA_VISIBLE_DEVICES?"
-    return no_cuda or "the runner's torch sees no CUDA device"
+    return no_cuda or "torch sees no GPU"
 
 
 WITHOUT_NVML = (

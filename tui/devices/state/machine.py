@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Union
@@ -19,6 +20,7 @@ from tui.devices.state.devices import (
     NOT_ASKED,
     ConsistentReadings,
     DeviceView,
+    expect_names,
     label_for_host,
     pair,
     reconcile_driver,
@@ -287,6 +289,13 @@ class MachineState:
         views = pair(nvml, torch, absent.get("devices", ""), no_nvml, self._torch_problem)
         if self.host:
             views = label_for_host(views, self.host)
+        elif not any(view.torch for view in views if view.key != CPU):
+            names = expect_names(
+                nvml,
+                os.environ.get("CUDA_VISIBLE_DEVICES"),
+                by_bus=os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID",
+            )
+            views = tuple(replace(view, expected=names.get(view.key, "")) for view in views)
         self.devices = tuple(self._add_last_reading(view) for view in views)
         keys = [view.key for view in self.devices]
         wanted = self.find_device(self.wanted_device) if self.wanted_device else None

@@ -84,8 +84,11 @@ def process_rows(
     before: Sequence[str],
     allocators: WatchedProcesses | None = None,
     now: float = 0.0,
+    flat: bool = False,
 ) -> tuple[ProcessRow, ...]:
     """Return the rows in order, each process below the process that started it.
+
+    Siblings are sorted by the totals of what is below them.
 
     Args:
         views: the devices in the driver's order.
@@ -97,6 +100,7 @@ def process_rows(
         before: the keys in the displayed order; empty if the user has just changed the order.
         allocators: allocators of the torch processes, read from outside.
         now: Unix time.
+        flat: put no process below another one, and show no launchers.
     """
     if sample is None:
         return ()
@@ -122,7 +126,9 @@ def process_rows(
     words = pattern.lower().split()
     rows = [row for row in rows if _matches(row, words)]
     nobody = [row for row in nobody if _matches(row, words)]
-    return (*_shorten(_build_tree(rows, _make_sorter(order, before))), *nobody)
+    if flat:
+        return (*_shorten(_make_sorter(order, before, {})(rows)), *nobody)
+    return (*_shorten(_build_tree(rows, order, before)), *nobody)
 
 
 def _shorten(rows: Sequence[ProcessRow]) -> list[ProcessRow]:
@@ -245,7 +251,7 @@ _ProcessId = tuple[float, int]
 """The start of a process as Unix time, and its PID."""
 
 
-def _build_tree(rows: list[ProcessRow], in_order: _Sort) -> list[ProcessRow]:
+def _build_tree(rows: list[ProcessRow], order: Order, before: Sequence[str]) -> list[ProcessRow]:
     """Put each process below its parent; a launcher of several processes gets its own row."""
     top, below, launched = _group_by_parent(rows)
     for found in launched:
@@ -255,6 +261,7 @@ def _build_tree(rows: list[ProcessRow], in_order: _Sort) -> list[ProcessRow]:
             launcher = _build_launcher_row(found)
             top.append(launcher)
             below[launcher.key] = found
+    in_order = _make_sorter(order, before, below)
     made: list[ProcessRow] = []
 
     def add_rows(siblings: list[ProcessRow], depth: int) -> None:
@@ -351,11 +358,21 @@ def _sum(values: object) -> int | None:
 # ---- the order ---------------------------------------------------------------------------------
 
 
-def _make_sorter(order: Order, before: Sequence[str]) -> _Sort:
+def _make_sorter(
+    order: Order, before: Sequence[str], below: Mapping[str, list[ProcessRow]]
+) -> _Sort:
+    """Return a function that sorts siblings.
+
+    Args:
+        order: the sort order.
+        before: the keys in the displayed order.
+        below: the rows below each, by key; their figures count for the row above them.
+    """
+
     def in_order(rows: list[ProcessRow]) -> list[ProcessRow]:
         rows = sorted(rows, key=lambda row: (row.pid or 0, row.place))
         if order in MARGINS:
-            figures = {row.key: read_sort_value(row, order) for row in rows}
+            figures = {row.key: total_sort_value(row, order, below) for row in rows}
             margin = MARGINS[order] if before else 0.0
             by_key = {row.key: row for row in rows}
             return [
@@ -365,6 +382,26 @@ def _make_sorter(order: Order, before: Sequence[str]) -> _Sort:
         return sorted(rows, key=lambda row: _sort_key(row, order))
 
     return in_order
+
+
+def total_sort_value(
+    row: ProcessRow, order: Order, below: Mapping[str, Sequence[ProcessRow]]
+) -> float | None:
+    """Return the sort figure of a row and of all rows below it: their sum, or the highest peak.
+
+    Args:
+        row: a launcher's row has the sums of the rows below it already.
+        order: the sort order.
+        below: the rows below each, by key.
+    """
+    own = read_sort_value(row, order)
+    parts = [total_sort_value(each, order, below) for each in below.get(row.key, ())]
+    if row.kind == "launcher" and own is not None:
+        parts = []
+    known = [value for value in (own, *parts) if value is not None]
+    if not known:
+        return None
+    return max(known) if order == "peak" else sum(known)
 
 
 def read_sort_value(row: ProcessRow, order: Order) -> float | None:

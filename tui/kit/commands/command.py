@@ -107,6 +107,8 @@ class Situation:
     """The selected device ran out of memory in it."""
     replay: bool = False
     """A recording is played."""
+    has_question: bool = False
+    """The page asks a question whose answer is not shown."""
     caption: str = ""
     """What the recording shows at this moment; empty without a story."""
 

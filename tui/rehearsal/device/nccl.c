@@ -52,5 +52,11 @@ int ncclAllGather(const void *from, void *to, size_t n, int type, struct comm *c
     for (int rank = 0; rank < (c->is_part ? 1 : c->ranks); rank++) sim_move((char *)to + (size_t)rank * bytes_of(n, type), from, bytes_of(n, type));
     return collective(NULL, to, bytes_of(n, type), stream);
 }
+/* From each rank comes its part for this one. */
+int ncclAlltoAll(const void *from, void *to, size_t n, int type, struct comm *c, void *stream) {
+    size_t bytes = bytes_of(n, type), ranks = c->is_part ? 1 : c->ranks, rank = c->is_part ? 0 : c->rank;
+    for (size_t other = 0; other < ranks; other++) sim_move((char *)to + other * bytes, (const char *)from + rank * bytes, bytes);
+    return collective(NULL, to, ranks * bytes, stream);
+}
 #define ONE_SIDED(name) int nccl##name(void *at, size_t n, int type, int peer, struct comm *c, void *stream) { return collective(NULL, at, bytes_of(n, type), stream); }
 ONE_SIDED(Bcast) ONE_SIDED(Send) ONE_SIDED(Recv)

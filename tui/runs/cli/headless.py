@@ -50,6 +50,10 @@ class Waiter:
         self.signalled = number
         self._changed.set()
 
+    def wake(self) -> None:
+        """Check the condition again: something beside the states has changed."""
+        self._changed.set()
+
     def _note_error(self, error: BaseException) -> None:
         self._error = error
         self._changed.set()

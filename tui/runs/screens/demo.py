@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
@@ -15,6 +16,7 @@ from textual.widgets import Digits
 from tui.core.events import Topic
 from tui.core.text import glyphs
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
+from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ClosesOnce
 from tui.kit.lines import Line, line, paragraph, width
 from tui.kit.pane import FooterBar, LineBar, LinesView, Pane
@@ -50,7 +52,8 @@ class DemoPane(Pane):
         "shows, and the findings of its study. When a page opens, it runs its workload quickly "
         "with the catalogue's defaults and the current flags; your own results stay in the "
         "table. Leaving a page cancels its run, so that the next page can start its own; "
-        "opening the page again starts a new run."
+        "opening the page again starts a new run. A page of the first steps ends with a question; "
+        "enter shows the answer."
     )
 
     def __init__(
@@ -73,6 +76,8 @@ class DemoPane(Pane):
         self._group = group
         self._page = page
         self._note = note
+        self.answered: frozenset[str] = frozenset()
+        """Workloads whose answer is shown."""
         self.number = Digits("", id="number")
         self.words = LinesView(self._number_words, id="words")
         self.words.can_focus = False
@@ -138,7 +143,7 @@ class DemoPane(Pane):
         info = self._page()
         if info is None:
             return explain_no_group(self.state, self._group, cells)
-        return page_lines(self.state, info, cells)
+        return page_lines(self.state, info, cells, answered=info.name in self.answered)
 
 
 class DemoScreen(ClosesOnce[None], CommandScreen):
@@ -182,6 +187,12 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         """The workload of the page; ``None`` if the group has none."""
         found = list_pages(self.state, self._group)
         return found[min(self._number, len(found) - 1)] if found else None
+
+    def situation(self) -> Situation:
+        """Return the situation, including whether the page's question waits for its answer."""
+        info = self.info
+        asks = info is not None and bool(info.question) and info.name not in self.pane.answered
+        return replace(super().situation(), has_question=asks)
 
     def compose(self) -> ComposeResult:
         yield LineBar(self._title, id="title")
@@ -243,6 +254,15 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
 
     def action_demo_previous(self) -> None:
         self._turn(-1)
+
+    def action_demo_answer(self) -> None:
+        """Show the answer at the end of the page."""
+        info = self.info
+        if info is not None:
+            self.pane.answered |= {info.name}
+            self.pane.body.rebuild()
+            self.pane.body.scroll_end(animate=False)
+            self.catch_up()
 
     def action_demo_leave(self) -> None:
         """Return to the screen that started the demo."""

@@ -28,6 +28,7 @@ from tui.runs.views.workload_table import (
     WorkloadRow,
     build_entries,
     explain_no_match,
+    format_not_run,
     get_entry_key,
     get_next_order,
     sort_entries,
@@ -268,6 +269,7 @@ class WorkloadsPane(Pane):
             words.append(f"filter: {self.table.pattern} ({matching})")
         if self.table.order != ORDERS[0]:
             words.append(f"by {self.table.order}")
+        words += [told] if (told := format_not_run(self.state)) else []
         hidden = self.table.hidden_columns() if self.state.catalogue else ()
         if hidden:
             words.append(f"i shows {', '.join(hidden)}")

@@ -235,16 +235,26 @@ def _format_figures(result: RunResult) -> list[Span]:
     return spans
 
 
-def page_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
-    """Return the explanation and the code, then the findings on each device."""
+def page_lines(
+    state: RunsState, info: WorkloadInfo, cells: int, *, answered: bool = False
+) -> list[Line]:
+    """Return the explanation and the code, the findings on each device, and the question.
+
+    Args:
+        state: the state of the runs.
+        info: the page's workload.
+        cells: width of a line.
+        answered: the answer is shown.
+    """
     sentences = _SENTENCE.split(info.look_for)
     first, rest = " ".join(sentences[:SENTENCES]), " ".join(sentences[SENTENCES:])
     rows = [*paragraph(first, cells, label="Look for: "), ()]
     if info.needs:
         rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
-    how = "  y copies the script" if info.script else ""
-    title = line(Span("What is timed", TextStyle.STRONG), Span(how, TextStyle.QUIET))
-    rows += [title, *code_lines(info.code, cells), ()]
+    rows += [
+        *source_lines(info, cells, "y copies it" if info.question else "y copies the script"),
+        (),
+    ]
     rows += paragraph(info.about, cells)
     if rest:
         rows += [(), *paragraph(rest, cells)]
@@ -258,7 +268,37 @@ def page_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
                 line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG)),
                 *found,
             ]
+    if info.question:
+        hint = paragraph("enter shows the answer", cells, TextStyle.QUIET)
+        rows += [(), *question_lines(info, cells)]
+        rows += answer_lines(info, cells) if answered else hint
     return rows
+
+
+def source_lines(info: WorkloadInfo, cells: int, how: str) -> list[Line]:
+    """Return the whole script of a workload with a question, of others what is timed.
+
+    Args:
+        info: the workload.
+        cells: width of a line.
+        how: how to get the script; shown if there is one.
+    """
+    whole = bool(info.question and info.script)
+    title = line(
+        Span("The script" if whole else "What is timed", TextStyle.STRONG),
+        Span(f"  {how}" if info.script else "", TextStyle.QUIET),
+    )
+    return [*flow([title], cells), *code_lines(info.script if whole else info.code, cells)]
+
+
+def question_lines(info: WorkloadInfo, cells: int) -> list[Line]:
+    """Return the workload's question."""
+    return paragraph(info.question, cells, label="Question: ")
+
+
+def answer_lines(info: WorkloadInfo, cells: int) -> list[Line]:
+    """Return the answer to the workload's question."""
+    return paragraph(info.answer, cells, label="Answer: ")
 
 
 # ---- code ----------------------------------------------------------------------------------------

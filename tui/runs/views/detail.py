@@ -93,7 +93,7 @@ def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line
     gpu = state.machine.gpu_column
     if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
         return []
-    words = f"{gpu.label} {gpu.name} is skipped: {gpu.unpaired}"
+    words = f"{gpu.label} skipped: {gpu.unpaired}"
     return paragraph(words, cells, TextStyle.NOTE, indent="  ")
 
 
@@ -162,7 +162,7 @@ def device_lines(
         return [title, *paragraph("no run of the sweep has ended", cells, TextStyle.QUIET)]
     if run is None:
         earlier = state.earlier_result(info, device)
-        words = "not run with these parameters"
+        words = "not run"
         if earlier is not None:
             words += f"; earlier: {format_earlier(state, earlier)}"
         return [title, *paragraph(words, cells, TextStyle.QUIET)]

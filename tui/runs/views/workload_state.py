@@ -80,7 +80,7 @@ def format_state(state: RunsState, runs: dict[str, RunState | None]) -> Forms:
     """
     known = [run for run in runs.values() if run is not None]
     if not known:
-        return ((Span("not run", TextStyle.QUIET),),)
+        return ((),)
     if all(run.result is not None and run.result.status == "ok" for run in known):
         return _format_ok(state, known)
     said = {

@@ -67,7 +67,8 @@ NAME, SPEED_UP, RATE, LIMIT, PEAK, STATE = (
 Order = Literal["catalogue", "time", "speed-up", "of limit", "peak memory", "name"]
 ORDERS: tuple[Order, ...] = ("catalogue", "time", "speed-up", "of limit", "peak memory", "name")
 """The sort orders, in the order in which a key cycles through them."""
-NOT_RUN = (Span("not run", TextStyle.QUIET),)
+NOT_RUN: tuple[Span, ...] = ()
+"""The state of a workload without a run: the title counts them once for all."""
 CHANGED = "*"
 """Marks a workload, or a parameter in the detail, that differs from the catalogue."""
 
@@ -117,6 +118,19 @@ def explain_no_match(pattern: str, cells: int) -> list[Line]:
         "Escape drops the filter."
     )
     return paragraph(words, cells, TextStyle.NOTE)
+
+
+def format_not_run(state: RunsState) -> str:
+    """Return how many workloads have no run with their present parameters; empty for none."""
+    devices = list_devices(state)
+    missing = sum(
+        info.name not in state.sweeps
+        and not any(find_shown_runs(state, info.name, devices).values())
+        for info in state.catalogue
+    )
+    if not missing:
+        return ""
+    return "none run" if missing == len(state.catalogue) else f"{missing} not run"
 
 
 def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:

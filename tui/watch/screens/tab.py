@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from textual.timer import Timer
 from textual.worker import Worker
 
 from tui.core.text.commands import name_program
+from tui.core.text.secrets import MASK
 from tui.devices.monitor.messages import Sample
 from tui.devices.screens.panes import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
@@ -37,7 +39,9 @@ from tui.watch.screens.panes import (
     WatchedDeviceList,
     WatchedMemoryPane,
 )
+from tui.watch.screens.rehearse import RehearseScreen
 from tui.watch.screens.stacks import StacksScreen
+from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest
 from tui.watch.session.stored_runs import StoredRuns
 from tui.watch.session.watched_session import RunError
 from tui.watch.state.run import WatchedDevice, WatchedRun
@@ -75,6 +79,9 @@ class RunSession(Protocol):
 
     def open(self, run: StartedRun) -> None:
         """Follow a run, or replay it."""
+
+    async def rehearse(self, request: RehearsalRequest) -> StartedRun:
+        """Start a rehearsal, and return its run."""
 
     def close(self) -> None:
         """Leave the run as it is."""
@@ -143,6 +150,8 @@ class WatchTab(CommandScreen):
         self._open: StartedRun | None = None
         """The run that is shown; the state may be another run's by the time it is drawn."""
         self._output_asked = False
+        self._rehearsal: RehearsalRequest | None = None
+        """What was last rehearsed from here."""
         self._drawn = float("-inf")
         self._timer: Timer | None = None
         session.listen(self._changed)
@@ -324,6 +333,37 @@ class WatchTab(CommandScreen):
             return
         if self.is_mounted:  # else it is drawn when mounted
             self.catch_up()
+
+    def action_watch_rehearse(self) -> None:
+        """Ask for a command and a card, rehearse it, and show its run."""
+
+        def answered(request: RehearsalRequest | None) -> None:
+            if request is not None:
+                self._rehearsal = request
+                _: Worker[None] = self.run_worker(self._rehearse(request), group="rehearsal")
+
+        self.app.push_screen(RehearseScreen(self._suggest_rehearsal()), answered)
+
+    def _suggest_rehearsal(self) -> RehearsalRequest:
+        """Return what was last rehearsed from here, else the command under the cursor."""
+        if self._rehearsal is not None:
+            return self._rehearsal
+        run = self.runs_pane.list.selected
+        if run is None or any(MASK in word for word in run.command):
+            return RehearsalRequest()  # a masked word is not what the program was given
+        return RehearsalRequest(shlex.join(run.command))
+
+    async def _rehearse(self, request: RehearsalRequest) -> None:
+        self._notify(f"the rehearsal on {request.card} begins", "information")
+        try:
+            run = await self.session.rehearse(request)
+        except RehearsalError as error:
+            self._notify(str(error))
+            return
+        if self.session.state is None:
+            self.open_run(run)
+        else:
+            self._notify(f"{run.folder.name} rehearses: the list of runs opens it", "information")
 
     def action_go_back(self) -> None:
         """Go back from the output to the memory, or from the run to the list."""

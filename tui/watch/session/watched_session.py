@@ -17,6 +17,7 @@ from tui.watch.runs.agents import AgentRequest
 from tui.watch.runs.rank_stacks import RankStacks, describe_missing_ranks, read_rank_stacks
 from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.session.followed_run import FollowedRun
+from tui.watch.session.rehearsal_start import RehearsalRequest, start_rehearsal
 from tui.watch.state.run import WatchedRun
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
@@ -172,6 +173,14 @@ class WatchedRunSession:
             ) from error
         # This program may have started the run without having sampled it yet.
         self._begin(run, starter=start.is_child(run) and not run.samples.exists())
+
+    async def rehearse(self, request: RehearsalRequest) -> StartedRun:
+        """Start a rehearsal, which does not end with this program, and return its run.
+
+        Raises:
+            RehearsalError: it cannot be started.
+        """
+        return await start_rehearsal(request, self.stored_runs)
 
     def close(self) -> None:
         """Leave the run as it is; :attr:`state` is ``None`` from then on."""

@@ -155,6 +155,10 @@ def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float
     "byte/s, both measured here) waits for memory and cannot come near the square product's rate; "
     "traffic above the memory's rate is the cache's. On a GPU small products wait for their "
     "launch. The result is a leaf, as no factor requires a gradient: autograd records nothing.",
+    question="Two products need the same number of operations. Can one of them take longer?",
+    answer="Yes. A product with few operations per byte, such as a matrix times a vector, waits "
+    "for memory; a large square one uses each number many times. The ridge in the table says "
+    "where the one case ends and the other begins.",
 )
 def matmul_shapes(
     on: Place,

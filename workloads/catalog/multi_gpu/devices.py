@@ -30,6 +30,9 @@ TOLERANCE = 5e-3
     "need not be the first of nvidia-smi.",
     look_for="The number of GPUs, and whether they are alike: work that is divided evenly waits "
     "for the slowest. On a box without a GPU the list is empty, and the log says why.",
+    question="nvidia-smi numbers a GPU 1. Is it cuda:1 in torch?",
+    answer="Not always. CUDA_VISIBLE_DEVICES hides and renumbers GPUs, and without "
+    "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest first. Compare the UUIDs.",
 )
 def device_list(on: Place) -> Case:
     from workloads.measure import environment

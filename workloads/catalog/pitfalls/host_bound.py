@@ -30,6 +30,9 @@ LAYERS = 8
     look_for="On a GPU the way with .item() takes longer, the more so the smaller the step. On the "
     "CPU a call that has returned is done, there is nothing to wait for, and both take the same. "
     "print(loss), float(loss), loss.tolist() and if loss > x wait just as .item() does.",
+    question="Which of these wait for the GPU: loss.item(), print(loss), loss + 1?",
+    answer="The first two: they need the number in Python, so all queued work has to be done "
+    "first. loss + 1 is only queued. Keep the sum on the device, and read it once at the end.",
 )
 def item_in_loop(
     on: Place,
@@ -78,6 +81,10 @@ def item_in_loop(
     look_for="The loop's time grows with n, that of the expression hardly at all until n is large: "
     "until then the factor between them grows with n. A loop over tensor elements is slower even "
     "than one over Python floats; on a GPU it is at its worst, a launch for each number.",
+    question="Why is a loop over the elements of a tensor slower than the same loop over a list of "
+    "floats?",
+    answer="Each index is a torch operation of its own: Python, the dispatcher and, on a GPU, a "
+    "launch, for a single number. One expression over the whole tensor pays that once.",
 )
 def python_loop(
     on: Place,
@@ -128,6 +135,10 @@ def python_loop(
     "of that time is launches, each of which takes longer than a call on the CPU, so that the CPU "
     "is faster. The mark says where the GPU overtakes. On the CPU alone: how the share of overhead "
     "falls as the layers widen.",
+    question="A layer gets twice as wide, and the time hardly changes. What did the time go to?",
+    answer="To the launches: Python, the dispatcher and, on a GPU, the driver take the same time "
+    "for each operation, however small. Width costs time only where the computation takes longer "
+    "than that.",
 )
 def tiny_model(
     on: Place,

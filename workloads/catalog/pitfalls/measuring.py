@@ -53,6 +53,11 @@ def _clocks(
     "hardware can do at all, which is how to tell; a warning says so. Synchronizing adds its own "
     "time to that of a single call: blocks of calls share it. On the CPU a call that has returned "
     "is done, so the figures agree.",
+    question="time.time() around one product implies more FLOP/s than the GPU can reach. What was "
+    "timed?",
+    answer="The launch. A call on a GPU returns once it is queued, so call "
+    "torch.cuda.synchronize() before the clock is read, or use CUDA events. On the CPU a call "
+    "that has returned is done, and a plain clock is right.",
 )
 def naive_timing(
     on: Place,
@@ -148,6 +153,11 @@ def tolerance(inner: int, magnitude: float, tf32: bool) -> float:
     "the sum of large numbers that cancel. The table of errors holds each result against float64: "
     "both are a little off. A tolerance that fits comes from how much was added up; it passes both "
     "and still notices a single product that is missing.",
+    question="torch.allclose says that the results of the CPU and the GPU differ. Is the GPU "
+    "wrong?",
+    answer="Not for that reason. Sums in another order are rounded differently, and the default "
+    "tolerance is too small for entries whose terms cancel. Compare both with float64, with a "
+    "tolerance that grows with the number of terms: a missing product still fails.",
 )
 def comparing_results(
     on: Place,

@@ -51,6 +51,10 @@ def outcome(call: Callable[[], torch.Tensor]) -> str:
     "devices. Two mixtures are allowed: a CPU tensor of no dimensions (a number) beside GPU "
     "tensors, and CPU tensors as indices of a GPU tensor, which torch copies at each use. The fix "
     "costs a copy each time it is called: move the data once, not in every step.",
+    question="torch says that two tensors are on different devices. Where does the .to(device) "
+    "belong?",
+    answer="Where the tensor is made or loaded, once. In front of the operation it also ends the "
+    "error, but on a GPU it copies the data in each call.",
 )
 def device_mismatch(
     on: Place,
@@ -154,6 +158,10 @@ class Training:
     "each parameter lies does, and so do 0 bytes allocated on the GPU. Where only the input is "
     "moved, torch raises the error in the log. A run on the CPU has nothing to forget: the step, "
     "the table and the error remain.",
+    question="The loss falls. Does that show that the model trains on the GPU?",
+    answer="No. A model and data that were left on the CPU train there without an error. "
+    "next(model.parameters()).device says where the model is; 0 bytes allocated on the GPU say "
+    "that nothing is there.",
 )
 def model_on_cpu(
     on: Place,

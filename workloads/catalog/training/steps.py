@@ -44,6 +44,9 @@ def _model(on: Place, hidden: int) -> torch.nn.Module:
     "copy of each batch to the device, forward, mean squared error, backward, Adam.",
     look_for="A model this small is often no faster on a GPU: each step launches dozens of tiny "
     "kernels and waits for Python. Raise the hidden width and the batch to see it turn.",
+    question="Why can a GPU be slower than the CPU at a model this small?",
+    answer="Each step launches dozens of tiny kernels, and launching one takes longer than running "
+    "it. A wider layer or a larger batch gives each launch more work.",
 )
 def mlp_training(
     on: Place,
@@ -84,6 +87,10 @@ def mlp_training(
     "host with .item() after each batch, as evaluation loops do.",
     look_for="No graph is kept, so it needs less time and memory than a training pass; the "
     ".item() of each batch waits for the device.",
+    question="What does torch.no_grad() save in an evaluation, and what does model.eval() do?",
+    answer="no_grad() records no graph: no activations are stored for a backward pass, so less "
+    "memory and time are needed. model.eval() saves neither: it switches layers such as dropout "
+    "and batch norm to evaluation. An evaluation wants both.",
 )
 def mlp_evaluation(
     on: Place,

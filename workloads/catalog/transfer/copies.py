@@ -74,6 +74,10 @@ LOOPED = (16, 256)
     "A tensor that is needed on the device is best created there: device=device spares the copy; "
     ".cuda() is .to() that knows CUDA alone. On the CPU nothing has to move, and both ways to make "
     "a tensor do the same.",
+    question="batch.to(device) and model.to(device) each stand alone on a line. What has moved?",
+    answer="Only the model: it moves in place. The batch is where it was, because a tensor's .to "
+    "returns a copy on the device, or the same tensor if it is already there: write batch = "
+    "batch.to(device).",
 )
 def placement(
     on: Place,
@@ -172,6 +176,9 @@ def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None
     look_for="How many times slower the loop gets by copying. A GPU reads its own memory tens "
     "of times faster than the data comes over PCI Express. The rate is of the data worked "
     "through.",
+    question="The data does not change. What does a .to(device) inside the loop cost on a GPU?",
+    answer="A copy of all the data in each step. PCI Express is tens of times slower than the "
+    "GPU's own memory, so the copy takes most of the time: move the data once, before the loop.",
 )
 def copies_in_loop(
     on: Place,

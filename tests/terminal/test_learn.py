@@ -1,0 +1,75 @@
+"""The walk through the first steps in a real terminal: keys, the answer, the way back in."""
+
+from __future__ import annotations
+
+import os
+import signal
+import termios
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.terminal import PROGRAM, Terminal
+
+ASKS = "any key shows the answer, q ends"
+LEARN = (*PROGRAM, "learn", "--device", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("GPU_WORKBENCH_CONFIG", str(tmp_path / "config.toml"))
+
+
+def echoes(terminal: Terminal) -> bool:
+    """Whether the terminal shows what is typed, line by line."""
+    modes = termios.tcgetattr(terminal.master)[3]
+    return bool(modes & termios.ECHO and modes & termios.ICANON)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_a_key_shows_the_answer_and_another_goes_on(size: tuple[int, int]) -> None:
+    with Terminal((*LEARN, "--from", "device_list"), *size) as terminal:
+        text = terminal.until_shows("Question: nvidia-smi", ASKS)
+        assert "Answer" not in text
+        assert not echoes(terminal)
+        terminal.keys(" ")
+        text = terminal.until_shows("Answer: Not always.", "any key goes on to placement, q ends")
+        assert ASKS not in text
+        terminal.keys("\r")
+        terminal.until_shows("Question: batch.to(device)", ASKS)
+        terminal.keys("q")
+        assert terminal.exit_code() == 0
+        words = " ".join(terminal.text().split())
+        assert words.endswith("Continue with: gpu-workbench learn --from placement")
+        assert echoes(terminal)
+
+
+def test_after_the_answer_of_a_single_step_the_command_ends() -> None:
+    with Terminal((*LEARN, "device_list")) as terminal:
+        terminal.until_shows(ASKS)
+        terminal.keys("x")
+        assert terminal.exit_code() == 0
+        assert "Answer: Not always." in terminal.text()
+        assert "Continue with" not in terminal.text()
+
+
+def test_a_key_typed_before_the_question_does_not_answer_it() -> None:
+    with Terminal((*LEARN, "device_list"), 120, 100) as terminal:
+        terminal.until_shows("list of devices")
+        terminal.keys("\r", "\r")
+        assert "Answer" not in terminal.until_shows(ASKS)
+
+
+@pytest.mark.parametrize("by", ["key", "signal"])
+def test_ctrl_c_at_the_question_ends_it_and_gives_the_terminal_back(by: str) -> None:
+    with Terminal((*LEARN, "device_list")) as terminal:
+        terminal.until_shows(ASKS)
+        if by == "key":
+            terminal.keys("\x03")
+        else:
+            os.kill(terminal.process.pid, signal.SIGTERM)
+        number = signal.SIGINT if by == "key" else signal.SIGTERM
+        assert terminal.exit_code() == 128 + number
+        assert echoes(terminal)
+        assert "Traceback" not in terminal.text()

@@ -1,0 +1,113 @@
+"""The walk through the first steps without a terminal: its order, its texts and its errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.screens.helpers import workload
+from tui.kit.command_line.output import UsageError
+from tui.kit.lines import plain, width
+from tui.runs.cli.learn import choose_steps, introduction
+from workloads import catalog
+from workloads.declare.workload import infos
+from workloads.protocol.groups import FIRST_STEPS
+
+STEPS = [info.name for info in infos() if info.group == FIRST_STEPS]
+assert catalog
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tui", "learn", "--device", "cpu", *argv]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+def chosen(**names: str) -> list[tuple[int, str]]:
+    return [(number, info.name) for number, info in choose_steps(infos(), **names)]
+
+
+def test_the_steps_come_in_the_order_of_learning_and_keep_their_numbers() -> None:
+    assert chosen() == list(enumerate(STEPS, 1))
+    assert chosen(start="tiny_model") == [(len(STEPS), "tiny_model")]
+    assert chosen(name="placement") == [(STEPS.index("placement") + 1, "placement")]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("placment", "no step placment (did you mean placement?)"),
+        ("matmul", "matmul is none of the first steps: gpu-workbench run matmul runs it"),
+    ],
+)
+def test_what_is_no_step_is_refused_with_what_to_do(name: str, words: str) -> None:
+    for names in ({"name": name}, {"start": name}):
+        with pytest.raises(UsageError) as caught:
+            choose_steps(infos(), **names)
+        assert str(caught.value) == f"learn: {words}"
+
+
+def test_a_step_has_its_whole_script() -> None:
+    info = workload("x", FIRST_STEPS, "x", question="Why?", script="import torch\nprint(1)\n")
+    text = [plain(row) for row in introduction(info, 1, 1, 80)]
+    assert text[-4:] == [
+        "The script  gpu-workbench code x prints it",
+        "  import torch",
+        "  print(1)",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("cells", [80, 120])
+def test_a_step_is_introduced_by_what_it_shows_and_its_code(cells: int) -> None:
+    info = workload("placement", FIRST_STEPS, "placing tensors")
+    rows = introduction(info, 2, 13, cells)
+    assert max(map(width, rows)) <= cells
+    text = [plain(row) for row in rows]
+    assert text[0].startswith("── 2 of 13   placement: placing tensors ──")
+    assert width(rows[0]) == cells
+    assert text[2:] == [
+        "Two square matrices multiplied.",
+        "",
+        "Look for: How near it comes to the device's limit.",
+        "",
+        "What is timed",
+        "  c = a @ b",
+        "",
+    ]
+
+
+def test_without_a_terminal_a_step_is_printed_with_its_answer_and_nothing_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    done = run("device_list")
+    assert done.returncode == 0, done.stderr
+    (info,) = (info for info in infos() if info.name == "device_list")
+    assert f"1 of {len(STEPS)}   device_list: list of devices" in done.stdout
+    assert "torch.cuda.device_count()" in done.stdout
+    assert "devices that torch sees" in done.stdout
+    words = " ".join(done.stdout.split())
+    assert words.endswith(f"Question: {info.question} Answer: {info.answer}")
+    assert not list((tmp_path / "state").glob("*.db"))
+
+
+def test_as_json_it_is_one_object_with_questions_and_results() -> None:
+    done = run("--from", STEPS[-1], "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["environment"]["torch"]
+    (step,) = found["steps"]
+    assert (step["number"], step["name"]) == (len(STEPS), STEPS[-1])
+    assert step["question"].endswith("?")
+    assert step["answer"].endswith(".")
+    assert [result["status"] for result in step["results"]] == ["ok"]
+
+
+def test_one_step_and_a_first_step_exclude_each_other() -> None:
+    done = run("placement", "--from", "tiny_model")
+    assert done.returncode == 2
+    assert "learn: name one step, or begin with one by --from, but not both" in done.stderr

@@ -1,0 +1,280 @@
+"""``gpu-workbench learn``: the first steps one by one: script, run, question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tui.core.text import glyphs
+from tui.core.text.glyphs import rows_of_text
+from tui.devices.state.devices import CPU
+from tui.kit.command_line.keys import can_ask, read_keys
+from tui.kit.command_line.options import Subcommand, add_common, add_devices
+from tui.kit.command_line.output import (
+    UsageError,
+    not_known,
+    print_json,
+    print_text,
+    width,
+)
+from tui.kit.command_line.progress import ProgressLine, run_to_exit
+from tui.kit.command_line.values import python_to_use
+from tui.kit.lines import Line, fit, line, paragraph, plain
+from tui.runs.cli.headless import (
+    INTERVAL_S,
+    Waiter,
+    choose_devices,
+    describe_current_run,
+    print_problems,
+)
+from tui.runs.session.session import Session
+from tui.runs.state.runs import RunState
+from tui.runs.views.demo import answer_lines, question_lines, source_lines
+from tui.runs.views.result_text import encode_results, format_results
+from workloads.protocol import wire
+from workloads.protocol.groups import FIRST_STEPS
+from workloads.protocol.results import WorkloadInfo
+
+if TYPE_CHECKING:
+    from tui.core.settings import Value
+    from tui.kit.command_line.options import Parser
+
+ENDS = ("q", "Q", "\x04", "")
+"""Keys that end the walk: q, Ctrl-D, and a terminal that is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnOptions:
+    """The steps to walk through, and the devices that they run on."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    """Absolute paths of the workload files of the user."""
+    json: bool = False
+    name: str = ""
+    """The only step; empty for all."""
+    start: str = ""
+    """The first step; empty for the first of all."""
+    devices: Sequence[str] = ()
+    """Torch devices; empty for the CPU and the first GPU."""
+
+
+def add_options(parser: Parser) -> None:
+    """Add the step, the start and the devices."""
+    add_common(parser)
+    parser.add_argument("name", nargs="?", metavar="STEP", help="this step alone")
+    parser.add_argument("--from", dest="start", metavar="STEP", help="begin with this step")
+    add_devices(
+        parser,
+        "D",
+        "cpu, cuda:0, …, mps, or all GPUs; repeat for more (default: the CPU and the first GPU)",
+    )
+
+
+def learn(options: LearnOptions) -> int:
+    """Walk through the first steps; return the exit code, 1 if a run failed.
+
+    Raises:
+        UsageError: the options contradict each other, or name no step.
+    """
+    if options.name and options.start:
+        raise UsageError("learn: name one step, or begin with one by --from, but not both")
+    return run_to_exit(_walk(python_to_use(options.given).path, options))
+
+
+async def _walk(python: str, options: LearnOptions) -> int:
+    # The monitor samples the clocks of GPUs, but would disturb timings of the CPU.
+    interval = None if set(options.devices) == {CPU} else INTERVAL_S
+    return await Lesson(Session(python, interval, options.files, []), options).run()
+
+
+def choose_steps(
+    catalogue: Sequence[WorkloadInfo], name: str = "", start: str = ""
+) -> list[tuple[int, WorkloadInfo]]:
+    """Return the chosen steps in the order of learning, each with its number from 1.
+
+    Args:
+        catalogue: the workloads.
+        name: the only step; empty for all.
+        start: the first step; empty for the first of all.
+
+    Raises:
+        UsageError: a name is not one of the steps.
+    """
+    steps = list(enumerate((info for info in catalogue if info.group == FIRST_STEPS), 1))
+    known = [info.name for _, info in steps]
+    for typed in filter(None, (name, start)):
+        if typed not in known:
+            others = {info.name for info in catalogue}
+            if typed in others:
+                words = f"{typed} is none of the first steps: gpu-workbench run {typed} runs it"
+                raise UsageError(f"learn: {words}")
+            raise UsageError(f"learn: {not_known('step', typed, known, 'gpu-workbench list')}")
+    if name:
+        return [steps[known.index(name)]]
+    return steps[known.index(start) if start else 0 :]
+
+
+def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> list[Line]:
+    """Return what a step shows, what to look for, and its script.
+
+    Args:
+        info: the step.
+        number: of the step, from 1.
+        count: number of all steps.
+        cells: width of a line.
+    """
+    rule = glyphs.GLYPHS.rule
+    title = f"{rule * 2} {number} of {count}   {info.name}: {info.title} "
+    return [
+        line(fit(title + rule * max(0, cells - len(title)), cells)),
+        (),
+        *paragraph(info.about, cells),
+        (),
+        *paragraph(info.look_for, cells, label="Look for: "),
+        (),
+        *source_lines(info, cells, f"gpu-workbench code {info.name} prints it"),
+        (),
+    ]
+
+
+class Lesson:
+    """Walks through the steps: prints each, runs it, and asks its question.
+
+    Without a terminal, or with ``--json``, it prints question and answer at once.
+
+    Args:
+        session: runs the workloads; not started yet.
+        options: the options of the command.
+    """
+
+    def __init__(self, session: Session, options: LearnOptions) -> None:
+        self._session = session
+        self._options = options
+        self._waiter, self._progress = Waiter(session), ProgressLine()
+        self._asks = can_ask() and not options.json
+        self._key: str | None = None
+        """The key typed last; ``None`` while it is waited for."""
+
+    async def run(self) -> int:
+        """Walk through the steps, and return the exit code.
+
+        Raises:
+            UsageError: the options name no step.
+            Failure: the runs are not possible, or the output cannot be written.
+        """
+        await self._session.start()
+        try:
+            if await self._waiter.ready(self._progress):
+                await self._walk()
+        finally:
+            self._progress.clear()
+            await self._session.stop()
+        results = [entry.result for entry in self._session.state.runs.book.values()]
+        failed = any(result is not None and result.status == "failed" for result in results)
+        hello = self._session.state.runs.hello
+        broken = hello is not None and bool(hello.problems)
+        return self._waiter.exit_code(1 if failed or broken else 0)
+
+    async def _walk(self) -> None:
+        options, state = self._options, self._session.state.runs
+        print_problems(state.hello)
+        steps = choose_steps(state.catalogue, options.name, options.start)
+        devices = choose_devices(self._session, options.devices)
+        count = sum(info.group == FIRST_STEPS for info in state.catalogue)
+        encoded: list[dict[str, Any]] = []
+        for place, (number, info) in enumerate(steps):
+            if not options.json:
+                _print(introduction(info, number, count, width()))
+            entries = await self._run_step(info, devices)
+            if entries is None:
+                return  # a signal ended the run
+            if options.json:
+                encoded.append(self._encode(number, info, entries))
+                continue
+            print_text(format_results(state, entries))
+            following = steps[place + 1][1].name if place + 1 < len(steps) else ""
+            if not await self._ask(info, following):
+                return
+        if options.json:
+            print_json({"environment": wire.to_plain(state.machine.environment), "steps": encoded})
+        elif self._asks and not options.name:
+            _print(paragraph("These were the first steps. gpu-workbench list shows more.", width()))
+
+    async def _run_step(
+        self, info: WorkloadInfo, devices: Sequence[str]
+    ) -> Sequence[RunState] | None:
+        """Run a step quickly with its defaults, and return its runs; ``None`` after a signal."""
+        state = self._session.state.runs
+        self._session.run([info.name], devices, "quick")
+        ended = await self._waiter.until(
+            lambda: not state.pending(),
+            lambda: self._progress.show_going_on(describe_current_run(state), state.runner),
+        )
+        if not ended:
+            await self._waiter.finish(self._progress)
+            return None
+        self._progress.clear()
+        return [entry for entry in state.book.values() if entry.request.workload == info.name]
+
+    async def _ask(self, info: WorkloadInfo, following: str) -> bool:
+        """Ask the step's question and show the answer; return whether to go on.
+
+        Args:
+            info: the step.
+            following: name of the next step; empty after the last.
+        """
+        if info.question:
+            _print([(), *question_lines(info, width())])
+            if not await self._wait_for_key("any key shows the answer, q ends"):
+                return self._end(info.name)
+            _print([*answer_lines(info, width()), ()])
+        if following and not await self._wait_for_key(f"any key goes on to {following}, q ends"):
+            return self._end(following)
+        return True
+
+    def _end(self, name: str) -> bool:
+        if self._waiter.signalled is None and not self._options.name:
+            _print(paragraph(f"Continue with: gpu-workbench learn --from {name}", width()))
+        return False
+
+    async def _wait_for_key(self, words: str) -> bool:
+        """Wait for a key; return whether it goes on. Without a user to ask, go on at once."""
+        if not self._asks:
+            return True
+        self._key = None
+        with read_keys(self._note_key):
+            pressed = await self._waiter.until(
+                lambda: self._key is not None, lambda: self._progress.show(words)
+            )
+        self._progress.clear()
+        return pressed and self._key not in ENDS
+
+    def _note_key(self, key: str) -> None:
+        self._key = key
+        self._waiter.wake()
+
+    def _encode(
+        self, number: int, info: WorkloadInfo, entries: Sequence[RunState]
+    ) -> dict[str, Any]:
+        """Return a step as plain data: its texts, its question, and the results."""
+        return {
+            "number": number,
+            "name": info.name,
+            "title": info.title,
+            "about": info.about,
+            "look_for": info.look_for,
+            "script": info.script,
+            "code": info.code,
+            "question": info.question,
+            "answer": info.answer,
+            "results": encode_results(self._session.state.runs, entries)["results"],
+        }
+
+
+def _print(rows: Sequence[Line]) -> None:
+    print_text(rows_of_text(plain(row).rstrip() for row in rows))
+
+
+SUBCOMMAND = Subcommand(LearnOptions, add_options, learn)

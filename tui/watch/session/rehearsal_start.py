@@ -1,0 +1,101 @@
+"""Start a rehearsal as the command line does, and find its run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from tui.core.child.launch import own_command
+from tui.watch.runs import runs
+from tui.watch.runs.rehearsals import read_note
+from tui.watch.runs.runs import StartedRun
+
+LOOK_S = 0.2
+"""Seconds between two checks whether the run has begun: the simulated GPU may be built first."""
+NEWEST = 5
+"""Runs among which it is sought, as other programs may start some meanwhile."""
+MOST_ERROR_BYTES = 4096
+
+
+class RehearsalError(Exception):
+    """A rehearsal that cannot be started; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalRequest:
+    """What to rehearse, as typed."""
+
+    command: str = ""
+    card: str = "h100"
+    gpus: str = "1"
+    """Number of such cards."""
+    steps: str = "3"
+    """Optimizer steps after which each process is ended; 0 for none."""
+
+    def arguments(self) -> tuple[str, ...]:
+        """Return the arguments of ``gpu-workbench`` for it.
+
+        Raises:
+            RehearsalError: the command is empty or has an open quotation, or no single card is
+                named. All else is checked by the program that rehearses.
+        """
+        try:
+            words = shlex.split(self.command)
+        except ValueError as error:
+            raise RehearsalError(f"the command cannot be split into words: {error}") from error
+        if not words:
+            raise RehearsalError("give a command, such as python train.py --batch 64")
+        card = self.card.strip()
+        if not card or card.lower() == "all":
+            raise RehearsalError("give one card, such as h100, or a size, such as 24G")
+        options = {"--gpu": card, "--gpus": self.gpus.strip(), "--steps": self.steps.strip()}
+        # With an equals sign, no value is taken for an option.
+        return ("rehearse", *(f"{name}={value}" for name, value in options.items()), "--", *words)
+
+
+async def start_rehearsal(
+    request: RehearsalRequest,
+    list_runs: Callable[[], Sequence[StartedRun]] = runs.stored_runs,
+) -> StartedRun:
+    """Start a rehearsal in a process of its own, which outlives this program, and return its run.
+
+    Args:
+        request: what to rehearse.
+        list_runs: returns the stored runs, newest first.
+
+    Raises:
+        RehearsalError: it cannot be started.
+    """
+    arguments = request.arguments()
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *own_command("tui", *arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise RehearsalError(f"the rehearsal cannot be started: {error.strerror}") from error
+        while True:
+            has_ended = process.returncode is not None
+            for run in (await asyncio.to_thread(list_runs))[:NEWEST]:
+                note = read_note(run.folder)
+                if note is not None and note.pid == process.pid:
+                    return run
+            if has_ended:
+                raise RehearsalError(_last_line(errors) or "the rehearsal ended without a run")
+            await asyncio.sleep(LOOK_S)
+
+
+def _last_line(errors: IO[bytes]) -> str:
+    end = errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, end - MOST_ERROR_BYTES))
+    lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
