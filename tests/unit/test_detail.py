@@ -208,3 +208,11 @@ def test_after_a_run_the_result_comes_first_then_its_plots_then_what_to_look_for
         assert len(titles) == (1 if cells >= 103 else 2)
         # Every figure is told below, and a warning once.
         assert sum("! hot" in row for row in rows) == 1
+
+
+def test_many_warnings_are_counted_above_and_in_full_below() -> None:
+    many = tuple(f"warning number {number}" for number in range(7))
+    state = make_store("one gpu", *ran(warnings=many))
+    words = said(state)
+    assert "7 warnings (i)" in words
+    assert all(words.count(each) == 1 for each in many)

@@ -195,7 +195,7 @@ PANES = (
         ("i",),
         "detail",
         "Go to the detail of the selected workload: code, parameters and all figures; in the "
-        "memory pane, explain its figures.",
+        "memory pane, explain its figures, in the backend pane, list the warnings.",
         group="Screen",
         tabs=WORKBENCH,
         footer=11,

@@ -18,6 +18,7 @@ from tui.runs.views.chart import chart_lines, draw_beside, sweep_lines
 from tui.runs.views.outcome import condition_lines, format_state, outcome_lines, result_lines
 from tui.runs.views.workload_state import (
     AGAINST_STYLES,
+    MOST_WARNINGS,
     collect_warnings,
     find_changed_flags,
     find_latest,
@@ -166,7 +167,8 @@ def device_lines(
         if earlier is not None:
             words += f"; earlier: {format_earlier(state, earlier)}"
         return [title, *paragraph(words, cells, TextStyle.QUIET)]
-    return [title, *_run_lines(state, run, cells, told=found is None)]
+    shown = len(collect_warnings(run)) <= MOST_WARNINGS
+    return [title, *_run_lines(state, run, cells, told=found is None and shown)]
 
 
 def _run_lines(state: RunsState, run: RunState, cells: int, *, told: bool) -> list[Line]:
