@@ -45,7 +45,6 @@ from tui.runs.state.state import WorkbenchState  # noqa: E402
 PLACE = ROOT / "tui" / "recordings"
 OWN = ROOT / "docs" / "demo_workloads.py"
 WIN, LOSS = "matmul_shapes", "tiny_model"
-ALSO = ("tf32",)
 """What a simulated GPU, which computes nothing, can run without a check that says so."""
 FLAG = "cudnn.benchmark"
 CONVOLUTION = "conv2d"
@@ -56,7 +55,7 @@ catalogue has to be alone here."""
 LAST = "inference_modes"
 LARGE = {"batch": 8192, "width": 4096, "depth": 16}
 """Its parameters at the end, so that what it holds can be seen in the bar."""
-IDLE_S, READ_S, LAST_S = 3.0, 3.0, 8.0
+IDLE_S, READ_S, LAST_S = 2.0, 2.5, 8.0
 """Seconds of the idle machine, of each result, and of the verdict at the end."""
 SETTINGS = DeviceSettings(devices=2, total_mib=24_576, name="simulated")
 NEIGHBOUR = """
@@ -131,20 +130,25 @@ async def play(session: Session, folder: Path, snapshot: Path) -> None:
     with neighbour(folder):
         await until(_computes)
         await show("Another user's training starts on the second GPU")
-        session.run([WIN, *ALSO], ["cpu", "cuda:0"], "quick")
+        session.run([WIN], ["cpu", "cuda:0"], "quick")
         await show("Matrix products: how much faster is the GPU?", WIN)
         await until(settled)
-        await show(f"The GPU is {_ratio(session.state, WIN):.0f}x as fast: this work is large", WIN)
+        win = _ratio(session.state, WIN)
+        _require(win > 10, f"the GPU wins by {win:.1f}x alone")
+        await show(f"The GPU is {win:.0f}x as fast: this work is large", WIN)
         session.run([LOSS], ["cpu", "cuda:0"], "quick")
         await show("A tiny model: does the GPU still win?", LOSS)
         await until(settled)
         loss = 1 / _ratio(session.state, LOSS)
+        _require(loss > 1.2, f"the tiny model takes {loss:.1f}x the time on the GPU alone")
         await show(f"It loses by {loss:.1f}x: launching takes longer than computing", LOSS)
         await show("Its sweep over widths says from where on the GPU is ahead", LOSS)
         session.state.publish(FlagSet(FLAG, True))
         session.request_comparison(CONVOLUTION, "cuda:0", FLAG, (False, True), budget="quick")
         await show("cuDNN may search for the fastest convolution: does that pay?", CONVOLUTION)
         await until(settled)
+        verdicts = [each.comparison for each in session.state.runs.comparisons.values()]
+        _require(all(each and each.verdict == "faster" for each in verdicts), "the flag is no help")
         await show("It pays: the verdict has an interval, and the calls to break even", CONVOLUTION)
         session.run([LEAK], ["cuda:0"], "quick")
         await show("A training that leaks: each batch keeps its graph", LEAK)
@@ -156,6 +160,16 @@ async def play(session: Session, folder: Path, snapshot: Path) -> None:
         await show("It ran out of memory. Why? The verdict names the line", tab="snapshot")
         await until(lambda state: any(_is_measured(run) for run in state.runs.book.values()))
         await asyncio.sleep(LAST_S)
+
+
+def _require(told: bool, otherwise: str) -> None:
+    """Check that what was measured is what the story tells.
+
+    Raises:
+        SystemExit: it is not.
+    """
+    if not told:
+        raise SystemExit(f"{otherwise}: record again on a quiet machine")
 
 
 def _ratio(state: WorkbenchState, workload: str) -> float:

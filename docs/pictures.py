@@ -30,6 +30,7 @@ from textual.pilot import Pilot  # noqa: E402 (once the path is right)
 
 from tests.screens.app_helpers import POLL_S, Running, running  # noqa: E402
 from tests.screens.every_screen import Scene, scenes  # noqa: E402
+from tests.screens.test_hosts import host_events  # noqa: E402
 from tests.screens.watched import ScriptedRuns, kept_run  # noqa: E402
 from tui.app.workbench import WorkbenchApp  # noqa: E402
 from tui.core.settings import OWN_PALETTE, THEME  # noqa: E402 (once the path is right)
@@ -47,6 +48,7 @@ FOLDER = ROOT / "docs" / "pictures"
 RECORDING = ROOT / "tui" / "recordings" / DEMO
 SNAPSHOT = ROOT / "tui" / "recordings" / DEMO_SNAPSHOT
 SIZE = (120, 40)
+HOSTS_SIZE = (100, 40)
 PATIENCE = 400
 """Looks, a twentieth of a second apart, at whether something has come about."""
 SIZES = ((80, 24), (120, 40), (200, 55))
@@ -55,6 +57,7 @@ PICTURES: dict[str, tuple[str, ...]] = {
     "workbench": (),
     "memory": ("2",),
     "timeline": ("3", "L"),
+    "flame": ("f", "down"),
     "light": ("1",),
 }
 """The keys that lead from one to the next."""
@@ -73,8 +76,8 @@ async def pictures() -> dict[str, str]:
         assert isinstance(app.front, WorkbenchScreen)
         table = app.front.workloads.table
         app.draw_now()
-        await _until(pilot, lambda: table.count > len(session.state.runs.catalogue))
-        _select(table, SELECTED)
+        await _until(pilot, lambda: table.count > 0)
+        table.reveal(SELECTED)
         app.open_snapshot(str(SNAPSHOT), session.out_of_memory())
         assert app.snapshot is not None
         snapshot = app.snapshot.session
@@ -93,6 +96,19 @@ async def pictures() -> dict[str, str]:
             title = f"gpu-workbench: {what}{said}"
             found[name] = normalised(app.export_screenshot(title=title))
     return found
+
+
+async def picture_of_hosts() -> str:
+    """Three hosts in the device list as SVG; their figures are made up, as the title says."""
+    glyphs.GLYPHS = glyphs.UNICODE
+    async with running(HOSTS_SIZE) as on:
+        await on.tell(*host_events())
+        _use_all_colors(on.app, THEME)
+        await on.settle()
+        on.app.draw_now()
+        await on.pilot.pause()
+        title = "gpu-workbench: three hosts (figures made up)"
+        return normalised(on.app.export_screenshot(title=title))
 
 
 def _use_all_colors(app: WorkbenchApp, theme: str) -> None:
@@ -189,7 +205,8 @@ def main() -> None:
                     asyncio.run(draw(arguments.all, scene, name))
         return
     FOLDER.mkdir(exist_ok=True)
-    for name, svg in asyncio.run(pictures()).items():
+    drawn = {**asyncio.run(pictures()), "hosts": asyncio.run(picture_of_hosts())}
+    for name, svg in drawn.items():
         (FOLDER / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 

@@ -17,6 +17,7 @@ from tui.hosts.address import (
     share_connection,
     socket_folder,
 )
+from tui.hosts.slurm import slurm_hosts
 
 PROGRAM = ("python3", "-c", "print('a b', \"$HOME\")")
 
@@ -123,3 +124,8 @@ def test_a_folder_that_others_can_write_to_holds_no_sockets(
 
 def test_a_host_without_a_program_in_between_is_this_machine() -> None:
     assert HostAddress("here", ()).command(PROGRAM) == PROGRAM
+
+
+def test_outside_of_an_allocation_slurm_says_what_to_do() -> None:
+    with pytest.raises(HostError, match=r"no allocation here .*: use salloc first"):
+        slurm_hosts({})

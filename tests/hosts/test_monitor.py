@@ -108,6 +108,11 @@ async def test_a_banner_of_a_megabyte_is_read_past(boxes: Boxes) -> None:
             "an unreadable line",
         ),
         (
+            'echo \'{"type":"monitor_hello","version":1,"pid":1}\';'
+            ' echo \'{"type":"run","id":"1","workload":"burn"}\'; sleep 60',
+            "an unreadable line",
+        ),
+        (
             'echo \'{"type":"monitor_hello","version":1,"pid":1}\'; printf half; exit 0',
             "an unreadable line",
         ),

@@ -37,7 +37,7 @@ def _box(gpus: int, *, busy: float = 88.0, version: str = "580.95", **first: obj
     return replace(sample(*devices, at=at), driver=Driver(version, "13.0", None))
 
 
-def _events(*, here: bool = False) -> tuple[AnyEvent, ...]:
+def host_events(*, here: bool = False) -> tuple[AnyEvent, ...]:
     idle = _box(4, busy=0.0, version="570.12")
     free = DeviceMemory(80 * GIB, GIB, 79 * GIB, 0)
     idle = replace(idle, devices=tuple(replace(each, memory=free) for each in idle.devices))
@@ -50,7 +50,7 @@ def _events(*, here: bool = False) -> tuple[AnyEvent, ...]:
 
 
 async def _hosts(at: Running, *events: AnyEvent) -> None:
-    await at.tell(*(events or _events()))
+    await at.tell(*(events or host_events()))
 
 
 async def test_a_screen_of_80_columns_shows_every_host_in_order() -> None:
@@ -97,7 +97,7 @@ async def test_a_heading_folds_its_host() -> None:
 
 async def test_this_machine_is_a_host_among_the_others() -> None:
     async with running((120, 50)) as at:
-        await _hosts(at, *_events(here=True))
+        await _hosts(at, *host_events(here=True))
         assert "4 hosts, 13 GPUs" in at.rows[0]
         assert at.row("▾ here")
         assert at.row("cuda:0")
@@ -119,7 +119,7 @@ async def test_memory_and_processes_are_those_of_the_selected_host(size: tuple[i
 
 async def test_nothing_is_run_and_no_process_is_signalled_on_another_host() -> None:
     async with running((80, 24)) as at:
-        await _hosts(at, *_events(here=True))
+        await _hosts(at, *host_events(here=True))
         at.session.select_device("gpu1:0")
         asked = len(at.asked)
         await at.press("r")
@@ -198,7 +198,7 @@ async def test_the_devices_of_each_host_are_sorted_and_hosts_keep_their_order() 
             for number, each in enumerate(hot.devices)
         )
         named = HostsNamed(("gpu1", "gpu2"), here=False)
-        boxes = (HostSample("gpu1", replace(hot, devices=devices), 0.04, NOW), *_events()[2:3])
+        boxes = (HostSample("gpu1", replace(hot, devices=devices), 0.04, NOW), *host_events()[2:3])
         await _hosts(at, named, *boxes)
         pane = at.workbench.devices
         while pane.list.order != "heat":

@@ -22,10 +22,13 @@ from tests.screens.helpers import (
     torch_memory,
     uuid,
 )
+from tui.devices.memory import account
 from tui.devices.monitor.messages import DeviceMemory
 from tui.devices.screens.panes import MemoryPane
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
+from tui.devices.views.memory import explain_lines
+from tui.kit.lines import plain
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
@@ -44,6 +47,12 @@ async def shown(
         return [line[: size[0] - 1].rstrip() for line in screen_text(app)[1:height]]
 
 
+def account_reasons(state: WorkbenchState) -> list[str]:
+    """Return what i says of the selected device's memory."""
+    gauge = account(state.machine, state.machine.selected_device, NOW)
+    return [plain(row) for row in explain_lines(gauge, 79)]
+
+
 async def test_at_80x24_five_rows_hold_bar_legend_and_figures() -> None:
     app = PaneApp(lambda: MemoryPane(make_store().machine, clock), stylesheets())
     async with app.run_test(size=(80, 24)) as pilot:
@@ -55,18 +64,16 @@ async def test_at_80x24_five_rows_hold_bar_legend_and_figures() -> None:
         assert lines[2] == (
             "█ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"
         )
-        assert lines[3] == (
-            "reserved 16.0G (peak 18.2G)  this process 16.6G  device used 20.7G (NVML)"
-        )
+        assert lines[3] == ("reserved 16.0G (peak 18.2G)  this process 16.6G  device used 20.7G")
         assert lines[4] == "e frees up to 2.5G  peak allocated 15.0G"
         assert lines[5] == ""
 
 
 async def test_with_room_the_other_processes_are_there_and_nothing_twice() -> None:
     lines = await shown(make_store(), (120, 40), 10)
-    assert lines[1].startswith("█ allocated 12.3 GiB  ▓ cached 3.7 GiB")
-    assert lines[1].endswith("· free 118.5 GiB")
-    assert lines[3].startswith("777 ada 4.1 GiB")
+    assert lines[1].startswith("█ allocated 12.3G  ▓ cached 3.7G")
+    assert lines[1].endswith("· free 118.5G")
+    assert lines[3].startswith("777 ada 4.1G")
     assert not "".join(lines[4:])
 
 
@@ -105,7 +112,9 @@ async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -
     state = make_store("two gpus", DeviceSelected(uuid(1)))
     lines = await shown(state, (80, 24), 6)
     assert lines[1].startswith("╱ unattributed 4.0 MiB")
-    assert lines[2] == ("allocated, cached, context n/a: the runner has not used this device yet")
+    assert lines[2] == "allocated, cached, context n/a (i)"
+    reasons = account_reasons(state)
+    assert "allocated, cached, context n/a: the runner has not used this device yet" in reasons
 
 
 @pytest.mark.parametrize(
@@ -137,7 +146,8 @@ async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -
     ids=["container", "out of memory", "worker ended", "lost"],
 )
 async def test_what_is_wrong_or_not_known_is_said(events: tuple[AnyEvent, ...], words: str) -> None:
-    assert words in await shown(make_store("one gpu", *events), (80, 24), 8)
+    state = make_store("one gpu", *events)
+    assert words in [*await shown(state, (80, 24), 8), *account_reasons(state)]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +159,7 @@ async def test_what_is_pinned_on_the_host_is_said_where_there_is_some(
     pinned: int | None, said: bool
 ) -> None:
     lines = await shown(make_store("one gpu", torch_memory(pinned=pinned)), (120, 24), 10)
-    assert ("pinned on the host 2.0G" in " ".join(lines)) is said
+    assert ("pinned on the host 2.0" in " ".join(lines)) is said
 
 
 async def test_what_cublas_is_given_has_a_part_of_the_bar_and_of_the_legend() -> None:
@@ -178,9 +188,7 @@ async def test_old_figures_are_marked_in_the_title() -> None:
 async def test_the_cpu_has_the_host_s_memory() -> None:
     state = make_store("two gpus", DeviceSelected(CPU))
     lines = await shown(state, (80, 24), 5)
-    assert (
-        lines[1] == "█ runner 900 MiB  ▓ shared 400 MiB  ░ others 10.7 GiB  · available 116.0 GiB"
-    )
+    assert lines[1] == "█ runner 900M  ▓ shared 400M  ░ others 10.7G  · available 116.0G"
     assert lines[2].startswith("runner, resident 1.3G  host used 12.0G  heap in use 640M")
     assert "e frees up to 220M" in lines[2]
 
@@ -207,4 +215,4 @@ async def test_names_survive_that_markup_would_eat() -> None:
 async def test_before_the_first_sample_nothing_is_claimed() -> None:
     lines = await shown(make_store("empty"), (80, 24), 5)
     assert lines[0] == "no bar, the total is not known: waiting for the monitor"
-    assert "runner n/a: no runner is active" in lines
+    assert "runner, others n/a (i)" in lines

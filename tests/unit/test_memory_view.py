@@ -109,9 +109,9 @@ def test_who_else_holds_the_memory_is_named_the_largest_first() -> None:
         plain(row)
         for row in body(account(state.machine, view, NOW), view, 60, state.machine.worker_pid)
     ]
-    at = text.index("105 bob 5.0 GiB serve 5")
+    at = text.index("105 bob 5.0G serve 5")
     rest = "2 more processes: see the tab 4"
-    assert text[at + 1 : at + 4] == ["104 bob 4.0 GiB serve 4", "103 bob 3.0 GiB serve 3", rest]
+    assert text[at + 1 : at + 4] == ["104 bob 4.0G serve 4", "103 bob 3.0G serve 3", rest]
     assert len(text) == at + 4
     assert not any(row.startswith(str(WORKER)) for row in text)
 
@@ -128,5 +128,5 @@ def test_the_used_figure_of_the_idle_gpu_needs_no_torch() -> None:
     state = make_store("one gpu", sample(gpu(1)))
     view = state.machine.devices[0]
     text = "\n".join(plain(line) for line in body(account(state.machine, view, NOW), view, 100))
-    assert "allocated, cached, context n/a: " in text
-    assert "device used 4.0M (NVML)" in text
+    assert "allocated, cached, context n/a (i)" in text
+    assert "device used 4.0 MiB" in text

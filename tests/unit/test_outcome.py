@@ -16,6 +16,7 @@ from tui.runs.state.state import WorkbenchState
 from tui.runs.views.backend import comparison_lines
 from tui.runs.views.detail_plots import group_lines
 from tui.runs.views.outcome import block_lines, outcome_lines
+from tui.runs.views.workload_state import fold_warnings
 from workloads.protocol.results import Check, Limit, Timing
 
 
@@ -179,3 +180,18 @@ def test_a_comparison_is_drawn_below_its_figures() -> None:
         comparison_lines(state.runs, found, 70, drawn=False)
         == comparison_lines(state.runs, found, 70)[:-1]
     )
+
+
+@pytest.mark.parametrize(
+    ("warnings", "shown"),
+    [
+        ((), ()),
+        (("a", "b"), ("a", "b")),
+        (("a", "b", "c"), ("3 warnings (i)",)),
+        (("noisy: quartiles 13 % apart", *"bcdefg"), ("noisy: 7 warnings (i)",)),
+    ],
+)
+def test_many_warnings_are_one_line_beside_the_figures(
+    warnings: tuple[str, ...], shown: tuple[str, ...]
+) -> None:
+    assert fold_warnings(warnings) == shown

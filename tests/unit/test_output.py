@@ -18,7 +18,7 @@ from tui.core.text.glyphs import ASCII, UNICODE, clean, rows_of_text
 from tui.devices.cli.doctor import LOOK_S
 from tui.devices.monitor import monitor
 from tui.kit.command_line import output
-from tui.kit.command_line.output import Failure, OutputClosedError
+from tui.kit.command_line.output import Failure, OutputClosedError, wrap_rows
 
 ODD = st.characters(categories=("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"))
 TEXT = st.text(st.one_of(st.characters(), ODD, st.sampled_from("\x1b\x9b\x07\x7f\r\n\u202e")))
@@ -147,3 +147,26 @@ def test_one_file_of_the_command_line_writes_to_the_standard_streams() -> None:
 def test_doctor_waits_longer_for_the_monitor_than_the_monitor_for_nvml() -> None:
     # Otherwise a driver that hangs would cost the host's figures too.
     assert LOOK_S > monitor.ONLY_WAIT + monitor.LOAD_SPAN + 2
+
+
+def test_a_row_that_is_too_long_is_wrapped_below_its_column() -> None:
+    row = "passed   torch          2.13.0+cpu in Python 3.11.7 at /work/bin/python, its own"
+    assert wrap_rows(row, 60) == (
+        "passed   torch          2.13.0+cpu in Python 3.11.7 at\n"
+        "                        /work/bin/python, its own"
+    )
+    assert wrap_rows(row, 80) == row
+    assert wrap_rows("one two\n\nc", 6) == "one\n  two\n\nc"
+
+
+WORDS = st.lists(st.text("abc-/=", min_size=1, max_size=20), max_size=12)
+
+
+@given(WORDS, st.integers(0, 30), st.integers(10, 100))
+def test_wrapping_breaks_no_word_and_loses_none(words: list[str], lead: int, cells: int) -> None:
+    row = " " * lead + "  ".join(words)
+    wrapped = wrap_rows(row, cells)
+    assert wrapped.split() == row.split()
+    longest = max(map(len, words), default=0)
+    assert all(len(each) <= max(cells, cells // 2 + longest, lead + longest)
+               for each in wrapped.split("\n"))  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tui.core import settings, state_folder
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Subcommand, add_python_and_files, add_settings
-from tui.kit.command_line.output import print_json, print_line, print_text, say
+from tui.kit.command_line.output import fit_to_terminal, print_json, print_line, print_text, say
 from tui.kit.command_line.values import resolve, unnamed, with_theme
 from tui.runs.state.parameters import format_value, replace_invalid
 
@@ -56,7 +56,7 @@ def config(options: ConfigOptions) -> int:
     if options.json:
         print_json(plain(chosen, problems))
     else:
-        print_text(rows_of_text(lines(chosen)))
+        print_text(fit_to_terminal(rows_of_text(lines(chosen))))
         for problem in problems:
             say(problem)
     return 1 if problems else 0

@@ -54,7 +54,6 @@ RUNS = (
         "Runs",
         asks=True,
         now=lambda now: now.pending,
-        footer=14,
         target="app",
     ),
     Command(
@@ -77,7 +76,6 @@ RUNS = (
         group="Runs",
         tabs=WORKBENCH,
         now=lambda now: now.has_workloads or now.pane == "devices",
-        footer=8,
     ),
 )
 
@@ -197,7 +195,7 @@ PANES = (
         ("i",),
         "detail",
         "Go to the detail of the selected workload: code, parameters and all figures; in the "
-        "memory pane, explain its figures.",
+        "memory pane, explain its figures, in the backend pane, list the warnings.",
         group="Screen",
         tabs=WORKBENCH,
         footer=11,
@@ -243,6 +241,5 @@ PANES = (
         "Expand the focused pane to the whole screen, or restore the layout.",
         group="Screen",
         tabs=WORKBENCH,
-        footer=16,
     ),
 )

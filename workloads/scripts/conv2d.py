@@ -30,8 +30,10 @@ if __name__ == "__main__":
         gradient = torch.ones_like(forward(conv, image))
         if device.type == "cuda":
             torch.cuda.synchronize()
-        print(f"cudnn.benchmark={benchmark}: first call {(perf_counter() - start) * 1e3:.1f} ms")
+        library = f"cudnn.benchmark={benchmark}" if device.type == "cuda" else "On the CPU"
+        print(f"{library}: first call {(perf_counter() - start) * 1e3:.1f} ms")
         for call in ("forward(conv, image)", "forward_backward(conv, image, gradient)"):
             timer = Timer(call, globals=globals(), num_threads=torch.get_num_threads())
             milliseconds = timer.blocked_autorange(min_run_time=0.3).median * 1e3
             print(f"  {call:40} {milliseconds:8.2f} ms on {device}")
+    print("With benchmark, the first call of a shape tries algorithms: it pays if shapes repeat.")

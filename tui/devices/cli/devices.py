@@ -14,7 +14,7 @@ from tui.devices.host_options import add_hosts
 from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
 from tui.kit.command_line.options import Parser, Subcommand, add_common
-from tui.kit.command_line.output import UsageError, print_json, print_text
+from tui.kit.command_line.output import UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import duration_of, python_to_use
 from tui.runs.session.runner_supervisor import query_runner
@@ -55,7 +55,7 @@ def devices(options: DevicesOptions) -> int:
         if options.json:
             print_json(sample_json(sample))
         else:
-            print_text(as_text(sample, views))
+            print_text(fit_to_terminal(as_text(sample, views)))
         return 0
 
     return run_to_exit(print_sample())

@@ -48,7 +48,15 @@ from tui.devices.host_options import add_connection, find_other_hosts
 from tui.devices.monitor.messages import Device, GpuProcess, Sample
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.options import Subcommand, add_common
-from tui.kit.command_line.output import SCHEMA, Failure, UsageError, print_json, print_text, say
+from tui.kit.command_line.output import (
+    SCHEMA,
+    Failure,
+    UsageError,
+    fit_to_terminal,
+    print_json,
+    print_text,
+    say,
+)
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import PythonChoice, python_to_use
 from tui.runs.session.runner_supervisor import query_runner
@@ -132,7 +140,7 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
         if options.json:
             print_json({"checks": findings})
         else:
-            print_text(as_text(findings))
+            print_text(fit_to_terminal(as_text(findings)))
         return 1 if any(finding.outcome == "failed" for finding in findings) else 0
 
     return run_to_exit(run_checks())

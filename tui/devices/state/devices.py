@@ -174,7 +174,7 @@ def label_for_host(views: tuple[DeviceView, ...], host: str) -> tuple[DeviceView
 def _explain_no_torch(torch_devices: tuple[TorchDevice, ...], no_cuda: str) -> str:
     if any(device.id.startswith("cuda") for device in torch_devices):
         return "not among the devices that torch sees: hidden by CUDA_VISIBLE_DEVICES?"
-    return no_cuda or "the runner's torch sees no CUDA device"
+    return no_cuda or "torch sees no GPU"
 
 
 WITHOUT_NVML = (

@@ -250,7 +250,7 @@ def span_rule(whose: str, sample: Sample | None, room: int, cells: int) -> Line:
     seconds = column_s(sample)
     span = text.duration(max(0, room - LABEL) * ACROSS * seconds)
     name = f"{whose}, " if whose else ""
-    words = f"{name}last {span}, the highest of each {text.duration(seconds)}"
+    words = f"{name}last {span}"
     rule = glyphs.GLYPHS.rule
     title = fit(f"{rule} {words} ", cells)
     return (Span(title + rule * (cells - len(title)), TextStyle.QUIET),)

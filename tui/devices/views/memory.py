@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tui.core.text import glyphs
@@ -96,15 +96,28 @@ def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
     return found
 
 
-def legend(gauge: Gauge, cells: int) -> list[Line]:
+SizeFormat = Callable[[int | None], str]
+"""How a pane writes sizes: all in the same style."""
+
+
+def legend(
+    gauge: Gauge,
+    cells: int,
+    formats: Sequence[SizeFormat] = (text.size, text.size_short),
+) -> list[Line]:
     """Return every slice above zero with its glyph and its bytes, on as few lines as possible.
 
     To avoid a second line, units are shortened first, then the free slice is dropped, which the
     title also shows.
+
+    Args:
+        gauge: the account.
+        cells: width of a line.
+        formats: how sizes may be written, the preferred first.
     """
     parts = [part for part in gauge.known if get_value(part.bytes) != 0 or part.key == "free"]
     held = [part for part in parts if part.key != "free"]
-    choices = ((parts, text.size), (parts, text.size_short), (held, text.size_short))
+    choices = [*((parts, each) for each in formats), (held, formats[-1])]
     drawn = [
         flow([_legend_item(part, format_size(get_value(part.bytes))) for part in chosen], cells)
         for chosen, format_size in choices
@@ -122,16 +135,22 @@ def _legend_item(part: Slice, size: str) -> Line:
     )
 
 
-def other_lines(others: Sequence[ProcessMemory], cells: int, most: int | None = None) -> list[Line]:
+def other_lines(
+    others: Sequence[ProcessMemory],
+    cells: int,
+    most: int | None = None,
+    format_size: SizeFormat = text.size_short,
+) -> list[Line]:
     """Return a line per process: the memory of its torch, or one word on why it is unknown.
 
     Args:
         others: the processes, largest first.
         cells: width of a line.
         most: the most lines; ``None`` for no limit.
+        format_size: how sizes are written.
     """
     shown = others if most is None or len(others) <= most else others[: most - 1]
-    found = [fit_line(_other_line(other), cells) for other in shown]
+    found = [fit_line(_other_line(other, format_size), cells) for other in shown]
     if len(shown) < len(others):
         rest = text.count(len(others) - len(shown), "more torch process", "more torch processes")
         found.append((Span(fit(f"{rest}: see the tabs {MORE}", cells), TextStyle.QUIET),))
@@ -143,12 +162,12 @@ PROCESSES = _TAB_KEYS["processes"]
 MORE = f"{_TAB_KEYS['memory']} and {PROCESSES}"
 
 
-def _other_line(other: ProcessMemory) -> Line:
+def _other_line(other: ProcessMemory, format_size: SizeFormat) -> Line:
     head = (Span(f"{other.pid} ", TextStyle.STRONG),)
     tail = (Span(f" {shorten_command(other.command or text.NA)}", TextStyle.QUIET),)
     figures = (other.allocated, other.cached, other.context)
     if isinstance(other.allocated, Absent):
-        held = format_reading(other.process, text.size_short)
+        held = format_reading(other.process, format_size)
         return (*head, Span(f"{held}, not split: {other.allocated.short}"), *tail)
     spans: list[Span] = []
     for key, size in zip(OTHER_PARTS, figures, strict=True):
@@ -157,7 +176,7 @@ def _other_line(other: ProcessMemory) -> Line:
         spans += [
             Span(glyphs.GLYPHS.slices[key], STYLES[key]),
             Span(f" {label} "),
-            Span(f"{format_reading(size, text.size_short)} ", style),
+            Span(f"{format_reading(size, format_size)} ", style),
         ]
     return (*head, *spans, *tail)
 
@@ -165,38 +184,42 @@ def _other_line(other: ProcessMemory) -> Line:
 # ---- figures -----------------------------------------------------------------------------------
 
 
-def figures(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
-    """Return the figures under the bar: reserved, process, used, exact peaks, what ``e`` frees."""
+def figures(
+    gauge: Gauge, view: DeviceView, cells: int, format_size: SizeFormat = text.size_short
+) -> list[Line]:
+    """Return the figures under the bar: reserved, process, used, exact peaks, what ``e`` frees.
+
+    Those that are zero are left out.
+    """
     chosen = HOST_FIGURES if view.key == CPU else FIGURES
     items: list[Line] = []
     for key, peak_key in chosen.items():
         term = gauge.term(key)
         size = get_value(term.bytes)
-        if size is None:
+        if not size:
             continue
-        source = f" ({term.source})" if key == "used" and view.key != CPU else ""
         peak = get_value(gauge.term(peak_key).bytes) if key == "reserved" and peak_key else None
-        note = f" (peak {text.size_short(peak)})" if peak is not None else source
+        note = f" (peak {format_size(peak)})" if peak is not None else ""
         items.append(
-            (Span(f"{term.label} "), Span(text.size_short(size), _age_style(term)), Span(note))
+            (Span(f"{term.label} "), Span(format_size(size), _age_style(term)), Span(note))
         )
     free = get_value(gauge.would_free)
-    if free is not None:
-        upper = f"up to {text.size_short(free)}" if free else "nothing"
+    if free:
+        upper = f"up to {format_size(free)}"
         if gauge.wording.frees:
             items.append((Span(f"{gauge.wording.frees} {upper}"),))
         else:
             items.append((Span(EMPTY_KEY, TextStyle.KEY), Span(f" frees {upper}")))
-    return flow([*items, *_pinned_item(gauge), *peak_items(gauge, sampled=False)], cells)
+    pinned = _pinned_item(gauge, format_size)
+    peaks = peak_items(gauge, sampled=False, format_size=format_size)
+    return flow([*items, *pinned, *peaks], cells)
 
 
-def _pinned_item(gauge: Gauge) -> list[Line]:
+def _pinned_item(gauge: Gauge, format_size: SizeFormat) -> list[Line]:
     """Return the line on pinned host memory, if any, which is not part of the bar."""
     size = next((get_value(term.bytes) for term in gauge.terms if term.key == PINNED), None)
     return (
-        [(Span("pinned on the host "), Span(text.size_short(size), TextStyle.STRONG))]
-        if size
-        else []
+        [(Span("pinned on the host "), Span(format_size(size), TextStyle.STRONG))] if size else []
     )
 
 
@@ -205,20 +228,45 @@ def _age_style(term: Term) -> TextStyle:
     return TextStyle.QUIET if isinstance(term.bytes, Stale) else TextStyle.STRONG
 
 
-def peak_items(gauge: Gauge, *, sampled: bool) -> list[Line]:
+def peak_items(
+    gauge: Gauge, *, sampled: bool, format_size: SizeFormat = text.size_short
+) -> list[Line]:
     """Return the sampled peaks, or the exact ones that do not stand beside their figure."""
     items: list[Line] = []
     for term in gauge.peaks:
         size = get_value(term.bytes)
-        if size is None or term.key == "reserved_peak" or sampled != ("sampled" in term.source):
+        if not size or term.key == "reserved_peak" or sampled != ("sampled" in term.source):
             continue
         how = " sampled" if sampled else ""
-        items.append((Span(f"peak {term.label} {text.size_short(size)}{how}"),))
+        items.append((Span(f"peak {term.label} {format_size(size)}{how}"),))
     return items
 
 
 def absences(gauge: Gauge, cells: int) -> list[Line]:
-    """Return the unknown terms grouped by reason; a slice represents its terms."""
+    """Return the unknown terms with their reasons, each reason once."""
+    return [
+        line
+        for absent, labels in _find_absences(gauge).items()
+        for line in paragraph(
+            f"{', '.join(labels)} {absent.short}: {absent.reason}", cells, TextStyle.QUIET
+        )
+    ]
+
+
+def absent_names(gauge: Gauge, cells: int) -> list[Line]:
+    """Return the names of the unknown terms; ``i`` gives the reasons."""
+    by_word: dict[str, list[str]] = {}
+    for absent, labels in _find_absences(gauge).items():
+        by_word.setdefault(absent.short or text.NA, []).extend(labels)
+    return [
+        line
+        for word, labels in by_word.items()
+        for line in paragraph(f"{', '.join(labels)} {word} (i)", cells, TextStyle.QUIET)
+    ]
+
+
+def _find_absences(gauge: Gauge) -> dict[Absent, list[str]]:
+    """Return the labels of unknown terms by reason; a slice represents its terms."""
     found: dict[Absent, list[str]] = {}
     for part in gauge.slices:
         if isinstance(part.bytes, Absent):
@@ -227,13 +275,7 @@ def absences(gauge: Gauge, cells: int) -> list[Line]:
     for term in gauge.terms:
         if term.key in FIGURES and isinstance(term.bytes, Absent) and term.bytes.reason not in said:
             found.setdefault(term.bytes, []).append(term.label)
-    return [
-        line
-        for absent, labels in found.items()
-        for line in paragraph(
-            f"{', '.join(labels)} {absent.short}: {absent.reason}", cells, TextStyle.QUIET
-        )
-    ]
+    return found
 
 
 def warnings(gauge: Gauge, cells: int) -> list[Line]:
@@ -254,7 +296,13 @@ def explanation(gauge: Gauge, cells: int) -> list[Line]:
 HOLDERS_SHOWN = 4
 
 
-def holder_lines(gauge: Gauge, view: DeviceView, cells: int, worker: int | None) -> list[Line]:
+def holder_lines(
+    gauge: Gauge,
+    view: DeviceView,
+    cells: int,
+    worker: int | None,
+    format_size: SizeFormat = text.size,
+) -> list[Line]:
     """Return NVML's other processes on the device, largest first, except those split above.
 
     Args:
@@ -262,6 +310,7 @@ def holder_lines(gauge: Gauge, view: DeviceView, cells: int, worker: int | None)
         view: the device.
         cells: width of a line.
         worker: PID of the workbench's worker, whose memory is among the figures.
+        format_size: how sizes are written.
     """
     told = {worker, *(other.pid for other in gauge.others)}
     listed = (view.nvml.processes if view.nvml and not view.nvml.lost else None) or ()
@@ -272,7 +321,7 @@ def holder_lines(gauge: Gauge, view: DeviceView, cells: int, worker: int | None)
         fit_line(
             (
                 Span(f"{item.pid} {item.user or text.NA} "),
-                Span(text.size(item.memory), TextStyle.STRONG),
+                Span(format_size(item.memory), TextStyle.STRONG),
                 Span(f" {shorten_command(item.command or text.NA)}", TextStyle.QUIET),
             ),
             cells,
@@ -286,15 +335,22 @@ def holder_lines(gauge: Gauge, view: DeviceView, cells: int, worker: int | None)
 
 
 def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) -> list[Line]:
-    """Return all lines under the bar, the most useful first; see :func:`holder_lines`."""
-    return [
-        *legend(gauge, cells),
-        *other_lines(gauge.others, cells, OTHERS_SHOWN),
-        *absences(gauge, cells),
-        *warnings(gauge, cells),
-        *figures(gauge, view, cells),
-        *holder_lines(gauge, view, cells, worker),
+    """Return all lines under the bar, the most useful first; see :func:`holder_lines`.
+
+    All sizes are in the same style: in full, or short where that saves a line.
+    """
+    drawn = [
+        [
+            *legend(gauge, cells, (format_size,)),
+            *other_lines(gauge.others, cells, OTHERS_SHOWN, format_size),
+            *absent_names(gauge, cells),
+            *warnings(gauge, cells),
+            *figures(gauge, view, cells, format_size),
+            *holder_lines(gauge, view, cells, worker, format_size),
+        ]
+        for format_size in (text.size, text.size_short)
     ]
+    return min(drawn, key=len)
 
 
 def explain_lines(gauge: Gauge, cells: int) -> list[Line]:

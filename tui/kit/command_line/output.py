@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any, TextIO, cast
 
@@ -237,6 +238,43 @@ def not_known(kind: str, name: str, known: Sequence[str], where: str = "") -> st
 def flags_in(text: str) -> list[str]:
     """Return the long options that a help names."""
     return sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)))
+
+
+_GAP = re.compile(r" {2,}(?=\S)")
+"""What parts the columns of a row."""
+
+
+def wrap_rows(text: str, cells: int) -> str:
+    """Wrap rows that are too long for a terminal, at blanks and below the column they are in.
+
+    Args:
+        text: rows; those that fit stay as they are, and so does a word that is too long.
+        cells: width of the terminal.
+    """
+    return "\n".join(wrapped for row in text.split("\n") for wrapped in _wrap(row, cells))
+
+
+def _wrap(row: str, cells: int) -> list[str]:
+    if len(row) <= cells:
+        return [row]
+    lead = len(row) - len(row.lstrip())
+    # Below the last column that begins in the left half; a row without columns is indented.
+    starts = [found.end() for found in _GAP.finditer(row) if lead < found.end() <= cells // 2]
+    indent = " " * (starts[-1] if starts else min(lead + 2, cells // 2))
+    return textwrap.wrap(
+        row,
+        cells,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        expand_tabs=False,
+        replace_whitespace=False,
+    )
+
+
+def fit_to_terminal(text: str) -> str:
+    """Return rows as the standard output wants them: wrapped on a terminal, whole in a file."""
+    return wrap_rows(text, width()) if sys.stdout.isatty() else text
 
 
 def width() -> int:

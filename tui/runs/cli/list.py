@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Subcommand, add_common
-from tui.kit.command_line.output import print_json, print_text
+from tui.kit.command_line.output import fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.runs.cli.catalogue import read_catalogue
@@ -41,7 +41,7 @@ def list_catalogue(options: ListOptions) -> int:
         if options.json:
             print_json({"workloads": [_encode_workload(info) for info in hello.workloads]})
         else:
-            print_text(format_catalogue(hello.workloads))
+            print_text(fit_to_terminal(format_catalogue(hello.workloads)))
         return 1 if hello.problems else 0
 
     return run_to_exit(work())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tui.kit.command_line.output import (
     Failure,
     Rows,
+    fit_to_terminal,
     print_json,
     print_line,
     print_text,
@@ -294,7 +295,7 @@ class ResultPrinter:
             Failure: some results could not be printed; the message names the file with the rest.
         """
         self._print(states)
-        self._rows.add(format_sweeps(self._state, states))
+        self._rows.add(fit_to_terminal(format_sweeps(self._state, states)))
         self._rows.end()
 
     def _print(self, states: Sequence[RunState]) -> None:
@@ -302,7 +303,7 @@ class ResultPrinter:
             if entry.request.id not in self._printed:
                 self._printed.add(entry.request.id)
                 self._progress.clear()
-                self._rows.add(format_run(self._state, entry))
+                self._rows.add(fit_to_terminal(format_run(self._state, entry)))
 
 
 def format_progress(state: RunsState, cells: int) -> str:

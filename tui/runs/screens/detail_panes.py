@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tui.core.events import EventLog, Topic
+from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line
 from tui.kit.pane import ROOM, LinesView, Pane
 from tui.runs.state.state import RunsState
@@ -20,6 +21,7 @@ from tui.runs.views.backend import (
     format_folded_title,
     list_newest,
     list_switches,
+    warning_lines,
 )
 from tui.runs.views.detail import detail_lines
 from tui.runs.views.runner_notes import log_lines
@@ -135,6 +137,13 @@ class BackendPane(Pane):
         if self.has_class("-folded"):
             title = format_folded_title(self.state, self.size.width - ROOM)
         self.retitle(title)
+
+    def explanation(self) -> TextScreen:
+        """Return a dialog with the warnings of the comparisons of the flag under the cursor."""
+        flag = self.body.flag
+        return TextScreen(
+            f"Warnings about {flag}", lambda cells: warning_lines(self.state, flag, cells)
+        )
 
     def clipboard_text(self) -> str:
         """Return the verdict on the flag under the cursor in sentences; else the switches."""

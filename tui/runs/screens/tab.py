@@ -486,7 +486,10 @@ class WorkbenchScreen(CommandScreen):
         self.focus_pane("workloads")
 
     def action_show_detail(self) -> None:
-        """Explain the memory pane if it has the focus, else go to the detail."""
+        """Explain the memory or a flag's warnings in their panes; elsewhere go to the detail."""
+        if self.focused_pane == "backend":
+            self.app.push_screen(self.backend.explanation())
+            return
         if self.focused_pane == "memory":
             self.app.push_screen(self.memory.explanation())
             return

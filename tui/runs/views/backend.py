@@ -10,6 +10,7 @@ from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph
 from tui.kit.scale import ratio_line
 from tui.runs.state.runs import CompareState
 from tui.runs.state.state import RunsState
+from tui.runs.views.workload_state import fold_warnings
 from workloads.protocol.flag_words import PRECISION, format_setting
 from workloads.protocol.results import Comparison, FlagInfo, Verdict
 
@@ -210,7 +211,7 @@ def comparison_lines(
     comparison = compared.comparison
     if comparison is not None:
         parts += [_format_times_of_arms(comparison), *_format_cost(comparison, done=compared.done)]
-        for warning in collect_warnings(compared):
+        for warning in fold_warnings(collect_warnings(compared)):
             parts.append(line(Span(f"{glyphs.GLYPHS.warning} {warning}", TextStyle.NOTE)))
     rows = flow(parts, cells, indent="  ")
     return [*rows, *_interval_lines(comparison, cells)] if drawn else rows
@@ -241,6 +242,19 @@ def collect_warnings(compared: CompareState) -> tuple[str, ...]:
     """Return the warnings of the comparison and of the device, such as throttling."""
     own = compared.comparison.warnings if compared.comparison else ()
     return own + (compared.conditions.warnings if compared.conditions else ())
+
+
+def warning_lines(state: RunsState, flag: str | None, cells: int) -> list[Line]:
+    """Return the warnings of the newest comparisons of a flag, in full."""
+    rows: list[Line] = []
+    for compared in list_newest(state):
+        warnings = collect_warnings(compared)
+        if compared.request.flag == flag and warnings:
+            rows += flow([_format_subject(state, compared)], cells)
+            for warning in warnings:
+                words = f"{glyphs.GLYPHS.warning} {warning}"
+                rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
+    return rows or paragraph("no warning about this flag", cells)
 
 
 def _format_subject(state: RunsState, compared: CompareState) -> Line:

@@ -18,6 +18,7 @@ from tui.runs.views.chart import chart_lines, draw_beside, sweep_lines
 from tui.runs.views.outcome import condition_lines, format_state, outcome_lines, result_lines
 from tui.runs.views.workload_state import (
     AGAINST_STYLES,
+    MOST_WARNINGS,
     collect_warnings,
     find_changed_flags,
     find_latest,
@@ -93,7 +94,7 @@ def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line
     gpu = state.machine.gpu_column
     if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
         return []
-    words = f"{gpu.label} {gpu.name} is skipped: {gpu.unpaired}"
+    words = f"{gpu.label} skipped: {gpu.unpaired}"
     return paragraph(words, cells, TextStyle.NOTE, indent="  ")
 
 
@@ -162,11 +163,12 @@ def device_lines(
         return [title, *paragraph("no run of the sweep has ended", cells, TextStyle.QUIET)]
     if run is None:
         earlier = state.earlier_result(info, device)
-        words = "not run with these parameters"
+        words = "not run"
         if earlier is not None:
             words += f"; earlier: {format_earlier(state, earlier)}"
         return [title, *paragraph(words, cells, TextStyle.QUIET)]
-    return [title, *_run_lines(state, run, cells, told=found is None)]
+    shown = len(collect_warnings(run)) <= MOST_WARNINGS
+    return [title, *_run_lines(state, run, cells, told=found is None and shown)]
 
 
 def _run_lines(state: RunsState, run: RunState, cells: int, *, told: bool) -> list[Line]:

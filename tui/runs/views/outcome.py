@@ -40,7 +40,7 @@ from tui.runs.state.runs import (
 )
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import finding_lines, missing_lines
-from tui.runs.views.workload_state import collect_warnings, format_run_progress
+from tui.runs.views.workload_state import collect_warnings, fold_warnings, format_run_progress
 from workloads.protocol.flag_words import CUBLAS, CUDNN, ONEDNN, format_setting
 from workloads.protocol.results import Check, Limit, RunResult, Timing
 
@@ -94,9 +94,8 @@ def _device_lines(device: str, run: RunState, cells: int, limit_cells: int) -> l
         rows += flow([(*lead, words)], cells, indent="  ")
     for row in [] if result is None or result.check is None else format_check(result.check):
         rows += flow([row], cells, indent="  ")
-    for warning in (
-        collect_warnings(run) if run.result else () if result is None else result.warnings
-    ):
+    warnings = collect_warnings(run) if run.result else () if result is None else result.warnings
+    for warning in fold_warnings(warnings):
         rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  ")
     return rows
 

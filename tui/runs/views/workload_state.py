@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -227,6 +227,18 @@ def collect_warnings(run: RunState) -> tuple[str, ...]:
     """Return the warnings of the run, and of the device during the run."""
     own = run.result.warnings if run.result else ()
     return own + (run.conditions.warnings if run.conditions else ())
+
+
+MOST_WARNINGS = 2
+"""More are counted in one line beside the figures, and stand in full where ``i`` leads."""
+
+
+def fold_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
+    """Return a few warnings as they are, or one line that counts them."""
+    if len(warnings) <= MOST_WARNINGS:
+        return tuple(warnings)
+    noisy = "noisy: " if any(each.startswith("noisy") for each in warnings) else ""
+    return (f"{noisy}{len(warnings)} warnings (i)",)
 
 
 def describe_excess_of(run: RunState) -> str:

@@ -20,7 +20,14 @@ from tui.devices.monitor.messages import Device, Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.hosts.choice import HostChoice
-from tui.kit.command_line.output import SCHEMA, Failure, print_json, print_text, say
+from tui.kit.command_line.output import (
+    SCHEMA,
+    Failure,
+    fit_to_terminal,
+    print_json,
+    print_text,
+    say,
+)
 from tui.kit.terminal.ending import handle_signals
 from tui.watch.cli.output import (
     WHAT_IS_READ,
@@ -240,7 +247,7 @@ class ProcessReport:
         if not options.json and not options.jsonl:
             print_text(rows_of_text(_wrapped(self._findings())))
             if options.pid is None and not options.lasts:
-                print_text(rows_of_text(stored_run_lines()))
+                print_text(fit_to_terminal(rows_of_text(stored_run_lines())))
         if self._signalled is not None:
             return 128 + int(self._signalled)
         return 1 if self._gives_nothing() else 0

@@ -18,6 +18,7 @@ from workloads.catalog.multi_gpu.collectives import (
     KIB,
     MIB,
     REDUCE_SCATTER,
+    SMALLEST,
     TOLERANCE,
     bus_factor,
     on_this_host,
@@ -105,9 +106,9 @@ def expected(operation: str, drawn: torch.Tensor, rank: int, ranks: int) -> torc
     group="multi_gpu",
     title="collective operations over several ranks",
     about="All-gather, reduce-scatter, all-to-all, broadcast and all-reduce of torch.distributed, "
-    "over messages from 4 KiB on. One process per GPU with NCCL, or two processes on the CPU with "
-    "gloo, started by torchrun. Sharded training (FSDP) gathers parameters and scatters "
-    "gradients; mixtures of experts exchange tokens all to all.",
+    f"over messages from {SMALLEST // KIB} KiB on. One process per GPU with NCCL, or two processes "
+    "on the CPU with gloo, started by torchrun. Sharded training (FSDP) gathers parameters and "
+    "scatters gradients; mixtures of experts exchange tokens all to all.",
     look_for="The bus bandwidths: what each link carries, so they should be near each other and "
     "near the hardware's, whatever the operation and the number of ranks. All-reduce moves as much "
     "as reduce-scatter and all-gather together. gloo has no reduce-scatter of its own: torch "
