@@ -38,7 +38,7 @@ PARAMETER = f"n{TYPED}."
 DEVICE = f"cpu:{TYPED}"
 AS_IT_IS = frozenset(
     {"type", "id", "status", "clock", "basis", "verdict", "devices", "device_types", "needs",
-     "workload", "flag", "device", "group", "name", "parameters", "form", "default"}
+     "convolutions", "workload", "flag", "device", "group", "name", "parameters", "form", "default"}
 )  # fmt: skip
 """Fields with a choice of the protocol's, or with names that a request must match."""
 
