@@ -57,6 +57,7 @@ PICTURES: dict[str, tuple[str, ...]] = {
     "workbench": (),
     "memory": ("2",),
     "timeline": ("3", "L"),
+    "flame": ("f", "down"),
     "light": ("1",),
 }
 """The keys that lead from one to the next."""
@@ -75,8 +76,8 @@ async def pictures() -> dict[str, str]:
         assert isinstance(app.front, WorkbenchScreen)
         table = app.front.workloads.table
         app.draw_now()
-        await _until(pilot, lambda: table.count > len(session.state.runs.catalogue))
-        _select(table, SELECTED)
+        await _until(pilot, lambda: table.count > 0)
+        table.reveal(SELECTED)
         app.open_snapshot(str(SNAPSHOT), session.out_of_memory())
         assert app.snapshot is not None
         snapshot = app.snapshot.session

@@ -79,7 +79,7 @@ class ReplayApp(WorkbenchApp):
         if scene.tab != self._place()[0]:
             self.switch_mode(scene.tab)
         if scene.workload and isinstance(self.front, WorkbenchScreen):
-            self.front.workloads.table.attach(scene.workload)
+            self.front.workloads.table.reveal(scene.workload)
             self.front.workloads.state_changed()
         self._placed = self._place()
 

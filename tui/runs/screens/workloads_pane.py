@@ -138,6 +138,15 @@ class WorkloadList(KeyedList):
         if self.workload is not None:
             self.attach(self.workload)
 
+    def reveal(self, workload: str) -> None:
+        """Put the cursor on a workload, and unfold its group."""
+        groups = {info.group for info in self._state.catalogue if info.name == workload}
+        self.folded = self.folded - groups
+        self.attach(workload)
+        self.rebuild()
+        if self.cursor is not None:
+            self.bring_into_view(self.cursor)
+
     def action_toggle_group(self) -> None:
         """Fold or unfold the group under the cursor."""
         if isinstance(self.entry, Group):
