@@ -34,7 +34,7 @@ async def test_from_the_gpus_account_to_the_table_to_the_process_and_back() -> N
         assert "denied" in at.row("4778")
         await at.press("down", "enter")
         assert "Yama's ptrace_scope is 2" in at.text
-        await at.press("up", "enter")
+        await at.press("escape", "up", "enter")
         assert f"Memory of {STRANGER}" in at.rows[1]
         assert at.app.front is not None
         assert at.app.front.focused_pane == "process-memory"
