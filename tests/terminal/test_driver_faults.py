@@ -87,8 +87,8 @@ def test_t10_keys_are_answered_the_silence_is_told_and_quitting_works(
         terminal.keys(key)
         terminal.until_shows(words)
     terminal.keys("\x1b")
-    text = terminal.until(lambda text: FIGURES.search(row_of(text, "nvml:1")) is not None)
-    assert "old" in row_of(text, "nvml:1")
+    text = terminal.until(lambda text: FIGURES.search(row_of(text, "cuda:1")) is not None)
+    assert "old" in row_of(text, "cuda:1")
     terminal.keys("q")
     assert terminal.exit_code() == 0
     assert_restored(terminal)
@@ -102,20 +102,20 @@ def test_t8_a_lost_gpu_keeps_its_row_with_its_last_figures_and_the_others_live(k
     kept.nvml.change(BOX.returns("*", device=1, code=Code.GPU_IS_LOST))
     text = terminal.until(
         lambda text: (
-            "lost" in row_of(text, "nvml:1") and FIGURES.search(row_of(text, "nvml:1")) is not None
+            "lost" in row_of(text, "cuda:1") and FIGURES.search(row_of(text, "cuda:1")) is not None
         )
     )
-    last = FIGURES.search(row_of(text, "nvml:1"))
+    last = FIGURES.search(row_of(text, "cuda:1"))
     assert last is not None
     # They stay as they are while the age and the others' figures go on.
     before = row_of(text, "cuda:0")
     text = terminal.until(
         lambda text: (
             row_of(text, "cuda:0") != before
-            and re.search(r"lost ([3-9]|\d\d+) s", row_of(text, "nvml:1")) is not None
+            and re.search(r"lost ([3-9]|\d\d+) s", row_of(text, "cuda:1")) is not None
         )
     )
-    assert last[0] in row_of(text, "nvml:1")
+    assert last[0] in row_of(text, "cuda:1")
     assert "lost" not in row_of(text, "cuda:0") + row_of(text, "cuda:2")
 
 
@@ -128,7 +128,7 @@ def test_t9_a_reloaded_driver_is_used_again_without_a_restart(kept: Kept) -> Non
     terminal.until(
         lambda text: (
             "not loaded" in text
-            and all("lost" in row_of(text, f"nvml:{index}") for index in range(3))
+            and all("lost" in row_of(text, f"cuda:{index}") for index in range(3))
         )
     )
     # It may count its devices in another order when it comes back.
@@ -142,13 +142,13 @@ def test_t23_the_selection_follows_the_device_and_not_its_number(
     terminal: Terminal, scripted_nvml: ScriptedNvml
 ) -> None:
     terminal.keys("d", "d")
-    terminal.until_shows("▸ nvml:2", "Memory   nvml:2")
+    terminal.until_shows("▸ cuda:2", "Memory   cuda:2")
     first, _, third = BOX.devices
     assert third.uuid == uuid(2)
     scripted_nvml.change(BOX.with_devices(first, third))
-    terminal.until_shows("▸ nvml:1", "Memory   nvml:1")
+    terminal.until_shows("▸ cuda:1", "Memory   cuda:1")
     scripted_nvml.change(BOX)
-    terminal.until_shows("▸ nvml:2", "Memory   nvml:2")
+    terminal.until_shows("▸ cuda:2", "Memory   cuda:2")
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,10 @@ class WorkloadList(KeyedList):
         self.folded = self.folded - groups
         self.attach(workload)
         self.rebuild()
+        # The rows of the group are scrolled to once the list is as long as they make it.
+        self.call_after_refresh(self._scroll_to_cursor)
+
+    def _scroll_to_cursor(self) -> None:
         if self.cursor is not None:
             self.bring_into_view(self.cursor)
 
