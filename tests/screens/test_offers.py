@@ -16,6 +16,12 @@ from tui.app.workbench import WorkbenchApp
 from tui.results.store.database import Database, store_path
 
 
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offer nothing that other tests have stored."""
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+
+
 def _name(on: Running) -> str:
     assert on.app.snapshot is not None
     return on.app.snapshot.session.main.store.paths[0].rpartition("/")[2]
@@ -30,10 +36,7 @@ async def test_the_snapshot_tab_opens_the_example_with_one_enter() -> None:
         assert _name(on) == "demo_out_of_memory.pickle.gz"
 
 
-async def test_the_newest_oom_comes_first_and_opens_its_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+async def test_the_newest_oom_comes_first_and_opens_its_snapshot(tmp_path: Path) -> None:
     place = filled(tmp_path / "runs" / "20260101-120000-7")
     (place / f"{NAME}.jsonl").write_bytes(encoded(BEGIN, OOM, SNAPSHOT, END))
     (place / "oom.pickle").write_bytes(b"")
@@ -52,10 +55,7 @@ async def test_the_newest_oom_comes_first_and_opens_its_snapshot(
         assert _name(on) == "oom.pickle"
 
 
-async def test_an_oom_without_a_snapshot_opens_its_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+async def test_an_oom_without_a_snapshot_opens_its_run(tmp_path: Path) -> None:
     place = filled(tmp_path / "runs" / "20260101-120000-7")
     async with running((120, 40)) as on:
         await on.press("3")
@@ -67,10 +67,7 @@ async def test_an_oom_without_a_snapshot_opens_its_run(
         assert ("open", place.name) in on.app.scripted_runs.asked  # type: ignore[attr-defined]
 
 
-async def test_stored_results_are_offered_where_there_are_any(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+async def test_stored_results_are_offered_where_there_are_any(tmp_path: Path) -> None:
     with Database(store_path(), writing=True) as database:
         database.add([kept()])
     async with running((100, 30)) as on:
