@@ -67,7 +67,7 @@ async def test_an_oom_without_a_snapshot_opens_its_run(tmp_path: Path) -> None:
         assert ("open", place.name) in on.app.scripted_runs.asked  # type: ignore[attr-defined]
 
 
-async def test_stored_results_are_offered_where_there_are_any(tmp_path: Path) -> None:
+async def test_stored_results_are_offered_where_there_are_any() -> None:
     with Database(store_path(), writing=True) as database:
         database.add([kept()])
     async with running((100, 30)) as on:
