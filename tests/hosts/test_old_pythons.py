@@ -69,7 +69,8 @@ async def test_an_older_python_is_named_as_such(boxes: Boxes) -> None:
     python = find_python(7) or find_python(6)
     if python is None:
         pytest.skip("no Python 3.6 or 3.7 on this machine")
-    host = boxes.add("old", f'shift; exec {shlex.quote(python)} "$@"')
+    in_place = f'if [ "$1" = python3 ]; then shift; exec {shlex.quote(python)} "$@"; fi; exec "$@"'
+    host = boxes.add("old", in_place)
     (event,) = await first_samples((host,), within_s=60)
     assert isinstance(event, HostLost)
     assert "is too old, 3.8 or newer is needed: name a Python with --host-python" in event.reason

@@ -89,7 +89,7 @@ def test_t29_without_torch_the_devices_are_shown_all_the_same(
     variables = {**scripted_nvml.env(busy_box(2)), "GPU_WORKBENCH_STATE": str(tmp_path / "state")}
     argv = (sys.executable, "-m", "tui", "--python", str(python))
     with Terminal(argv, 120, 40, variables) as terminal:
-        text = terminal.until_shows("nvml:1", "the runner ended: exit status 1")
+        text = terminal.until_shows("cuda:1", "the runner ended: exit status 1")
         assert len(re.findall(r"\d+°C +▴?\d+ W", text)) == 2
 
 

@@ -120,7 +120,7 @@ def test_runs_are_cancelled_and_the_screen_says_so(workbench: Terminal) -> None:
 
 def test_switching_a_flag_shows_a_verdict(workbench: Terminal) -> None:
     workbench.until_shows("[x] enabled")
-    workbench.keys("b", " ")
+    workbench.keys("F", " ")
     text = workbench.until(lambda text: "pairs" in text and "so far" not in text)
     assert any(word in text for word in ("faster", "slower", "same", "unclear"))
     workbench.keys("w")
