@@ -73,7 +73,7 @@ def test_torch_says_why_a_backend_cannot_run() -> None:
 def test_torch_picks_the_efficient_kernel_for_float32() -> None:
     result = ran("attention", GPU)
     assert result.figures["picked"].value == "efficient"
-    assert column(result, "kernels", "variant") == ["math", "efficient"]
+    assert column(result, "kernels", "variant")[:2] == ["math", "efficient"]
 
 
 @pytest.mark.gpu

@@ -14,8 +14,8 @@ def kept(there: torch.Tensor, vector: torch.Tensor, steps: int) -> float:
 def copied(host: torch.Tensor, vector: torch.Tensor, steps: int) -> float:
     total = torch.zeros(len(host), device=vector.device)
     for _ in range(steps):
-        there = host.to(vector.device, copy=True)  # the same data again and again
-        total = total + there @ vector
+        # The same data again and again.
+        total = total + host.to(vector.device, copy=True) @ vector
     return total.sum().item()
 
 
