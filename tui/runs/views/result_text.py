@@ -9,7 +9,7 @@ from typing import Any
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.output import WIDTH, width
-from tui.kit.lines import Line, plain
+from tui.kit.lines import Line, plain, wrap
 from tui.kit.scale import ratio_line
 from tui.kit.tables import table_lines
 from tui.runs.state.parameters import Sweep, find_autos, format_short
@@ -49,10 +49,10 @@ def format_run(state: RunsState, entry: RunState) -> str:
     known = next((find_autos(i) for i in state.catalogue if i.name == result.workload), ())
     name = f"{result.workload} {format_short({**result.parameters, **result.chosen}, known)}"
     lines = [f"{name:<40} {result.device:<8} {format_summary(result)}"]
+    cells = width() - len(INDENT)
     if entry.request.workload in state.sweeps:
-        lines += [f"{INDENT}warning: {warning}" for warning in collect_warnings(entry)]
+        lines += [INDENT + row for row in _format_warnings(collect_warnings(entry), cells)]
     else:
-        cells = width() - len(INDENT)
         lines += [f"{INDENT}{row}".rstrip() for row in _format_notes(entry, result, cells)]
     return rows_of_text(lines)
 
@@ -67,6 +67,10 @@ def format_sweeps(state: RunsState, states: Sequence[RunState]) -> str:
 
 def _make_plain(rows: Sequence[Line]) -> list[str]:
     return [plain(row).rstrip() for row in rows]
+
+
+def _format_warnings(warnings: Sequence[str], cells: int) -> list[str]:
+    return [row for each in warnings for row in wrap(f"warning: {each}", cells, "  ")]
 
 
 def format_summary(result: RunResult) -> str:
@@ -87,7 +91,7 @@ def format_summary(result: RunResult) -> str:
 def _format_notes(entry: RunState, result: RunResult, cells: int) -> list[str]:
     """Format check, warnings, figures, chart points with their marks, tables and the log."""
     rows = [row.strip() for row in _make_plain(check_lines(result, cells))]
-    rows += [f"warning: {warning}" for warning in collect_warnings(entry)]
+    rows += _format_warnings(collect_warnings(entry), cells)
     return rows + _make_plain(finding_lines(result, cells, drawn=False))
 
 
@@ -211,7 +215,8 @@ def format_comparison(entry: CompareState) -> str:
     assert entry.comparison is not None
     seen = entry.conditions
     warnings = [*entry.comparison.warnings, *(seen.warnings if seen else ())]
-    notes = [f"    warning: {warning}" for warning in warnings]
+    rows = _format_warnings(warnings, width() - len(INDENT))
+    notes = [INDENT + row for row in rows]
     if seen is not None and seen.sm_clock_mhz_median is not None:
         clock = f"SM clock {fmt.megahertz(seen.sm_clock_mhz_median)}"
         heat = f"{fmt.watts(seen.power_w_max)}, {fmt.temperature(seen.temperature_c_max)}"
