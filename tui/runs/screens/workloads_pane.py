@@ -200,6 +200,8 @@ class WorkloadsPane(Pane):
         self.state = state
         self._first_start = first_start
         self.table = WorkloadList(state)
+        # Not found by a query: the app may end before the pane has its children.
+        self._heading = LineBar(self.table.heading, id="heading")
         self._noted: LinesView | None = None
         """The notes; created with the first note."""
         self.filter_line = RowFilter(
@@ -220,7 +222,7 @@ class WorkloadsPane(Pane):
         return self.table
 
     def compose(self) -> ComposeResult:
-        yield LineBar(self.table.heading, id="heading")
+        yield self._heading
         yield self.table
 
     def on_mount(self) -> None:
@@ -230,7 +232,7 @@ class WorkloadsPane(Pane):
         self._place_notes()
         self._place_queue()
         self.table.rebuild()
-        self.query_one("#heading", LineBar).rebuild()
+        self._heading.rebuild()
         self._retitle()
 
     def have_aged(self) -> bool:
