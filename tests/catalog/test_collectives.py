@@ -19,9 +19,9 @@ from workloads.catalog.multi_gpu.collective_operations import (
     CollectiveData,
     expected,
 )
-from workloads.catalog.multi_gpu.collectives import bus_factor
 from workloads.catalog.shared.models import perceptron, perceptron_flop
 from workloads.declare.place import Place
+from workloads.protocol.collective_names import bus_factor
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_high
 
+from workloads.protocol.collective_names import ALL_REDUCE, bus_factor
+
 LOW_BELOW = 0.8
 """Share of the expected rate. In the published case (NVIDIA/nccl-tests#106) the pairs of the slow
 node reached 0.56 of the others."""
@@ -104,11 +106,9 @@ def _partners(links: Sequence[MeasuredLink], end: str) -> set[str]:
 def bus_bandwidth(byte: float, seconds: float, ranks: int) -> float:
     """Return the bytes per second that each link carries in an all-reduce.
 
-    The algorithm bandwidth, size over time, times 2(n-1)/n (nccl-tests, doc/PERFORMANCE.md).
-
     Args:
         byte: size of the tensor.
         seconds: time of one all-reduce.
         ranks: number of ranks, at least 2.
     """
-    return byte / seconds * 2 * (ranks - 1) / ranks
+    return byte / seconds * bus_factor(ALL_REDUCE, ranks)

@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.host_options import add_connection, find_other_hosts
 from tui.devices.state.devices import CPU
 from tui.fleet.rounds import FleetMember, FleetRounds
 from tui.fleet.views import encode_fleet, find_slow, fleet_lines
-from tui.hosts.address import HERE, HostAddress
-from tui.hosts.choice import HostChoice
+from tui.hosts.address import HostAddress
 from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
-from tui.kit.command_line.values import python_to_use
 from tui.runs.cli.headless import choose_devices
 from tui.runs.cli.host_runs import HostRuns, end_on_signals
-
-if TYPE_CHECKING:
-    from tui.core.settings import Value
+from tui.runs.cli.measured_hosts import (
+    MeasuredHosts,
+    add_measured_hosts,
+    choose_hosts,
+    refuse_files,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class FleetOptions(HostChoice):
+class FleetOptions(MeasuredHosts):
     """The hosts, the devices and the number of rounds."""
 
-    given: Mapping[str, Value] = field(default_factory=dict)
-    files: Sequence[str] = ()
-    json: bool = False
-    devices: Sequence[str] = ("all",)
     rounds: int | None = None
     """``None`` for six, and twelve more for suspects."""
     together: bool = False
@@ -42,13 +37,7 @@ def add_options(parser: Parser) -> None:
     """Add the hosts, the devices and the number of rounds."""
     add_common(parser)
     add_devices(parser, "D", "cuda:0, …, or cpu; repeat for more (default: all GPUs, or the CPU)")
-    parser.add_argument(
-        "--host",
-        metavar="A,B",
-        help="compare the devices of these hosts (default: of this machine)",
-    )
-    parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
-    add_connection(parser, default_python="the first that has torch")
+    add_measured_hosts(parser, "compare the devices of these hosts (default: of this machine)")
     parser.add_argument(
         "--rounds",
         type=int,
@@ -70,17 +59,10 @@ def fleet(options: FleetOptions) -> int:
     Raises:
         UsageError: the options contradict each other.
     """
-    if options.files:
-        raise UsageError("--workloads: fleet times workloads of the catalogue; leave it out")
+    refuse_files(options, "fleet")
     if options.rounds is not None and options.rounds < 2:
         raise UsageError(f"--rounds {options.rounds}: at least 2")
-    pythons = dict(options.host_pythons)
-    if not options.names_hosts:
-        if options.transport or options.host_pythons:
-            raise UsageError("--transport and --host-python need --host or --slurm")
-        pythons[HERE.name] = python_to_use(options.given).path
-        return run_to_exit(_compare(options, (HERE,), pythons))
-    hosts = find_other_hosts(options, options.given).hosts
+    hosts, pythons = choose_hosts(options)
     return run_to_exit(_compare(options, hosts, pythons))
 
 

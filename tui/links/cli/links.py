@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.host_options import add_connection, find_other_hosts
 from tui.devices.monitor.topology import GpuTopology
-from tui.hosts.address import HERE, HostAddress
-from tui.hosts.choice import HostChoice
+from tui.hosts.address import HostAddress
 from tui.hosts.meeting import MeetingError
 from tui.hosts.survey import HostFailureError, query_topology
 from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
-from tui.kit.command_line.values import python_to_use
 from tui.links.measure import BetweenHosts, LinkFindings, measure_within
 from tui.links.views import encode_links, is_slow, links_lines
 from tui.runs.cli.host_runs import HostRuns, end_on_signals
+from tui.runs.cli.measured_hosts import (
+    MeasuredHosts,
+    add_measured_hosts,
+    choose_hosts,
+    refuse_files,
+)
 from tui.runs.cli.spanning import meet
-
-if TYPE_CHECKING:
-    from tui.core.settings import Value
 
 MOST_MIB = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class LinksOptions(HostChoice):
+class LinksOptions(MeasuredHosts):
     """The hosts, the devices and the largest size."""
 
-    given: Mapping[str, Value] = field(default_factory=dict)
-    files: Sequence[str] = ()
-    json: bool = False
-    devices: Sequence[str] = ("all",)
     largest: int | None = None
     """MiB; ``None`` for 1024 on GPUs and 64 on CPUs."""
 
@@ -45,13 +40,9 @@ def add_options(parser: Parser) -> None:
     """Add the hosts, the devices and the largest size."""
     add_common(parser)
     add_devices(parser, "D", "cpu to measure hosts without their GPUs (default: GPUs if all have)")
-    parser.add_argument(
-        "--host",
-        metavar="A,B",
-        help="measure between and within these hosts (default: within this machine)",
+    add_measured_hosts(
+        parser, "measure between and within these hosts (default: within this machine)"
     )
-    parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
-    add_connection(parser, default_python="the first that has torch")
     parser.add_argument(
         "--largest",
         type=int,
@@ -68,17 +59,10 @@ def links(options: LinksOptions) -> int:
     Raises:
         UsageError: the options contradict each other.
     """
-    if options.files:
-        raise UsageError("--workloads: links times workloads of the catalogue; leave it out")
+    refuse_files(options, "links")
     if options.largest is not None and not 1 <= options.largest <= MOST_MIB:
         raise UsageError(f"--largest {options.largest}: from 1 to {MOST_MIB} MiB")
-    pythons = dict(options.host_pythons)
-    if not options.names_hosts:
-        if options.transport or options.host_pythons:
-            raise UsageError("--transport and --host-python need --host or --slurm")
-        pythons[HERE.name] = python_to_use(options.given).path
-        return run_to_exit(_measure(options, (HERE,), pythons))
-    hosts = find_other_hosts(options, options.given).hosts
+    hosts, pythons = choose_hosts(options)
     return run_to_exit(_measure(options, hosts, pythons))
 
 

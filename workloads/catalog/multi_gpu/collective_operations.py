@@ -9,23 +9,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from workloads.catalog.multi_gpu.collectives import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    ALL_TO_ALL,
-    BROADCAST,
     CPU_LARGEST,
     GPU_LARGEST,
     KIB,
     MIB,
-    REDUCE_SCATTER,
     SMALLEST,
     TOLERANCE,
-    bus_factor,
     on_this_host,
     sizes_up_to,
 )
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, Skip, one_of, whole, workload
+from workloads.protocol.collective_names import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    BROADCAST,
+    REDUCE_SCATTER,
+    bus_factor,
+)
 from workloads.protocol.results import Check, DataColumn, first_line
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.collective_names import ALL_REDUCE, bus_factor
 from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 KIB, MIB = 2**10, 2**20
 SMALLEST = 8 * KIB
 CPU_LARGEST, GPU_LARGEST = 16 * MIB, 256 * MIB
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "all_reduce", "all_gather", "reduce_scatter"
-ALL_TO_ALL, BROADCAST = "all_to_all", "broadcast"
 TOLERANCE = 1e-5
 """Tolerance for float32 sums over ranks, whose order varies: a few units of round-off."""
 
@@ -87,20 +86,6 @@ def all_reduce(
 
     timed = functools.partial(average, tensor)
     return Case(timed, clock="wall", byte=size, check=check, study=study)
-
-
-def bus_factor(operation: str, ranks: int) -> float:
-    """Return each link's traffic over the size of the whole tensor.
-
-    The bus bandwidth is this factor times the algorithm bandwidth, size over time
-    (github.com/NVIDIA/nccl-tests, ``doc/PERFORMANCE.md``).
-
-    Args:
-        operation: all_reduce, all_gather, reduce_scatter, all_to_all or broadcast.
-        ranks: their number.
-    """
-    share = (ranks - 1) / ranks
-    return {ALL_REDUCE: 2 * share, BROADCAST: 1.0}.get(operation, share)
 
 
 def sizes_up_to(largest: int) -> list[int]:

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.multi_gpu.collectives import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    REDUCE_SCATTER,
-    bus_factor,
     on_this_host,
 )
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.collective_names import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    bus_factor,
+)
 from workloads.protocol.results import Check, DataColumn
 
 if TYPE_CHECKING:
