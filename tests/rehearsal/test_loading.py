@@ -271,8 +271,11 @@ int start(void) { pthread_t thread; return pthread_create(&thread, NULL, use_int
 """
 ENDING = """
 import ctypes, sys, time
+class Waiting:
+    # Python deletes it while it ends: the thread then asks for the lock, and is ended.
+    def __del__(self, sleep=time.sleep): sleep(1)
+waiting = Waiting()
 assert ctypes.PyDLL(sys.argv[1]).start() == 0
-time.sleep(0.1)
 sys.exit(7)
 """
 
