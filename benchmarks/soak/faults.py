@@ -17,7 +17,7 @@ from benchmarks.soak.hostile import Hostile
 from benchmarks.soak.screen import Screen
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box
-from tui.devices.monitor.nvml import Code
+from tui.monitor.nvml import Code
 from tui.watch.screens.tab import KEPT_S
 
 KEYS = (

@@ -85,7 +85,7 @@ class Screen(Terminal):
     # ---- the children ----
 
     def monitor(self) -> psutil.Process | None:
-        return self._child(lambda words: "tui.devices.monitor" in words)
+        return self._child(lambda words: "tui.monitor" in words)
 
     def runner(self) -> psutil.Process | None:
         return self._child(lambda words: "workloads" in words and "serve" in words)

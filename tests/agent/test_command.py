@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.watch.test_watched_processes import BEGAN, held, process
+from tui.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
 from tui.cli.program import parse
 from tui.core import reports
-from tui.devices.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
 from tui.kit.command_line.output import UsageError
 from tui.watch.cli.launch import RunOutcome, build_report
 from tui.watch.cli.output import stored_run_lines, stored_runs_as_plain

@@ -18,7 +18,7 @@ from tests import waiting
 from tests.agent.test_runs import ROOT, TRAIN, write
 from tests.watch import following
 from tests.watch.test_session import begun
-from tui.devices.allocators import findings
+from tui.allocators import findings
 from tui.watch.runs import runs
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.run import WatchedDevice, WatchedRun

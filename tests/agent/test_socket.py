@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from tests.waiting import until
-from tui.devices.allocators.agent_steps import AgentSteps
+from tui.allocators.agent_steps import AgentSteps
 from tui.watch.runs.agents import Agents
 from workloads.agent import identity, listening
 from workloads.agent.address import LONGEST_LINE, open_socket_folder, place

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tui.core.child.launch import too_many_files
-from tui.devices.monitor.__main__ import has_proc
+from tui.monitor.__main__ import has_proc
 from workloads import ENTRY
 
 SNAPSHOT = str(Path(ENTRY).parent / "tui" / "recordings" / "demo_out_of_memory.pickle.gz")

@@ -268,7 +268,7 @@ async def test_a_monitor_that_dies_starts_anew(tmp_path: Path) -> None:
         monitor = next(
             child
             for child in psutil.Process().children()
-            if child not in others and "tui.devices.monitor" in child.cmdline()
+            if child not in others and "tui.monitor" in child.cmdline()
         )
         monitor.kill()
         await until(session, lambda: session.state.machine.monitor.status == "restarting")

@@ -14,9 +14,7 @@ import pytest
 from tests.waiting import PATIENCE_S
 from tests.watch.test_findings import figures
 from tests.watch.test_watched_processes import process
-from tui.core.events import EventBus, LogLine, RequestSent, WatchStatus
-from tui.core.tasks import Tasks
-from tui.devices.allocators.messages import (
+from tui.allocators.messages import (
     LookFor,
     ProcessFigures,
     TorchProcess,
@@ -24,7 +22,9 @@ from tui.devices.allocators.messages import (
     WatchHello,
     WatchPace,
 )
-from tui.devices.allocators.peek import CPU_BUILD, NO_TORCH
+from tui.allocators.peek import CPU_BUILD, NO_TORCH
+from tui.core.events import EventBus, LogLine, RequestSent, WatchStatus
+from tui.core.tasks import Tasks
 from tui.devices.session import shared_watch
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty

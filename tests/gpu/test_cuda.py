@@ -186,4 +186,4 @@ def test_run_brings_the_conditions_of_the_device() -> None:
 def test_looking_at_the_devices_takes_no_memory_of_the_gpu() -> None:
     found = command("devices")
     commands = [process["command"] for process in found["devices"][0]["processes"] or ()]
-    assert not any("tui.devices.monitor" in (text or "") for text in commands)
+    assert not any("tui.monitor" in (text or "") for text in commands)

@@ -15,7 +15,14 @@ from tests.hosts.conftest import BARE_PYTHON, Boxes
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.waiting import assert_gone
-from tui.devices.monitor.messages import (
+from tui.hosts import supervisor as supervisor_module
+from tui.hosts.address import HostAddress
+from tui.hosts.archive import build_archive
+from tui.hosts.boot import FIRST_LINE, boot_command, preamble
+from tui.hosts.events import HostEvent, HostLost, HostSample
+from tui.hosts.monitor import HostMonitor
+from tui.hosts.watching import first_samples, watch_hosts
+from tui.monitor.messages import (
     VERSION,
     Cpu,
     Driver,
@@ -26,13 +33,6 @@ from tui.devices.monitor.messages import (
     Sample,
     WatchHost,
 )
-from tui.hosts import supervisor as supervisor_module
-from tui.hosts.address import HostAddress
-from tui.hosts.archive import build_archive
-from tui.hosts.boot import FIRST_LINE, boot_command, preamble
-from tui.hosts.events import HostEvent, HostLost, HostSample
-from tui.hosts.monitor import HostMonitor
-from tui.hosts.watching import first_samples, watch_hosts
 from workloads.protocol import wire
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
@@ -196,7 +196,7 @@ def test_a_child_ends_itself_when_its_keep_alive_is_missed(requests: int) -> Non
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(preamble(build_archive(), "tui.devices.monitor", arguments))
+        child.stdin.write(preamble(build_archive(), "tui.monitor", arguments))
         child.stdin.flush()
         assert b"monitor_hello" in child.stdout.readline()
         began = time.monotonic()

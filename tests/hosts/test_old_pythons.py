@@ -15,7 +15,7 @@ import pytest
 from tests.hosts.conftest import Boxes
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
-from tui.devices.allocators.process_files import ReadAccess
+from tui.allocators.process_files import ReadAccess
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import OLDEST
 from tui.hosts.events import HostLost, HostSample
@@ -79,7 +79,7 @@ async def test_an_older_python_is_named_as_such(boxes: Boxes) -> None:
 def test_no_module_that_is_sent_needs_a_later_python() -> None:
     with zipfile.ZipFile(io.BytesIO(build_archive())) as archive:
         sources = {name: archive.read(name).decode() for name in archive.namelist()}
-    assert "tui/devices/monitor/monitor.py" in sources
+    assert "tui/monitor/monitor.py" in sources
     for name, source in sources.items():
         tree = ast.parse(source, name, feature_version=OLDEST)
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]

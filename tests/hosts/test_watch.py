@@ -15,8 +15,8 @@ from tests.hosts.conftest import Boxes
 from tests.hosts.test_old_pythons import find_python
 from tests.in_process import run_here
 from tests.watch.target import TORCH, ScriptedTarget, running, target, target_program
-from tui.devices.allocators import MODULE, serve_arguments
-from tui.devices.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
+from tui.allocators import MODULE, serve_arguments
+from tui.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import boot_command, preamble
 from tui.hosts.events import HostLost

@@ -11,8 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from tui.devices.monitor.device_reader import find_absent_paths
-from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorHello, Sample, Watch
+from tui.monitor.device_reader import find_absent_paths
+from tui.monitor.messages import MONITOR_EVENTS, MonitorHello, Sample, Watch
 from workloads.protocol.wire import decode, encode
 
 DEADLINE = 20.0
@@ -22,7 +22,7 @@ DEADLINE = 20.0
 class MonitorProcess:
     def __init__(self, env: dict[str, str] | None = None, interval: float = 0.1) -> None:
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "tui.devices.monitor", "serve", "--interval", str(interval)],
+            [sys.executable, "-m", "tui.monitor", "serve", "--interval", str(interval)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -10,8 +10,8 @@ from tests.monitor.conftest import Start
 from tests.monitor.process import MonitorProcess
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Proc, Scenario, uuid
-from tui.devices.monitor.messages import Device, Sample
-from tui.devices.monitor.nvml import PERMANENT, REASONS, Code
+from tui.monitor.messages import Device, Sample
+from tui.monitor.nvml import PERMANENT, REASONS, Code
 
 COMPUTE = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
 GRAPHICS = ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2")

@@ -7,8 +7,6 @@ import time
 import pytest
 
 from tests.screens.helpers import NOW, WORKER, gpu, make_store, sample, uuid
-from tui.devices.monitor.device_reader import identify_device, make_lost_device
-from tui.devices.monitor.messages import Device
 from tui.devices.state.devices import DeviceView
 from tui.devices.views.device_columns import columns
 from tui.devices.views.device_detail import device_detail
@@ -16,6 +14,8 @@ from tui.devices.views.devices import device_row
 from tui.devices.views.holders import holders
 from tui.devices.views.process_rows import process_rows
 from tui.kit.lines import TextStyle, plain
+from tui.monitor.device_reader import identify_device, make_lost_device
+from tui.monitor.messages import Device
 from tui.runs.state.state import WorkbenchState
 
 REASON = "GPU is lost: reset it or reboot"

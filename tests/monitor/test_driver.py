@@ -9,8 +9,8 @@ import pytest
 from tests.monitor.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, uuid
-from tui.devices.monitor import nvml
-from tui.devices.monitor.nvml import Code
+from tui.monitor import nvml
+from tui.monitor.nvml import Code
 
 
 def test_the_first_line_is_hello_and_the_second_a_sample(monitor: Start) -> None:

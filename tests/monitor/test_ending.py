@@ -42,7 +42,7 @@ def test_a_signal_ends_it_without_a_traceback(monitor: Start, number: signal.Sig
 
 def test_a_reader_that_goes_away_ends_it_without_a_traceback(scripted_nvml: ScriptedNvml) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-m", "tui.devices.monitor", "serve", "--interval", "0.1"],
+        [sys.executable, "-m", "tui.monitor", "serve", "--interval", "0.1"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -61,7 +61,7 @@ def test_a_reader_that_goes_away_ends_it_without_a_traceback(scripted_nvml: Scri
 
 PARENT = """
 import subprocess, sys
-command = [sys.executable, "-m", "tui.devices.monitor", "serve", "--interval", "0.1"]
+command = [sys.executable, "-m", "tui.monitor", "serve", "--interval", "0.1"]
 child = subprocess.Popen(command)
 print("started", file=sys.stderr, flush=True)
 child.wait()
@@ -141,7 +141,7 @@ def test_a_process_that_is_not_there_is_watched_with_the_reason(monitor: Start) 
 
 def test_once_writes_one_sample_with_a_load_and_ends(scripted_nvml: ScriptedNvml) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tui.devices.monitor", "once"],
+        [sys.executable, "-m", "tui.monitor", "once"],
         capture_output=True,
         timeout=DEADLINE,
         check=False,
@@ -172,7 +172,7 @@ def test_eight_busy_devices_change_from_sample_to_sample(monitor: Start) -> None
 @pytest.mark.parametrize("arguments", [[], ["serve", "--interval", "0"], ["dance"]])
 def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tui.devices.monitor", *arguments],
+        [sys.executable, "-m", "tui.monitor", *arguments],
         capture_output=True,
         timeout=DEADLINE,
         check=False,
@@ -184,7 +184,7 @@ def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
 
 def test_neither_textual_nor_torch_is_imported() -> None:
     code = (
-        "import sys, tui.devices.monitor.monitor, tui.devices.monitor.__main__\n"
+        "import sys, tui.monitor.monitor, tui.monitor.__main__\n"
         "print(sorted({'torch', 'textual', 'rich', 'numpy', 'pynvml'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tui.devices.monitor.device_reader import DeviceReader, find_absent_paths
-from tui.devices.monitor.field_reader import FieldReader, NvmlQuery, find_queries
-from tui.devices.monitor.messages import Clocks, Device
-from tui.devices.monitor.nvml import GONE, PERMANENT, REASONS, Code, DeviceGoneError, NoAnswer
-from tui.devices.monitor.processes import ProcessOwners
+from tui.monitor.device_reader import DeviceReader, find_absent_paths
+from tui.monitor.field_reader import FieldReader, NvmlQuery, find_queries
+from tui.monitor.messages import Clocks, Device
+from tui.monitor.nvml import GONE, PERMANENT, REASONS, Code, DeviceGoneError, NoAnswer
+from tui.monitor.processes import ProcessOwners
 
 
 class NVMLError(Exception):

@@ -16,7 +16,7 @@ from tests.children.sessions import lines, saying, until
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tui.core.child.launch import FOLDER, Launched, launch
-from tui.devices.monitor import serve_command
+from tui.monitor import serve_command
 from tui.runs.session.session import Session
 
 ROOT = Path(__file__).parents[2]
@@ -113,7 +113,7 @@ def test_it_ends_with_a_program_that_ends_while_it_starts(end: str) -> None:
     code = (
         "import json, os, sys\n"
         "from tui.core.child.launch import FOLDER, launch\n"
-        "from tui.devices.monitor import serve_command\n"
+        "from tui.monitor import serve_command\n"
         f"child = launch(serve_command(0.2), {{'PYTHONPATH': {str(ROOT)!r}}}, FOLDER)\n"
         "print(json.dumps(child.pid), flush=True)\n"
         f"{end}\n"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.core.child.inside import Cgroup
-from tui.devices.monitor import monitor
+from tui.monitor import monitor
 
 GIB = 1024**3
 

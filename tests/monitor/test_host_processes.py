@@ -6,7 +6,7 @@ import os
 
 import psutil
 
-from tui.devices.monitor.monitor import LISTED, HostProcessReader
+from tui.monitor.monitor import LISTED, HostProcessReader
 
 
 def test_the_largest_are_named_and_none_of_them_is_without_memory() -> None:

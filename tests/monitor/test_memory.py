@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from tests.monitor.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
-from tui.devices.monitor.device_reader import UNIFIED, DeviceReader, parse_device_memory
-from tui.devices.monitor.field_reader import FieldReader
-from tui.devices.monitor.messages import DeviceMemory, Sample
-from tui.devices.monitor.nvml import Code, interpret_code
-from tui.devices.monitor.processes import ProcessOwners
+from tui.monitor.device_reader import UNIFIED, DeviceReader, parse_device_memory
+from tui.monitor.field_reader import FieldReader
+from tui.monitor.messages import DeviceMemory, Sample
+from tui.monitor.nvml import Code, interpret_code
+from tui.monitor.processes import ProcessOwners
 
 NOBODY = 4_194_305
 """Above the highest PID that Linux gives."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.monitor.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Instance, Proc, Scenario, uuid
-from tui.devices.monitor.nvml import Code
+from tui.monitor.nvml import Code
 
 PARTED = Gpu(
     uuid=uuid(1),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tui.devices.monitor.device_reader import (
+from tui.monitor.device_reader import (
     Identity,
     find_absent_paths,
     identify_device,
     make_lost_device,
     make_unknown_identity,
 )
-from tui.devices.monitor.messages import MONITOR_EVENTS, Cpu, Driver, Host, HostMemory, Sample
-from tui.devices.monitor.nvml_loop import NOT_YET, NvmlState, Schedule
+from tui.monitor.messages import MONITOR_EVENTS, Cpu, Driver, Host, HostMemory, Sample
+from tui.monitor.nvml_loop import NOT_YET, NvmlState, Schedule
 from workloads.protocol.wire import decode, encode
 
 LOST = make_lost_device(Identity("GPU-1", 0, "H200", "0:1"), "gone", read_at=2.0, lost_at=1.0)

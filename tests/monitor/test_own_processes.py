@@ -13,9 +13,9 @@ import psutil
 from tests.monitor.conftest import Start
 from tests.monitor.process_family import LEAF, family
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario
-from tui.devices.monitor.messages import Sample
-from tui.devices.monitor.monitor import HostProcessReader
-from tui.devices.monitor.processes import ProcessOwners
+from tui.monitor.messages import Sample
+from tui.monitor.monitor import HostProcessReader
+from tui.monitor.processes import ProcessOwners
 
 LATER = 2.0**40
 

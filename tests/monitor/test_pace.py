@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from tui.devices.monitor.messages import Pace
-from tui.devices.monitor.monitor import Monitor
+from tui.monitor.messages import Pace
+from tui.monitor.monitor import Monitor
 
 
 def test_a_request_changes_the_interval_and_ends_the_present_wait() -> None:

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from tests.monitor.conftest import Start
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import MIB, Gpu, Proc, Scenario, uuid
-from tui.devices.monitor import processes
-from tui.devices.monitor.messages import Device, GpuProcess, Sample
-from tui.devices.monitor.nvml import Code
-from tui.devices.monitor.processes import ListedProcess, ProcessOwners, is_in_pid_namespace
+from tui.monitor import processes
+from tui.monitor.messages import Device, GpuProcess, Sample
+from tui.monitor.nvml import Code
+from tui.monitor.processes import ListedProcess, ProcessOwners, is_in_pid_namespace
 
 NOBODY = 4_194_305
 """Above the highest PID that Linux gives."""

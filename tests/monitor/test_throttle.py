@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.devices.monitor import messages
+from tui.monitor import messages
 
 masks = st.integers(0, 2**64 - 1)
 known = st.sets(st.sampled_from(sorted(messages.THROTTLE_REASONS.values())))

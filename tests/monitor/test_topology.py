@@ -13,7 +13,7 @@ from tests.nvml.scenario import Gpu, Scenario, uuid
 
 def _read(scripted_nvml: ScriptedNvml, scenario: Scenario) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "tui.devices.monitor", "topology"],
+        [sys.executable, "-m", "tui.monitor", "topology"],
         env=scripted_nvml.env(scenario),
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from tui.devices.monitor.nvml import Code
+from tui.monitor.nvml import Code
 
 MIB = 1024 * 1024
 

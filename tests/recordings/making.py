@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.screens.helpers import gpu, sample
 from tui.core.events import LogLine
-from tui.devices.monitor.messages import MonitorHello
+from tui.monitor.messages import MonitorHello
 from tui.recordings import lines
 from tui.recordings.lines import GZIP, AnyEvent
 from tui.recordings.recorder import Recorder

@@ -12,8 +12,8 @@ from tests.recordings.making import header_line, refusal
 from tests.screens.helpers import gpu, gpu_process, sample
 from tests.screens.watching import TORCHRUN, figures, said, told, torch_process
 from tui.core.events import LogLine, MonitorStatus, RunnerStatus, WatchStatus
-from tui.devices.monitor.messages import Watch
 from tui.devices.state.machine import DeviceSelected, PeaksReset
+from tui.monitor.messages import Watch
 from tui.recordings import lines
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet

@@ -13,9 +13,9 @@ from tests.screens.helpers import environment, gpu, gpu_process, sample
 from tests.screens.watching import told, torch_process
 from tui.core.events import LogLine, RunnerStatus
 from tui.core.text.redact import HOST
-from tui.devices.monitor.messages import HostProcesses, ParentProcess
 from tui.devices.state.machine import DeviceSelected, PeaksReset
 from tui.hosts.events import HostLost, HostSample, HostsNamed
+from tui.monitor.messages import HostProcesses, ParentProcess
 from tui.recordings.lines import AnyEvent
 from tui.recordings.recorder import Redaction, extract_program_name
 from workloads.protocol import messages, wire

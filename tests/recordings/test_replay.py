@@ -17,8 +17,8 @@ from tests.nvml.scenario import busy_box
 from tests.recordings.making import AT, Clock, header_line, recorded
 from tests.screens.helpers import gpu, sample
 from tui.core.events import LogLine, Topic, Topics
-from tui.devices.monitor.messages import MonitorHello
 from tui.devices.state.machine import DeviceSelected
+from tui.monitor.messages import MonitorHello
 from tui.recordings import lines
 from tui.recordings.lines import AnyEvent, scan_recording
 from tui.recordings.recorder import Recorder

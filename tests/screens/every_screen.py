@@ -32,7 +32,7 @@ from tests.screens.helpers import (
     uuid,
 )
 from tests.screens.results import compared, progress, result, timing
-from tui.devices.monitor.messages import (
+from tui.monitor.messages import (
     Device,
     DeviceMemory,
     GpuProcess,

@@ -13,7 +13,8 @@ from typing import Any, Literal
 from textual.app import App, ComposeResult
 from textual.strip import Strip
 
-from tui.devices.monitor.messages import (
+from tui.kit.pane import Pane
+from tui.monitor.messages import (
     Clocks,
     Cpu,
     Device,
@@ -27,7 +28,6 @@ from tui.devices.monitor.messages import (
     Utilization,
     WatchedProcess,
 )
-from tui.kit.pane import Pane
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import WorkbenchState

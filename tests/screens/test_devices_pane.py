@@ -25,13 +25,13 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.core.events import MonitorStatus
-from tui.devices.monitor.messages import Sample, Utilization
 from tui.devices.screens.panes import DevicesPane
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
 from tui.kit import styles
 from tui.kit.lines import Span, TextStyle
 from tui.kit.styles import strip_of
+from tui.monitor.messages import Sample, Utilization
 from tui.runs.state.state import WorkbenchState
 
 

@@ -9,9 +9,9 @@ import pytest
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import GIB, NOW, gpu, gpu_process, sample
 from tests.screens.watching import figures, torch_process
-from tui.devices.allocators.messages import ProcessFigures, RankJob, TorchProcesses
-from tui.devices.monitor.messages import DeviceMemory, Driver, Sample, Utilization
+from tui.allocators.messages import ProcessFigures, RankJob, TorchProcesses
 from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
+from tui.monitor.messages import DeviceMemory, Driver, Sample, Utilization
 from tui.recordings.lines import AnyEvent
 
 SKEW_S = 3600.0

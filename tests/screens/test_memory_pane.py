@@ -23,12 +23,12 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.devices.memory import account
-from tui.devices.monitor.messages import DeviceMemory
 from tui.devices.screens.panes import MemoryPane
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
 from tui.devices.views.memory import explain_lines
 from tui.kit.lines import plain
+from tui.monitor.messages import DeviceMemory
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages

@@ -11,8 +11,8 @@ import pytest
 
 from tests.screens.app_helpers import running
 from tests.screens.helpers import GIB, NOW, STRANGER, WORKER, gpu, gpu_process, host, sample
-from tui.devices.monitor.messages import DeviceMemory, HostProcesses, ParentProcess
 from tui.devices.state.devices import CPU
+from tui.monitor.messages import DeviceMemory, HostProcesses, ParentProcess
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])

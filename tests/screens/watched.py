@@ -11,10 +11,10 @@ from typing import Any
 
 from tests.screens.helpers import GIB, MIB, NOW, STRANGER, gpu
 from tests.screens.watching import figures, torch_process
-from tui.devices.allocators.findings import GrowthRate
-from tui.devices.allocators.messages import Placed
-from tui.devices.monitor.messages import Sample
+from tui.allocators.findings import GrowthRate
+from tui.allocators.messages import Placed
 from tui.devices.state.watched_processes import Allocator, StepPoint
+from tui.monitor.messages import Sample
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import FROM_EXCEPTION, Oom, rebuilt_text
 from tui.watch.runs.process_logs import ProcessLog

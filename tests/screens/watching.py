@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.screens.helpers import GIB, MIB, NOW, STRANGER, gpu, gpu_process, sample, torch_memory
-from tui.devices.allocators.messages import ProcessFigures, TorchProcess, TorchProcesses
-from tui.devices.monitor.messages import ParentProcess, Sample
+from tui.allocators.messages import ProcessFigures, TorchProcess, TorchProcesses
+from tui.monitor.messages import ParentProcess, Sample
 from workloads.protocol.messages import TorchMemory
 
 START = 1_750_000_000.0

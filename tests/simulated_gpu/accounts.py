@@ -13,8 +13,8 @@ from tests.children.sessions import ready, until
 from tui.core.events import Topics
 from tui.devices.memory import Gauge, account
 from tui.devices.memory.model import Absent, Stale, get_value
-from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import DeviceView
+from tui.monitor.messages import Device, Sample
 from tui.runs.session.session import Session
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import RunResult

@@ -17,10 +17,10 @@ from tests.children.sessions import until
 from tests.monitor.process_family import family
 from tests.simulated_gpu.accounts import GPU, Accounts, Seen, strangers, watched
 from tui.devices.memory.model import Absent, get_value
-from tui.devices.monitor.messages import GpuProcess
 from tui.devices.views.process_rows import build_row
 from tui.devices.views.processes import process_line
 from tui.kit.lines import plain
+from tui.monitor.messages import GpuProcess
 from workloads.protocol.results import RunResult
 
 pytestmark = [

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from tui.devices.allocators import peek
-from tui.devices.allocators.layouts import ARRAYS, LAYOUTS, Numbers
-from tui.devices.allocators.peek import AllocatorReader, UnreadableError
-from tui.devices.allocators.process_files import ProcessFiles
+from tui.allocators import peek
+from tui.allocators.layouts import ARRAYS, LAYOUTS, Numbers
+from tui.allocators.peek import AllocatorReader, UnreadableError
+from tui.allocators.process_files import ProcessFiles
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(120)]
 

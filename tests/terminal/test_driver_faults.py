@@ -15,7 +15,7 @@ from tests.nvml.scenario import Scenario, busy_box, uuid
 from tests.terminal.faults import assert_restored, without_torch
 from tests.terminal.terminal import Terminal
 from tests.waiting import assert_gone
-from tui.devices.monitor.nvml import Code
+from tui.monitor.nvml import Code
 
 BOX = busy_box(3)
 FIGURES = re.compile(r"\d+°C +▴?\d+(/\d+)? W")
@@ -178,7 +178,7 @@ def test_it_starts_and_says_what_is_wrong_with_the_driver(
 
 def test_t28_looking_loads_nothing_of_cuda_into_the_program_or_its_monitor(kept: Kept) -> None:
     program, *children = kept.terminal.family()
-    monitor = [child for child in children if "tui.devices.monitor" in child.cmdline()]
+    monitor = [child for child in children if "tui.monitor" in child.cmdline()]
     assert len(monitor) == 1
     for process in (program, *monitor):
         maps = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8")

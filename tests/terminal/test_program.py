@@ -18,7 +18,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.terminal.terminal import PROGRAM, Terminal
 from tests.waiting import assert_gone
-from tui.devices.monitor.nvml import Code
+from tui.monitor.nvml import Code
 
 END_S = 10.0
 """For an end that takes two seconds on a machine that has nothing else to do."""
@@ -91,7 +91,7 @@ def _runner(terminal: Terminal) -> psutil.Process:
     (runner,) = [
         process
         for process in psutil.Process(terminal.process.pid).children()
-        if "serve" in process.cmdline() and "tui.devices.monitor" not in process.cmdline()
+        if "serve" in process.cmdline() and "tui.monitor" not in process.cmdline()
     ]
     return runner
 

@@ -27,10 +27,10 @@ from tests.screens.helpers import (
 )
 from tui.devices.memory import Gauge, account, gpu_gauge, host_gauge
 from tui.devices.memory.model import Absent, Stale, Value, get_value
-from tui.devices.monitor.messages import Device, DeviceMemory, HostMemory, WatchedProcess
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint
 from tui.devices.state.machine import DeviceSelected
+from tui.monitor.messages import Device, DeviceMemory, HostMemory, WatchedProcess
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 

@@ -19,12 +19,12 @@ from tests.screens.helpers import (
 )
 from tui.devices.memory import account
 from tui.devices.memory.model import Stale
-from tui.devices.monitor.monitor import Monitor
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import LATE_S, stale_after
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.devices import format_status, notice
 from tui.devices.views.holders import holders
+from tui.monitor.monitor import Monitor
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 

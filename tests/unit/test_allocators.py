@@ -29,9 +29,9 @@ from tests.screens.watching import (
     told,
     torch_process,
 )
+from tui.allocators.messages import WatchHello
 from tui.core.events import Topic, WatchStatus
 from tui.core.text.glyphs import GLYPHS
-from tui.devices.allocators.messages import WatchHello
 from tui.devices.memory import OTHER_PARTS, Gauge, ProcessMemory, account
 from tui.devices.memory.model import Absent, Stale, get_value
 from tui.devices.memory.others import OLD, account_of

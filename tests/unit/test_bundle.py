@@ -20,8 +20,8 @@ from tui.core import reports
 from tui.devices.cli import doctor
 from tui.devices.cli.doctor import PATH, Anonymizer, DoctorOptions, build_bundle, write_bundle
 from tui.devices.cli.doctor_checks import CheckResult, run_with_timeout
-from tui.devices.monitor.messages import HostProcesses
 from tui.kit.command_line.values import PythonChoice
+from tui.monitor.messages import HostProcesses
 
 __all__ = ["scripted_library", "scripted_nvml"]
 

@@ -210,7 +210,7 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
             "import tui.runs.views.result_text, tui.devices.cli.doctor",
             "textual torch pynvml psutil",
         ),
-        ("import tui.devices.monitor.monitor", "textual rich torch"),
+        ("import tui.monitor.monitor", "textual rich torch"),
         ("import tui.app.workbench", "torch pynvml psutil numpy"),
         ("import workloads.protocol.messages, workloads.catalog", "torch textual tui psutil"),
     ],

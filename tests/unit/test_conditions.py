@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tests.screens.helpers import environment, gpu, make_store, sample
 from tests.screens.results import result
-from tui.devices.monitor.messages import Clocks, Device, GpuProcess
 from tui.devices.session.monitor_supervisor import SampledDevice, sampled
+from tui.monitor.messages import Clocks, Device, GpuProcess
 from tui.runs.session.conditions import (
     MeasuredDevice,
     add_environment,

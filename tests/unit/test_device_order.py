@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, uuid
-from tui.devices.monitor.messages import DeviceMemory, Utilization
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import (
     MARGINS,
@@ -19,6 +18,7 @@ from tui.devices.state.history import (
     sort_devices,
     sort_with_hysteresis,
 )
+from tui.monitor.messages import DeviceMemory, Utilization
 
 FIGURES = st.dictionaries(st.sampled_from("abcdefgh"), st.none() | st.floats(0, 100))
 

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import NOW, gpu, sample, uuid
-from tui.devices.monitor.messages import (
+from tui.devices.state.devices import DeviceView
+from tui.devices.views.device_page import device_page, format_ranges
+from tui.kit.lines import plain, width
+from tui.monitor.messages import (
     DeviceDetail,
     NvLink,
     Pcie,
@@ -16,9 +19,6 @@ from tui.devices.monitor.messages import (
     Sample,
     TopologyRow,
 )
-from tui.devices.state.devices import DeviceView
-from tui.devices.views.device_page import device_page, format_ranges
-from tui.kit.lines import plain, width
 
 DETAIL = DeviceDetail(
     id=uuid(0),

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.screens.helpers import GIB, HOSTILE, NOW, Kind, gpu, make_store, sample, uuid
 from tui.core.events import MonitorStatus
 from tui.core.text import glyphs
-from tui.devices.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
 from tui.devices.state.devices import DeviceView
 from tui.devices.views.device_columns import (
     columns,
@@ -30,6 +29,7 @@ from tui.devices.views.devices import (
 )
 from tui.devices.views.levels import LimitLevel, rank_heat, rank_memory, rank_power
 from tui.kit.lines import Line, TextStyle, plain, width
+from tui.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")
 READY = MonitorStatus("ready")

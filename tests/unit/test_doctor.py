@@ -16,8 +16,8 @@ from tests.screens.helpers import (
     torch_gpu,
     uuid,
 )
+from tui.allocators import process_files
 from tui.core.text.examples import EXAMPLE
-from tui.devices.allocators import process_files
 from tui.devices.cli.doctor_checks import (
     CONTEXT_BYTES,
     CheckResult,
@@ -27,7 +27,7 @@ from tui.devices.cli.doctor_checks import (
     watch_finding,
 )
 from tui.devices.cli.doctor_text import as_text, format_indices
-from tui.devices.monitor.messages import Device, DeviceMemory
+from tui.monitor.messages import Device, DeviceMemory
 
 
 @pytest.mark.parametrize(

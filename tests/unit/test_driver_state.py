@@ -24,9 +24,6 @@ from tui.devices.cli.devices import as_text as devices_text
 from tui.devices.cli.doctor_checks import driver_findings, pairing_findings
 from tui.devices.cli.doctor_text import as_text
 from tui.devices.memory import account
-from tui.devices.monitor import nvml as monitor_driver
-from tui.devices.monitor.messages import Driver
-from tui.devices.monitor.nvml import Code
 from tui.devices.state.devices import (
     CPU,
     NOT_ASKED,
@@ -38,6 +35,9 @@ from tui.devices.state.devices import (
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.devices import notice
 from tui.kit.lines import plain
+from tui.monitor import nvml as monitor_driver
+from tui.monitor.messages import Driver
+from tui.monitor.nvml import Code
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample
 from tui.core.text import glyphs
-from tui.devices.monitor.messages import DeviceMemory, Sample, Utilization
 from tui.devices.state.history import MOST_POINTS, Point
 from tui.devices.views.history import (
     LABEL,
@@ -25,6 +24,7 @@ from tui.devices.views.history import (
     whole_rows,
 )
 from tui.kit.lines import TextStyle, plain, width
+from tui.monitor.messages import DeviceMemory, Sample, Utilization
 from tui.runs.state.state import WorkbenchState
 
 LOAD = PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)

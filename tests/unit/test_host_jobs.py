@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.watch.test_command import figures, process
+from tui.allocators.messages import ProcessFigures, RankJob, StepsCounted, TorchProcesses
 from tui.core.events import EventBus
-from tui.devices.allocators.messages import ProcessFigures, RankJob, StepsCounted, TorchProcesses
 from tui.devices.state.jobs import BEHIND_STEPS, find_host_jobs, find_stalled
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import STALLED_S

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tests.screens.app_helpers import running
 from tests.screens.helpers import NOW, gpu, make_store, sample, uuid
 from tui.core.text import glyphs
-from tui.devices.monitor.messages import Pcie, PcieTraffic
 from tui.devices.state.history import Point
 from tui.devices.views.history import PlottedFigure
 from tui.devices.views.large_history import (
@@ -28,6 +27,7 @@ from tui.devices.views.large_history import (
     stacked_lines,
 )
 from tui.kit.lines import Span, TextStyle, plain, width
+from tui.monitor.messages import Pcie, PcieTraffic
 
 LOAD = PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
 EVEN = 1_750_000_000.0

@@ -18,9 +18,9 @@ from tests.screens.helpers import (
 from tui.core.text import glyphs
 from tui.devices.memory import Slice, account
 from tui.devices.memory.model import Value
-from tui.devices.monitor.messages import DeviceMemory
 from tui.devices.views.memory import bar_cells, bar_line, body, legend, title
 from tui.kit.lines import plain, width
+from tui.monitor.messages import DeviceMemory
 
 
 def parts(*sizes: int) -> list[Slice]:

@@ -25,10 +25,10 @@ from tests.screens.helpers import (
 )
 from tui.devices.memory import Gauge, account
 from tui.devices.memory.model import Absent, Stale, Value, get_value
-from tui.devices.monitor.messages import DeviceMemory, HostMemory, Sample
 from tui.devices.state.devices import KEPT_S, SILENT_S, ConsistentReadings
 from tui.devices.views.memory import absences
 from tui.kit.lines import plain
+from tui.monitor.messages import DeviceMemory, HostMemory, Sample
 from tui.runs.state.events import CompareQueued, RunQueued
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages

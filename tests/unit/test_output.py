@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tui.core.text import glyphs
 from tui.core.text.glyphs import ASCII, UNICODE, clean, rows_of_text
 from tui.devices.cli.doctor import LOOK_S
-from tui.devices.monitor import monitor
 from tui.kit.command_line import output
 from tui.kit.command_line.output import Failure, OutputClosedError, wrap_rows
+from tui.monitor import monitor
 
 ODD = st.characters(categories=("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"))
 TEXT = st.text(st.one_of(st.characters(), ODD, st.sampled_from("\x1b\x9b\x07\x7f\r\n\u202e")))

@@ -7,8 +7,8 @@ from itertools import permutations
 import pytest
 
 from tests.screens.helpers import environment, gpu, make_store, sample, torch_gpu, uuid
-from tui.devices.monitor.messages import Device
 from tui.devices.state.devices import CPU, expect_names, pair
+from tui.monitor.messages import Device
 from workloads.protocol.messages import Ready
 from workloads.protocol.results import TorchDevice
 

@@ -19,13 +19,6 @@ from tests.screens.helpers import (
     make_store,
     sample,
 )
-from tui.devices.monitor.messages import (
-    DeviceMemory,
-    GpuProcess,
-    HostProcesses,
-    ParentProcess,
-    Sample,
-)
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.views.holders import CONTAINER, Holders, holders, remainder_lines
 from tui.devices.views.process_rows import (
@@ -44,6 +37,13 @@ from tui.devices.views.processes import (
     selected_lines,
 )
 from tui.kit.lines import plain, width
+from tui.monitor.messages import (
+    DeviceMemory,
+    GpuProcess,
+    HostProcesses,
+    ParentProcess,
+    Sample,
+)
 from tui.runs.state.state import WorkbenchState
 
 

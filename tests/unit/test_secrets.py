@@ -16,7 +16,7 @@ from tui.core import reports
 from tui.core.text import secrets
 from tui.core.text.secrets import MASK
 from tui.devices.cli.doctor import read_newest_reports
-from tui.devices.monitor.processes import ProcessOwners
+from tui.monitor.processes import ProcessOwners
 from tui.watch.runs import runs
 
 SECRET = "pl4nted-Zq"

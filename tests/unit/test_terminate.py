@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from tests.screens.helpers import gpu_process
-from tui.devices.monitor.messages import GpuProcess
 from tui.devices.session.terminate import refusal, send_signal
+from tui.monitor.messages import GpuProcess
 
 
 @pytest.fixture

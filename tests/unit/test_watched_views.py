@@ -23,9 +23,9 @@ from tests.screens.watched import (
     unread,
     watched,
 )
+from tui.allocators.findings import Finding, GrowthRate
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import GLYPHS
-from tui.devices.allocators.findings import Finding, GrowthRate
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, plain, width
 from tui.watch.runs.rehearsals import RehearsalNote, begin_note

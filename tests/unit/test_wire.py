@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.allocators.messages import StepsCounted
 from tui.core.state_folder import StoredCatalogue, StoredCeilings
-from tui.devices.allocators.messages import StepsCounted
 from tui.runs.state.events import ComparedWithEarlier, ConditionsRecorded
 from workloads.protocol import messages, wire
 

@@ -24,8 +24,8 @@ from pathlib import Path
 import psutil
 
 from tests.watch.target import ScriptedTarget, build_target, running
-from tui.devices.allocators.peek import AllocatorReader
-from tui.devices.allocators.process_files import ProcessFiles
+from tui.allocators.peek import AllocatorReader
+from tui.allocators.process_files import ProcessFiles
 from workloads.measure.estimates import paired_ratio
 
 INTERVAL_S = 0.1
@@ -53,7 +53,7 @@ while True:
 def watching(*pids: int) -> Iterator[psutil.Process]:
     """A child that reads these processes ten times a second."""
     words = ("serve", "--interval", str(INTERVAL_S))
-    command = (sys.executable, "-m", "tui.devices.allocators", *words)
+    command = (sys.executable, "-m", "tui.allocators", *words)
     # Into a file: who reads a pipe would take its turn on the cores too.
     with tempfile.NamedTemporaryFile() as told:
         child = subprocess.Popen(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.devices.allocators.layouts import Numbers
+from tui.allocators.layouts import Numbers
 
 SOURCE = Path(__file__).with_name("scripted_target.c")
 MAIN = """int scripted_target(char **);

@@ -15,10 +15,10 @@ import pytest
 
 from tests.screens.helpers import gpu
 from tests.watch.target import TORCH, ScriptedTarget
-from tui.devices.allocators.discover import absent
-from tui.devices.allocators.messages import Placed, ProcessFigures, TorchProcess, placed_on
-from tui.devices.allocators.process_files import Refusal
-from tui.devices.monitor.messages import Device, GpuProcess
+from tui.allocators.discover import absent
+from tui.allocators.messages import Placed, ProcessFigures, TorchProcess, placed_on
+from tui.allocators.process_files import Refusal
+from tui.monitor.messages import Device, GpuProcess
 from tui.watch.cli.output import WHAT_IS_READ, as_plain, reasons, rows_of
 from tui.watch.cli.process_table import table
 from workloads.protocol.messages import TorchMemory

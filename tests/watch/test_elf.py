@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.devices.allocators.layouts import ElfError, library_at, symbol_address
-from tui.devices.allocators.process_files import Mapping, ProcessFiles, library_in
+from tui.allocators.layouts import ElfError, library_at, symbol_address
+from tui.allocators.process_files import Mapping, ProcessFiles, library_in
 
 NAMES = (b"malloc", b"environ", b"printf", b"getpid", b"qsort", b"strtod", b"fopen")
 

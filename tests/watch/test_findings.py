@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.devices.allocators.findings import (
+from tui.allocators.findings import (
     FEWEST_BLOCKS,
     MOST_POINTS,
     GrowthRate,

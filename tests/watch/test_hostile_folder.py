@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.watch.following import until
+from tui.allocators.messages import Seen
 from tui.core.text.numbers import count
-from tui.devices.allocators.messages import Seen
 from tui.devices.state.watched_processes import MOST_SEEN
 from tui.watch.cli.launch import RunOutcome, build_report, format_text
 from tui.watch.runs import runs, samples

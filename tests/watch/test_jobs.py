@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.watch.test_command import figures, process
-from tui.devices.allocators.messages import RankJob
+from tui.allocators.messages import RankJob
 from tui.watch.cli.jobs import HostProcessRow, RanksOfJob, RankSteps, find_jobs, job_lines
 from tui.watch.cli.output import WatchedProcessRow
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tui.devices.allocators.layouts import (
+from tui.allocators.layouts import (
     ARRAYS,
     LAYOUTS,
     NOTHING,

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.watch.target import VECTOR_AT, ScriptedTarget
-from tui.devices.allocators import peek
-from tui.devices.allocators.layouts import ARRAYS, UNKNOWN_LAYOUT, Numbers, torch_memory
-from tui.devices.allocators.peek import AllocatorReader, AllocatorReading, UnreadableError
-from tui.devices.allocators.process_files import GoneError, ProcessFiles
+from tui.allocators import peek
+from tui.allocators.layouts import ARRAYS, UNKNOWN_LAYOUT, Numbers, torch_memory
+from tui.allocators.peek import AllocatorReader, AllocatorReading, UnreadableError
+from tui.allocators.process_files import GoneError, ProcessFiles
 from workloads.protocol.messages import TorchMemory
 
 AT = 5.0

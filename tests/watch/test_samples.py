@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.watch.test_findings import figures
-from tui.devices.allocators.messages import (
+from tui.allocators.messages import (
     DevicesPlaced,
     Placed,
     ProcessFigures,

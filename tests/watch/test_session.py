@@ -20,10 +20,10 @@ from tests import waiting
 from tests.watch.following import until
 from tests.watch.test_samples import steps
 from tests.watch.test_watched_processes import held, process
+from tui.allocators.messages import ProcessFigures, TorchProcesses, WatchEvent
 from tui.core.child.process import ChildProcess
 from tui.core.events import EventBus
 from tui.core.tasks import Tasks
-from tui.devices.allocators.messages import ProcessFigures, TorchProcesses, WatchEvent
 from tui.devices.session import watch_supervisor
 from tui.devices.session.shared_watch import SharedWatch, WatchInterest
 from tui.watch.runs import runs, samples, start

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.watch.target import TORCH, ScriptedTarget, build_target, running
-from tui.devices.allocators import peek
-from tui.devices.allocators.discover import Ranks, job_of, ranks_of
-from tui.devices.allocators.messages import (
+from tui.allocators import peek
+from tui.allocators.discover import Ranks, job_of, ranks_of
+from tui.allocators.messages import (
     WATCH_EVENTS,
     ListedProcesses,
     LookFor,
@@ -28,8 +28,8 @@ from tui.devices.allocators.messages import (
     WatchHello,
     WatchPace,
 )
-from tui.devices.allocators.process_files import Access, no_process, refusal
-from tui.devices.allocators.watch import AllocatorWatch
+from tui.allocators.process_files import Access, no_process, refusal
+from tui.allocators.watch import AllocatorWatch
 from workloads.protocol import wire
 
 NOBODY = 65_534
@@ -322,7 +322,7 @@ def test_in_a_container_a_pid_may_be_the_host_s() -> None:
 class Child:
     def __init__(self, *arguments: object) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tui.devices.allocators", "serve", *map(str, arguments)],
+            [sys.executable, "-m", "tui.allocators", "serve", *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -413,8 +413,8 @@ def test_a_new_pace_does_not_wait_for_the_old_one(
 
 AS_NOBODY = """
 import os, sys, time
-from tui.devices.allocators.messages import LookFor
-from tui.devices.allocators.watch import AllocatorWatch
+from tui.allocators.messages import LookFor
+from tui.allocators.watch import AllocatorWatch
 from workloads.protocol import wire
 os.setgroups([])
 os.setgid(65534)

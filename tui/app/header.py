@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tui.core.events import RunnerStatus
 from tui.core.text import numbers as text
-from tui.devices.monitor.messages import Driver
 from tui.devices.state.machine import SIMULATED, MachineState
 from tui.devices.views.host_rows import hosts_words
 from tui.kit.commands.command import TABS, Tab
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, width
+from tui.monitor.messages import Driver
 from tui.runs.state.state import RunsState
 from tui.runs.views.queue import format_current_run
 

@@ -14,11 +14,11 @@ from tui.core import interrupt
 from tui.core.child.launch import FOLDER, Launched, launch
 from tui.core.events import LogLine
 from tui.core.text import glyphs
-from tui.devices.monitor import serve_command
 from tui.hosts.choice import HostChoice
 from tui.kit import terminal
 from tui.kit.command_line.output import UsageError, say
 from tui.kit.command_line.values import python_of, resolve, with_theme
+from tui.monitor import serve_command
 from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.options import read_oom_text
 

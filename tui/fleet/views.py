@@ -8,10 +8,10 @@ from statistics import median, median_low
 from typing import Any
 
 from tui.core.text import numbers as fmt
-from tui.devices.monitor.messages import Device
 from tui.devices.state.devices import CPU
 from tui.fleet.comparison import FEWEST_PEERS, SLOWER_BY, PeerRatio
 from tui.fleet.rounds import FleetMember, FleetRounds
+from tui.monitor.messages import Device
 
 _NOTABLE = 0.02
 """Share by which a number differs from the peers' median before it is listed."""

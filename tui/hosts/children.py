@@ -7,16 +7,16 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tui import allocators
+from tui.allocators.messages import WATCH_EVENTS, WatchEvent
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess
-from tui.devices import allocators
-from tui.devices.allocators.messages import WATCH_EVENTS, WatchEvent
-from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive, build_runner_archive
 from tui.hosts.boot import OLDEST_FOR_RUNS, boot_command, preamble, torch_command
 from tui.hosts.failures import explain_failure
 from tui.hosts.smi import SmiLine, parse_line, smi_command
+from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent
 from workloads.protocol.keep_alive import MISSED_AFTER_S, Alive
 from workloads.protocol.messages import EVENTS, Event
 
@@ -55,7 +55,7 @@ def monitor_child(
         (*MONITOR_EVENTS, Alive),
         folder=FOLDER,
         sent=sent,
-        preamble=preamble(build_archive(), "tui.devices.monitor", serving),
+        preamble=preamble(build_archive(), "tui.monitor", serving),
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from tui.devices.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
-from tui.devices.monitor.messages import Sample
+from tui.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
+from tui.monitor.messages import Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,13 @@ from typing import Any
 from tui.core.child.process import ChildProcess
 from tui.core.text.glyphs import clean
 from tui.core.text.redact import with_texts
-from tui.devices.monitor.messages import (
+from tui.hosts.address import HostAddress
+from tui.hosts.children import HostConnection, monitor_child, smi_child
+from tui.hosts.events import HostEvent, HostLost, HostSample
+from tui.hosts.failures import HostFailure
+from tui.hosts.smi import HELLO, SmiLine, SmiSamples
+from tui.hosts.supervisor import HostSupervisor
+from tui.monitor.messages import (
     VERSION,
     MonitorEvent,
     MonitorHello,
@@ -18,12 +24,6 @@ from tui.devices.monitor.messages import (
     WatchDevice,
     WatchHost,
 )
-from tui.hosts.address import HostAddress
-from tui.hosts.children import HostConnection, monitor_child, smi_child
-from tui.hosts.events import HostEvent, HostLost, HostSample
-from tui.hosts.failures import HostFailure
-from tui.hosts.smi import HELLO, SmiLine, SmiSamples
-from tui.hosts.supervisor import HostSupervisor
 from workloads.protocol.keep_alive import Alive
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from tui.core.child.process import ChildProcess
-from tui.core.text.glyphs import clean
-from tui.core.text.redact import with_texts
-from tui.devices.allocators.messages import (
+from tui.allocators.messages import (
     VERSION,
     ListedProcesses,
     ProcessFigures,
@@ -17,6 +14,9 @@ from tui.devices.allocators.messages import (
     WatchEvent,
     WatchHello,
 )
+from tui.core.child.process import ChildProcess
+from tui.core.text.glyphs import clean
+from tui.core.text.redact import with_texts
 from tui.hosts.address import HostAddress
 from tui.hosts.children import HostConnection, watch_child
 from tui.hosts.events import HostLost

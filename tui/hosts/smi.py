@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from tui.devices.monitor.messages import (
+from tui.monitor.messages import (
     Clocks,
     Cpu,
     Device,

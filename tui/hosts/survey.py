@@ -9,18 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar, Union
 
+from tui import allocators
+from tui.allocators.process_files import ReadAccess
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.text.glyphs import clean
 from tui.core.text.redact import with_texts
-from tui.devices import allocators
-from tui.devices.allocators.process_files import ReadAccess
-from tui.devices.monitor.topology import GpuTopology
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import EACH_PYTHON, boot_command, preamble
 from tui.hosts.children import BANNER_LINES, CONNECT_WITHIN_S
 from tui.hosts.failures import HostFailure, explain_failure
+from tui.monitor.topology import GpuTopology
 from workloads.protocol.keep_alive import Alive, KeepAlive
 
 E = TypeVar("E")
@@ -159,7 +159,7 @@ async def query_topology(host: HostAddress, python: str | None = None) -> GpuTop
     Raises:
         HostFailureError: the host cannot be reached or its Python is unusable.
     """
-    sent = preamble(build_archive(), "tui.devices.monitor", ("topology",))
+    sent = preamble(build_archive(), "tui.monitor", ("topology",))
     command = host.command(boot_command(python or "python3"))
     child = ChildProcess(command, (GpuTopology,), folder=FOLDER, preamble=sent)
     answers: list[GpuTopology] = []

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, cast, get_args
 
+from tui.allocators.messages import WATCH_EVENTS, WatchEvent
 from tui.core.events import CoreEvent
-from tui.devices.allocators.messages import WATCH_EVENTS, WatchEvent
-from tui.devices.monitor.messages import MONITOR_EVENTS, MonitorEvent
 from tui.devices.state.machine import DeviceEvent
 from tui.hosts.events import AnyHostEvent
+from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent
 from tui.recordings.scene import Scene
 from tui.runs.state.events import RunEvent
 from workloads.protocol import messages, wire

@@ -16,12 +16,12 @@ from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import TypeVar, cast
 
+from tui.allocators.messages import TorchProcesses
 from tui.core.events import LogLine, RequestSent
 from tui.core.text.redact import HOST, NAME, Redactor, with_texts
-from tui.devices.allocators.messages import TorchProcesses
-from tui.devices.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sample
 from tui.devices.state.machine import DeviceSelected, PeaksReset
 from tui.hosts.events import AnyHostEvent, HostLost, HostSample, HostsNamed, HostTorch
+from tui.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sample
 from tui.recordings import lines
 from tui.recordings.lines import GZIP, AnyEvent
 from tui.runs.session.session import Session

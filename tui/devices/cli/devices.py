@@ -11,12 +11,12 @@ from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.hosts import HostsOptions, print_hosts, until_of
 from tui.devices.cli.sample import format_figures, format_host, read_sample, sample_json
 from tui.devices.host_options import add_hosts
-from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
 from tui.kit.command_line.options import Parser, Subcommand, add_common
 from tui.kit.command_line.output import UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import duration_of, python_to_use
+from tui.monitor.messages import Sample
 from tui.runs.session.runner_supervisor import query_runner
 from workloads.protocol import messages
 from workloads.protocol.results import TorchDevice

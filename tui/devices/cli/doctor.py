@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tui
+from tui.allocators.process_files import refusal_of_running
 from tui.core import reports
 from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
 from tui.core.text.redact import whole_words, with_texts
-from tui.devices.allocators.process_files import refusal_of_running
 from tui.devices.cli.doctor_checks import (
     STATE_S,
     CheckResult,
@@ -45,7 +45,6 @@ from tui.devices.cli.doctor_hosts import print_hosts
 from tui.devices.cli.doctor_text import as_text
 from tui.devices.cli.sample import read_sample
 from tui.devices.host_options import add_connection, find_other_hosts
-from tui.devices.monitor.messages import Device, GpuProcess, Sample
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.options import Subcommand, add_common
 from tui.kit.command_line.output import (
@@ -59,6 +58,7 @@ from tui.kit.command_line.output import (
 )
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import PythonChoice, python_to_use
+from tui.monitor.messages import Device, GpuProcess, Sample
 from tui.runs.session.runner_supervisor import query_runner
 from workloads.protocol import messages, wire
 from workloads.protocol.results import Environment

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeVar, cast
 
+from tui.allocators.process_files import Refusal
 from tui.core import reports
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.numbers import count, size
-from tui.devices.allocators.process_files import Refusal
-from tui.devices.monitor.messages import GpuProcess, Sample
 from tui.devices.state.devices import NOT_ASKED, pair, reconcile_driver, uses_cuda
+from tui.monitor.messages import GpuProcess, Sample
 from workloads.protocol import messages
 from workloads.protocol.results import Environment
 

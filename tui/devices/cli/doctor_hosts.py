@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.allocators.process_files import ReadAccess
 from tui.core.text.glyphs import rows_of_text
 from tui.core.text.numbers import count
-from tui.devices.allocators.process_files import ReadAccess
 from tui.devices.cli.doctor_checks import (
     CheckResult,
     driver_findings,

@@ -12,7 +12,6 @@ from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.sample import format_figures, format_host, sample_json
 from tui.devices.host_options import find_hosts
-from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free, whole_devices
 from tui.hosts.address import HERE, HostAddress
 from tui.hosts.choice import HostChoice
@@ -20,6 +19,7 @@ from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.watching import first_samples, watch_hosts
 from tui.kit.command_line.output import Failure, Rows, UsageError, print_json, print_text
 from tui.kit.command_line.values import size_of
+from tui.monitor.messages import Device, Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from tui.core.child.launch import FOLDER, own_command
 from tui.core.child.process import ChildProcess
 from tui.core.child.request import NoAnswerError, first_answer
 from tui.core.text import numbers as fmt
-from tui.devices.monitor.messages import MONITOR_EVENTS, Device, Host, MonitorEvent, Sample
 from tui.kit.command_line.output import Failure
+from tui.monitor.messages import MONITOR_EVENTS, Device, Host, MonitorEvent, Sample
 from workloads.protocol import wire
 
 
@@ -19,7 +19,7 @@ async def read_sample() -> Sample:
     Raises:
         Failure: the monitor returned no sample.
     """
-    command = own_command("tui.devices.monitor", "once")
+    command = own_command("tui.monitor", "once")
     child: ChildProcess[MonitorEvent] = ChildProcess(command, MONITOR_EVENTS, folder=FOLDER)
     try:
         return await first_answer(child, (Sample,))

@@ -16,9 +16,9 @@ from tui.devices.memory.model import (
     mark_stale,
     reading,
 )
-from tui.devices.monitor.messages import Device, GpuProcess, Sample, find_process
 from tui.devices.state.devices import Basis, DeviceView
 from tui.devices.state.history import stale_after
+from tui.monitor.messages import Device, GpuProcess, Sample, find_process
 from workloads.protocol.messages import TorchMemory
 
 NVML = "NVML"

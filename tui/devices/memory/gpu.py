@@ -28,9 +28,9 @@ from tui.devices.memory.model import (
     pinned_term,
     reading,
 )
-from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import Basis, DeviceView
 from tui.devices.state.history import MemoryPoint
+from tui.monitor.messages import Sample
 from workloads.protocol.messages import TorchMemory
 
 CHAIN = ("requested", "allocated", "active", "reserved", "process", "used", "total")

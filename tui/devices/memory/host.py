@@ -20,8 +20,8 @@ from tui.devices.memory.model import (
     pinned_term,
     reading,
 )
-from tui.devices.monitor.messages import Sample, WatchedProcess
 from tui.devices.state.history import MemoryPoint, stale_after
+from tui.monitor.messages import Sample, WatchedProcess
 from workloads.protocol.messages import HostHeap
 
 HEAP = "C library"

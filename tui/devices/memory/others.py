@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tui.devices.allocators.messages import TorchProcess
+from tui.allocators.messages import TorchProcess
 from tui.devices.memory.gpu import gpu_gauge
 from tui.devices.memory.model import (
     OUTSIDE,
@@ -18,11 +18,11 @@ from tui.devices.memory.model import (
     mark_stale,
     reading,
 )
-from tui.devices.monitor.messages import GpuProcess, Sample, find_process
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import MemoryPoint
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import OLD_S, Allocator, WatchedProcesses
+from tui.monitor.messages import GpuProcess, Sample, find_process
 
 OLD = "the watch has read nothing since"
 NO_TORCH = Absent("no CUDA build of torch is known to be loaded in it", "")

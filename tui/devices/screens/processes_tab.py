@@ -17,7 +17,6 @@ from textual.worker import Worker
 
 from tui.core.events import Topic
 from tui.devices.commands import DEVICES
-from tui.devices.monitor.messages import GpuProcess
 from tui.devices.screens.memory_tab import ProcessMemoryView
 from tui.devices.screens.panes import DeviceProgram
 from tui.devices.session.actions import DeviceActions
@@ -48,6 +47,7 @@ from tui.kit.lines import Line
 from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import AgingPane, FooterBar, LineBar, LinesView
 from tui.kit.signals import EndScreen
+from tui.monitor.messages import GpuProcess
 
 
 class ProcessList(KeyedList):

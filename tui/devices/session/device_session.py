@@ -8,18 +8,17 @@ import itertools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from tui.core.child.launch import Launched
-from tui.core.child.process import ChildProcess
-from tui.core.child.supervisor import ChildSupervisor
-from tui.core.events import EventBus, RunnerStatus
-from tui.core.tasks import Tasks
-from tui.devices.allocators.messages import (
+from tui.allocators.messages import (
     ProcessFigures,
     StepsCounted,
     TorchProcesses,
     pids_of,
 )
-from tui.devices.monitor.messages import Sample, WatchDevice
+from tui.core.child.launch import Launched
+from tui.core.child.process import ChildProcess
+from tui.core.child.supervisor import ChildSupervisor
+from tui.core.events import EventBus, RunnerStatus
+from tui.core.tasks import Tasks
 from tui.devices.session.monitor_supervisor import MonitorSupervisor
 from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty
 from tui.devices.session.watch_supervisor import IN_BACKGROUND_S, ON_SCREEN_S
@@ -30,6 +29,7 @@ from tui.hosts.children import HostConnection
 from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
 from tui.hosts.monitor import HostMonitor
 from tui.hosts.process_watch import HostWatch
+from tui.monitor.messages import Sample, WatchDevice
 from workloads.protocol import messages
 from workloads.protocol.keep_alive import EVERY_S, KeepAlive
 

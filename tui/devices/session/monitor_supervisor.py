@@ -7,12 +7,14 @@ from collections import deque
 from sys import intern
 from typing import NamedTuple, Union
 
+from tui import monitor
 from tui.core.child.launch import FOLDER, Launched
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import LogLine, MonitorStatus, Publish, RequestSent
-from tui.devices import monitor
-from tui.devices.monitor.messages import (
+from tui.devices.state.machine import MachineState
+from tui.hosts.children import HostConnection, monitor_child
+from tui.monitor.messages import (
     MONITOR_EVENTS,
     MonitorEvent,
     MonitorHello,
@@ -22,8 +24,6 @@ from tui.devices.monitor.messages import (
     WatchDevice,
     WatchHost,
 )
-from tui.devices.state.machine import MachineState
-from tui.hosts.children import HostConnection, monitor_child
 from workloads.protocol.keep_alive import Alive
 
 KEPT_SAMPLES = 600

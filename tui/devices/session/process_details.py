@@ -14,8 +14,8 @@ from typing import TypeVar
 import psutil
 
 from tui.core.text import secrets
-from tui.devices.monitor.messages import GpuProcess
 from tui.devices.session.terminate import is_still
+from tui.monitor.messages import GpuProcess
 
 T = TypeVar("T")
 MOST_RELATIVES = 200

@@ -7,9 +7,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tui.core.child.process import ChildProcess
-from tui.core.events import EventBus, LogLine, Publish, RequestSent
-from tui.devices.allocators.messages import (
+from tui.allocators.messages import (
     LookFor,
     ProcessFigures,
     TorchProcess,
@@ -17,9 +15,11 @@ from tui.devices.allocators.messages import (
     WatchEvent,
     pids_of,
 )
-from tui.devices.allocators.peek import CPU_BUILD, NO_TORCH
-from tui.devices.monitor.messages import Sample
+from tui.allocators.peek import CPU_BUILD, NO_TORCH
+from tui.core.child.process import ChildProcess
+from tui.core.events import EventBus, LogLine, Publish, RequestSent
 from tui.devices.session.watch_supervisor import WatchSupervisor
+from tui.monitor.messages import Sample
 
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 

@@ -11,7 +11,7 @@ import signal
 
 import psutil
 
-from tui.devices.monitor.messages import GpuProcess
+from tui.monitor.messages import GpuProcess
 
 SLACK_S = 2.0
 """Tolerance of start times in seconds: they count from the kernel's boot time, which has a

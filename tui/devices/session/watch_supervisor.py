@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tui.core.child.launch import FOLDER
-from tui.core.child.process import ChildProcess, MalformedMessage
-from tui.core.child.supervisor import ChildSupervisor
-from tui.core.events import LogLine, Publish, RequestSent, WatchStatus
-from tui.devices import allocators as watch
-from tui.devices.allocators.messages import (
+from tui import allocators as watch
+from tui.allocators.messages import (
     WATCH_EVENTS,
     ListedProcesses,
     LookFor,
@@ -17,6 +13,10 @@ from tui.devices.allocators.messages import (
     WatchEvent,
     WatchPace,
 )
+from tui.core.child.launch import FOLDER
+from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.child.supervisor import ChildSupervisor
+from tui.core.events import LogLine, Publish, RequestSent, WatchStatus
 
 ON_SCREEN_S = 0.5
 """Seconds between two readings while the screen shows them."""

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tui.devices.monitor.messages import Device, Driver, Sample
+from tui.monitor.messages import Device, Driver, Sample
 from workloads.protocol.messages import TorchMemory
 from workloads.protocol.results import Environment, TorchDevice
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.devices.monitor.messages import Device, Sample
+from tui.monitor.messages import Device, Sample
 
 FREE_BYTES = 20 * 2**30
 """Free memory from which a GPU counts as free, unless the user names another amount."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tui.devices.monitor.messages import Sample, find_process
 from tui.devices.state.devices import CPU, DeviceView
+from tui.monitor.messages import Sample, find_process
 from workloads.protocol.messages import TorchMemory
 
 MOST_POINTS = 900

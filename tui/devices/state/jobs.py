@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from tui.devices.allocators.messages import RankJob, TorchProcess
+from tui.allocators.messages import RankJob, TorchProcess
 from tui.devices.state.hosts import HERE
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
-from tui.core.events import EventBus, MonitorStatus, RunnerStatus, Topic, Topics, WatchStatus
-from tui.devices.allocators.messages import (
+from tui.allocators.messages import (
     ProcessFigures,
     StepsCounted,
     TorchProcesses,
     WatchHello,
 )
-from tui.devices.monitor.messages import Device, MonitorHello, Sample
+from tui.core.events import EventBus, MonitorStatus, RunnerStatus, Topic, Topics, WatchStatus
 from tui.devices.state.devices import (
     CPU,
     NOT_ASKED,
@@ -28,6 +27,7 @@ from tui.devices.state.devices import (
 from tui.devices.state.history import History
 from tui.devices.state.hosts import HostsState
 from tui.devices.state.watched_processes import WatchedProcesses
+from tui.monitor.messages import Device, MonitorHello, Sample
 from workloads.protocol import messages
 from workloads.protocol.results import Environment
 

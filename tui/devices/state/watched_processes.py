@@ -7,9 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from tui.core.events import WatchStatus
-from tui.devices.allocators.findings import Finding, GrowthPer, GrowthRate, Track
-from tui.devices.allocators.messages import (
+from tui.allocators.findings import Finding, GrowthPer, GrowthRate, Track
+from tui.allocators.messages import (
     DevicesPlaced,
     Placed,
     ProcessFigures,
@@ -22,11 +21,12 @@ from tui.devices.allocators.messages import (
     placed_on,
     undescribed,
 )
-from tui.devices.allocators.peek import NO_TORCH
-from tui.devices.monitor.messages import Device, GpuProcess, Sample
+from tui.allocators.peek import NO_TORCH
+from tui.core.events import WatchStatus
 from tui.devices.state.devices import ConsistentReading, ConsistentReadings, DeviceView
 from tui.devices.state.history import MOST_POINTS as MOST_RECENT
 from tui.devices.state.history import MemoryPoint, merge_peaks
+from tui.monitor.messages import Device, GpuProcess, Sample
 from workloads.protocol.messages import TorchMemory
 
 POINT_S = 1.0

@@ -12,16 +12,16 @@ from typing import TypeVar
 
 from tui.core.text import numbers as text
 from tui.devices.memory.figures import compute_device_age, explain_age
-from tui.devices.monitor.messages import (
+from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.history import stale_after
+from tui.devices.views.devices import WAITING
+from tui.monitor.messages import (
     Device,
     DeviceDetail,
     NvLink,
     PcieTraffic,
     Sample,
 )
-from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.history import stale_after
-from tui.devices.views.devices import WAITING
 
 T = TypeVar("T")
 Fact = tuple[str, str]

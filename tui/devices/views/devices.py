@@ -10,7 +10,6 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.commands import name_program
 from tui.devices.memory.figures import compute_device_age
-from tui.devices.monitor.messages import HARMFUL_REASONS, Device, Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import Order, Point, stale_after
 from tui.devices.state.machine import MachineState
@@ -36,6 +35,7 @@ from tui.devices.views.levels import (
 )
 from tui.kit.bars import draw_on_track
 from tui.kit.lines import Line, Span, TextStyle, fit, left, right, wrap
+from tui.monitor.messages import HARMFUL_REASONS, Device, Sample
 
 LOST_ROOM = 24
 """The fewest cells for the reason of a loss; with less room, no figures stand beside it."""

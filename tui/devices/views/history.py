@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint, Point, stale_after
 from tui.kit.braille import ACROSS, braille, filled
 from tui.kit.lines import Line, Span, TextStyle, fit, left, right
+from tui.monitor.messages import Sample
 
 LABEL = 18
 """Cells in front of a history, for its name and scale."""

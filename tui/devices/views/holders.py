@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from tui.core.text import numbers as text
 from tui.devices.memory.figures import compute_device_age, explain_age
-from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import stale_after
 from tui.devices.views.devices import WAITING
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
+from tui.monitor.messages import Device, Sample
 
 CONTAINER = (
     "NVML lists the host's processes, and a container sees none of them, or numbers that are the "

@@ -8,7 +8,6 @@ from typing import Literal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.monitor.messages import Device
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free, whole_devices
 from tui.devices.state.history import Order, stale_after
@@ -17,6 +16,7 @@ from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import shorten_name
 from tui.devices.views.devices import notice, rank_throttle_reasons
 from tui.kit.lines import Line, Span, TextStyle, fit
+from tui.monitor.messages import Device
 
 ALIKE_PERCENT = 10.0
 """Percentage points of used memory within which GPUs of one model are alike."""

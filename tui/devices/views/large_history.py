@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.monitor.messages import Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import Point
 from tui.devices.views.history import LABEL, PlottedFigure, column_s, figures, find_end, scale_label
 from tui.kit.braille import ACROSS
 from tui.kit.lines import REACHES, Line, Span, TextStyle, fit, left
+from tui.monitor.messages import Sample
 
 FOR_GPUS = 4
 """The most GPUs for which one figure is drawn large; with more, three figures have a row each."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import enum
 
 from tui.core.text import glyphs
-from tui.devices.monitor.messages import HARMFUL_REASONS, Device
 from tui.kit.lines import Span, TextStyle, right
+from tui.monitor.messages import HARMFUL_REASONS, Device
 
 WARM_C, HOT_C = 10.0, 2.0
 """Degrees Celsius below the slowdown threshold at which a device counts as warm, and as hot."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from tui.allocators.messages import TorchProcess
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import Gauge, Term
 from tui.devices.memory.model import Absent, Stale, format_reading, get_value
-from tui.devices.monitor.messages import GpuProcess, Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint
 from tui.devices.state.watched_processes import Allocator
@@ -39,6 +38,7 @@ from tui.kit.lines import (
     width,
     wrap,
 )
+from tui.monitor.messages import GpuProcess, Sample
 
 NAME_CELLS = 20
 SIZE = text.SIZE_WIDTH + 1

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tui.core.text import numbers as text
-from tui.devices.monitor.messages import GpuProcess
 from tui.devices.session.process_details import ProcessDetails
 from tui.devices.views.device_detail import DeviceSection, Fact
 from tui.devices.views.device_page import section_heading, section_lines
 from tui.kit.lines import Line, Span, TextStyle, fit, left, line, paragraph, right, wrap
+from tui.monitor.messages import GpuProcess
 
 MOST_THREADS = 12
 NAME_CELLS = 20

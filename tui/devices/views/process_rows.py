@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from tui.allocators.messages import TorchProcess
 from tui.core.text import numbers as text
 from tui.core.text.commands import distinguish, shorten_command
-from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, derive, get_value
 from tui.devices.memory.others import other_process, unplaced
-from tui.devices.monitor.messages import Device, GpuProcess, ParentProcess, Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import sort_with_hysteresis
 from tui.devices.state.watched_processes import WatchedProcesses
+from tui.monitor.messages import Device, GpuProcess, ParentProcess, Sample
 
 Order = Literal[
     "memory", "allocated", "cached", "peak", "sm", "cpu", "host", "gpu", "pid", "user", "age"

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+from tui.allocators.messages import TorchProcess
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.allocators.messages import TorchProcess
 from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading
 from tui.devices.state.watched_processes import WatchedProcesses

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.monitor.topology import GpuTopology
 from tui.hosts.address import HostAddress
 from tui.hosts.meeting import MeetingError
 from tui.hosts.survey import HostFailureError, query_topology
@@ -16,6 +15,7 @@ from tui.kit.command_line.output import Failure, UsageError, print_json, print_t
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.links.measure import BetweenHosts, LinkFindings, measure_within
 from tui.links.views import encode_links, is_slow, links_lines
+from tui.monitor.topology import GpuTopology
 from tui.runs.cli.host_runs import HostRuns, end_on_signals
 from tui.runs.cli.measured_hosts import (
     MeasuredHosts,

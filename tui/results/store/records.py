@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tui.devices.monitor.messages import Device, Sample
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.machine import MachineState
+from tui.monitor.messages import Device, Sample
 from tui.results.store.gained_parameters import GAINED, complete_requested, complete_used
 from tui.runs.state.runs import CompareState, Conditions, RunState
 from workloads.protocol import wire

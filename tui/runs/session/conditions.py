@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from tui.devices.monitor.messages import HARMFUL_REASONS
 from tui.devices.session.monitor_supervisor import SampledDevice
+from tui.monitor.messages import HARMFUL_REASONS
 from tui.runs.state.events import ConditionsRecorded
 from tui.runs.state.runs import NO_MONITOR, NOT_GIVEN, NOT_SAMPLED, SEVERAL, TOO_SHORT, Conditions
 from tui.runs.state.state import RunsState

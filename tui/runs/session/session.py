@@ -15,12 +15,12 @@ from tui.core import state_folder
 from tui.core.child.launch import Launched
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import LogLine, RunnerStatus
-from tui.devices.monitor.messages import Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import PeaksReset
 from tui.hosts.address import HostPlan
 from tui.hosts.children import HostConnection
+from tui.monitor.messages import Sample
 from tui.runs.session.conditions import build_conditions
 from tui.runs.session.runner_supervisor import RunnerSupervisor
 from tui.runs.state.events import (

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.monitor.messages import HARMFUL_REASONS
 from tui.kit.lines import Line, Span, TextStyle
+from tui.monitor.messages import HARMFUL_REASONS
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.result_format import compute_half_width, describe_excess, format_end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.devices.allocators.findings import at_step
+from tui.allocators.findings import at_step
 from tui.snapshots.explain.account import Capacity, compute_account, infer_capacity
 from tui.snapshots.explain.advice import advise
 from tui.snapshots.explain.conclusion import conclude

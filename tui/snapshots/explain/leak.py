@@ -20,8 +20,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
+from tui.allocators import findings
 from tui.core.text.numbers import count, grouped, round_size
-from tui.devices.allocators import findings
 from tui.snapshots.explain.evidence import Evidence, Rate
 from tui.snapshots.explain.frames import find_main_stack, format_line, in_module_call
 from tui.snapshots.explain.inventory import (

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tui.allocators.messages import ProcessFigures, TorchProcess
 from tui.core.text.numbers import count
-from tui.devices.allocators.messages import ProcessFigures, TorchProcess
-from tui.devices.monitor.messages import Device
+from tui.monitor.messages import Device
 from tui.watch.cli.jobs import NO_STEPS, HostProcessRow, RanksOfJob, RankSteps, find_jobs, job_lines
 from tui.watch.cli.output import as_plain, reasons, rows_of, wrap
 from tui.watch.cli.process_table import table

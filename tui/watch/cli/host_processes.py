@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tui.core.text.glyphs import rows_of_text
-from tui.devices.allocators.messages import (
+from tui.allocators.messages import (
     ProcessFigures,
     StepsCounted,
     TorchProcesses,
     pids_of,
 )
+from tui.core.text.glyphs import rows_of_text
 from tui.devices.host_options import find_other_hosts
 from tui.devices.state.watched_processes import WatchedProcesses
 from tui.hosts.address import HostAddress

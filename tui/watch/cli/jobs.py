@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from tui.allocators.messages import RankJob
 from tui.core.text import numbers as fmt
-from tui.devices.allocators.messages import RankJob
 from tui.devices.state.jobs import find_stalled, job_key, job_name
 from tui.watch.cli.output import WatchedProcessRow
 

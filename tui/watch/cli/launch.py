@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from tui.allocators.findings import NO_GROWTH, Track, at_step
+from tui.allocators.messages import Placed, Seen
 from tui.core.events import EventBus
 from tui.core.text import numbers as fmt
-from tui.devices.allocators.findings import NO_GROWTH, Track, at_step
-from tui.devices.allocators.messages import Placed, Seen
-from tui.devices.monitor.messages import Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
 from tui.kit.command_line.output import Failure, say
 from tui.kit.lines import plain
 from tui.kit.terminal.ending import handle_signals
+from tui.monitor.messages import Sample
 from tui.snapshots.analysis.report import explanation_report
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.views.overview import account_lines, advice_lines

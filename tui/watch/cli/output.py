@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tui.core.text import numbers as fmt
-from tui.devices.allocators.messages import (
+from tui.allocators.messages import (
     Placed,
     ProcessFigures,
     TorchProcess,
     listed_on,
     placed_on,
 )
-from tui.devices.monitor.messages import Device
+from tui.core.text import numbers as fmt
+from tui.monitor.messages import Device
 from tui.watch.runs import runs
 from tui.watch.runs.process_logs import snapshots_in
 from tui.watch.runs.run_end import describe_unseen_end

@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tui.allocators.messages import ProcessFigures
 from tui.core.events import EventBus, LogLine, MonitorStatus
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.allocators.messages import ProcessFigures
 from tui.devices.cli.sample import read_sample
-from tui.devices.monitor.messages import Device, Sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.hosts.choice import HostChoice
@@ -29,6 +28,7 @@ from tui.kit.command_line.output import (
     say,
 )
 from tui.kit.terminal.ending import handle_signals
+from tui.monitor.messages import Device, Sample
 from tui.watch.cli.output import (
     WHAT_IS_READ,
     WatchedProcessRow,

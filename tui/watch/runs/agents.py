@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tui.core.text.examples import EXAMPLE
-from tui.devices.allocators.process_files import (
+from tui.allocators.process_files import (
     GoneError,
     ProcessFiles,
     access_to,
     no_process,
     refusal,
 )
+from tui.core.text.examples import EXAMPLE
 from tui.watch.runs.stacks import ProcessStacks, parse_stacks
 from tui.watch.runs.start import START_FOLDER
 from workloads.agent import identity

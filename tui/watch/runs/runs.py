@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tui.allocators.process_files import GoneError, ProcessFiles
 from tui.core import reports, settings
 from tui.core.text import secrets
-from tui.devices.allocators.process_files import GoneError, ProcessFiles
 from tui.watch.runs.run_end import LastSign, last_sign
 from tui.watch.runs.untrusted import (
     LATEST,

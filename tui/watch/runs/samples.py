@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tui.devices.allocators.messages import (
+from tui.allocators.messages import (
     SEEN,
     DevicesPlaced,
     ProcessFigures,

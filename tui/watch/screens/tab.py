@@ -19,13 +19,13 @@ from textual.worker import Worker
 
 from tui.core.text.commands import name_program
 from tui.core.text.secrets import MASK
-from tui.devices.monitor.messages import Sample
 from tui.devices.screens.panes import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
 from tui.kit.signals import EndScreen
 from tui.kit.terminal.alarm import WatchedFacts
+from tui.monitor.messages import Sample
 from tui.watch.commands import WATCH_COMMANDS
 from tui.watch.runs.ooms import describe_request
 from tui.watch.runs.rank_stacks import RankStacks

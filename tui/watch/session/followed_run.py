@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tui.allocators.messages import Seen, pids_of
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
-from tui.devices.allocators.messages import Seen, pids_of
-from tui.devices.monitor.messages import Sample
 from tui.devices.session.shared_watch import SharedWatch
+from tui.monitor.messages import Sample
 from tui.watch.runs import runs, samples, start
 from tui.watch.runs.first_failure import first_failure
 from tui.watch.runs.rehearsals import RehearsalNote, read_note

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tui.core.events import WatchStatus
-from tui.devices.allocators.messages import (
+from tui.allocators.messages import (
     ProcessFigures,
     Seen,
     StepsCounted,
     TorchProcesses,
 )
+from tui.core.events import WatchStatus
 from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty
 from tui.watch.runs.agents import AgentRequest, Agents, AgentState
 from tui.watch.runs.process_logs import (

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from tui.core.events import EventBus
 from tui.core.tasks import Tasks
-from tui.devices.monitor.messages import Sample
 from tui.devices.session.shared_watch import SharedWatch
+from tui.monitor.messages import Sample
 from tui.watch.runs import runs, start
 from tui.watch.runs.agents import AgentRequest
 from tui.watch.runs.rank_stacks import RankStacks, describe_missing_ranks, read_rank_stacks

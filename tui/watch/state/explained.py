@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tui.devices.allocators.findings import Track
+from tui.allocators.findings import Track
 from tui.devices.state.watched_processes import Allocator
 from tui.snapshots.explain.driver import explain_driver_oom
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, OomContext, Rate

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tui.core.text import numbers as text
-from tui.devices.allocators.findings import NO_GROWTH
-from tui.devices.allocators.messages import (
+from tui.allocators.findings import NO_GROWTH
+from tui.allocators.messages import (
     DevicesPlaced,
     StepsCounted,
     undescribed,
 )
-from tui.devices.allocators.peek import NO_TORCH
-from tui.devices.monitor.messages import Device, GpuProcess, Sample
+from tui.allocators.peek import NO_TORCH
+from tui.core.text import numbers as text
 from tui.devices.state.watched_processes import (
     UNPLACED,
     Allocator,
@@ -23,6 +22,7 @@ from tui.devices.state.watched_processes import (
     parse_pid,
     rows_on,
 )
+from tui.monitor.messages import Device, GpuProcess, Sample
 from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import Oom

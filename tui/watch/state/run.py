@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tui.devices.allocators.findings import Finding, GrowthRate
-from tui.devices.allocators.messages import Placed, TorchProcess
+from tui.allocators.findings import Finding, GrowthRate
+from tui.allocators.messages import Placed, TorchProcess
 from tui.devices.state.watched_processes import Allocator, StepPoint
 from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.agents import AgentState

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tui.allocators.findings import GrowthRate, at_step
 from tui.core.text import numbers as text
 from tui.core.text.commands import distinguish
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
-from tui.devices.allocators.findings import GrowthRate, at_step
 from tui.kit.lines import (
     Line,
     Span,

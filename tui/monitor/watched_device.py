@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tui.devices.monitor.field_reader import FieldReader
-from tui.devices.monitor.messages import DeviceDetail, NvLink, PcieTraffic, TopologyRow
-from tui.devices.monitor.nvml import Code, NoAnswer
+from tui.monitor.field_reader import FieldReader
+from tui.monitor.messages import DeviceDetail, NvLink, PcieTraffic, TopologyRow
+from tui.monitor.nvml import Code, NoAnswer
 
 # nvml.h; an ABI, so no pynvml is needed to know them.
 _SENT, _RECEIVED = 0, 1

@@ -8,10 +8,9 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from tui.core.child.inside import LEAST_INTERVAL_S, ParentChannel, complain
-from tui.devices.allocators.agent_steps import AgentSteps
-from tui.devices.allocators.discover import Discovery, absent
-from tui.devices.allocators.messages import (
+from tui.allocators.agent_steps import AgentSteps
+from tui.allocators.discover import Discovery, absent
+from tui.allocators.messages import (
     WATCH_REQUESTS,
     ListedProcesses,
     LookFor,
@@ -21,8 +20,8 @@ from tui.devices.allocators.messages import (
     TorchProcesses,
     WatchRequest,
 )
-from tui.devices.allocators.peek import CPU_BUILD, NO_TORCH, AllocatorReader, UnreadableError
-from tui.devices.allocators.process_files import (
+from tui.allocators.peek import CPU_BUILD, NO_TORCH, AllocatorReader, UnreadableError
+from tui.allocators.process_files import (
     GoneError,
     ProcessFiles,
     Refusal,
@@ -30,7 +29,8 @@ from tui.devices.allocators.process_files import (
     no_process,
     refusal,
 )
-from tui.devices.monitor.processes import is_in_pid_namespace
+from tui.core.child.inside import LEAST_INTERVAL_S, ParentChannel, complain
+from tui.monitor.processes import is_in_pid_namespace
 from workloads.protocol.torch_memory import TorchMemory
 
 SEARCH_S = 2.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from tui.allocators.process_files import ReadAccess, refusal_of_running
 from tui.core.child.inside import (
     ParentChannel,
     end_by_signals_alone,
@@ -12,7 +13,6 @@ from tui.core.child.inside import (
     interval_s,
     quit_now,
 )
-from tui.devices.allocators.process_files import ReadAccess, refusal_of_running
 
 
 def _pids(text: str) -> tuple[int, ...]:
@@ -20,7 +20,7 @@ def _pids(text: str) -> tuple[int, ...]:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tui.devices.allocators", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tui.allocators", description=__doc__)
     modes = parser.add_subparsers(dest="mode", required=True)
     serving = modes.add_parser("serve", help="figures at each tick, until standard input closes")
     serving.add_argument("--interval", type=interval_s, default=0.5, metavar="S", help="seconds")
@@ -48,10 +48,10 @@ def main() -> None:
         parent.send(ReadAccess(refusal_of_running()))
         quit_now()
     # Import the rest after the first message, for which the front end waits.
-    from tui.devices.allocators.messages import VERSION, LookFor, WatchHello
+    from tui.allocators.messages import VERSION, LookFor, WatchHello
 
     parent.send(WatchHello(version=VERSION, pid=os.getpid()))
-    from tui.devices.allocators.watch import AllocatorWatch, lower_priority, serve
+    from tui.allocators.watch import AllocatorWatch, lower_priority, serve
 
     lower_priority()
     wanted = LookFor(arguments.pids, not arguments.no_children, arguments.others)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Tuple, Union
 
-from tui.devices.monitor.messages import Device, ParentProcess, find_process
+from tui.monitor.messages import Device, ParentProcess, find_process
 from workloads.protocol.torch_memory import TorchMemory
 
 VERSION = 1

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tui.devices.allocators.messages import LookFor, RankJob, TorchProcess, undescribed
-from tui.devices.allocators.peek import LIBRARY
-from tui.devices.allocators.process_files import PROC, GoneError, ProcessFiles, Refusal, library_in
-from tui.devices.monitor.processes import ProcessOwners
+from tui.allocators.messages import LookFor, RankJob, TorchProcess, undescribed
+from tui.allocators.peek import LIBRARY
+from tui.allocators.process_files import PROC, GoneError, ProcessFiles, Refusal, library_in
+from tui.monitor.processes import ProcessOwners
 
 _LAUNCHERS = (
     # The launcher; its marker variable; its rank, local rank and number of ranks.

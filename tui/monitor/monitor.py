@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from tui.core.child.inside import LEAST_INTERVAL_S, Cgroup, ParentChannel, complain
-from tui.devices.monitor.messages import (
+from tui.monitor.messages import (
     MONITOR_REQUESTS,
     Cpu,
     GpuProcess,
@@ -30,8 +30,8 @@ from tui.devices.monitor.messages import (
     WatchedProcess,
     WatchHost,
 )
-from tui.devices.monitor.nvml_loop import NvmlLoop
-from tui.devices.monitor.processes import ProcessOwners
+from tui.monitor.nvml_loop import NvmlLoop
+from tui.monitor.processes import ProcessOwners
 
 SHORTEST_LOAD = 0.05
 """Seconds between two readings under which a load is noise: the kernel counts in ticks of 10 ms."""

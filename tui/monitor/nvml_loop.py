@@ -10,24 +10,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.core.child.inside import complain
-from tui.devices.monitor.device_reader import (
+from tui.monitor.device_reader import (
     DeviceReader,
     Identity,
     identify_device,
     make_lost_device,
     make_unknown_identity,
 )
-from tui.devices.monitor.field_reader import FieldReader
-from tui.devices.monitor.messages import (
+from tui.monitor.field_reader import FieldReader
+from tui.monitor.messages import (
     Device,
     DeviceDetail,
     Driver,
     PcieTraffic,
     WatchDevice,
 )
-from tui.devices.monitor.nvml import DeviceGoneError, NoAnswer, NoDriverError, NvmlSession, call
-from tui.devices.monitor.processes import ProcessOwners
-from tui.devices.monitor.watched_device import ConnectedGpu, WatchedDeviceReader
+from tui.monitor.nvml import DeviceGoneError, NoAnswer, NoDriverError, NvmlSession, call
+from tui.monitor.processes import ProcessOwners
+from tui.monitor.watched_device import ConnectedGpu, WatchedDeviceReader
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import time
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from tui.devices.monitor import messages, processes
-from tui.devices.monitor.field_reader import FieldReader
-from tui.devices.monitor.messages import Clocks, Device, DeviceMemory, GpuProcess, Pcie, Utilization
-from tui.devices.monitor.nvml import Code, NoAnswer
-from tui.devices.monitor.processes import ListedProcess, ProcessOwners
+from tui.monitor import messages, processes
+from tui.monitor.field_reader import FieldReader
+from tui.monitor.messages import Clocks, Device, DeviceMemory, GpuProcess, Pcie, Utilization
+from tui.monitor.nvml import Code, NoAnswer
+from tui.monitor.processes import ListedProcess, ProcessOwners
 
 
 @dataclass(frozen=True)

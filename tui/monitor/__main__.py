@@ -27,7 +27,7 @@ def has_proc(proc: Path = Path("/proc")) -> bool:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tui.devices.monitor", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tui.monitor", description=__doc__)
     modes = parser.add_subparsers(dest="mode", required=True)
     serving = modes.add_parser("serve", help="write samples until standard input closes")
     serving.add_argument("--interval", type=interval_s, default=1.0, metavar="S", help="seconds")
@@ -51,18 +51,18 @@ def main() -> None:
     # wait to know that there is a monitor.
     if arguments.mode == "serve":
         end_with_parent()
-        from tui.devices.monitor.messages import VERSION, MonitorHello
+        from tui.monitor.messages import VERSION, MonitorHello
 
         parent.send(MonitorHello(version=VERSION, pid=os.getpid()))
-        from tui.devices.monitor.monitor import serve
+        from tui.monitor.monitor import serve
 
         serve(parent, arguments.interval, arguments.keep_alive)
     elif arguments.mode == "topology":
-        from tui.devices.monitor.topology import read_gpu_topology
+        from tui.monitor.topology import read_gpu_topology
 
         parent.send(read_gpu_topology())
     else:
-        from tui.devices.monitor.monitor import send_one_sample
+        from tui.monitor.monitor import send_one_sample
 
         send_one_sample(parent)
     quit_now()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, Tuple
 
-from tui.devices.monitor.nvml import TRY_NEXT_CALL, Code, DeviceGoneError, NoAnswer, call
+from tui.monitor.nvml import TRY_NEXT_CALL, Code, DeviceGoneError, NoAnswer, call
 
 NvmlCall = Tuple[Any, ...]
 """The name of a pynvml function and the arguments that follow the handle."""

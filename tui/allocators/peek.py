@@ -3,7 +3,7 @@
 ``libc10_cuda`` exports a pointer to the allocator; the allocator has a vector of its devices, and
 each device has its ``DeviceStats``. Their offsets in the objects differ by version, so this module
 searches for them and accepts a place only if every number fits
-(:mod:`tui.devices.allocators.layouts`). It writes nothing, runs nothing in that process and does
+(:mod:`tui.allocators.layouts`). It writes nothing, runs nothing in that process and does
 not stop it.
 """
 
@@ -12,8 +12,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from tui.devices.allocators import layouts
-from tui.devices.allocators.layouts import (
+from tui.allocators import layouts
+from tui.allocators.layouts import (
     LAYOUTS,
     LONGEST,
     NOTHING,
@@ -27,7 +27,7 @@ from tui.devices.allocators.layouts import (
     torch_memory,
     was_used,
 )
-from tui.devices.allocators.process_files import (
+from tui.allocators.process_files import (
     GoneError,
     Mapping,
     Memory,

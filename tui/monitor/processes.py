@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 
 from tui.core.text import secrets
-from tui.devices.monitor.field_reader import FieldReader
-from tui.devices.monitor.messages import GpuProcess, ParentProcess
-from tui.devices.monitor.nvml import Code, NoAnswer, is_windows_driver
+from tui.monitor.field_reader import FieldReader
+from tui.monitor.messages import GpuProcess, ParentProcess
+from tui.monitor.nvml import Code, NoAnswer, is_windows_driver
 
 LONGEST_COMMAND = 2000
 """Characters of a command line that are passed on; some launchers put a whole script there."""

@@ -7,4 +7,4 @@ from tui.core.child.launch import own_command
 
 def serve_command(interval: float) -> tuple[str, ...]:
     """Return the command that starts the monitor with an interval in seconds."""
-    return own_command("tui.devices.monitor", "serve", "--interval", str(interval))
+    return own_command("tui.monitor", "serve", "--interval", str(interval))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tui.devices.monitor import nvml as driver
-from tui.devices.monitor.field_reader import FieldReader
-from tui.devices.monitor.messages import TopologyRow
-from tui.devices.monitor.nvml import DeviceGoneError, NoAnswer, NoDriverError, NvmlSession
-from tui.devices.monitor.watched_device import ConnectedGpu, read_topology
+from tui.monitor import nvml as driver
+from tui.monitor.field_reader import FieldReader
+from tui.monitor.messages import TopologyRow
+from tui.monitor.nvml import DeviceGoneError, NoAnswer, NoDriverError, NvmlSession
+from tui.monitor.watched_device import ConnectedGpu, read_topology
 
 P2P_ALLOWED = "yes"
 _P2P_READ = 0

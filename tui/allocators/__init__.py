@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tui.core.child.launch import own_command
 
-MODULE = "tui.devices.allocators"
+MODULE = "tui.allocators"
 
 
 def serve_arguments(
