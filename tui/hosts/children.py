@@ -6,19 +6,25 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tui import allocators
 from tui.allocators.messages import WATCH_EVENTS, WatchEvent
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess
+from tui.core.text.glyphs import clean
+from tui.core.text.redact import with_texts
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive, build_runner_archive
 from tui.hosts.boot import OLDEST_FOR_RUNS, boot_command, preamble, torch_command
 from tui.hosts.failures import explain_failure
 from tui.hosts.smi import SmiLine, parse_line, smi_command
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent
+from workloads.protocol import wire
 from workloads.protocol.keep_alive import MISSED_AFTER_S, Alive
 from workloads.protocol.messages import EVENTS, Event
+
+E = TypeVar("E")
 
 CONNECT_WITHIN_S = 20.0
 """Seconds for the first word: ssh gives up after 10, a slow login shell may take as long."""
@@ -39,6 +45,26 @@ class HostConnection:
     """Name or path; ``None`` for ``python3``, and for runs the first that has torch."""
 
 
+def decode_clean(line: bytes, kinds: tuple[type[E], ...]) -> E:
+    """Return the message of a line, in whose texts nothing controls this terminal.
+
+    A host may be anybody's.
+
+    Args:
+        line: from a host.
+        kinds: the messages that it may be.
+
+    Raises:
+        WireError: it is none of them.
+    """
+    event = wire.decode(line, kinds)
+    # JSON has no bare control characters but DEL, so most lines need no second pass over a
+    # sample's hundreds of texts, which would take longer than decoding it.
+    if line.isascii() and b"\\" not in line and b"\x7f" not in line:
+        return event
+    return with_texts(event, clean, keys=False)
+
+
 def monitor_child(
     connection: HostConnection, interval: float, sent: Callable[[object], object] | None = None
 ) -> ChildProcess[MonitorEvent | Alive]:
@@ -50,11 +76,13 @@ def monitor_child(
         sent: called with each request to it; ``None`` for nothing.
     """
     serving = ("serve", "--interval", str(interval), "--keep-alive", str(MISSED_AFTER_S))
+    kinds: tuple[type[MonitorEvent | Alive], ...] = (*MONITOR_EVENTS, Alive)
     return ChildProcess(
         connection.host.command(boot_command(connection.python or "python3")),
-        (*MONITOR_EVENTS, Alive),
+        kinds,
         folder=FOLDER,
         sent=sent,
+        decode=lambda line: decode_clean(line, kinds),
         preamble=preamble(build_archive(), "tui.monitor", serving),
     )
 
@@ -90,10 +118,12 @@ def watch_child(
     arguments = allocators.serve_arguments(
         interval, pids, listed, children=children, keep_alive_s=MISSED_AFTER_S, steps=True
     )
+    kinds: tuple[type[WatchEvent | Alive], ...] = (*WATCH_EVENTS, Alive)
     return ChildProcess(
         connection.host.command(boot_command(connection.python or "python3")),
-        (*WATCH_EVENTS, Alive),
+        kinds,
         folder=FOLDER,
+        decode=lambda line: decode_clean(line, kinds),
         preamble=preamble(build_archive(), allocators.MODULE, arguments),
     )
 

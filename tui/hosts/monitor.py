@@ -106,9 +106,7 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
                     self.send(self._device)
         elif isinstance(event, Sample) and self.greeted:
             self.is_useful = True
-            # A host may be anybody's: its texts must not control this terminal.
-            sample = with_texts(event, clean, keys=False)
-            self._publish(HostSample(self.host.name, sample, self.round_trip_s, time.time()))
+            self._publish(HostSample(self.host.name, event, self.round_trip_s, time.time()))
 
     def _apply_smi_line(self, text: str) -> None:
         if not self.greeted:

@@ -15,8 +15,6 @@ from tui.allocators.messages import (
     WatchHello,
 )
 from tui.core.child.process import ChildProcess
-from tui.core.text.glyphs import clean
-from tui.core.text.redact import with_texts
 from tui.hosts.address import HostAddress
 from tui.hosts.children import HostConnection, watch_child
 from tui.hosts.events import HostLost
@@ -82,8 +80,7 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
             self.give_up("it sent figures of unknown devices")
         else:
             self.is_useful = True
-            # A host may be anybody's: its texts must not control this terminal.
-            self._publish(with_texts(event, clean, keys=False))
+            self._publish(event)
 
     def report_lost(self, reason: str, seconds: float) -> None:
         self._publish(HostLost(self.host.name, reason, seconds))

@@ -176,7 +176,11 @@ class HostsState:
 
     def _on_torch(self, event: HostTorch) -> Topics:
         host = self._by_name.get(event.host)
-        return host.apply_torch(event) if host is not None else frozenset()
+        if host is None:
+            return frozenset()
+        changed = host.apply_torch(event)
+        # What is shown of other hosts, the ranks of jobs, is drawn with the next sample.
+        return changed if host is self.selected_host else frozenset()
 
     def _on_lost(self, event: HostLost) -> Topics:
         host = self._by_name.get(event.host)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tui.core.text.glyphs import rows_of_text
@@ -15,7 +15,7 @@ from tui.kit.command_line.options import Parser, Subcommand, add_common, add_dev
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.runs.cli.headless import choose_devices
-from tui.runs.cli.host_runs import HostRuns, end_on_signals
+from tui.runs.cli.host_runs import HostRuns, connect_hosts
 from tui.runs.cli.measured_hosts import (
     MeasuredHosts,
     add_measured_hosts,
@@ -70,18 +70,10 @@ async def _compare(
     options: FleetOptions, hosts: Sequence[HostAddress], pythons: Mapping[str, str]
 ) -> int:
     progress = ProgressLine()
-
-    def lane_of(host: HostAddress) -> HostRuns:
-        return HostRuns(host, pythons.get(host.name), options.devices, storing=False)
-
-    lanes = [lane_of(host) for host in hosts]
-    end_on_signals(lanes)
-    progress.show("connecting to " + ", ".join(host.name for host in hosts))
-    try:
-        await asyncio.gather(*(each.connect() for each in lanes))
+    async with connect_hosts(hosts, pythons, options.devices, progress) as lanes:
         members, problems = find_members(lanes, options.devices)
         if options.together:
-            extra = _separate_lanes(members, lane_of)
+            extra = _separate_lanes(members)
             lanes += extra
             await asyncio.gather(*(each.connect() for each in extra))
         models: dict[str, list[FleetMember]] = {}
@@ -100,9 +92,6 @@ async def _compare(
         else:
             progress.clear()
             print_text(rows_of_text(fleet_lines(fleets, problems)), "fleet.txt")
-    finally:
-        progress.clear()
-        await asyncio.gather(*(lane.close() for lane in lanes))
     failed = any(lane.error for lane in lanes) or any(
         member.problem for each in fleets for member in each.members
     )
@@ -146,15 +135,13 @@ def find_members(
     return members, problems
 
 
-def _separate_lanes(
-    members: Sequence[FleetMember], lane_of: Callable[[HostAddress], HostRuns]
-) -> list[HostRuns]:
+def _separate_lanes(members: Sequence[FleetMember]) -> list[HostRuns]:
     """Give every device but the first of its host a runner of its own; return the new ones."""
     served: set[str] = set()
     added = []
     for member in members:
         if member.host in served:
-            member.runs = lane_of(member.runs.host)
+            member.runs = member.runs.another()
             added.append(member.runs)
         served.add(member.host)
     return added

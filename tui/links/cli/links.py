@@ -16,7 +16,7 @@ from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.links.measure import BetweenHosts, LinkFindings, measure_within
 from tui.links.views import encode_links, is_slow, links_lines
 from tui.monitor.topology import GpuTopology
-from tui.runs.cli.host_runs import HostRuns, end_on_signals
+from tui.runs.cli.host_runs import HostRuns, connect_hosts
 from tui.runs.cli.measured_hosts import (
     MeasuredHosts,
     add_measured_hosts,
@@ -70,14 +70,8 @@ async def _measure(
     options: LinksOptions, hosts: Sequence[HostAddress], pythons: Mapping[str, str]
 ) -> int:
     progress = ProgressLine()
-    lanes = [
-        HostRuns(host, pythons.get(host.name), options.devices, storing=False) for host in hosts
-    ]
-    end_on_signals(lanes)
-    progress.show("connecting to " + ", ".join(host.name for host in hosts))
     found = LinkFindings()
-    try:
-        await asyncio.gather(*(each.connect() for each in lanes))
+    async with connect_hosts(hosts, pythons, options.devices, progress) as lanes:
         topologies = await asyncio.gather(*(_query(each) for each in lanes))
         # One host at a time is not needed: what is within one host disturbs no other.
         found.within = list(
@@ -98,9 +92,6 @@ async def _measure(
         else:
             progress.clear()
             print_text(rows_of_text(links_lines(found)), "links.txt")
-    finally:
-        progress.clear()
-        await asyncio.gather(*(lane.close() for lane in lanes))
     problems = [
         *found.problems,
         *(each.error for each in lanes if each.error),

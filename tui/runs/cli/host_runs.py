@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from tui.devices.state.devices import CPU
@@ -42,6 +44,7 @@ class HostRuns:
         """The host with the connection that its children share, once it is connected."""
         self.python = python
         """Name or path of its Python; ``None`` to find one with torch."""
+        self._devices, self._storing = devices, storing
         self._interval = None if set(devices) == {CPU} else INTERVAL_S
         self._recorder = ResultRecorder() if storing else None
         self._session: Session | None = None
@@ -89,6 +92,10 @@ class HostRuns:
         runs = self._session.state.runs
         doing = describe_current_run(runs) if self._running else f"runner: {runs.runner.status}"
         return f"{self.host.name}: {doing}"
+
+    def another(self) -> HostRuns:
+        """Return runs on the same host in a runner of their own, not connected yet."""
+        return HostRuns(self.host, self.python, self._devices, storing=self._storing)
 
     def on_change(self, show: Callable[[], None]) -> None:
         """Call a function when the progress changes."""
@@ -218,3 +225,48 @@ def end_on_signals(runs: Sequence[HostRuns]) -> None:
             each.note_signal(number)
 
     handle_signals(SIGNALS, note)
+
+
+@asynccontextmanager
+async def connect_hosts(
+    hosts: Sequence[HostAddress],
+    pythons: Mapping[str, str],
+    devices: Sequence[str],
+    progress: ProgressLine,
+    *,
+    storing: bool = False,
+) -> AsyncIterator[list[HostRuns]]:
+    """Connect to all hosts at the same time, and end the children on them at the end.
+
+    A host that is not reached has its ``error``. A signal ends the runs.
+
+    Args:
+        hosts: to connect to.
+        pythons: names or paths of Pythons, by the names of their hosts.
+        devices: torch's names of the devices to run on.
+        progress: shows what each host does until all are connected; it is clear at the end.
+        storing: store the results.
+
+    Yields:
+        One for each host. What is added to the list is ended too.
+    """
+    lanes = [HostRuns(host, pythons.get(host.name), devices, storing=storing) for host in hosts]
+    end_on_signals(lanes)
+    is_connecting = True
+
+    def show() -> None:
+        if is_connecting:
+            doing = "   ".join(each.progress for each in lanes if each.progress)
+            progress.show(doing or "connecting to " + ", ".join(host.name for host in hosts))
+
+    for each in lanes:
+        each.on_change(show)
+    show()
+    try:
+        await asyncio.gather(*(each.connect() for each in lanes))
+        is_connecting = False
+        yield lanes
+    finally:
+        is_connecting = False
+        progress.clear()
+        await asyncio.gather(*(each.close() for each in lanes))

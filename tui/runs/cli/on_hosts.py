@@ -17,7 +17,7 @@ from tui.hosts.meeting import MeetingError
 from tui.kit.command_line.output import UsageError, print_json, print_text, say
 from tui.kit.command_line.progress import ProgressLine
 from tui.runs.cli.headless import choose_devices, choose_workloads, set_parameters
-from tui.runs.cli.host_runs import HostRuns, end_on_signals
+from tui.runs.cli.host_runs import HostRuns, connect_hosts
 from tui.runs.cli.spanning import SpanningRun, find_spanning, meet, run_spanning
 from tui.runs.session.session import Session
 from tui.runs.views.result_text import format_run, format_sweeps
@@ -64,26 +64,18 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
     """
     pythons = dict(options.host_pythons)
     progress = ProgressLine()
-    lanes = [
-        HostRuns(host, pythons.get(host.name), options.devices, storing=options.store)
-        for host in hosts
-    ]
-    end_on_signals(lanes)
+    storing = options.store
+    async with connect_hosts(hosts, pythons, options.devices, progress, storing=storing) as lanes:
 
-    def show() -> None:
-        progress.show("   ".join(each.progress for each in lanes if each.progress))
+        def show() -> None:
+            progress.show("   ".join(each.progress for each in lanes if each.progress))
 
-    for each in lanes:
-        each.on_change(show)
-    try:
-        await asyncio.gather(*(each.connect() for each in lanes))
+        for each in lanes:
+            each.on_change(show)
         runs = _HostsRuns(options, lanes)
         await runs.run_alone()
         progress.show("finding where the hosts meet" if runs.spanning else "")
         await runs.run_over_all()
-    finally:
-        await asyncio.gather(*(each.close() for each in lanes))
-        progress.clear()
     for problem in dict.fromkeys(problem for each in lanes for problem in each.problems):
         say(problem)
     if options.json:
