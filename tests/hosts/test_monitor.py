@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import shlex
 import subprocess
 import sys
@@ -10,15 +12,20 @@ import time
 
 import psutil
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.hosts.conftest import BARE_PYTHON, Boxes
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.waiting import assert_gone
+from tui.core.text.glyphs import clean
+from tui.core.text.redact import with_texts
 from tui.hosts import supervisor as supervisor_module
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import FIRST_LINE, boot_command, preamble
+from tui.hosts.children import decode_clean
 from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.monitor import HostMonitor
 from tui.hosts.watching import first_samples, watch_hosts
@@ -223,6 +230,19 @@ async def test_escapes_in_what_a_host_says_are_removed(boxes: Boxes) -> None:
     assert "owned" in texts
     assert "u001b" not in texts
     assert "u0007" not in texts
+
+
+@given(text=st.text())
+@example(text="\x7f")
+@example(text="\x1b[2J")
+@example(text="\u202e")
+def test_no_text_of_a_host_has_a_character_that_controls_the_terminal(text: str) -> None:
+    cpu = Cpu(text, 8, 8, 1.0, None, {"frequency_mhz": text})
+    sample = Sample(1.0, 0.1, Host(text, cpu, HostMemory(2, 1, 1)), Driver(None, None, text), ())
+    plain = json.dumps({"type": "sample", **wire.to_plain(sample)}, ensure_ascii=False)
+    for line in (wire.encode(sample), plain.encode("utf-8", "surrogatepass")):
+        with contextlib.suppress(wire.WireError):
+            assert decode_clean(line, (Sample,)) == with_texts(sample, clean, keys=False)
 
 
 def test_a_host_is_asked_for_its_processes_and_its_pace_once_it_has_greeted() -> None:

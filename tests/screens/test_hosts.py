@@ -10,6 +10,7 @@ from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import GIB, NOW, gpu, gpu_process, sample
 from tests.screens.watching import figures, torch_process
 from tui.allocators.messages import ProcessFigures, RankJob, TorchProcesses
+from tui.core.events import Topic
 from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
 from tui.monitor.messages import DeviceMemory, Driver, Sample, Utilization
 from tui.recordings.lines import AnyEvent
@@ -210,3 +211,14 @@ async def test_the_devices_of_each_host_are_sorted_and_hosts_keep_their_order() 
         assert of_first == [f"gpu1:{number}" for number in range(7, -1, -1)]
         headings = [row.key for row in pane.list._host_rows if row.kind == "heading"]
         assert headings == ["gpu1:cpu", "gpu2:cpu"]
+
+
+async def test_torch_processes_of_a_host_that_is_not_shown_wait_for_the_next_sample() -> None:
+    """Ten hosts are drawn no more often than one."""
+    async with running((80, 24)) as at:
+        await _hosts(at)
+        bus = at.session.state.bus
+        of = {rank: _torch(rank, NOW + SKEW_S)[0] for rank in (0, 1)}
+        at.session.select_device("gpu1:0")
+        assert bus.publish(of[0]) == {Topic.ALLOCATORS}
+        assert bus.publish(of[1]) == frozenset()
