@@ -100,21 +100,21 @@ def test_a_discarded_history_is_a_problem_even_without_a_gap() -> None:
 
 
 def test_a_search_names_both_ends() -> None:
-    search = Search(SearchRange("batch", 1, 1024), fits=92, fails=93)
+    search = Search(SearchRange("batch", 1, 1024), 0, fits=92, fails=93)
     (line,) = search_lines(search, "batch", CARD.name, 6, judge(FITS))
     assert line.startswith("largest batch on H100 80 GB: 92 (93 does not fit), peak 12.0")
-    nothing = Search(SearchRange("batch", 1, 1024), fails=1)
+    nothing = Search(SearchRange("batch", 1, 1024), 0, fails=1)
     (line,) = search_lines(nothing, "--batch", "T4", 1, None)
     assert line == "not even --batch=1 fits on T4 (1 rehearsal)"
     assert encode_search("batch", search, 6, ())["largest"] == 92
 
 
 def test_a_search_says_what_settings_would_change() -> None:
-    search = Search(SearchRange("batch", 1, 1024), fits=92, fails=93)
+    search = Search(SearchRange("batch", 1, 1024), 0, fits=92, fails=93)
     others = [
         SearchWith("expandable segments", search, 2),
         SearchWith("foreach=False", replace(search, fits=1024, fails=None), 5),
-        SearchWith("foreach=False", Search(search.range), 1, "failed at 92: ValueError"),
+        SearchWith("foreach=False", Search(search.range, 0), 1, "failed at 92: ValueError"),
     ]
     assert setting_lines(others, 80) == [
         "  with expandable segments: 92 (93 does not fit); 2 rehearsals",

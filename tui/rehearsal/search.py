@@ -7,9 +7,13 @@ import re
 from dataclasses import dataclass, replace
 
 PROBE = 8
-"""Factor from the lowest value to the second."""
+"""Factor from the lowest value to the second, where a search gallops."""
 MOST_GUESSES = 4
 """Values that are guessed from the peaks, before the search only halves what is left."""
+GALLOP = 4
+"""Rehearsals that a galloping search may take beyond a bisection."""
+NEAR = 3
+"""Rehearsals that a search next to a known limit may take beyond a bisection."""
 
 
 class BadRangeError(ValueError):
@@ -23,6 +27,11 @@ class SearchRange:
     name: str
     low: int
     high: int
+
+    @property
+    def bisection(self) -> int:
+        """The base-2 logarithm of the number of values, rounded up."""
+        return (self.high - self.low).bit_length()
 
 
 def parse_range(text: str) -> SearchRange:
@@ -42,9 +51,16 @@ def parse_range(text: str) -> SearchRange:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is known so far: the largest value that fits, and the smallest that does not."""
+    """What is known so far: the largest value that fits, and the smallest that does not.
+
+    Of N values, between none and all may fit: a rehearsal, which fits or does not, halves these
+    N + 1 outcomes at best. A value is guessed from the peaks only where the rehearsals that are
+    left suffice for either result, so that no guess costs more than the search was given.
+    """
 
     range: SearchRange
+    left: int
+    """Rehearsals that may still be made. One more is, if the lowest value or none fits."""
     fits: int | None = None
     fails: int | None = None
     peaks: tuple[tuple[int, int], ...] = ()
@@ -54,6 +70,16 @@ class Search:
     """Values to rehearse before all others: the limit is probably between them."""
     slope: float | None = None
     """Bytes that one more is likely to take, where a similar search has measured it."""
+
+    @classmethod
+    def bisecting(cls, values: SearchRange) -> Search:
+        """Return a search that takes as few rehearsals as any can whose values say nothing."""
+        return cls(values, values.bisection)
+
+    @classmethod
+    def galloping(cls, values: SearchRange) -> Search:
+        """Return a search that begins at the lowest value, and takes few if memory is regular."""
+        return cls(values, values.bisection + GALLOP, hints=(values.low,))
 
     @property
     def is_over(self) -> bool:
@@ -65,55 +91,62 @@ class Search:
     def next_value(self, available: int) -> int:
         """Return the value to rehearse next.
 
+        Args:
+            available: bytes up to which a peak fits.
+        """
+        bottom = self.range.low if self.fits is None else self.fits
+        top = self.range.high if self.fails is None else self.fails - 1
+        if bottom == top:
+            return bottom  # the next one does not fit, and whether this one does is open
+        half = 1 << max(0, self.left - 1)  # outcomes that the rehearsals after this one tell apart
+        least = max(top + 1 - half, bottom + (self.fits is not None))
+        return min(max(self._wish(available, bottom, top), least), bottom + half, top)
+
+    def _wish(self, available: int, bottom: int, top: int) -> int:
+        """Return the value that would tell most if memory is regular.
+
         Memory is almost a straight line over a batch size, and a parabola over some lengths: the
         peaks so far tell where it reaches the memory of the card.
 
         Args:
             available: bytes up to which a peak fits.
+            bottom: the largest value that fits, or the lowest.
+            top: the largest that may fit.
         """
-        hint = next((each for each in self.hints if self._is_open(each)), None)
-        if hint is not None:
-            return hint
-        if self.fits is None:
-            return self.range.low
-        at_most = self.range.high if self.fails is None else self.fails - 1
-        middle = (self.fits + at_most + 1) // 2
-        if len(self.peaks) == 1 and self.slope is not None and self.slope > 0:
-            value = self.fits + max(1, int((available - self.peaks[0][1]) / self.slope))
-            return value if value <= at_most else middle if self.fails is not None else at_most
+        for hint in self.hints:
+            if (self.fits is None or hint > bottom) and hint <= top:
+                return hint
+        middle = (bottom + top + 1) // 2
+        if not self.peaks:
+            return middle
         if len(self.peaks) == 1:
-            probe = PROBE * max(1, self.fits)
-            return min(probe, at_most if self.fails is None else middle)
+            if self.slope is not None and self.slope > 0:
+                value = bottom + max(1, int((available - self.peaks[0][1]) / self.slope))
+                return value if value <= top else middle if self.fails is not None else top
+            return min(PROBE * max(1, bottom), top if self.fails is None else middle)
         if self.guesses >= MOST_GUESSES:
             return middle
         guess = self._guess(available, 2)
         if self.fails is None:
             # A guess far beyond the last peak is worth another probe before it.
-            probe = PROBE * max(1, self.fits)
-            guess = probe if guess > 2 * probe else guess
-        elif guess > at_most:
+            probe = PROBE * max(1, bottom)
+            return probe if guess > 2 * probe else guess
+        if guess > top:
             if len(self.peaks) < 3:
-                guess = self.fits + (at_most - self.fits) * 9 // 10
-            else:
-                guess = self._guess(available, 3)
-                guess = middle if guess > at_most else guess
-        return min(at_most, max(self.fits + 1, guess))
-
-    def _is_open(self, value: int) -> bool:
-        """Return whether it is unknown if a value of the range fits."""
-        above = self.range.low - 1 if self.fits is None else self.fits
-        below = self.range.high + 1 if self.fails is None else self.fails
-        return above < value < below
+                return bottom + (top - bottom) * 9 // 10
+            guess = self._guess(available, 3)
+        return middle if guess > top else guess
 
     def near(self) -> Search:
         """Return a new search of the range for a similar program, next to what was found here."""
+        left = self.range.bisection + NEAR
         if self.fits is None:
-            return Search(self.range)
+            return Search(self.range, left, hints=(self.range.low,))
         slope = None
         if len(self.peaks) > 1:
             (a, peak_a), (b, peak_b) = self.peaks[-2:]
             slope = (peak_b - peak_a) / (b - a)
-        return Search(self.range, hints=(self.fits + 1, self.fits), slope=slope)
+        return Search(self.range, left, hints=(self.fits + 1, self.fits), slope=slope)
 
     def _guess(self, available: int, points: int) -> int:
         """Return the value at which the curve through the last peaks reaches the memory.
@@ -140,8 +173,8 @@ class Search:
             value: the rehearsed value.
             peak: its peak in bytes if it fits, else ``None``.
         """
-        guesses = self.guesses + (len(self.peaks) > 1)
+        guesses, left = self.guesses + (len(self.peaks) > 1), self.left - 1
         if peak is None:
-            return replace(self, fails=value, guesses=guesses)
+            return replace(self, fails=value, guesses=guesses, left=left)
         peaks = (*self.peaks, (value, peak))
-        return replace(self, fits=value, peaks=peaks, guesses=guesses)
+        return replace(self, fits=value, peaks=peaks, guesses=guesses, left=left)

@@ -211,6 +211,14 @@ class Values:
     label: str
     """The name on screen, such as ``batch`` or ``--batch``."""
     command_with: Callable[[str], tuple[str, ...]]
+    bounded: bool
+    """Whether the range is the user's; else its end is a guess, and most likely far too high."""
+
+    @property
+    def search(self) -> Search:
+        """The search before its first rehearsal."""
+        begin = Search.bisecting if self.bounded else Search.galloping
+        return begin(self.range)
 
 
 def find_values(find: SearchRange | FindBatch, command: Sequence[str]) -> Values:
@@ -227,7 +235,7 @@ def find_values(find: SearchRange | FindBatch, command: Sequence[str]) -> Values
         def replaced(value: str) -> tuple[str, ...]:
             return tuple(word.replace(placeholder, value) for word in command)
 
-        return Values(find, find.name, replaced)
+        return Values(find, find.name, replaced, bounded=True)
     option = find_batch(command)
     if option is None:
         raise UsageError(
@@ -235,7 +243,8 @@ def find_values(find: SearchRange | FindBatch, command: Sequence[str]) -> Values
             f"give --find batch=1..{LARGEST_BATCH}"
         )
     high = max(LARGEST_BATCH, 16 * int(option.value))
-    return Values(SearchRange("batch", 1, high), option.name, option.command_with)
+    values = SearchRange("batch", 1, high)
+    return Values(values, option.name, option.command_with, bounded=False)
 
 
 def find_cards(text: str) -> tuple[Card, ...]:
@@ -355,7 +364,7 @@ class _Work:
         The exit code is 1 if no value fits.
         """
         plan = self._plan(card)
-        found = await self._search(Search(values.range), plan, values)
+        found = await self._search(values.search, plan, values)
         if found.stopped is not None:
             return self._give_up(found.stopped, f"{values.label}={found.stopped_at}")
         search = found.search
@@ -390,7 +399,8 @@ class _Work:
         while not found.search.is_over:
             value = found.search.next_value(int(plan.card.total * (1 - EAGER_MARGIN)))
             changed = replace(plan, command=values.command_with(str(value)))
-            rehearsed, verdict = await self._run(changed, f"{note}{values.label}={value}")
+            number = f"rehearsal {found.tried + 1}"
+            rehearsed, verdict = await self._run(changed, f"{note}{values.label}={value}, {number}")
             found.tried += 1
             if verdict.answer in ("unknown", "failed") or verdict.fullest is None:
                 found.stopped, found.stopped_at = (rehearsed, verdict), value
