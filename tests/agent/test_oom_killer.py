@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.watch.following import until
+from tui.app.command_alarm import CommandAlarm
 from tui.core.child.inside import Cgroup
 from tui.watch.cli.launch import (
     RunOutcome,
@@ -45,7 +46,7 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def outcome(code: str, events: Path) -> RunOutcome:
     command = (sys.executable, "-c", code, str(events))
-    return await RunWithoutScreen(command, None, shows_output=False).run()
+    return await RunWithoutScreen(command, None, shows_output=False, alarm=CommandAlarm({})).run()
 
 
 async def test_a_run_that_the_kernel_ended_says_so_everywhere(events: Path) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import sys
+from dataclasses import replace
+
 import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import result
+from tests.screens.watched import an_oom, kept_run, left
 from tui.app.alarms import LONG_S, Alarms
+from tui.app.command_alarm import CommandAlarm
 from tui.kit.terminal.alarm import WatchedFacts, alarm_sequence
 from tui.runs.state.events import RunQueued
+from tui.watch.cli.launch import alarm_facts
 from workloads.protocol import messages
 from workloads.protocol.results import OUT_OF_MEMORY
 
@@ -96,3 +103,67 @@ def test_no_text_ends_the_sequence_early() -> None:
     made = alarm_sequence("a;b\a", "x\x1b\\y\a\n" * 100, {})
     body = made.removeprefix("\a").removeprefix("\x1b]9;").removesuffix("\x1b\\")
     assert body.isprintable()
+
+
+class Stderr(io.StringIO):
+    """Standard error that is, or is not, a terminal."""
+
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("alarm", ["true", "false"])
+def test_a_command_rings_on_a_terminal_alone_and_only_if_the_setting_says_so(
+    terminal: bool, alarm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_ALARM", alarm)
+    stderr = Stderr(terminal=terminal)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    clock, state = Clock(), make_store("one gpu")
+    rings = CommandAlarm({}, clock)
+    state.publish(queued("a"))
+    state.publish(finished("a", f"{OUT_OF_MEMORY}CUDA out of memory"))
+    rings.note_runs(state.runs)
+    rings.note_runs(state.runs)
+    clock.now += LONG_S
+    assert rings.end("run", 1) == 1
+    wanted = terminal and alarm == "true"
+    assert stderr.getvalue().count("\a") == (2 if wanted else 0)
+    assert ("matmul on cuda:0 ran out of memory" in stderr.getvalue()) == wanted
+    assert ("run ended after 10 s, failed" in stderr.getvalue()) == wanted
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(LONG_S - 1, 0), (LONG_S, 130)])
+def test_a_short_command_and_one_that_the_user_ended_do_not_ring(
+    seconds: float, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stderr = Stderr(terminal=True)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    clock = Clock()
+    rings = CommandAlarm({}, clock)
+    clock.now += seconds
+    assert rings.end("run", code) == code
+    assert stderr.getvalue() == ""
+
+
+def test_a_watched_run_without_a_screen_rings_for_an_oom_and_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stderr = Stderr(terminal=True)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    run, clock = kept_run(), Clock()
+    clock.now = run.began + LONG_S
+    rings = CommandAlarm({}, clock)
+    rings.note_watched(alarm_facts(run, (), ""))
+    rings.note_watched(alarm_facts(run, (left(ooms=(an_oom(),)),), ""))
+    assert "out of memory" in stderr.getvalue()
+    assert stderr.getvalue().count("\a") == 1
+    over = replace(run, ended=clock.now, code=1)
+    rings.note_watched(alarm_facts(over, (left(ooms=(an_oom(),)),), "ended with exit code 1"))
+    assert "torchrun ended with exit code 1 after 10 s" in stderr.getvalue()
+    assert stderr.getvalue().count("\a") == 2

@@ -40,16 +40,18 @@ from tui.runs.views.queue import build_queue, queue_line
 from tui.runs.views.result_text import encode_results, format_run, format_sweeps
 
 if TYPE_CHECKING:
+    from tui.app.command_alarm import CommandAlarm
     from tui.results.store.compare import StoreComparison
     from tui.runs.cli.run import RunOptions
 
 
-async def run_rounds(python: str, options: RunOptions) -> int:
+async def run_rounds(python: str, options: RunOptions, alarm: CommandAlarm) -> int:
     """Run everything for the requested number of rounds, and print the results.
 
     Args:
         python: path of the Python that runs the workloads.
         options: the options of the command.
+        alarm: rings when a run has run out of memory.
 
     Returns:
         The exit code.
@@ -58,7 +60,7 @@ async def run_rounds(python: str, options: RunOptions) -> int:
     earlier = Baseline(options.against) if options.against else None
     rounds: list[Round] = []
     for number in range(1, options.rounds + 1):
-        one = Round(python, options, number)
+        one = Round(python, options, number, alarm)
         rounds.append(one)
         await one.run()
         if one.ended_early:
@@ -81,7 +83,10 @@ async def run_rounds(python: str, options: RunOptions) -> int:
 
 
 async def run_interleaved(
-    python: str, options: RunOptions, arms: tuple[InterleavedSide, InterleavedSide]
+    python: str,
+    options: RunOptions,
+    arms: tuple[InterleavedSide, InterleavedSide],
+    alarm: CommandAlarm,
 ) -> int:
     """Run two settings alternately, and print their comparison.
 
@@ -89,6 +94,7 @@ async def run_interleaved(
         python: path of the Python that runs the workloads, unless a side names its own.
         options: the options of the command.
         arms: the two settings.
+        alarm: rings when a run has run out of memory.
 
     Returns:
         The exit code.
@@ -100,7 +106,7 @@ async def run_interleaved(
         if not options.json:
             turn = f"{'AB'[side]}: {arms[side].text}, turn {(number + 1) // 2} of {wanted}"
             print_line(turn)
-        one = Round(arms[side].python or python, options, number, arms[side])
+        one = Round(arms[side].python or python, options, number, alarm, arms[side])
         turns[side].append(one)
         await one.run()
         if one.ended_early:
@@ -142,17 +148,24 @@ class Round:
         python: path of the Python that runs the workloads.
         options: the options of the command.
         number: number of the round; 1 for the first.
+        alarm: rings when a run has run out of memory.
         arm: the side of an interleaved run that the round belongs to.
     """
 
     def __init__(
-        self, python: str, options: RunOptions, number: int, arm: InterleavedSide | None = None
+        self,
+        python: str,
+        options: RunOptions,
+        number: int,
+        alarm: CommandAlarm,
+        arm: InterleavedSide | None = None,
     ) -> None:
         # The monitor samples the clocks of GPUs, but would disturb timings of the CPU.
         cpu_only = set(options.devices) == {"cpu"}
         interval = None if cpu_only else INTERVAL_S
         self._recorder = ResultRecorder() if options.store else None
         self._arm = arm
+        self._alarm = alarm
         self._session = Session(
             python,
             interval,
@@ -233,9 +246,13 @@ class Round:
         if first and not options.devices:
             await _print_skipped_gpus(session, self._waiter)
         session.run(names, devices, options.budget)
-        await self._waiter.until(
-            lambda: not self.state.pending() or printer.reader_gone, printer.print_ended
-        )
+
+        def report() -> None:
+            printer.print_ended()
+            self._alarm.note_runs(self.state)
+
+        await self._waiter.until(lambda: not self.state.pending() or printer.reader_gone, report)
+        self._alarm.note_runs(self.state)
         if self.state.pending():
             await self._waiter.finish(self._progress)
 

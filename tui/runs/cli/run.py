@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tui.app.command_alarm import CommandAlarm
 from tui.devices.host_options import add_connection
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.options import (
@@ -135,7 +136,9 @@ def run(options: RunOptions) -> int:
     if options.runs is not None and options.runs < 1:
         raise UsageError(f"--runs {options.runs}: at least 1")
     if options.names_hosts:
-        return run_to_exit(run_on_hosts(options, find_run_hosts(options)))
+        hosts = find_run_hosts(options)
+        alarm = CommandAlarm(options.given)
+        return alarm.end("run", run_to_exit(run_on_hosts(options, hosts)))
     if options.together or options.transport or options.host_pythons:
         raise UsageError("--together, --transport and --host-python need --host or --slurm")
     python = python_to_use(options.given).path
@@ -145,8 +148,11 @@ def run(options: RunOptions) -> int:
         if options.against or not options.store:
             other = "--against" if options.against else "--no-store"
             raise UsageError(f"--interleave compares what it keeps: leave out {other}")
-        return run_to_exit(run_interleaved(python, options, parse_arms(options.interleave)))
-    return run_to_exit(run_rounds(python, options))
+        arms = parse_arms(options.interleave)
+        alarm = CommandAlarm(options.given)
+        return alarm.end("run", run_to_exit(run_interleaved(python, options, arms, alarm)))
+    alarm = CommandAlarm(options.given)
+    return alarm.end("run", run_to_exit(run_rounds(python, options, alarm)))
 
 
 SUBCOMMAND = Subcommand(RunOptions, add_options, run)

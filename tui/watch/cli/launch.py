@@ -16,13 +16,16 @@ from typing import Any
 
 from tui.allocators.findings import NO_GROWTH, Track, at_step
 from tui.allocators.messages import Placed, Seen
+from tui.app.command_alarm import CommandAlarm
 from tui.core.events import EventBus
 from tui.core.text import numbers as fmt
+from tui.core.text.commands import name_program
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
 from tui.kit.command_line.output import Failure, say
 from tui.kit.lines import plain
+from tui.kit.terminal.alarm import WatchedFacts
 from tui.kit.terminal.ending import handle_signals
 from tui.monitor.messages import Sample
 from tui.snapshots.analysis.report import explanation_report
@@ -39,6 +42,7 @@ from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
 from tui.watch.session.sampler import RunFolder, RunReading, Sampler
 from tui.watch.state.processes import RunProcesses
+from tui.watch.views.run import describe_run_end, format_command
 
 DEVICES_S = 1.0
 """Seconds between two samples of the devices."""
@@ -112,6 +116,7 @@ class RunWithoutScreen:
         entries: int | None,
         *,
         shows_output: bool,
+        alarm: CommandAlarm,
         on_oom: str | None = None,
     ) -> None:
         """Store what to run; starts nothing yet.
@@ -120,8 +125,10 @@ class RunWithoutScreen:
             command: program and arguments.
             entries: entries of torch's memory history; ``None`` for no history.
             shows_output: pass its output on to standard output and standard error as it arrives.
+            alarm: rings at an OOM and at the end of a long run.
             on_oom: a shell command to start at the first OOM.
         """
+        self._alarm = alarm
         self._command = tuple(command)
         self._entries = entries
         self._shows_output = shows_output
@@ -147,11 +154,12 @@ class RunWithoutScreen:
             raise Failure(str(error)) from error
         if not self._shows_output:
             say(f"its output is in {run.log}")
+        self._note_alarm(run, ())
         handle_signals(_PASSED_ON, process.send)
         handle_signals(_LEAVES, self._leave)
         bus = EventBus()
         session = DeviceSession(bus, MachineState(bus), DEVICES_S)
-        sampler = Sampler(run, self._apply_event, session.shared_watch, starter=True)
+        sampler = Sampler(run, partial(self._apply_event, run), session.shared_watch, starter=True)
         bus.subscribe(Sample, partial(self._apply_sample, sampler))
         session.watch()
         sampling = asyncio.create_task(sampler.run())
@@ -167,6 +175,7 @@ class RunWithoutScreen:
         else:
             run = with_code(run, process.returncode)
         reading = RunFolder(run.folder).read(time.time(), ())
+        self._note_alarm(run, reading.left)
         self._processes.apply_logs(reading.left, reading.troubles)
         why = sampler.why_no_samples or sampler.file.problem
         if isinstance(ended, Exception):
@@ -192,14 +201,40 @@ class RunWithoutScreen:
     def _leave(self, number: signal.Signals) -> None:
         self._left = number
 
-    def _apply_event(self, event: Seen | RunReading) -> None:
-        if not isinstance(event, RunReading):
+    def _apply_event(self, run: StartedRun, event: Seen | RunReading) -> None:
+        if isinstance(event, RunReading):
+            self._note_alarm(run, event.left)
+        else:
             self._processes.apply(event)
+
+    def _note_alarm(self, run: StartedRun, left: Sequence[ProcessLog]) -> None:
+        ended = describe_run_end(run, is_running=False) if run.ended is not None else ""
+        self._alarm.note_watched(alarm_facts(run, left, ended))
 
     def _apply_sample(self, sampler: Sampler, sample: Sample) -> None:
         placed = self._processes.apply_sample(sample)
         if placed is not None:
             sampler.store(placed)
+
+
+def alarm_facts(run: StartedRun, left: Sequence[ProcessLog], ended: str) -> WatchedFacts:
+    """Return what a run says of itself to the alarm.
+
+    Args:
+        run: the run.
+        left: its agents' logs.
+        ended: how it ended; empty while it runs.
+    """
+    ooms = [oom for each in left for oom in each.ooms]
+    newest = max(ooms, key=lambda oom: oom.at, default=None)
+    return WatchedFacts(
+        key=str(run.folder),
+        name=name_program(format_command(run)),
+        began=run.began,
+        ooms=len(ooms),
+        oom=f"out of memory: {describe_request(newest)}" if newest is not None else "",
+        ended=ended,
+    )
 
 
 def _row(process: TorchProcessState) -> WatchedProcessRow:

@@ -422,11 +422,16 @@ def _in_place(options: LaunchOptions) -> int:
 
 async def _without_a_screen(options: LaunchOptions) -> int:
     # Imported here: it brings in sampling and reading, which --here and --env do not need.
+    from tui.app.command_alarm import CommandAlarm
     from tui.watch.cli import launch
 
     shows = not (options.json or options.markdown)
     command = launch.RunWithoutScreen(
-        options.command, options.entries, shows_output=shows, on_oom=options.on_oom
+        options.command,
+        options.entries,
+        shows_output=shows,
+        alarm=CommandAlarm(options.given),
+        on_oom=options.on_oom,
     )
     try:
         outcome = await command.run()
