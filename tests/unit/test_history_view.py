@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample
 from tui.core.text import glyphs
 from tui.devices.state.history import MOST_POINTS, Point
+from tui.devices.views.device_columns import columns, heading
 from tui.devices.views.history import (
     LABEL,
     PlottedFigure,
@@ -19,7 +20,9 @@ from tui.devices.views.history import (
     column_s,
     compute_shares,
     draw_history,
+    explain_gaps,
     figures,
+    span_rule,
     whole_lines,
     whole_rows,
 )
@@ -49,6 +52,50 @@ def test_a_gap_is_where_nothing_was_sampled_and_a_zero_is_not() -> None:
     (row,) = draw_history(points, LOAD, seen, EVEN + 13, 2, 1)
     # Half of the height, nothing, nothing, the lowest dot.
     assert row == "\u2844\u2880"
+
+
+def test_a_blank_cell_of_a_small_history_says_why() -> None:
+    """A cell has eight seconds; half a blank one is no gap that one sees."""
+    seen = sample(gpu(), at=EVEN + 39)
+
+    def gap(*points: Point) -> str:
+        return explain_gaps(points, [LOAD], seen, EVEN + 39, 5)
+
+    busy = loads(*[10.0] * 8), loads(*[10.0] * 16, start=EVEN + 24)
+    silent = [Point(EVEN + at) for at in range(8, 24)]
+    assert gap(*busy[0], *busy[1]) == "blank: nothing was sampled"
+    assert gap(*busy[0], *silent, *busy[1]) == "blank: the driver gave no reading"
+    assert gap(*loads(*[10.0] * 40)) == ""
+    assert gap(*loads(*[10.0] * 12), *loads(*[10.0] * 24, start=EVEN + 16)) == ""
+    # Before the first reading there was no program.
+    assert gap(*busy[1]) == ""
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (100, "cuda:0, last 10 min 56 s; blank: nothing was sampled"),
+        (48, "cuda:0, blank: nothing was sampled"),
+        (30, "blank: nothing was sampled"),
+    ],
+)
+def test_the_line_above_the_histories_says_why_they_have_gaps(cells: int, words: str) -> None:
+    rule = span_rule("cuda:0", sample(gpu()), cells, cells, "blank: nothing was sampled")
+    assert plain(rule).startswith(f"{glyphs.GLYPHS.rule} {words} ")
+    assert width(rule) == cells
+
+
+def test_the_heading_of_the_rows_histories_says_why_they_have_gaps() -> None:
+    views = make_store("two gpus").machine.devices
+    for cells, words in ((100, "blank: no"), (150, "blank: nothing was sampled")):
+        plan = columns(views, cells)
+        assert plan.history
+        gap = "blank: nothing was sampled"
+        before = plain(heading(plan, "index"))
+        after = plain(heading(plan, "index", gap))
+        assert "0\u2013100 %" in before
+        assert words in after
+        assert len(after) <= cells
 
 
 def test_the_picture_stands_still_until_a_cell_is_full() -> None:

@@ -10,7 +10,7 @@ from tests.screens.app_helpers import running
 from tests.screens.helpers import NOW, gpu, make_store, sample, uuid
 from tui.core.text import glyphs
 from tui.devices.state.history import Point
-from tui.devices.views.history import PlottedFigure
+from tui.devices.views.history import PlottedFigure, explain_gap
 from tui.devices.views.large_history import (
     LEAST_ROWS,
     MOST_ROWS,
@@ -19,7 +19,6 @@ from tui.devices.views.large_history import (
     collect_readings,
     count_pictures,
     draw_area,
-    explain_gap,
     large_lines,
     large_rows,
     list_figures,

@@ -34,8 +34,10 @@ from tui.watch.state.run import Mark, WatchedDevice
 from tui.watch.views.processes import (
     COLUMNS,
     MOST_OF_A_KIND,
+    NOT_READ,
     Over,
     device_line,
+    find_gaps,
     heading,
     key_of,
     missing_lines,
@@ -295,6 +297,21 @@ def test_many_flushes_are_counted_and_do_not_hide_the_curves() -> None:
     assert lines.count("⠨") + lines.count("⠅") <= MOST_OF_A_KIND + 1
     assert "flush x" in text
     assert len(rows) <= 20
+
+
+@pytest.mark.parametrize("over", ["time", "steps"])
+def test_a_gap_of_the_plot_is_no_line_and_says_why(over: Over) -> None:
+    whole = points()
+    apart = (*whole[:40], *whole[80:])
+    assert find_gaps([point.at for point in whole]) == frozenset()
+    assert find_gaps([point.at for point in apart]) == {whole[80].at}
+    drawn = plot_of(device(points=apart, marks=()), over, 100, 20)
+    assert NOT_READ in words(drawn)
+    assert NOT_READ not in words(plot_of(device(points=whole, marks=()), over, 100, 20))
+    walls = (GLYPHS.wall, GLYPHS.wall_tick)
+    picture = [text for row in drawn if any(wall in (text := plain(row)) for wall in walls)]
+    assert len(picture) > 5
+    assert all(not row[48:60].strip() for row in picture)
 
 
 def test_no_plot_says_why() -> None:

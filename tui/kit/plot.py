@@ -92,6 +92,8 @@ class Plot:
     levels: tuple[Level, ...] = ()
     events: tuple[Event, ...] = ()
     title: str = ""
+    note: str = ""
+    """In the legend: why the curves have gaps."""
 
 
 _LEAST_HEIGHT = 4
@@ -275,6 +277,8 @@ def _heading(
     if shared:
         words = f"{glyphs.GLYPHS.shared} overlap"
         parts.append(line(Span(words, TextStyle.QUIET)))
+    if plot.note:
+        parts.append(line(Span(plot.note, TextStyle.QUIET)))
     for level in told:
         value = quantity(level.value, plot.upright.unit)
         sample = glyphs.GLYPHS.interval.line * 2

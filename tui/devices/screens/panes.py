@@ -20,7 +20,7 @@ from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import DeviceColumns, columns, find_order, heading
 from tui.devices.views.device_page import device_page
 from tui.devices.views.devices import device_row, devices_title, notice_lines
-from tui.devices.views.history import block_lines, block_rows
+from tui.devices.views.history import block_lines, block_rows, explain_gaps, figures
 from tui.devices.views.host_rows import (
     MORE,
     HostGroup,
@@ -224,6 +224,24 @@ class DeviceList(KeyedList):
             for key in self._shown
         ]
 
+    def explain_gaps(self, cells: int) -> str:
+        """Return why cells of the rows' histories are blank; empty if none are.
+
+        Args:
+            cells: width of a history; 0 if the rows have none.
+        """
+        machine, now = self._machine, self._clock()
+        if machine.hosts or not cells:
+            return ""
+        sample = machine.sample
+        found = (
+            explain_gaps(
+                machine.history.points(view.key), figures(view, sample)[:1], sample, now, cells
+            )
+            for view in machine.devices
+        )
+        return next(filter(None, found), "")
+
     def rebuild(self) -> None:
         """Rebuild the lines, and scroll to a device that another pane selected."""
         super().rebuild()
@@ -246,10 +264,14 @@ class DevicesHeading(LineBar):
             machine: the state of the machine.
             sort: receives the new sort order.
         """
-        super().__init__(lambda _cells: heading(self._plan(), devices.order))
+        super().__init__(self._draw)
         self._devices = devices
         self._machine = machine
         self._sort = sort
+
+    def _draw(self, _cells: int) -> Line:
+        plan = self._plan()
+        return heading(plan, self._devices.order, self._devices.explain_gaps(plan.history))
 
     def _plan(self) -> DeviceColumns:
         machine, cells = self._machine, self._devices.cells or self.size.width

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tui.core.text import glyphs
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import ORDERS, Order
+from tui.devices.views.history import NO_READING, NO_SAMPLE
 from tui.kit.lines import Line
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, order_at
 
@@ -162,9 +163,32 @@ def measure_row(plan: DeviceColumns) -> int:
     return plan.layout[-1].end if plan.layout else 0
 
 
-def heading(plan: DeviceColumns, by: Order) -> Line:
-    """Return the column names, with a mark on the sort column."""
-    return heading_line(plan.layout, by)
+_BLANK = {NO_READING: "blank: no value", NO_SAMPLE: "blank: no sample"}
+"""Why cells of a history are blank, for the narrowest column."""
+
+
+def heading(plan: DeviceColumns, by: Order, gap: str = "") -> Line:
+    """Return the column names, with a mark on the sort column.
+
+    Args:
+        plan: the columns.
+        by: the sort order.
+        gap: why the rows' histories have gaps, in place of their heading; empty if none do.
+    """
+    layout = plan.layout
+    if gap and plan.history:
+        words = next(
+            each
+            for each in (f"{_history()}; {gap}", gap, _BLANK[gap])
+            if len(each) <= plan.history or each == _BLANK[gap]
+        )
+        layout = tuple(
+            replace(placed, column=replace(placed.column, name=words))
+            if placed.column.name == _history()
+            else placed
+            for placed in layout
+        )
+    return heading_line(layout, by)
 
 
 def find_order(plan: DeviceColumns, cell: int) -> Order | None:

@@ -95,6 +95,60 @@ def compute_shares(
     return found
 
 
+NO_READING = "blank: the driver gave no reading"
+NO_SAMPLE = "blank: nothing was sampled"
+"""Why a cell between two readings is blank: samples came without the figure; none came, as while
+the machine slept or the monitor was started again."""
+
+
+def explain_gap(
+    points: Sequence[MemoryPoint], found: Sequence[object | None], seconds: float, until: float
+) -> str:
+    """Return why cells after the first reading are blank; empty if none are.
+
+    Args:
+        points: those of which the readings are.
+        found: the reading of each cell; ``None`` for a blank one.
+        seconds: duration of a cell.
+        until: Unix time within the last cell.
+    """
+    begin = next((at for at, reading in enumerate(found) if reading is not None), len(found))
+    blank = {at for at, reading in enumerate(found) if reading is None and at > begin}
+    # The present cell may wait for its first sample.
+    blank.discard(len(found) - 1)
+    if not blank:
+        return ""
+    first = math.floor(until / seconds) + 1 - len(found)
+    sampled = {math.floor(point.at / seconds) - first for point in points}
+    return NO_READING if blank & sampled else NO_SAMPLE
+
+
+def explain_gaps(
+    points: Sequence[MemoryPoint],
+    wanted: Sequence[PlottedFigure],
+    sample: Sample | None,
+    now: float,
+    cells: int,
+) -> str:
+    """Return why cells in some of the histories are blank; empty if none are.
+
+    Args:
+        points: oldest first.
+        wanted: the figures of the histories.
+        sample: the monitor's newest.
+        now: Unix time.
+        cells: width of each picture.
+    """
+    seconds, until = column_s(sample), find_end(sample, now)
+    for figure in wanted:
+        shares = compute_shares(points, figure, cells * ACROSS, seconds, until)
+        pairs = zip(shares[0::ACROSS], shares[1::ACROSS], strict=True)
+        found = [one if one is not None else other for one, other in pairs]
+        if gap := explain_gap(points, found, seconds * ACROSS, until):
+            return gap
+    return ""
+
+
 def draw_history(
     points: Sequence[MemoryPoint],
     figure: PlottedFigure,
@@ -189,8 +243,9 @@ def block_lines(
     """
     wanted = figures(view, sample)
     rows = max(1, (height - 1) // len(wanted))
+    gap = explain_gaps(points, wanted, sample, now, max(0, cells - LABEL))
     return [
-        span_rule(view.label, sample, cells, cells),
+        span_rule(view.label, sample, cells, cells, gap),
         *history_lines(points, wanted, sample, now, cells=cells, rows=rows),
     ]
 
@@ -235,22 +290,26 @@ def whole_lines(
     gap = Span("  ")
     other += [()] * (len(first) - len(other))
     lines = [(*one, gap, *two) for one, two in zip(first, other, strict=True)] if beside else first
-    return [span_rule(view.label, sample, room, cells), *lines]
+    why = explain_gaps(points, wanted, sample, now, max(0, room - LABEL))
+    return [span_rule(view.label, sample, room, cells, why), *lines]
 
 
-def span_rule(whose: str, sample: Sample | None, room: int, cells: int) -> Line:
-    """Return a rule with the device and the duration of the histories below it.
+def span_rule(whose: str, sample: Sample | None, room: int, cells: int, gap: str = "") -> Line:
+    """Return a rule with the device, the duration of the histories below, and why they have gaps.
 
     Args:
         whose: the device's name, which stands first; may be empty.
         sample: the monitor's newest.
         room: cells of one history.
         cells: width of the line.
+        gap: why cells are blank; empty if none are.
     """
     seconds = column_s(sample)
     span = text.duration(max(0, room - LABEL) * ACROSS * seconds)
     name = f"{whose}, " if whose else ""
     words = f"{name}last {span}"
     rule = glyphs.GLYPHS.rule
-    title = fit(f"{rule} {words} ", cells)
+    options = [f"{words}; {gap}", f"{name}{gap}", gap, words] if gap else [words]
+    said = next((each for each in options if len(each) + 3 <= cells), words)
+    title = fit(f"{rule} {said} ", cells)
     return (Span(title + rule * (cells - len(title)), TextStyle.QUIET),)

@@ -16,17 +16,21 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import Point
-from tui.devices.views.history import LABEL, PlottedFigure, column_s, figures, find_end, scale_label
+from tui.devices.views.history import (
+    LABEL,
+    PlottedFigure,
+    column_s,
+    explain_gap,
+    figures,
+    find_end,
+    scale_label,
+)
 from tui.kit.braille import ACROSS
 from tui.kit.lines import REACHES, Line, Span, TextStyle, fit, left
 from tui.monitor.messages import Sample
 
 FOR_GPUS = 4
 """The most GPUs for which one figure is drawn large; with more, three figures have a row each."""
-NO_READING = "blank: the driver gave no reading"
-NO_SAMPLE = "blank: nothing was sampled"
-"""Why a cell between two readings is blank: samples came without the figure; none came, as while
-the machine slept or the monitor was started again."""
 LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 """Bytes per second that one PCIe lane carries one way, by generation, after its line coding: 8b/10b
 up to the second, 128b/130b up to the fifth, flits of 242 of 256 bytes from the sixth."""
@@ -114,28 +118,6 @@ def collect_readings(
         if value is not None and figure.full and at < cells:
             values[at].append(min(1.0, max(0.0, value / figure.full)))
     return [Readings(sum(found) / len(found), max(found)) if found else None for found in values]
-
-
-def explain_gap(
-    points: Sequence[Point], found: Sequence[Readings | None], seconds: float, until: float
-) -> str:
-    """Return why cells after the first reading are blank; empty if none are.
-
-    Args:
-        points: those of which the readings are.
-        found: the readings of the cells.
-        seconds: duration of a cell.
-        until: Unix time within the last cell.
-    """
-    begin = next((at for at, reading in enumerate(found) if reading is not None), len(found))
-    blank = {at for at, reading in enumerate(found) if reading is None and at > begin}
-    # The present cell may wait for its first sample.
-    blank.discard(len(found) - 1)
-    if not blank:
-        return ""
-    first = math.floor(until / seconds) + 1 - len(found)
-    sampled = {math.floor(point.at / seconds) - first for point in points}
-    return NO_READING if blank & sampled else NO_SAMPLE
 
 
 def draw_area(

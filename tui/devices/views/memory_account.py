@@ -14,7 +14,13 @@ from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import Fact
-from tui.devices.views.history import PlottedFigure, history_lines, span_rule
+from tui.devices.views.history import (
+    LABEL,
+    PlottedFigure,
+    explain_gaps,
+    history_lines,
+    span_rule,
+)
 from tui.devices.views.memory import (
     Reasons,
     choose_free_label,
@@ -372,7 +378,8 @@ def process_history(
         if name != "process" or any(point.process is not None for point in points)
     ]
     rows = max(1, (height - 1) // len(wanted))
+    gap = explain_gaps(points, wanted, sample, now, max(0, cells - LABEL))
     return [
-        span_rule("", sample, cells, cells),
+        span_rule("", sample, cells, cells, gap),
         *history_lines(points, wanted, sample, now, cells=cells, rows=rows),
     ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -242,7 +244,7 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         points = [((point.at - began) / factor, point) for point in row.points]
         marks = [((mark.at - began) / factor, mark) for mark in row.marks]
         axis = Axis("time", unit, _scale(points, marks))
-    plot = _plot(axis, points, marks)
+    plot = _plot(axis, points, marks, find_gaps([point.at for point in row.points]))
     # With too little room, the names of the marks go first, then their signs.
     unnamed = tuple(replace(event, name="") for event in plot.events)
     for events in (plot.events, unnamed, ()):
@@ -271,19 +273,47 @@ def _plot(
     axis: Axis,
     points: Sequence[tuple[float, StepPoint]],
     marks: Sequence[tuple[float, Mark]],
+    gaps: Collection[float],
 ) -> Plot:
+    """Return the plot; its curves break before the points at the Unix times of ``gaps``."""
     held = [float(point.reserved) for _, point in points]
     held += [float(point.allocated) for _, point in points]
     top = scale_for([0.0, *held], "byte")
+    reserved: list[tuple[float, float | None]] = []
+    allocated: list[tuple[float, float | None]] = []
+    for at, point in points:
+        if point.at in gaps:
+            reserved.append((at, None))
+            allocated.append((at, None))
+        reserved.append((at, float(point.reserved)))
+        allocated.append((at, float(point.allocated)))
     curves = (
-        Curve("reserved", tuple((at, float(p.reserved)) for at, p in points), "", TextStyle.CACHED),
-        Curve(
-            "allocated", tuple((at, float(p.allocated)) for at, p in points),
-            mark_of(0),
-            TextStyle.ALLOCATED,
-        ),
-    )  # fmt: skip
-    return Plot(axis, Axis("", "byte", top), curves, events=_events(axis.scale, marks))
+        Curve("reserved", tuple(reserved), "", TextStyle.CACHED),
+        Curve("allocated", tuple(allocated), mark_of(0), TextStyle.ALLOCATED),
+    )
+    note = NOT_READ if gaps else ""
+    upright = Axis("", "byte", top)
+    return Plot(axis, upright, curves, events=_events(axis.scale, marks), note=note)
+
+
+NOT_READ = "gap: nothing was read"
+"""Why a curve breaks: the screen was closed, or the process did not answer."""
+GAP, GAP_S = 8.0, 5.0
+"""Two points are apart if they lie this many times the usual distance apart, and this many seconds.
+A process is read several times a second, and neighbors merge into points of equal duration."""
+
+
+def find_gaps(times: Sequence[float]) -> frozenset[float]:
+    """Return the times of the points before which nothing was read for a while.
+
+    Args:
+        times: Unix times, oldest first.
+    """
+    apart = [after - before for before, after in itertools.pairwise(times)]
+    if len(apart) < 2:
+        return frozenset()
+    longest = max(GAP_S, GAP * statistics.median(apart))
+    return frozenset(at for at, since in zip(times[1:], apart, strict=True) if since > longest)
 
 
 def _events(scale: Scale, marks: Sequence[tuple[float, Mark]]) -> tuple[Event, ...]:
