@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.rehearsal.outcomes import CARD, EVENT, GIB, LOG, RUN, failed, oom, rehearsed
+from tui.rehearsal.printed_error import PrintedError
 from tui.rehearsal.run import Rehearsed, find_step
 from tui.rehearsal.verdict import judge
 from tui.watch.runs.agent_events import HostRead
@@ -44,7 +45,9 @@ MAIN = replace(LOG, rehearsed=None)
             "KeyError: 'lr'",
         ),
         (
-            rehearsed(logs=(), run=replace(RUN, code=2), last_line="train.py: no such option"),
+            rehearsed(
+                logs=(), run=replace(RUN, code=2), printed=PrintedError("train.py: no such option")
+            ),
             "failed",
             3,
             "train.py: no such option (exit code 2)",
@@ -66,6 +69,20 @@ def test_an_abort_after_the_programs_end_is_not_its_failure() -> None:
         run=replace(RUN, code=None, signal=signal.SIGABRT),
     )
     assert judge(found).answer == "failed"
+
+
+def test_the_error_of_the_rank_that_failed_first_is_the_program_s() -> None:
+    late = replace(LOG, pid=20, rank="0", kind="DistBackendError", text="closed", ended_at=9.0)
+    first = replace(LOG, pid=21, rank="1", kind="KeyError", text="'lr'", ended_at=8.0)
+    run = replace(RUN, code=1)
+    assert judge(rehearsed(run=run, logs=(late, first))).reason == "rank 1: KeyError: 'lr'"
+    # torchrun's report names it; one that failed before it used CUDA has no log.
+    printed = PrintedError("ValueError: no data", raised=True, rank="2", pid=22, code=1)
+    found = rehearsed(run=run, logs=(late, first), printed=printed)
+    assert judge(found).reason == "rank 2: ValueError: no data"
+    printed = PrintedError(rank="2", pid=22, code=-signal.SIGSEGV)
+    found = rehearsed(run=run, logs=(late, first), printed=printed)
+    assert judge(found).reason == "rank 2: ended by SIGSEGV"
 
 
 def test_a_host_that_ran_out_of_memory_is_named() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.simulated_gpu.rehearsing import rehearse_program
 from tui.watch.runs.rehearsals import read_note
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(300)]
@@ -40,20 +39,11 @@ PEAK = "print('peak', torch.cuda.memory_stats()['requested_bytes.all.peak'], flu
 
 
 @pytest.fixture
-def rehearse(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., subprocess.CompletedProcess[str]]:
+def rehearse(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that rehearses a program, with state and runs of this test's own."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def run(program: str, *options: str, words: tuple[str, ...] = (), timeout_s: int = 280) -> Any:
-        script = tmp_path / "train.py"
-        script.write_text(textwrap.dedent(program), encoding="utf-8")
-        command = [sys.executable, "-m", "tui", "rehearse", *options]
-        command += ["--", sys.executable, str(script), *words]
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
+        return rehearse_program(tmp_path, program, *options, words=words, timeout_s=timeout_s)
 
     return run
 
@@ -347,20 +337,19 @@ for _ in range(50):
     [("DistributedDataParallel(model, device_ids=[rank])", 1), ("fully_shard(model)", 2)],
     ids=["DDP", "FSDP2"],
 )
-def test_two_ranks_of_torchrun_are_on_two_cards(
-    model: str, shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    ranks = tmp_path / "ranks.py"
-    ranks.write_text(RANKS.replace("{model}", model), encoding="utf-8")
-    command = [sys.executable, "-m", "tui", "rehearse", "--gpus", "2", "--json", "--"]
-    command += [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(ranks)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+def test_two_ranks_of_torchrun_are_on_two_cards(model: str, shards: int, tmp_path: Path) -> None:
+    program = RANKS.replace("{model}", model)
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
+    done = rehearse_program(tmp_path, program, "--gpus", "2", "--json", launcher=launcher)
     assert done.returncode == 0, (done.stdout, done.stderr)
     found = json.loads(done.stdout)
     assert [each["index"] for each in found["devices"]] == [0, 1]
     assert {each["processes"][0]["rank"] for each in found["devices"]} == {"0", "1"}
+    assumed = found["card"]["nccl_assumed"]
     for device in found["devices"]:
         parameters = device["account"]["parameters"]
         assert parameters == pytest.approx(4 * (1024 * 1024 + 1024) / shards, abs=4096)
         assert device["account"]["optimizer state"] == pytest.approx(2 * parameters, abs=4096)
+        # Of a communicator of two, and of the connection that its all-to-all needs.
+        buffers = assumed["two_ranks"] + assumed["each_peer"]
+        assert device["account"]["NCCL buffers"] == buffers

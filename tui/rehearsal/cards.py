@@ -26,14 +26,27 @@ class NcclBuffers:
     """MiB if it has two ranks."""
     group_mib: int
     """MiB if it has more; within one machine their number changes nothing else."""
+    peer_mib: int
+    """MiB more for each rank to which this one sends, or from which it receives."""
     source: str
 
 
-NVLINK_BUFFERS = NcclBuffers(544, 688, "https://github.com/NVIDIA/nccl/issues/964")
-"""Measured on A100s with NVLink. Eight H100s took 1.06 GB with their contexts, which agrees
-(https://github.com/NVIDIA/nccl/issues/1685). All-to-all and point-to-point calls take more: up to
-3.3 GB there, which is not counted."""
-PCIE_BUFFERS = NcclBuffers(48, 48, "https://github.com/NVIDIA/nccl/issues/1685")
+CONNECTION_MIB = 15
+"""MiB of one channel to one rank for sends and receives, both directions: an all-to-all of eight
+H100s took 3.28 GB in 7 x 32 of them. Two buffers of 10 and 2 MiB are the larger part
+(https://github.com/NVIDIA/nccl/issues/1685)."""
+NVLINK_CHANNELS, PCIE_CHANNELS = 32, 2
+"""Channels to each rank for sends and receives: two, or with NVLink two for each link, rounded up
+to a power of two, of which a communicator has 32
+(https://github.com/NVIDIA/nccl/blob/master/src/graph/paths.cc)."""
+NVLINK_BUFFERS = NcclBuffers(
+    544, 688, NVLINK_CHANNELS * CONNECTION_MIB, "https://github.com/NVIDIA/nccl/issues/964"
+)
+"""The first two were measured on A100s with NVLink. Eight H100s took 1.06 GB with their contexts,
+which agrees (https://github.com/NVIDIA/nccl/issues/1685)."""
+PCIE_BUFFERS = NcclBuffers(
+    48, 48, PCIE_CHANNELS * CONNECTION_MIB, "https://github.com/NVIDIA/nccl/issues/1685"
+)
 """An allowance: two channels, each with a ring and a tree, each with the two buffers of 10 MiB and
 2 MiB that the source counted for a connection."""
 
@@ -92,6 +105,7 @@ class Card:
             stored=0,
             nccl_pair_mib=self.nccl.pair_mib,
             nccl_group_mib=self.nccl.group_mib,
+            nccl_peer_mib=self.nccl.peer_mib,
             name=self.nvml_name,
             capability=self.capability,
             sm_count=self.sm_count,

@@ -80,6 +80,7 @@ def encode_card(card: Card) -> dict[str, Any]:
         "nccl_assumed": {
             "two_ranks": card.nccl.pair_mib * MIB,
             "more_ranks": card.nccl.group_mib * MIB,
+            "each_peer": card.nccl.peer_mib * MIB,
             "source": card.nccl.source,
         },
         "sources": list(card.sources),

@@ -23,6 +23,7 @@ from tui.rehearsal.device import record
 from tui.rehearsal.device.prepare import SimulatedDevice
 from tui.rehearsal.device.record import DeviceRecord
 from tui.rehearsal.device.settings import state_folder
+from tui.rehearsal.printed_error import NOTHING_PRINTED, PrintedError, find_error
 from tui.snapshots.cli.output import open_reader
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.calls import PEAK, PeakArguments
@@ -32,7 +33,7 @@ from tui.watch.cli.launch import with_code
 from tui.watch.cli.verdicts import explain_ooms
 from tui.watch.runs import start
 from tui.watch.runs.agents import Agents
-from tui.watch.runs.log_texts import last_line
+from tui.watch.runs.log_texts import last_lines
 from tui.watch.runs.process_logs import ProcessLog, read_folder
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
@@ -120,8 +121,8 @@ class Rehearsed:
     """The most resident bytes of all processes together, sampled."""
     time_is_up: bool = False
     """Whether the limit in seconds ended it."""
-    last_line: str = ""
-    """The last line of its output that is not empty."""
+    printed: PrintedError = NOTHING_PRINTED
+    """The error that its output ends with, or its last line."""
     problems: tuple[str, ...] = ()
     """Measurements that could not be made, and why."""
 
@@ -178,7 +179,7 @@ async def rehearse(
         tuple((each.left, each.explanation) for each in explained),
         waiting.host_peak,
         waiting.time_is_up,
-        last_line(run),
+        find_error(last_lines(run)),
         (*problems, *unread, *contents.skipped),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Literal
 from tui.core.text import numbers as fmt
 from tui.rehearsal.device.record import DeviceRecord
 from tui.rehearsal.libraries import has_kernels
+from tui.rehearsal.printed_error import PrintedError
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.watch.runs.agent_events import HostRead, LibraryVersion
 from tui.watch.runs.process_logs import ProcessLog
@@ -173,15 +175,32 @@ def _failure(found: Rehearsed) -> str:
     if killed:
         most = fmt.size(found.host_peak)
         return f"{killed}; it had {most} at most: build the model on the device"
-    if raised:
-        text = raised[0].text.strip().splitlines()
-        return f"{raised[0].kind}: {text[0]}" if text else raised[0].kind
-    how = f"exit code {run.code}"
-    if run.signal is not None:
-        how = f"ended by {signal_name(run.signal)}"
-    elif run.code is None:
+    printed = found.printed
+    own = _first_raised(raised, printed)
+    if own is not None:
+        text = own.text.strip().splitlines()
+        error = f"{own.kind}: {text[0]}" if text else own.kind
+        return error if own.rank is None else f"rank {own.rank}: {error}"
+    code = run.code if printed.rank is None else printed.code
+    number = run.signal
+    if printed.rank is not None and code is not None and code < 0:
+        number = -code
+    how = f"exit code {code}"
+    if number is not None:
+        how = f"ended by {signal_name(number)}"
+    elif code is None:
         how = "its exit code is not known"
-    return f"{found.last_line} ({how})" if found.last_line else how
+    rank = "" if printed.rank is None else f"rank {printed.rank}: "
+    if printed.raised:
+        return f"{rank}{printed.line}"
+    return f"{rank}{printed.line} ({how})" if printed.line else f"{rank}{how}"
+
+
+def _first_raised(raised: Sequence[ProcessLog], printed: PrintedError) -> ProcessLog | None:
+    """Return the process whose exception came first; others may have failed because of it."""
+    if printed.pid is not None:
+        return next((log for log in raised if log.pid == printed.pid), None)
+    return min(raised, key=lambda log: log.ended_at or math.inf, default=None)
 
 
 def _libraries(logs: Sequence[ProcessLog]) -> tuple[LibraryVersion, ...]:

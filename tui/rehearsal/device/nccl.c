@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct comm { int rank, ranks, is_part, device; uint64_t buffers; };
+struct comm { int rank, ranks, is_part, device; uint64_t buffers, connected; };
 struct id { char bytes[128]; };
 enum { UNHANDLED_CUDA_ERROR = 1 };
 int ncclGetVersion(int *version) { *version = 22907; return 0; }
 int ncclGetUniqueId(struct id *id) { memset(id, 7, sizeof *id); return 0; }
 static int join(struct comm **c, int ranks, int rank, int device) {
     const char *size = ranks < 2 ? NULL : ranks == 2 ? "SIMULATED_GPU_NCCL_PAIR_MIB" : "SIMULATED_GPU_NCCL_GROUP_MIB";
-    struct comm made = { rank, ranks, 0, device, size ? (uint64_t)sim_option(size, 0) * MIB : 0 };
+    struct comm made = { rank, ranks, 0, device, size ? (uint64_t)sim_option(size, 0) * MIB : 0, 0 };
     if (sim_context(device) || sim_take(device, made.buffers, NCCL) || !(*c = malloc(sizeof **c))) return UNHANDLED_CUDA_ERROR;
     **c = made;
     return 0;
@@ -52,11 +52,22 @@ int ncclAllGather(const void *from, void *to, size_t n, int type, struct comm *c
     for (int rank = 0; rank < (c->is_part ? 1 : c->ranks); rank++) sim_move((char *)to + (size_t)rank * bytes_of(n, type), from, bytes_of(n, type));
     return collective(NULL, to, bytes_of(n, type), stream);
 }
+/* Sends, receives and all-to-all connect two ranks by channels of their own, at the first call. */
+static int connect_to(struct comm *c, int peer) {
+    uint64_t bit = 1ull << (peer & 63), bytes = (uint64_t)sim_option("SIMULATED_GPU_NCCL_PEER_MIB", 0) * MIB;
+    if (peer == c->rank || c->connected & bit) return 0;
+    if (sim_take(c->device, bytes, NCCL)) return UNHANDLED_CUDA_ERROR;
+    c->connected |= bit;
+    c->buffers += bytes;
+    return 0;
+}
 /* From each rank comes its part for this one. */
 int ncclAlltoAll(const void *from, void *to, size_t n, int type, struct comm *c, void *stream) {
     size_t bytes = bytes_of(n, type), ranks = c->is_part ? 1 : c->ranks, rank = c->is_part ? 0 : c->rank;
+    for (int other = 0; other < c->ranks; other++) if (connect_to(c, other)) return UNHANDLED_CUDA_ERROR;
     for (size_t other = 0; other < ranks; other++) sim_move((char *)to + other * bytes, (const char *)from + rank * bytes, bytes);
     return collective(NULL, to, ranks * bytes, stream);
 }
-#define ONE_SIDED(name) int nccl##name(void *at, size_t n, int type, int peer, struct comm *c, void *stream) { return collective(NULL, at, bytes_of(n, type), stream); }
-ONE_SIDED(Bcast) ONE_SIDED(Send) ONE_SIDED(Recv)
+int ncclBcast(void *at, size_t n, int type, int root, struct comm *c, void *stream) { return collective(NULL, at, bytes_of(n, type), stream); }
+#define ONE_SIDED(name) int nccl##name(void *at, size_t n, int type, int peer, struct comm *c, void *stream) { return connect_to(c, peer) ? UNHANDLED_CUDA_ERROR : collective(NULL, at, bytes_of(n, type), stream); }
+ONE_SIDED(Send) ONE_SIDED(Recv)

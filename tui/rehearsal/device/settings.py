@@ -38,6 +38,8 @@ class DeviceSettings:
     """Memory that a communicator of two ranks takes on each device."""
     nccl_group_mib: int = 0
     """The same for a communicator of more ranks."""
+    nccl_peer_mib: int = 0
+    """What it takes more for each rank to which this one sends, or from which it receives."""
     link_gb_s: int = 4
     memory_gb_s: int = 4000
     convolution_ns: int = 300_000

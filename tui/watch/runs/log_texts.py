@@ -14,7 +14,7 @@ LONGEST_LOG = 1 << 20
 """Bytes at the end of a run's output that are searched."""
 MOST_LINES = 20
 """Most matching lines that are returned, the last ones."""
-LOGGED = b"memory allocation failed with OOM on device"
+LOGGED = "memory allocation failed with OOM on device"
 """Message that torch 2.13 writes to standard error if the driver refuses memory."""
 LONGEST_SOURCE = 4 << 20
 LONGEST_LINE = 400
@@ -22,24 +22,18 @@ LONGEST_LINE = 400
 
 def logged_in(run: StartedRun) -> str:
     """Return the lines of a run's output in which torch reports a refused allocation."""
-    found = [line[:LONGEST_LINE] for line in _last_lines(run) if LOGGED in line]
-    return "\n".join(line.decode("utf-8", errors="replace") for line in found[-MOST_LINES:])
+    return "\n".join([line for line in last_lines(run) if LOGGED in line][-MOST_LINES:])
 
 
-def last_line(run: StartedRun) -> str:
-    """Return the last line of a run's output that is not empty."""
-    lines = (line.strip() for line in reversed(_last_lines(run)))
-    return next((line[:LONGEST_LINE] for line in lines if line), b"").decode("utf-8", "replace")
-
-
-def _last_lines(run: StartedRun) -> list[bytes]:
-    """Return the lines at the end of a run's output; none if it cannot be read."""
+def last_lines(run: StartedRun) -> list[str]:
+    """Return the lines at the end of a run's output, shortened; none if it cannot be read."""
     try:
         with run.log.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_LOG))
-            return file.read(LONGEST_LOG).splitlines()
+            lines = file.read(LONGEST_LOG).splitlines()
     except OSError:
         return []
+    return [line[:LONGEST_LINE].decode("utf-8", errors="replace") for line in lines]
 
 
 def texts_of(run: StartedRun, oom: Oom) -> str:
