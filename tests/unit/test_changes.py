@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.kit.lines import Change, Line, Span, TextStyle, changes, fit_line
+from tui.kit.lines import Change, HalfBlocks, Line, Span, TextStyle, changes, fit_line
 
 CELLS = 12
 TEXT = st.text(alphabet="ab°█ 漢", max_size=8)
@@ -42,13 +42,17 @@ def test_equal_lines_need_no_drawing(lines: list[Line]) -> None:
     assert changes(lines, lines, CELLS) == []
 
 
-def test_what_lies_between_two_changes_is_left_out_where_it_costs_more_than_going_on() -> None:
+def test_a_row_is_drawn_once_from_its_first_change_to_its_last() -> None:
     bar, style = "█" * 6, TextStyle.GOOD
     old = (Span("61% "), Span(bar, style), Span(" 45°C"))
     new = (Span("63% "), Span(bar, style), Span(" 46°C"))
-    assert changes([old], [new], 20) == [Change(0, 1, 2), Change(0, 12, 13)]
-    near = (Span("61% 45°C"),), (Span("63% 46°C"),)
-    assert changes([near[0]], [near[1]], 20) == [Change(0, 1, 6)]
+    assert changes([old, old], [new, old], 20) == [Change(0, 1, 13)]
+
+
+def test_the_upper_half_of_a_cell_is_drawn_when_it_changes() -> None:
+    old = HalfBlocks("▄▄", TextStyle.GOOD, TextStyle.BAD)
+    new = HalfBlocks("▄▄", TextStyle.GOOD, TextStyle.NOTE)
+    assert changes([(old,)], [(new,)], 20) == [Change(0, 0, 2)]
 
 
 def test_one_figure_takes_its_own_cells() -> None:

@@ -356,12 +356,11 @@ class Change:
     end: int
 
 
-GAP_BYTE, SWITCH_BYTE = 10, 9
-"""Bytes that a terminal needs to continue at another place of a row, and to change the style."""
-
-
 def changes(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Change]:
-    """Return the rows that differ and where; merge near places where that is cheaper.
+    """Return the rows that differ, each with its cells from the first to the last that differs.
+
+    One part for each row: Textual draws a row of a widget from its left edge to the end of each
+    part, so several parts would be drawn over and over.
 
     Args:
         old: the lines that are on the screen.
@@ -372,39 +371,32 @@ def changes(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Change
     for row in range(max(len(old), len(new))):
         before = old[row] if row < len(old) else ()
         after = new[row] if row < len(new) else ()
-        if before == after:
-            continue
-        found += [Change(row, start, end) for start, end in _differing(before, after, cells)]
+        if before != after and (part := _differing(before, after, cells)) is not None:
+            found.append(Change(row, *part))
     return found
 
 
-def _differing(before: Line, after: Line, cells: int) -> list[tuple[int, int]]:
+def _differing(before: Line, after: Line, cells: int) -> tuple[int, int] | None:
+    """Return where the cells that differ begin and end; ``None`` if all look the same."""
     if any(span.width != len(span.text) for span in (*before, *after)):
         # Some character takes other than one cell, so that columns cannot be counted.
-        return [(0, cells)]
-    old = [(character, span.style) for span in before for character in span.text]
-    new = [(character, span.style) for span in after for character in span.text]
+        return 0, cells
+    old, new = _cells(before), _cells(after)
     if max(len(old), len(new)) > cells:
         # Where the line is cut, its last cell is an ellipsis.
         shared = min(len(old), len(new))
         start = next((at for at in range(shared) if old[at] != new[at]), shared)
-        return [(min(start, cells - 1), cells)]
-    blank = (" ", TextStyle.PLAIN)
-    length = max(len(old), len(new))
-    old += [blank] * (length - len(old))
-    new += [blank] * (length - len(new))
-    runs: list[tuple[int, int]] = []
-    for at in range(length):
-        if old[at] == new[at]:
-            continue
-        if runs and _cost(new[runs[-1][1] : at + 1]) <= GAP_BYTE:
-            runs[-1] = (runs[-1][0], at + 1)
-        else:
-            runs.append((at, at + 1))
-    return runs
+        return min(start, cells - 1), cells
+    blank = (" ", TextStyle.PLAIN, None)
+    pairs = enumerate(itertools.zip_longest(old, new, fillvalue=blank))
+    differing = [at for at, (one, two) in pairs if one != two]
+    return (differing[0], differing[-1] + 1) if differing else None
 
 
-def _cost(drawn: Sequence[tuple[str, TextStyle]]) -> int:
-    """Bytes of what stays as it is, in front of the last of these cells, which changes."""
-    switches = sum(one[1] is not two[1] for one, two in itertools.pairwise(drawn))
-    return sum(len(text.encode()) for text, _ in drawn[:-1]) + SWITCH_BYTE * switches
+def _cells(row: Line) -> list[tuple[str, TextStyle, TextStyle | None]]:
+    """Return the character of each cell, its style, and the style of an upper half block."""
+    return [
+        (character, span.style, span.upper if isinstance(span, HalfBlocks) else None)
+        for span in row
+        for character in span.text
+    ]

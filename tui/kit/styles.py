@@ -212,6 +212,7 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     fitted = fit_line(spans, cells)
     filled = (*fitted, Span(" " * (cells - width(fitted))))
     over = over or Style()
+    base = _without_defaults(base)
     segments: list[Segment] = []
     text, style = "", Style()
     # Equal styles become one segment: each costs the link some twenty bytes.
@@ -228,6 +229,13 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     if text:
         segments.append(Segment(text, base + style))
     return Strip(segments, cells)
+
+
+def _without_defaults(base: Style) -> Style:
+    """Return a style without the terminal's own colors: each change of style would name both."""
+    colors = (base.color, base.bgcolor)
+    own = all(color is not None and color.is_default for color in colors)
+    return base.without_color if own else base
 
 
 def _style_of(span: Span) -> Style:
