@@ -13,7 +13,7 @@ import pytest
 
 from tests.children.sessions import until
 from tests.terminal.terminal import Terminal
-from tui.runs.cli.catalogue import read_catalogue
+from tui.headless.catalogue import read_catalogue
 from tui.runs.session import runner_supervisor as supervisors
 from tui.runs.session.session import Session
 from workloads import ENTRY

@@ -23,9 +23,9 @@ from tests.results.samples import kept
 from tests.terminal.faults import each_signal
 from tui.cli.program import COMMANDS as LISTED
 from tui.core.text.glyphs import clean
+from tui.headless.waiter import Waiter
 from tui.kit.terminal.ending import SIGNALS
 from tui.results.store.database import Database
-from tui.runs.cli.headless import Waiter
 from tui.runs.session.session import Session
 
 __all__ = ["scripted_library"]
@@ -295,7 +295,7 @@ def test_a_bundle_and_a_replayed_recording_hold_no_escape(place: Place, tmp_path
 
 BROKEN = """
 import sys
-from tui.runs.cli import list as broken
+from tui.headless import list as broken
 from tui.cli.main import main
 
 def fails(*_):

@@ -21,7 +21,7 @@ from tui.runs.state.runs import RunState
 from workloads.protocol.messages import Run
 
 if TYPE_CHECKING:
-    from tui.runs.cli.host_runs import HostRuns
+    from tui.headless.host_runs import HostRuns
 
 __all__ = ["boxes"]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")

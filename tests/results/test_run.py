@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.children.sessions import script
+from tui.headless.interleave import parse_arm, parse_arms
 from tui.kit.command_line.output import UsageError
 from tui.results.store.database import Database
-from tui.runs.cli.interleave import parse_arm, parse_arms
 
 ROOT = Path(__file__).resolve().parents[2]
 Program = Callable[..., subprocess.CompletedProcess[str]]

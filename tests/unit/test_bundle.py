@@ -17,9 +17,9 @@ from tests.nvml.fixtures import ScriptedNvml, scripted_library, scripted_nvml
 from tests.nvml.scenario import Gpu, Proc, Scenario
 from tests.screens.helpers import gpu, gpu_process, host, sample
 from tui.core import reports
-from tui.devices.cli import doctor
-from tui.devices.cli.doctor import PATH, Anonymizer, DoctorOptions, build_bundle, write_bundle
-from tui.devices.cli.doctor_checks import CheckResult, run_with_timeout
+from tui.doctor import doctor
+from tui.doctor.checks import CheckResult, run_with_timeout
+from tui.doctor.doctor import PATH, Anonymizer, DoctorOptions, build_bundle, write_bundle
 from tui.kit.command_line.values import PythonChoice
 from tui.monitor.messages import HostProcesses
 

@@ -20,10 +20,10 @@ from tui.app.start import WorkbenchOptions
 from tui.cli import main, program
 from tui.cli.completion import SHELLS
 from tui.cli.program import COMMANDS, parse, parser
+from tui.headless.compare import parse_flag_setting
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.output import UsageError, nearest
 from tui.kit.command_line.values import PythonChoice, python_at, python_of, resolve
-from tui.runs.cli.compare import parse_flag_setting
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -207,7 +207,7 @@ def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
             "textual rich torch pynvml psutil",
         ),
         (
-            "import tui.runs.views.result_text, tui.devices.cli.doctor",
+            "import tui.runs.views.result_text, tui.doctor.doctor",
             "textual torch pynvml psutil",
         ),
         ("import tui.monitor.monitor", "textual rich torch"),

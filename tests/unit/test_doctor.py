@@ -18,7 +18,7 @@ from tests.screens.helpers import (
 )
 from tui.allocators import process_files
 from tui.core.text.examples import EXAMPLE
-from tui.devices.cli.doctor_checks import (
+from tui.doctor.checks import (
     CONTEXT_BYTES,
     CheckResult,
     driver_findings,
@@ -26,7 +26,7 @@ from tui.devices.cli.doctor_checks import (
     room_findings,
     watch_finding,
 )
-from tui.devices.cli.doctor_text import as_text, format_indices
+from tui.doctor.text import as_text, format_indices
 from tui.monitor.messages import Device, DeviceMemory
 
 

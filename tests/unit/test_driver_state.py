@@ -21,8 +21,6 @@ from tests.screens.helpers import (
 )
 from tui.app.header import header_line
 from tui.devices.cli.devices import as_text as devices_text
-from tui.devices.cli.doctor_checks import driver_findings, pairing_findings
-from tui.devices.cli.doctor_text import as_text
 from tui.devices.memory import account
 from tui.devices.state.devices import (
     CPU,
@@ -34,6 +32,8 @@ from tui.devices.state.devices import (
 )
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.devices import notice
+from tui.doctor.checks import driver_findings, pairing_findings
+from tui.doctor.text import as_text
 from tui.kit.lines import plain
 from tui.monitor import nvml as monitor_driver
 from tui.monitor.messages import Driver

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import pytest
 
-from tui.runs.cli.list import format_catalogue
+from tui.headless.list import format_catalogue
 from workloads import catalog
 from workloads.declare.place import Place
 from workloads.declare.workload import Case, arrange, infos, registered, workload

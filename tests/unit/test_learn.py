@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.screens.helpers import workload
+from tui.headless.learn import choose_steps, introduction
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain, width
-from tui.runs.cli.learn import choose_steps, introduction
 from workloads import catalog
 from workloads.declare.workload import infos
 from workloads.protocol.groups import FIRST_STEPS

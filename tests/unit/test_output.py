@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import ASCII, UNICODE, clean, rows_of_text
-from tui.devices.cli.doctor import LOOK_S
+from tui.doctor.doctor import LOOK_S
 from tui.kit.command_line import output
 from tui.kit.command_line.output import Failure, OutputClosedError, wrap_rows
 from tui.monitor import monitor

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.screens.helpers import make_store
 from tests.screens.results import DEFAULTS, progress, queued, ran
 from tui.core.text.numbers import about
+from tui.headless.rounds import ResultPrinter, format_progress
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.lines import plain, width
-from tui.runs.cli.rounds import ResultPrinter, format_progress
 from tui.runs.state.events import SweepSet
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import WorkbenchState

@@ -14,9 +14,9 @@ from types import FrameType
 import pytest
 
 import workloads.scripts
+from tui.headless.code import find_script
 from tui.hosts.archive import build_runner_archive
 from tui.kit.command_line.output import Failure, UsageError
-from tui.runs.cli.code import find_script
 from workloads import catalog
 from workloads.declare.place import Place
 from workloads.declare.source import read_functions

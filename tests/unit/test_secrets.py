@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tui.core import reports
 from tui.core.text import secrets
 from tui.core.text.secrets import MASK
-from tui.devices.cli.doctor import read_newest_reports
+from tui.doctor.doctor import read_newest_reports
 from tui.monitor.processes import ProcessOwners
 from tui.watch.runs import runs
 

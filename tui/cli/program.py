@@ -40,20 +40,20 @@ COMMANDS: dict[str, ListedCommand] = {
         "tui.watch.cli.watch",
         "Show PyTorch allocator memory of running processes, or run a command and monitor it.",
     ),
-    "list": ListedCommand("tui.runs.cli.list", "List the workloads and their parameters."),
+    "list": ListedCommand("tui.headless.list", "List the workloads and their parameters."),
     "code": ListedCommand(
-        "tui.runs.cli.code", "Print a workload as a PyTorch script that you can run and change."
+        "tui.headless.code", "Print a workload as a PyTorch script that you can run and change."
     ),
     "config": ListedCommand("tui.cli.config", "Show the settings and their sources."),
     "doctor": ListedCommand(
-        "tui.devices.cli.doctor", "Check this machine, and say how to fix what fails."
+        "tui.doctor.doctor", "Check this machine, and say how to fix what fails."
     ),
-    "run": ListedCommand("tui.runs.cli.run", "Time workloads on the CPU and the GPUs."),
+    "run": ListedCommand("tui.headless.run", "Time workloads on the CPU and the GPUs."),
     "learn": ListedCommand(
-        "tui.runs.cli.learn", "Walk through the first steps: script, run, one question each."
+        "tui.headless.learn", "Walk through the first steps: script, run, one question each."
     ),
     "compare": ListedCommand(
-        "tui.runs.cli.compare", "Compare two settings of a backend flag: does it matter?"
+        "tui.headless.compare", "Compare two settings of a backend flag: does it matter?"
     ),
     "links": ListedCommand(
         "tui.links.cli.links", "Measure the links between GPUs and hosts: which one is slow?"

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tui.devices.state.devices import CPU
 from tui.fleet.comparison import PeerRatio, choose_suspects, compare_with_peers
-from tui.runs.cli.host_runs import HostRuns
+from tui.headless.host_runs import HostRuns
 from tui.runs.state.runs import RunState
 
 T = TypeVar("T")

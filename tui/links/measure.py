@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tui.devices.state.devices import CPU
+from tui.headless.host_runs import HostRuns
+from tui.headless.spanning import run_together
+from tui.headless.waiter import choose_devices
 from tui.hosts.meeting import MeetingError, Meetings
 from tui.kit.command_line.output import Failure
 from tui.links.schedule import tournament
 from tui.links.verdict import MeasuredLink, bus_bandwidth, judge_links
 from tui.monitor.topology import P2P_ALLOWED, GpuTopology
-from tui.runs.cli.headless import choose_devices
-from tui.runs.cli.host_runs import HostRuns
-from tui.runs.cli.spanning import run_together
 from tui.runs.state.runs import RunState
 from workloads.protocol.messages import Meeting
 from workloads.protocol.results import RunResult, Setting, TorchDevice

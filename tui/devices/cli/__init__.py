@@ -1,1 +1,1 @@
-"""The commands devices and doctor."""
+"""The command devices, and the samples that others print too."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tui.core.child.runner import query_runner
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.hosts import HostsOptions, print_hosts, until_of
@@ -17,7 +18,6 @@ from tui.kit.command_line.output import UsageError, fit_to_terminal, print_json,
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import duration_of, python_to_use
 from tui.monitor.messages import Sample
-from tui.runs.session.runner_supervisor import query_runner
 from workloads.protocol import messages
 from workloads.protocol.results import TorchDevice
 

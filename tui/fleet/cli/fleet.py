@@ -10,18 +10,18 @@ from tui.core.text.glyphs import rows_of_text
 from tui.devices.state.devices import CPU
 from tui.fleet.rounds import FleetMember, FleetRounds
 from tui.fleet.views import encode_fleet, find_slow, fleet_lines
-from tui.hosts.address import HostAddress
-from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
-from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
-from tui.kit.command_line.progress import ProgressLine, run_to_exit
-from tui.runs.cli.headless import choose_devices
-from tui.runs.cli.host_runs import HostRuns, connect_hosts
-from tui.runs.cli.measured_hosts import (
+from tui.headless.host_runs import HostRuns, connect_hosts
+from tui.headless.measured_hosts import (
     MeasuredHosts,
     add_measured_hosts,
     choose_hosts,
     refuse_files,
 )
+from tui.headless.waiter import choose_devices
+from tui.hosts.address import HostAddress
+from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
+from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
+from tui.kit.command_line.progress import ProgressLine, run_to_exit
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tui.core.text.glyphs import rows_of_text
+from tui.headless.host_runs import HostRuns, connect_hosts
+from tui.headless.measured_hosts import (
+    MeasuredHosts,
+    add_measured_hosts,
+    choose_hosts,
+    refuse_files,
+)
+from tui.headless.spanning import meet
 from tui.hosts.address import HostAddress
 from tui.hosts.meeting import MeetingError
 from tui.hosts.survey import HostFailureError, query_topology
@@ -16,14 +24,6 @@ from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.links.measure import BetweenHosts, LinkFindings, measure_within
 from tui.links.views import encode_links, is_slow, links_lines
 from tui.monitor.topology import GpuTopology
-from tui.runs.cli.host_runs import HostRuns, connect_hosts
-from tui.runs.cli.measured_hosts import (
-    MeasuredHosts,
-    add_measured_hosts,
-    choose_hosts,
-    refuse_files,
-)
-from tui.runs.cli.spanning import meet
 
 MOST_MIB = 16_384
 

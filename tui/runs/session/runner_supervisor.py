@@ -11,7 +11,7 @@ from dataclasses import replace
 from tui.core import reports, state_folder
 from tui.core.child.launch import too_many_files
 from tui.core.child.process import ChildProcess, MalformedMessage
-from tui.core.child.request import NoAnswerError, first_answer
+from tui.core.child.runner import VARIABLES, runner_command
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import LogLine, Publish, RequestSent, RunnerStatus
 from tui.hosts.children import ConnectionWatch, HostConnection, runner_child
@@ -25,7 +25,6 @@ from tui.runs.session.silence import (
 )
 from tui.runs.state.events import CeilingsRead
 from tui.runs.state.state import RunsState
-from workloads import START
 from workloads.protocol import messages
 from workloads.protocol.keep_alive import EVERY_S
 from workloads.protocol.messages import Event
@@ -33,29 +32,6 @@ from workloads.protocol.results import Ceiling
 
 SILENT_S = 5.0
 """Seconds of silence after which the supervisor inspects a child."""
-
-TORCH_S = 90.0
-"""Seconds for a runner to import torch and report its devices."""
-
-VARIABLES = {
-    "PYTHONFAULTHANDLER": "1",
-    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-    "TERM": "dumb",
-    "NO_COLOR": "1",
-}
-"""Environment variables of the runner: crash stacks on stderr, NVML's order of devices, no
-colors."""
-
-
-def runner_command(python: str, files: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the command that starts the runner with a Python that has torch.
-
-    Args:
-        python: path of that Python.
-        files: the workload files of the user.
-    """
-    named = (word for file in files for word in ("--workloads", file))
-    return (python, *START, "serve", *named)
 
 
 class RunnerSupervisor(ChildSupervisor[Event]):
@@ -296,23 +272,3 @@ class RunnerSupervisor(ChildSupervisor[Event]):
     def _fail_pending(self, reason: str) -> None:
         for request in self._runs.pending_requests():
             self._publish(messages.Rejected(request.id, reason))
-
-
-async def query_runner(python: str) -> messages.Ready | messages.Unusable:
-    """Start a runner and return its report on torch.
-
-    Args:
-        python: path of the Python that runs the workloads.
-    """
-    child: ChildProcess[Event] = ChildProcess(runner_command(python), messages.EVENTS, VARIABLES)
-    kinds: tuple[type[messages.Ready | messages.Unusable], ...]
-    kinds = (messages.Ready, messages.Unusable)
-    try:
-        return await asyncio.wait_for(first_answer(child, kinds), TORCH_S)
-    except asyncio.TimeoutError:
-        reason = f"torch gave no answer within {TORCH_S:g} s"
-    except NoAnswerError as error:
-        reason = f"the runner {error}"
-    except OSError as error:
-        reason = too_many_files(error) or f"{python}: {error.strerror}"
-    return messages.Unusable(reason, "give --python the path of a Python that has torch")

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 from tui.app.command_alarm import CommandAlarm
 from tui.devices.host_options import add_connection
+from tui.headless.interleave import FORMS, TURNS, parse_arms
+from tui.headless.on_hosts import find_run_hosts, run_on_hosts
+from tui.headless.rounds import run_interleaved, run_rounds
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.options import (
     Subcommand,
@@ -21,9 +24,6 @@ from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.results.store.statistics import FEWEST
-from tui.runs.cli.interleave import FORMS, TURNS, parse_arms
-from tui.runs.cli.on_hosts import find_run_hosts, run_on_hosts
-from tui.runs.cli.rounds import run_interleaved, run_rounds
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tui.devices.state.devices import CPU
+from tui.headless.waiter import INTERVAL_S, Waiter, describe_current_run, set_parameters
 from tui.hosts.address import HostAddress
 from tui.hosts.children import HostConnection
 from tui.hosts.supervisor import with_shared_connection
@@ -16,7 +17,6 @@ from tui.kit.command_line.output import Failure
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.results.store.recorder import ResultRecorder
-from tui.runs.cli.headless import INTERVAL_S, Waiter, describe_current_run, set_parameters
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState

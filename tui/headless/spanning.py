@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tui.headless.host_runs import HostRuns
+from tui.headless.waiter import choose_devices
 from tui.hosts.children import HostConnection
 from tui.hosts.meeting import MeetingError, Meetings, find_meetings
 from tui.kit.command_line.output import Failure
-from tui.runs.cli.headless import choose_devices
-from tui.runs.cli.host_runs import HostRuns
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
 from workloads.protocol.messages import Budget, Meeting

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tui.core.text.glyphs import rows_of_text
+from tui.headless.catalogue import read_catalogue
+from tui.headless.waiter import print_problems
 from tui.kit.command_line.options import Subcommand, add_common
 from tui.kit.command_line.output import fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
-from tui.runs.cli.catalogue import read_catalogue
-from tui.runs.cli.headless import print_problems
 from tui.runs.state.parameters import describe_allowed, format_value
 from workloads.protocol.groups import QUESTIONS, format_heading
 from workloads.protocol.results import WorkloadInfo

@@ -7,6 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tui.devices.state.devices import CPU
+from tui.headless.waiter import (
+    INTERVAL_S,
+    Waiter,
+    choose_devices,
+    choose_workloads,
+    print_problems,
+    set_parameters,
+)
 from tui.kit.command_line.options import (
     Subcommand,
     add_budget,
@@ -19,14 +27,6 @@ from tui.kit.command_line.output import Failure, UsageError, not_known, print_js
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.results.store.recorder import ResultRecorder
-from tui.runs.cli.headless import (
-    INTERVAL_S,
-    Waiter,
-    choose_devices,
-    choose_workloads,
-    print_problems,
-    set_parameters,
-)
 from tui.runs.session.session import Session
 from tui.runs.views.backend import format_backend_name
 from tui.runs.views.result_text import (

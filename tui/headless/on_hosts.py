@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.host_options import find_other_hosts
+from tui.headless.host_runs import HostRuns, connect_hosts
+from tui.headless.spanning import SpanningRun, find_spanning, meet, run_spanning
+from tui.headless.waiter import choose_devices, choose_workloads, set_parameters
 from tui.hosts.address import HostAddress
 from tui.hosts.meeting import MeetingError
 from tui.kit.command_line.output import UsageError, print_json, print_text, say
 from tui.kit.command_line.progress import ProgressLine
-from tui.runs.cli.headless import choose_devices, choose_workloads, set_parameters
-from tui.runs.cli.host_runs import HostRuns, connect_hosts
-from tui.runs.cli.spanning import SpanningRun, find_spanning, meet, run_spanning
 from tui.runs.session.session import Session
 from tui.runs.views.result_text import format_run, format_sweeps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tui.runs.cli.run import RunOptions
+    from tui.headless.run import RunOptions
     from tui.runs.state.state import RunsState
     from workloads.protocol.results import WorkloadInfo
 

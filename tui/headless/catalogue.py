@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from tui.core.child.launch import too_many_files
 from tui.core.child.process import ChildProcess
 from tui.core.child.request import NoAnswerError, first_answer
+from tui.core.child.runner import runner_command
 from tui.kit.command_line.output import Failure
 from tui.kit.command_line.progress import ProgressLine
-from tui.runs.session.runner_supervisor import SILENT_S, runner_command
+from tui.runs.session.runner_supervisor import SILENT_S
 from tui.runs.session.silence import describe_file_import
 from workloads.protocol import messages
 from workloads.protocol.messages import Event

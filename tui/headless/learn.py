@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 from tui.core.text import glyphs
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.state.devices import CPU
+from tui.headless.waiter import (
+    INTERVAL_S,
+    Waiter,
+    choose_devices,
+    describe_current_run,
+    print_problems,
+)
 from tui.kit.command_line.keys import can_ask, read_keys
 from tui.kit.command_line.options import Subcommand, add_common, add_devices
 from tui.kit.command_line.output import (
@@ -21,13 +28,6 @@ from tui.kit.command_line.output import (
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.kit.lines import Line, fit, line, paragraph, plain
-from tui.runs.cli.headless import (
-    INTERVAL_S,
-    Waiter,
-    choose_devices,
-    describe_current_run,
-    print_problems,
-)
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
 from tui.runs.views.demo import answer_lines, question_lines, source_lines

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tui.headless.catalogue import read_catalogue
+from tui.headless.waiter import print_problems
 from tui.kit.command_line.options import Subcommand, add_common
 from tui.kit.command_line.output import Failure, UsageError, not_known, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
-from tui.runs.cli.catalogue import read_catalogue
-from tui.runs.cli.headless import print_problems
 from workloads.protocol.messages import Hello
 
 if TYPE_CHECKING:

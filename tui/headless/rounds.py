@@ -7,6 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tui.headless.interleave import TURNS, InterleavedSide
+from tui.headless.waiter import (
+    INTERVAL_S,
+    Waiter,
+    choose_devices,
+    choose_workloads,
+    describe_current_run,
+    print_problems,
+    set_parameters,
+)
 from tui.kit.command_line.output import (
     Failure,
     Rows,
@@ -23,16 +33,6 @@ from tui.results.cli.store import Baseline, format_comparison, open_store
 from tui.results.store.queries import compare_rows
 from tui.results.store.recorder import ResultRecorder
 from tui.results.store.selection import Selection
-from tui.runs.cli.headless import (
-    INTERVAL_S,
-    Waiter,
-    choose_devices,
-    choose_workloads,
-    describe_current_run,
-    print_problems,
-    set_parameters,
-)
-from tui.runs.cli.interleave import TURNS, InterleavedSide
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
@@ -41,8 +41,8 @@ from tui.runs.views.result_text import encode_results, format_run, format_sweeps
 
 if TYPE_CHECKING:
     from tui.app.command_alarm import CommandAlarm
+    from tui.headless.run import RunOptions
     from tui.results.store.compare import StoreComparison
-    from tui.runs.cli.run import RunOptions
 
 
 async def run_rounds(python: str, options: RunOptions, alarm: CommandAlarm) -> int:

@@ -10,14 +10,14 @@ from typing import Any
 from tui.allocators.process_files import ReadAccess
 from tui.core.text.glyphs import rows_of_text
 from tui.core.text.numbers import count
-from tui.devices.cli.doctor_checks import (
+from tui.doctor.checks import (
     CheckResult,
     driver_findings,
     pairing_findings,
     room_findings,
     torch_findings,
 )
-from tui.devices.cli.doctor_text import as_text
+from tui.doctor.text import as_text
 from tui.hosts.address import HostAddress, HostPlan
 from tui.hosts.boot import OLDEST
 from tui.hosts.children import HostConnection

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.cli.doctor_checks import CheckResult
+from tui.doctor.checks import CheckResult
 
 
 def as_text(findings: Sequence[CheckResult]) -> str:

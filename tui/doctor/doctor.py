@@ -24,10 +24,13 @@ from typing import TYPE_CHECKING, Any
 import tui
 from tui.allocators.process_files import refusal_of_running
 from tui.core import reports
+from tui.core.child.runner import query_runner
 from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
 from tui.core.text.redact import whole_words, with_texts
-from tui.devices.cli.doctor_checks import (
+from tui.devices.cli.sample import read_sample
+from tui.devices.host_options import add_connection, find_other_hosts
+from tui.doctor.checks import (
     STATE_S,
     CheckResult,
     driver_findings,
@@ -41,10 +44,8 @@ from tui.devices.cli.doctor_checks import (
     torch_findings,
     watch_finding,
 )
-from tui.devices.cli.doctor_hosts import print_hosts
-from tui.devices.cli.doctor_text import as_text
-from tui.devices.cli.sample import read_sample
-from tui.devices.host_options import add_connection, find_other_hosts
+from tui.doctor.hosts import print_hosts
+from tui.doctor.text import as_text
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.options import Subcommand, add_common
 from tui.kit.command_line.output import (
@@ -59,7 +60,6 @@ from tui.kit.command_line.output import (
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import PythonChoice, python_to_use
 from tui.monitor.messages import Device, GpuProcess, Sample
-from tui.runs.session.runner_supervisor import query_runner
 from workloads.protocol import messages, wire
 from workloads.protocol.results import Environment
 

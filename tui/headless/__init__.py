@@ -1,0 +1,1 @@
+"""Commands that time workloads without a screen, here or on several hosts, and their parts."""

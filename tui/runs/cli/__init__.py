@@ -1,1 +1,0 @@
-"""The commands run, compare and list."""
