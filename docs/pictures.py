@@ -40,7 +40,7 @@ from tui.recordings import lines  # noqa: E402
 from tui.recordings.replay import AT_ONCE, ReplaySession  # noqa: E402
 from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.results.store.database import Database  # noqa: E402
-from tui.results.store.database import store_path as path_of_results  # noqa: E402
+from tui.results.store.location import store_path as path_of_results  # noqa: E402
 from tui.runs.screens.tab import WorkbenchScreen  # noqa: E402
 from tui.runs.screens.workloads_pane import WorkloadList  # noqa: E402
 

@@ -15,6 +15,8 @@ from tests.waiting import PATIENCE_S
 from tests.watch.test_findings import figures
 from tests.watch.test_watched_processes import process
 from tui.allocators.messages import (
+    CPU_BUILD,
+    NO_TORCH,
     LookFor,
     ProcessFigures,
     TorchProcess,
@@ -22,7 +24,6 @@ from tui.allocators.messages import (
     WatchHello,
     WatchPace,
 )
-from tui.allocators.peek import CPU_BUILD, NO_TORCH
 from tui.core.events import EventBus, LogLine, RequestSent, WatchStatus
 from tui.core.tasks import Tasks
 from tui.devices.session import shared_watch

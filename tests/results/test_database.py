@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from tests.results.samples import BEGAN, kept
 from tui.results.store import store_file
 from tui.results.store.database import Database
+from tui.results.store.location import StoreError
 from tui.results.store.selection import Selection
-from tui.results.store.store_file import APPLICATION_ID, StoreError, is_on_network
+from tui.results.store.store_file import APPLICATION_ID, is_on_network
 
 WRITER = "tests.results.writer"
 ROOT = Path(__file__).resolve().parents[2]

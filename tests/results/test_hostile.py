@@ -21,8 +21,8 @@ from tui.results.cli.options import ResultsOptions
 from tui.results.store import exchange
 from tui.results.store.database import Database
 from tui.results.store.exchange import ExchangeError, encode_lines, read_file
+from tui.results.store.location import StoreError
 from tui.results.store.queries import read_listing
-from tui.results.store.store_file import StoreError
 from tui.results.store.validity import FIRST_S, is_time
 from tui.results.views.result_list import ListedRow, fit_list_columns, render_selected
 from tui.results.views.results import build_list_table

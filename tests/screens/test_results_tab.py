@@ -18,6 +18,7 @@ from tui.results.screens.panes import HistoryPane, QuestionList, ResultList
 from tui.results.screens.tab import ResultsTab
 from tui.results.store import database, queries
 from tui.results.store.database import Database
+from tui.results.store.location import store_path
 from tui.results.store.records import StoredResult
 
 SIZES = [(60, 20), (80, 24), (120, 40), (200, 55)]
@@ -28,7 +29,7 @@ OLD, NEW = {"driver": "570.1"}, {"driver": "590.2"}
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where this test's results are; nothing is there yet."""
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
-    return database.store_path()
+    return store_path()
 
 
 def _two_environments() -> Iterator[StoredResult]:

@@ -66,6 +66,11 @@ def test_a_start_reaches_no_store_of_results(module: str) -> None:
     assert done.stdout.split() == []
 
 
+@pytest.mark.parametrize("module", ["tui.app.start", "tui.results.store.recorder"])
+def test_a_start_reaches_no_sqlite(module: str) -> None:
+    assert "sqlite3" not in loaded(module)
+
+
 def _screens_imported_later(module: str) -> set[str]:
     """Return the modules of screens that the functions of a module import."""
     imports = (

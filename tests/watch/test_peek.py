@@ -14,6 +14,7 @@ import pytest
 from tests.watch.target import VECTOR_AT, ScriptedTarget
 from tui.allocators import peek
 from tui.allocators.layouts import ARRAYS, UNKNOWN_LAYOUT, Numbers, torch_memory
+from tui.allocators.messages import CPU_BUILD
 from tui.allocators.peek import AllocatorReader, AllocatorReading, UnreadableError
 from tui.allocators.process_files import GoneError, ProcessFiles
 from workloads.protocol.messages import TorchMemory
@@ -334,7 +335,7 @@ def _maps(library: str) -> bytes:
 def test_a_cpu_build_of_torch_is_told_from_one_for_a_gpu() -> None:
     with pytest.raises(UnreadableError) as refused:
         peek.library_of_torch(_maps("libtorch_cpu.so") + _maps("libc10.so"))
-    assert str(refused.value) == peek.CPU_BUILD
+    assert str(refused.value) == CPU_BUILD
     assert "CUDA build" in refused.value.advice
     found = peek.library_of_torch(_maps("libtorch_cpu.so") + _maps("libc10_cuda.so"))
     assert found.path == "/x/torch/lib/libc10_cuda.so"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import sample
 from tests.watch.test_findings import GIB, MIB, figures
 from tui.allocators.messages import (
+    NO_TORCH,
     DevicesPlaced,
     Placed,
     ProcessFigures,
@@ -19,7 +20,6 @@ from tui.allocators.messages import (
     TorchProcess,
     TorchProcesses,
 )
-from tui.allocators.peek import NO_TORCH
 from tui.devices.state.watched_processes import MOST_POINTS
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import Oom

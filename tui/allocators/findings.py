@@ -131,6 +131,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
+    """An allocator's figures at one time, in bytes."""
+
     at: float
     step: int | None
     allocated: int

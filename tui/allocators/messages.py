@@ -17,6 +17,9 @@ from tui.monitor.messages import Device, ParentProcess, find_process
 from workloads.protocol.torch_memory import TorchMemory
 
 VERSION = 1
+CPU_BUILD = "a CPU build of torch: it has no allocator of a GPU"
+NO_TORCH = "no torch is loaded in this process"
+"""Reasons for missing figures that the screens treat in their own way."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,8 @@ class ProcessFigures:
 
 @dataclass(frozen=True)
 class WatchHello:
+    """The first message of the watch child."""
+
     version: int
     pid: int
 

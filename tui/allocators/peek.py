@@ -27,6 +27,7 @@ from tui.allocators.layouts import (
     torch_memory,
     was_used,
 )
+from tui.allocators.messages import CPU_BUILD, NO_TORCH
 from tui.allocators.process_files import (
     GoneError,
     Mapping,
@@ -63,9 +64,7 @@ NOT_USED_YET = "CUDA is not used yet: torch has allocated no GPU memory"
 IN_CHANGE = "its figures changed during each reading: they are read again"
 ASYNC = "it uses backend:cudaMallocAsync, for which torch itself counts nothing"
 PLUGGABLE = "the program replaced torch's allocator with its own, which reports no statistics"
-CPU_BUILD = "a CPU build of torch: it has no allocator of a GPU"
 ROCM_BUILD = "a ROCm build of torch: only CUDA's allocator is read"
-NO_TORCH = "no torch is loaded in this process"
 _ADVICE = {
     NOT_USED_YET: "its figures come with its first tensor on a GPU",
     ASYNC: "start it without that setting in PYTORCH_CUDA_ALLOC_CONF; NVML's figure remains",

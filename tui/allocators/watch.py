@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from tui.allocators.agent_steps import AgentSteps
 from tui.allocators.discover import Discovery, absent
 from tui.allocators.messages import (
+    CPU_BUILD,
+    NO_TORCH,
     WATCH_REQUESTS,
     ListedProcesses,
     LookFor,
@@ -20,7 +22,7 @@ from tui.allocators.messages import (
     TorchProcesses,
     WatchRequest,
 )
-from tui.allocators.peek import CPU_BUILD, NO_TORCH, AllocatorReader, UnreadableError
+from tui.allocators.peek import AllocatorReader, UnreadableError
 from tui.allocators.process_files import (
     GoneError,
     ProcessFiles,

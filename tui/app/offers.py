@@ -11,8 +11,7 @@ from tui.core.text.commands import shorten_command
 from tui.kit.offers import Offer
 from tui.recordings.shipped import DEMO_SNAPSHOT, FOLDER
 from tui.results.store import queries
-from tui.results.store.database import store_path
-from tui.results.store.store_file import StoreError
+from tui.results.store.location import StoreError, store_path
 from tui.watch.runs.ooms import Oom, describe_request
 from tui.watch.runs.process_logs import process_logs_in
 from tui.watch.runs.runs import StartedRun, stored_runs

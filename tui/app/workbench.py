@@ -443,7 +443,7 @@ class ProcessHooks:
 
     def mounted(self, app: App[Any]) -> None:
         """Install the signal handlers again: Textual's driver for a browser has replaced them."""
-        if self._hangup_watch is not None:
+        if self._hangup_watch is not None and app.is_web:
             self._hangup_watch.install()
         app.set_interval(FORGET_S, forget_caches)
 

@@ -43,6 +43,8 @@ _VOLATILE, _AGGREGATE = 0, 1
 
 @dataclass(frozen=True)
 class DeviceMemory:
+    """The memory of a device, in bytes."""
+
     total: int | None
     used: int | None
     """NVML memory info v2: without the driver's own memory."""
@@ -55,6 +57,8 @@ class DeviceMemory:
 
 @dataclass(frozen=True)
 class Utilization:
+    """The share of the last period in which a device was busy, in percent."""
+
     gpu: float | None
     memory: float | None
     """Share of time in which device memory was read or written, not how full it is."""
@@ -62,12 +66,16 @@ class Utilization:
 
 @dataclass(frozen=True)
 class Clocks:
+    """The clocks of a device, in MHz."""
+
     sm: int | None = field(metadata=nvml_query("nvmlDeviceGetClockInfo", _CLOCK_SM))
     memory: int | None = field(metadata=nvml_query("nvmlDeviceGetClockInfo", _CLOCK_MEMORY))
 
 
 @dataclass(frozen=True)
 class Pcie:
+    """The PCIe link of a device: generation and number of lanes."""
+
     generation: int | None = field(
         metadata=nvml_query("nvmlDeviceGetCurrPcieLinkGeneration", often="if due")
     )
@@ -261,6 +269,8 @@ class DeviceDetail:
 
 @dataclass(frozen=True)
 class Cpu:
+    """The processors of the host."""
+
     model: str
     cores: int
     cores_usable: int
@@ -273,6 +283,8 @@ class Cpu:
 
 @dataclass(frozen=True)
 class HostMemory:
+    """The memory of the host, in bytes."""
+
     total: int
     """The cgroup's limit where that is lower than what the machine has."""
     used: int
@@ -281,6 +293,8 @@ class HostMemory:
 
 @dataclass(frozen=True)
 class Host:
+    """The machine that the monitor runs on."""
+
     name: str
     cpu: Cpu
     memory: HostMemory
@@ -288,6 +302,8 @@ class Host:
 
 @dataclass(frozen=True)
 class Driver:
+    """NVIDIA's driver, or why it cannot be queried."""
+
     version: str | None
     cuda: str | None
     """The highest CUDA version that the driver supports, as nvidia-smi prints it."""
@@ -350,6 +366,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class MonitorHello:
+    """The first message of the monitor."""
+
     version: int
     pid: int
 

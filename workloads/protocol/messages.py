@@ -54,6 +54,8 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Run:
+    """Request: run a workload on a device."""
+
     id: str
     workload: str
     device: str
@@ -68,6 +70,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
+    """Request: compare two settings of a flag with a workload on a device."""
+
     id: str
     workload: str
     device: str
@@ -89,11 +93,15 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class EmptyCache:
+    """Request: return the cache of torch's allocator on a device to the driver."""
+
     device: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResetPeaks:
+    """Request: start the peaks of torch's counters on a device anew."""
+
     device: str
 
 
@@ -153,6 +161,8 @@ class WorkerStarted:
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnded:
+    """A worker has ended, and why."""
+
     pid: int
     reason: str
     expected: bool
@@ -160,6 +170,8 @@ class WorkerEnded:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
+    """How far a run or a comparison is."""
+
     id: str
     phase: Phase
     elapsed_s: float
@@ -181,6 +193,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
+    """A run has ended, with its result."""
+
     result: RunResult
     worker_usable: bool = True
     """``False`` where a device error has made the process unusable."""
@@ -224,6 +238,8 @@ class CeilingMeasured:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
+    """The runner answers while it is busy; ``at`` is a Unix time."""
+
     at: float
     busy_with: str | None
 

@@ -170,6 +170,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
+    """What a workload does per second; ``None`` for what it does not count."""
+
     flop_per_s: float | None
     byte_per_s: float | None
     item_per_s: float | None

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.allocators.messages import (
+    CPU_BUILD,
+    NO_TORCH,
     LookFor,
     ProcessFigures,
     TorchProcess,
@@ -15,7 +17,6 @@ from tui.allocators.messages import (
     WatchEvent,
     pids_of,
 )
-from tui.allocators.peek import CPU_BUILD, NO_TORCH
 from tui.core.child.process import ChildProcess
 from tui.core.events import EventBus, LogLine, Publish, RequestSent
 from tui.devices.session.watch_supervisor import WatchSupervisor

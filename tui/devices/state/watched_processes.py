@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from tui.allocators.findings import Finding, GrowthPer, GrowthRate, Track
 from tui.allocators.messages import (
+    NO_TORCH,
     DevicesPlaced,
     Placed,
     ProcessFigures,
@@ -21,7 +22,6 @@ from tui.allocators.messages import (
     placed_on,
     undescribed,
 )
-from tui.allocators.peek import NO_TORCH
 from tui.core.events import WatchStatus
 from tui.devices.state.devices import ConsistentReading, ConsistentReadings, DeviceView
 from tui.devices.state.history import MOST_POINTS as MOST_RECENT

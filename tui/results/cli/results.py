@@ -22,10 +22,10 @@ from tui.results.cli.options import SHOWN, ResultsOptions, add_options
 from tui.results.cli.store import open_store, resolve_selection
 from tui.results.store.database import Database
 from tui.results.store.exchange import ExchangeError, ResultRedaction, encode_lines, read_file
+from tui.results.store.location import StoreError
 from tui.results.store.queries import check_tag, compare_rows
 from tui.results.store.records import StoredResult, StoredRow
 from tui.results.store.selection import Selection, intersect, parse_time
-from tui.results.store.store_file import StoreError
 from tui.results.store.validity import ImpossibleError, check_result
 from tui.results.views.results import (
     build_comparison_table,

@@ -11,11 +11,11 @@ from tui.kit.command_line.output import Failure, UsageError, nearest
 from tui.kit.lines import paragraph, plain
 from tui.kit.tables import table_lines
 from tui.results.store.compare import StoreComparison
-from tui.results.store.database import Database, store_path
+from tui.results.store.database import Database
+from tui.results.store.location import StoreError, store_path
 from tui.results.store.queries import compare_rows
 from tui.results.store.records import StoredRow
 from tui.results.store.selection import Selection, SelectionError, intersect, parse_selection
-from tui.results.store.store_file import StoreError
 from tui.results.views.results import build_comparison_table, format_comparison_notes
 
 _HEXADECIMAL = frozenset("0123456789abcdef")

@@ -32,10 +32,9 @@ from tui.results.screens.panes import (
     ResultsPane,
 )
 from tui.results.store import queries
-from tui.results.store.database import store_path
+from tui.results.store.location import StoreError, store_path
 from tui.results.store.records import StoredRow
 from tui.results.store.selection import SelectionError
-from tui.results.store.store_file import StoreError
 from tui.results.views.result_list import NO_STORE, NOTHING_KEPT, READONLY, REPLAY
 from tui.results.views.results import format_name
 

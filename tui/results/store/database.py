@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.core import reports
+from tui.results.store.location import StoreError
 from tui.results.store.records import (
     Facts,
     Record,
@@ -18,7 +19,7 @@ from tui.results.store.records import (
     encode_canonical,
 )
 from tui.results.store.selection import EVERYTHING, Selection, build_where
-from tui.results.store.store_file import StoreError, connect, explain_error
+from tui.results.store.store_file import connect, explain_error
 from tui.results.store.validity import (
     NO_FACTS,
     ImpossibleError,
@@ -41,11 +42,6 @@ _ROW = (
 )
 _TAGS = "(SELECT name, number FROM tags WHERE typeof(name) = 'text')"
 """Tags with valid names: SQLite stores values of any type in any column."""
-
-
-def store_path() -> Path:
-    """Return the path of this user's store."""
-    return reports.folder() / "results.sqlite3"
 
 
 class Database:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tui.core import reports
 from tui.core.events import LogLine, Publish
-from tui.results.store.store_file import StoreError
+from tui.results.store.location import StoreError, store_path
 from tui.runs.session.session import Session
 from tui.runs.state.events import ComparedWithEarlier, EarlierRead, RunQueued
 from tui.runs.state.runs import CompareState, RunState
@@ -105,7 +105,7 @@ class ResultRecorder:
         if state is None:
             return
         # Deferred: the first result needs the store, the start does not (12 modules, 8 ms).
-        from tui.results.store.database import Database, store_path
+        from tui.results.store.database import Database
         from tui.results.store.records import build_stored_result
 
         pid = runs.hello.pid if runs.hello else 0

@@ -9,10 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-
-class StoreError(Exception):
-    """An error of the store; the message is one line with the file's path and advice."""
-
+from tui.results.store.location import StoreError
 
 _ADVICE = (
     ("locked", "another program has locked it; try again when that program has ended"),

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from tui.allocators.findings import NO_GROWTH
 from tui.allocators.messages import (
+    NO_TORCH,
     DevicesPlaced,
     StepsCounted,
     undescribed,
 )
-from tui.allocators.peek import NO_TORCH
 from tui.core.text import numbers as text
 from tui.devices.state.watched_processes import (
     UNPLACED,
