@@ -15,7 +15,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.waiting import assert_gone
 from tui.devices.state.machine import MachineState
-from tui.hosts.address import HostPlan
+from tui.hosts.plan import HostPlan
 from tui.recordings.lines import scan_recording
 from tui.recordings.recorder import Recorder, Redaction
 from tui.recordings.replay import AT_ONCE, ReplaySession

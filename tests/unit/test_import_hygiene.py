@@ -71,6 +71,12 @@ def test_a_start_reaches_no_sqlite(module: str) -> None:
     assert "sqlite3" not in loaded(module)
 
 
+def test_a_session_without_other_hosts_imports_no_connection_to_them() -> None:
+    code = "import sys, tui.runs.session.session; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"tui.hosts.children", "tui.hosts.monitor"} & set(done.stdout.split())
+
+
 def _screens_imported_later(module: str) -> set[str]:
     """Return the modules of screens that the functions of a module import."""
     imports = (

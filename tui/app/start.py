@@ -24,7 +24,7 @@ from tui.snapshots.options import read_oom_text
 
 if TYPE_CHECKING:
     from tui.core.settings import Settings, Value
-    from tui.hosts.address import HostPlan
+    from tui.hosts.plan import HostPlan
     from tui.recordings.recorder import Recorder
     from tui.watch.runs.runs import StartedRun
 

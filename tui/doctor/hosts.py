@@ -18,11 +18,12 @@ from tui.doctor.checks import (
     torch_findings,
 )
 from tui.doctor.text import as_text
-from tui.hosts.address import HostAddress, HostPlan
+from tui.hosts.address import HostAddress
 from tui.hosts.boot import OLDEST
 from tui.hosts.children import HostConnection
 from tui.hosts.events import HostLost, HostSample
 from tui.hosts.failures import HostFailure
+from tui.hosts.plan import HostPlan
 from tui.hosts.supervisor import with_shared_connection
 from tui.hosts.survey import HostFailureError, Survey, check_access, survey_host
 from tui.hosts.watching import first_samples

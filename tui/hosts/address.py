@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workloads.agent.address import open_socket_folder, place
@@ -56,17 +56,6 @@ class HostAddress:
 
 HERE = HostAddress("here", (), login="")
 """This machine, by the same way as any host but without a program in between."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostPlan:
-    """The hosts that a session connects to."""
-
-    hosts: tuple[HostAddress, ...]
-    here: bool = True
-    """Show this machine as well."""
-    pythons: Mapping[str, str] = field(default_factory=dict)
-    """Names or paths of Pythons, by the names of their hosts."""
 
 
 def parse_hosts(text: str, transport: str | None = None) -> tuple[HostAddress, ...]:

@@ -44,6 +44,76 @@ class HostConnection:
     python: str | None = None
     """Name or path; ``None`` for ``python3``, and for runs the first that has torch."""
 
+    def monitor_child(
+        self, interval: float, sent: Callable[[object], object] | None = None
+    ) -> ChildProcess[MonitorEvent | Alive]:
+        """Return the monitor there, not started yet.
+
+        Args:
+            interval: seconds between two samples.
+            sent: called with each request to it; ``None`` for nothing.
+        """
+        serving = ("serve", "--interval", str(interval), "--keep-alive", str(MISSED_AFTER_S))
+        kinds: tuple[type[MonitorEvent | Alive], ...] = (*MONITOR_EVENTS, Alive)
+        return ChildProcess(
+            self.host.command(boot_command(self.python or "python3")),
+            kinds,
+            folder=FOLDER,
+            sent=sent,
+            decode=lambda line: decode_clean(line, kinds),
+            preamble=preamble(build_archive(), "tui.monitor", serving),
+        )
+
+    def watch_child(
+        self,
+        interval: float,
+        pids: Sequence[int] = (),
+        listed: Sequence[int] = (),
+        *,
+        children: bool = True,
+    ) -> ChildProcess[WatchEvent | Alive]:
+        """Return the watch there, not started yet.
+
+        Args:
+            interval: seconds between two readings.
+            pids: watch only these processes; empty for all processes of the user there.
+            listed: the processes that NVML lists there.
+            children: also watch the descendants of ``pids``.
+        """
+        arguments = allocators.serve_arguments(
+            interval, pids, listed, children=children, keep_alive_s=MISSED_AFTER_S, steps=True
+        )
+        kinds: tuple[type[WatchEvent | Alive], ...] = (*WATCH_EVENTS, Alive)
+        return ChildProcess(
+            self.host.command(boot_command(self.python or "python3")),
+            kinds,
+            folder=FOLDER,
+            decode=lambda line: decode_clean(line, kinds),
+            preamble=preamble(build_archive(), allocators.MODULE, arguments),
+        )
+
+    def runner_child(
+        self, variables: Mapping[str, str], sent: Callable[[object], object]
+    ) -> ChildProcess[Event]:
+        """Return the runner there, not started yet.
+
+        Args:
+            variables: environment variables of the runner.
+            sent: called with each request to it.
+        """
+        serving = ("serve", "--keep-alive", str(MISSED_AFTER_S))
+        return ChildProcess(
+            self.host.command(torch_command(self.python, variables)),
+            EVENTS,
+            folder=FOLDER,
+            sent=sent,
+            preamble=preamble(build_runner_archive(), "workloads", serving, OLDEST_FOR_RUNS),
+        )
+
+    def create_connection_watch(self) -> ConnectionWatch:
+        """Return an object that follows one new connection to the runner there."""
+        return ConnectionWatch(self.host)
+
 
 def decode_clean(line: bytes, kinds: tuple[type[E], ...]) -> E:
     """Return the message of a line, in whose texts nothing controls this terminal.
@@ -65,28 +135,6 @@ def decode_clean(line: bytes, kinds: tuple[type[E], ...]) -> E:
     return with_texts(event, clean, keys=False)
 
 
-def monitor_child(
-    connection: HostConnection, interval: float, sent: Callable[[object], object] | None = None
-) -> ChildProcess[MonitorEvent | Alive]:
-    """Return the monitor of a host, not started yet.
-
-    Args:
-        connection: the host.
-        interval: seconds between two samples.
-        sent: called with each request to it; ``None`` for nothing.
-    """
-    serving = ("serve", "--interval", str(interval), "--keep-alive", str(MISSED_AFTER_S))
-    kinds: tuple[type[MonitorEvent | Alive], ...] = (*MONITOR_EVENTS, Alive)
-    return ChildProcess(
-        connection.host.command(boot_command(connection.python or "python3")),
-        kinds,
-        folder=FOLDER,
-        sent=sent,
-        decode=lambda line: decode_clean(line, kinds),
-        preamble=preamble(build_archive(), "tui.monitor", serving),
-    )
-
-
 def smi_child(host: HostAddress, interval: float) -> ChildProcess[SmiLine]:
     """Return what prints the figures of a host without Python, not started yet.
 
@@ -96,56 +144,6 @@ def smi_child(host: HostAddress, interval: float) -> ChildProcess[SmiLine]:
     """
     command = host.command(smi_command(interval, MISSED_AFTER_S))
     return ChildProcess(command, (SmiLine,), folder=FOLDER, decode=parse_line)
-
-
-def watch_child(
-    connection: HostConnection,
-    interval: float,
-    pids: Sequence[int] = (),
-    listed: Sequence[int] = (),
-    *,
-    children: bool = True,
-) -> ChildProcess[WatchEvent | Alive]:
-    """Return the watch of a host, not started yet.
-
-    Args:
-        connection: the host.
-        interval: seconds between two readings.
-        pids: watch only these processes; empty for all processes of the user there.
-        listed: the processes that NVML lists there.
-        children: also watch the descendants of ``pids``.
-    """
-    arguments = allocators.serve_arguments(
-        interval, pids, listed, children=children, keep_alive_s=MISSED_AFTER_S, steps=True
-    )
-    kinds: tuple[type[WatchEvent | Alive], ...] = (*WATCH_EVENTS, Alive)
-    return ChildProcess(
-        connection.host.command(boot_command(connection.python or "python3")),
-        kinds,
-        folder=FOLDER,
-        decode=lambda line: decode_clean(line, kinds),
-        preamble=preamble(build_archive(), allocators.MODULE, arguments),
-    )
-
-
-def runner_child(
-    connection: HostConnection, variables: Mapping[str, str], sent: Callable[[object], object]
-) -> ChildProcess[Event]:
-    """Return the runner of a host, not started yet.
-
-    Args:
-        connection: the host.
-        variables: environment variables of the runner.
-        sent: called with each request to it.
-    """
-    serving = ("serve", "--keep-alive", str(MISSED_AFTER_S))
-    return ChildProcess(
-        connection.host.command(torch_command(connection.python, variables)),
-        EVENTS,
-        folder=FOLDER,
-        sent=sent,
-        preamble=preamble(build_runner_archive(), "workloads", serving, OLDEST_FOR_RUNS),
-    )
 
 
 class ConnectionWatch:

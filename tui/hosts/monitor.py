@@ -10,7 +10,7 @@ from tui.core.child.process import ChildProcess
 from tui.core.text.glyphs import clean
 from tui.core.text.redact import with_texts
 from tui.hosts.address import HostAddress
-from tui.hosts.children import HostConnection, monitor_child, smi_child
+from tui.hosts.children import HostConnection, smi_child
 from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.failures import HostFailure
 from tui.hosts.smi import HELLO, SmiLine, SmiSamples
@@ -87,7 +87,7 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         if self._no_python is not None:
             self._smi = SmiSamples(self.host.name, self._interval, self._no_python.reason)
             return smi_child(self.host, self._interval)
-        return monitor_child(HostConnection(self.host, self._python), self._interval)
+        return HostConnection(self.host, self._python).monitor_child(self._interval)
 
     def falls_back(self, failure: HostFailure) -> bool:
         tried = self._no_python

@@ -16,7 +16,7 @@ from tui.allocators.messages import (
 )
 from tui.core.child.process import ChildProcess
 from tui.hosts.address import HostAddress
-from tui.hosts.children import HostConnection, watch_child
+from tui.hosts.children import HostConnection
 from tui.hosts.events import HostLost
 from tui.hosts.supervisor import HostSupervisor
 from workloads.protocol.keep_alive import Alive
@@ -65,8 +65,8 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
 
     def make_host_child(self) -> ChildProcess[WatchEvent | Alive]:
         connection = HostConnection(self.host, self._python)
-        return watch_child(
-            connection, self._interval, self._pids, self._listed, children=self._children
+        return connection.watch_child(
+            self._interval, self._pids, self._listed, children=self._children
         )
 
     def apply_host_event(self, event: WatchEvent | Alive) -> None:

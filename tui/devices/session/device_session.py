@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tui.allocators.messages import (
     ProcessFigures,
@@ -24,14 +24,17 @@ from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchPa
 from tui.devices.session.watch_supervisor import IN_BACKGROUND_S, ON_SCREEN_S
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected, MachineState
-from tui.hosts.address import HostAddress, HostPlan
-from tui.hosts.children import HostConnection
 from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
-from tui.hosts.monitor import HostMonitor
-from tui.hosts.process_watch import HostWatch
 from tui.monitor.messages import Sample, WatchDevice
 from workloads.protocol import messages
 from workloads.protocol.keep_alive import EVERY_S, KeepAlive
+
+if TYPE_CHECKING:
+    from tui.hosts.address import HostAddress
+    from tui.hosts.children import HostConnection
+    from tui.hosts.monitor import HostMonitor
+    from tui.hosts.plan import HostPlan
+    from tui.hosts.process_watch import HostWatch
 
 FIRST_SAMPLE_S = 2.0
 """Seconds to wait for the monitor's first sample. The monitor reports after one second even if the
@@ -144,8 +147,7 @@ class DeviceSession:
         names = tuple(host.name for host in plan.hosts)
         self._bus.publish(HostsNamed(names, plan.here))
         self._host_monitors = tuple(
-            HostMonitor(host, self._bus.publish, interval, plan.pythons.get(host.name, "python3"))
-            for host in plan.hosts
+            plan.create_monitor(host, self._bus.publish, interval) for host in plan.hosts
         )
         for monitor in self._host_monitors:
             self.spawn(monitor.watch())
@@ -269,7 +271,7 @@ class DeviceSession:
             def publish(event: TorchProcesses | ProcessFigures | StepsCounted | HostLost) -> None:
                 self._bus.publish(_of_host(host.name, event))
 
-            return HostWatch(host, publish, ON_HOSTS_S, plan.pythons.get(host.name))
+            return plan.create_watch(host, publish, ON_HOSTS_S)
 
         self._host_watches = {host.name: start(host) for host in plan.hosts}
         for watch in self._host_watches.values():

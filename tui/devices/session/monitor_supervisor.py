@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from sys import intern
-from typing import NamedTuple, Union
+from typing import TYPE_CHECKING, NamedTuple, Union
 
 from tui import monitor
 from tui.core.child.launch import FOLDER, Launched
@@ -13,7 +13,6 @@ from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import LogLine, MonitorStatus, Publish, RequestSent
 from tui.devices.state.machine import MachineState
-from tui.hosts.children import HostConnection, monitor_child
 from tui.monitor.messages import (
     MONITOR_EVENTS,
     MonitorEvent,
@@ -25,6 +24,9 @@ from tui.monitor.messages import (
     WatchHost,
 )
 from workloads.protocol.keep_alive import Alive
+
+if TYPE_CHECKING:
+    from tui.hosts.children import HostConnection
 
 KEPT_SAMPLES = 600
 """The most stored samples of the monitor: ten minutes at one a second."""
@@ -100,7 +102,7 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
 
     def make_child(self) -> ChildProcess[MonitorEvent | Alive]:
         if self._connection is not None:
-            return monitor_child(self._connection, self._interval, lambda _request: None)
+            return self._connection.monitor_child(self._interval, lambda _request: None)
         launched, self._launched = self._launched, None
         return ChildProcess(
             monitor.serve_command(self._interval),

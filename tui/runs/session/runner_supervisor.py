@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tui.core import reports, state_folder
 from tui.core.child.launch import too_many_files
@@ -14,7 +15,6 @@ from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.runner import VARIABLES, runner_command
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import LogLine, Publish, RequestSent, RunnerStatus
-from tui.hosts.children import ConnectionWatch, HostConnection, runner_child
 from tui.runs.session.silence import (
     ProcessActivity,
     SilenceMessage,
@@ -29,6 +29,9 @@ from workloads.protocol import messages
 from workloads.protocol.keep_alive import EVERY_S
 from workloads.protocol.messages import Event
 from workloads.protocol.results import Ceiling
+
+if TYPE_CHECKING:
+    from tui.hosts.children import HostConnection
 
 SILENT_S = 5.0
 """Seconds of silence after which the supervisor inspects a child."""
@@ -62,7 +65,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self._files = tuple(files)
         self._variables = {**(variables or {}), **VARIABLES}
         self._connection = connection
-        self._watch = ConnectionWatch(connection.host) if connection else None
+        self._watch = connection.create_connection_watch() if connection else None
         self._retry_asked = asyncio.Event()
         self._started = 0.0
         """Monotonic time of the runner's start."""
@@ -75,8 +78,8 @@ class RunnerSupervisor(ChildSupervisor[Event]):
     def make_child(self) -> ChildProcess[Event]:
         self._heard = 0.0
         if self._connection is not None:
-            self._watch = ConnectionWatch(self._connection.host)
-            return runner_child(self._connection, self._variables, lambda _request: None)
+            self._watch = self._connection.create_connection_watch()
+            return self._connection.runner_child(self._variables, lambda _request: None)
         command = runner_command(self._python, self._files)
         return ChildProcess(
             command,

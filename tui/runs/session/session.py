@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tui.core import state_folder
 from tui.core.child.launch import Launched
@@ -18,8 +18,6 @@ from tui.core.events import LogLine, RunnerStatus
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import PeaksReset
-from tui.hosts.address import HostPlan
-from tui.hosts.children import HostConnection
 from tui.monitor.messages import Sample
 from tui.runs.session.conditions import build_conditions
 from tui.runs.session.runner_supervisor import RunnerSupervisor
@@ -36,6 +34,10 @@ from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import Budget
 from workloads.protocol.results import Setting
+
+if TYPE_CHECKING:
+    from tui.hosts.children import HostConnection
+    from tui.hosts.plan import HostPlan
 
 CANCEL_S = 1.5
 """Seconds for a runner to end a cancelled run before it is replaced."""

@@ -1,0 +1,53 @@
+"""The other hosts of a session, and what it starts for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tui.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
+from tui.hosts.address import HostAddress
+from tui.hosts.events import HostEvent, HostLost
+from tui.hosts.monitor import HostMonitor
+from tui.hosts.process_watch import HostWatch
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """The hosts that a session connects to.
+
+    A session without other hosts has none, and imports none of the modules that reach them.
+    """
+
+    hosts: tuple[HostAddress, ...]
+    here: bool = True
+    """Show this machine as well."""
+    pythons: Mapping[str, str] = field(default_factory=dict)
+    """Names or paths of Pythons, by the names of their hosts."""
+
+    def create_monitor(
+        self, host: HostAddress, publish: Callable[[HostEvent], object], interval: float
+    ) -> HostMonitor:
+        """Return the monitor of a host, not started yet.
+
+        Args:
+            host: one of them.
+            publish: receives each sample, and each loss of the connection.
+            interval: seconds between two samples.
+        """
+        return HostMonitor(host, publish, interval, self.pythons.get(host.name, "python3"))
+
+    def create_watch(
+        self,
+        host: HostAddress,
+        publish: Callable[[TorchProcesses | ProcessFigures | StepsCounted | HostLost], object],
+        interval: float,
+    ) -> HostWatch:
+        """Return the watch of a host, not started yet.
+
+        Args:
+            host: one of them.
+            publish: receives the processes, their figures and steps, and each loss.
+            interval: seconds between two readings.
+        """
+        return HostWatch(host, publish, interval, self.pythons.get(host.name))
