@@ -153,7 +153,9 @@ def test_plain_data_has_a_reason_for_every_missing_figure() -> None:
 def test_the_page_of_its_run_shows_the_verdict() -> None:
     answer, account_of_peak, limits = conclusion_paragraphs(FITS, judge(FITS))
     assert answer.startswith("fits on H100 80 GB: peak 12.0 of 79.1 GiB")
-    assert account_of_peak.startswith("at step 3, train.py:9 main = parameters 2.5 GiB + ")
+    assert account_of_peak.startswith(
+        "at step 3, train.py:9 main. The peak is parameters 2.5 GiB + "
+    )
     assert limits.startswith("Kernels compute nothing")
     two = replace(FITS, rehearsal=replace(FITS.rehearsal, gpus=2))
     assert conclusion_paragraphs(two, judge(two))[1].startswith("cuda:0 at step 3")

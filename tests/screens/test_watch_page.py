@@ -15,7 +15,7 @@ from textual.screen import Screen
 from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.every_screen import SNAPSHOT
 from tests.screens.fakes import FakeSession
-from tests.screens.helpers import NOW, STRANGER, clock, make_store
+from tests.screens.helpers import GIB, NOW, STRANGER, clock, make_store
 from tests.screens.results import queued
 from tests.screens.watched import (
     NO_AGENT,
@@ -35,6 +35,7 @@ from tui.kit.signals import EndScreen
 from tui.recordings.lines import AnyEvent
 from tui.snapshots.explain.inventory import CodeLine, ThreadStack
 from tui.watch.runs.rank_stacks import RankStacks
+from tui.watch.runs.rehearsals import RehearsalNote
 from tui.watch.runs.stacks import ProcessStacks
 from tui.watch.screens import tab as watch
 from tui.watch.screens.dialogs import LeaveOrEndScreen, TwoSnapshotsScreen
@@ -401,6 +402,18 @@ async def test_a_rehearsal_is_started_from_the_list_and_shown() -> None:
         await at.until(lambda: bool(asked_for(at.runs, "open")))
         (asked,) = asked_for(at.runs, "rehearse")
         assert asked[1] == RehearsalRequest("python 'my train.py'", "24G", "2", "9")
+
+
+async def test_a_rehearsal_shows_its_card_as_full_as_the_process_makes_it() -> None:
+    note = RehearsalNote("L4", 1, 1, None, total=22 * GIB)
+    async with on_runs(watched(device(), rehearsal=note)) as at:
+        await at.press("enter")
+        await at.until(lambda: "rehearsed on a simulated L4" in at.said)
+        assert "no bar" not in at.text
+        assert "use unknown 18.5 GiB" in at.text
+        assert "the card is simulated" in at.said
+        await at.press("V")
+        await at.until(lambda: at.front is RehearseScreen)
 
 
 async def test_a_rehearsal_that_cannot_start_says_why_in_one_line() -> None:

@@ -36,7 +36,8 @@ def test_what_cannot_be_started_is_said_at_once(request_: RehearsalRequest, word
     ("request_", "words"),
     [
         (RehearsalRequest("no-such-program"), "no-such-program: no such program"),
-        (RehearsalRequest("python train.py", "h1000"), "h1000: no such card"),
+        # Longer than a line: the whole sentence, not its end.
+        (RehearsalRequest("python train.py", "h1000"), "^--gpu h1000: no such card.* as 24G$"),
         (RehearsalRequest("python train.py", gpus="99"), "--gpus 99: 1 to 8"),
         (RehearsalRequest("python train.py", steps="x"), "steps"),
     ],

@@ -439,7 +439,7 @@ def test_a_run_that_ends_where_nobody_sees_how_does_not_go_on() -> None:
 
 
 def test_the_verdict_on_a_rehearsal_appears_when_it_is_concluded(ended: StartedRun) -> None:
-    note = begin_note("L4", 1)
+    note = begin_note("L4", 1, 22 << 30)
     save_note(ended.folder, note)
 
     async def work() -> None:

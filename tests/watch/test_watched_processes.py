@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.screens.helpers import sample
+from tests.screens.helpers import gpu, gpu_process, sample
 from tests.watch.test_findings import GIB, MIB, figures
 from tui.allocators.messages import (
     NO_TORCH,
@@ -24,7 +24,7 @@ from tui.devices.state.watched_processes import MOST_POINTS
 from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog, RequestedSnapshot
-from tui.watch.state.processes import KILLED, RunProcesses
+from tui.watch.state.processes import KILLED, SIMULATED, RunProcesses
 
 BEGAN = 1e9
 
@@ -284,6 +284,21 @@ def test_a_device_stays_on_its_gpu_and_what_changed_is_to_be_kept() -> None:
     known.apply(DevicesPlaced(BEGAN, {"7 cuda:0": placed, "8 cuda:0": placed, "x": placed}))
     assert known.apply_sample(sample(at=BEGAN + 1)) is None
     assert known.devices(over=False)[0].placed == placed
+
+
+def test_a_simulated_device_is_never_one_of_this_machines_gpus() -> None:
+    known = seen(process())
+    known.simulated = True
+    known.apply(held(1))
+    mine = gpu(processes=(gpu_process(pid=7, started_at=BEGAN),))
+    known.apply_sample(sample(mine, at=BEGAN))
+    (row,) = known.devices(over=False)
+    assert row.placed == SIMULATED
+    assert (row.holders, row.full_gpu, known.listed_holders) == ((), None, ())
+    real = seen(process())
+    real.apply(held(1))
+    real.apply_sample(sample(mine, at=BEGAN))
+    assert real.devices(over=False)[0].placed.id == mine.id
 
 
 def test_figures_alone_are_rows_too() -> None:

@@ -28,7 +28,7 @@ async def rehearse_and_conclude(
         OSError: the run's folder cannot be written.
         RehearsalInterruptedError: SIGINT or SIGTERM arrived.
     """
-    note = begin_note(plan.card.name, plan.gpus)
+    note = begin_note(plan.card.name, plan.gpus, plan.card.total)
 
     def begun(run: StartedRun) -> None:
         save_note(run.folder, note)

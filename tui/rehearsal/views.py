@@ -121,10 +121,10 @@ def conclusion_paragraphs(found: Rehearsed, verdict: RehearsalVerdict) -> list[s
     paragraphs = [answer_line(found, verdict), *_doubts(verdict, None)]
     if verdict.answer in ("fits", "close"):
         for each in sorted(verdict.devices, key=lambda each: each.index):
-            place = [place_line(peak) for peak in each.peaks[:1]]
+            place = [f"{place_line(peak)}." for peak in each.peaks[:1]]
             terms = " ".join(account_rows(each, 1 << 30))
             name = [f"cuda:{each.index}"] if found.rehearsal.gpus > 1 else []
-            paragraphs.append(" ".join([*name, *place, f"= {terms}"]))
+            paragraphs.append(" ".join([*name, *place, f"The peak is {terms}"]))
     if verdict.answer == "failed":
         return [*paragraphs, *failure_limits(verdict)]
     return [*paragraphs, *found.problems, limit_lines(found, verdict)[0]]

@@ -12,10 +12,6 @@ def _run_is_open(now: Situation) -> bool:
     return now.pane != STORED_RUNS
 
 
-def _list_is_shown(now: Situation) -> bool:
-    return now.pane == STORED_RUNS
-
-
 WATCH_COMMANDS = (
     Command(
         "watch_open",
@@ -35,8 +31,7 @@ WATCH_COMMANDS = (
         group="Watch",
         tabs=WATCH,
         asks=True,
-        now=_list_is_shown,
-        footer=2,
+        footer=10,
     ),
     Command(
         "watch_snapshot",

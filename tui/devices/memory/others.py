@@ -23,6 +23,7 @@ from tui.devices.state.history import MemoryPoint
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import OLD_S, Allocator, WatchedProcesses
 from tui.monitor.messages import GpuProcess, Sample, find_process
+from workloads.protocol.results import TorchDevice
 
 OLD = "the watch has read nothing since"
 NO_TORCH = Absent("no CUDA build of torch is known to be loaded in it", "")
@@ -132,7 +133,11 @@ def _is_old(allocator: Allocator, now: float) -> bool:
 
 
 def account_in(
-    machine: MachineState, allocator: Allocator, now: float, unpaired: str = ""
+    machine: MachineState,
+    allocator: Allocator,
+    now: float,
+    unpaired: str = "",
+    device: TorchDevice | None = None,
 ) -> tuple[DeviceView, Gauge]:
     """Return the device of a process, as far as it is known, and the account of its memory.
 
@@ -141,10 +146,11 @@ def account_in(
         allocator: of the process on its device.
         now: Unix time.
         unpaired: the reason that the figures match no present device; empty if they may match.
+        device: the device of such figures, where it is known.
     """
     if unpaired:
         gauge = gpu_gauge(
-            DeviceView(allocator.figures.device, unpaired=unpaired),
+            DeviceView(allocator.figures.device, torch_device=device, unpaired=unpaired),
             machine.sample,
             allocator.figures,
             allocator.figures.pid,
@@ -152,7 +158,7 @@ def account_in(
             now,
             wording=OUTSIDE,
         )
-        return DeviceView(allocator.figures.device), gauge
+        return DeviceView(allocator.figures.device, torch_device=device), gauge
     view = next((each for each in machine.devices if each.key == allocator.placed.id), None)
     peak = machine.history.sampled_peak(view.key if view else "")
     gauge = account_of(allocator, view, machine.sample, peak, now)

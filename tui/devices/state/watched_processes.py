@@ -483,7 +483,7 @@ class WatchedProcesses:
             if process.gone or not process.devices:
                 continue
             process.listed = listed_on(process.description, devices)
-            found = placed_on(process.description, process.figures, devices)
+            found = self._find_places(process, devices)
             for name, placed in found.items():
                 allocator = process.devices[name]
                 before = allocator.placed
@@ -496,6 +496,12 @@ class WatchedProcesses:
                     )
                 if allocator.placed != before:
                     self._newly_placed[f"{pid} {name}"] = allocator.placed
+
+    def _find_places(
+        self, process: TorchProcessState, devices: Sequence[Device]
+    ) -> dict[str, Placed]:
+        """Find the GPU of each of a process's devices, by the process's own name of the device."""
+        return placed_on(process.description, process.figures, devices)
 
     # ---- queries ----
 

@@ -33,6 +33,8 @@ class RehearsalNote:
     """The answer, such as ``fits``; empty until it is concluded."""
     conclusion: tuple[str, ...] = ()
     """The verdict, a paragraph each, the answer first."""
+    total: int | None = None
+    """Bytes of memory of a card, as torch reports them."""
 
     @property
     def is_in_progress(self) -> bool:
@@ -43,17 +45,22 @@ class RehearsalNote:
     def devices(self) -> str:
         """The simulated devices in words, such as ``2 simulated H100 80 GB``."""
         one = self.card.removeprefix("a ")
-        return f"a simulated {one}" if self.gpus == 1 else f"{self.gpus} times a simulated {one}"
+        if self.gpus == 1:
+            return f"a simulated {one}"
+        several = f"cards {one.removeprefix('card ')}" if one.startswith("card ") else one
+        return f"{self.gpus} simulated {several}"
 
 
-def begin_note(card: str, gpus: int) -> RehearsalNote:
+def begin_note(card: str, gpus: int, total: int) -> RehearsalNote:
     """Return the note of a rehearsal that this process concludes.
 
     Args:
         card: short name of the card.
         gpus: number of such cards.
+        total: bytes of memory of each.
     """
-    return RehearsalNote(card, gpus, os.getpid(), int(identity().rpartition("-")[2]))
+    ticks = int(identity().rpartition("-")[2])
+    return RehearsalNote(card, gpus, os.getpid(), ticks, total=total)
 
 
 def save_note(folder: Path, note: RehearsalNote) -> None:

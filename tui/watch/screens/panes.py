@@ -24,8 +24,10 @@ from tui.kit.lists import KeyedList
 from tui.kit.offers import OfferList
 from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane
 from tui.watch.commands import STORED_RUNS
+from tui.watch.runs.rehearsals import RehearsalNote
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.stored_runs import StoredRun
+from tui.watch.state.processes import NOT_LISTED
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.processes import (
     AROUND_PLOT,
@@ -46,6 +48,7 @@ from tui.watch.views.run import (
     stored_run_heading,
     stored_run_lines,
 )
+from workloads.protocol.results import TorchDevice
 
 Read = Callable[[], "WatchedRun | None"]
 TABLE_SHARE = 3
@@ -299,6 +302,7 @@ class WatchedMemoryPane(Pane):
         self._frozen_at: float | None = None
         """Unix time since which the figures are frozen."""
         self._replayed = False
+        self._rehearsal: RehearsalNote | None = None
         self._view = DeviceView("")
         self._gauge: Gauge | None = None
         self._bar = LineBar(lambda cells: bar_line(self._gauge, cells) if self._gauge else ())
@@ -322,6 +326,7 @@ class WatchedMemoryPane(Pane):
         """Show the newest state of the run."""
         self._frozen_at = state.frozen_at
         self._replayed = state.replayed
+        self._rehearsal = state.rehearsal
         self.state_changed()
 
     def _update_account(self) -> None:
@@ -333,7 +338,12 @@ class WatchedMemoryPane(Pane):
             now = self._clock() if self._frozen_at is None else self._frozen_at
             # The present memory of other processes says nothing about the free memory back then.
             unpaired = NOT_OF_THEN if self._replayed else ""
-            self._view, self._gauge = account_in(self.machine, allocator, now, unpaired)
+            device = None
+            if self._rehearsal is not None:
+                unpaired = NOT_LISTED
+                name = allocator.figures.device
+                device = TorchDevice(name, self._rehearsal.card, total_memory=self._rehearsal.total)
+            self._view, self._gauge = account_in(self.machine, allocator, now, unpaired, device)
 
     # ---- drawing ----
 

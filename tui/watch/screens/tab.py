@@ -355,12 +355,15 @@ class WatchTab(CommandScreen):
 
     async def _rehearse(self, request: RehearsalRequest) -> None:
         self._notify(f"the rehearsal on {request.card} begins", "information")
+        before = self.session.state
         try:
             run = await self.session.rehearse(request)
         except RehearsalError as error:
             self._notify(str(error))
             return
-        if self.session.state is None:
+        shown = self.session.state
+        is_same = shown is not None and before is not None and shown.run.folder == before.run.folder
+        if shown is None or (is_same and shown.over):
             self.open_run(run)
         else:
             self._notify(f"{run.folder.name} rehearses: the list of runs opens it", "information")

@@ -174,6 +174,7 @@ class FollowedRun:
             if not self._starter:
                 await self._replay()
             self._rehearsal = read_note(self.run.folder)
+            self.processes.simulated = self._rehearsal is not None
             if self.run.is_running:
                 await self._follow()
             else:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from tui.core.child.launch import own_command
+from tui.kit.command_line.output import PROGRAM
 from tui.watch.runs import runs
 from tui.watch.runs.rehearsals import read_note
 from tui.watch.runs.runs import StartedRun
@@ -90,12 +91,15 @@ async def start_rehearsal(
                 if note is not None and note.pid == process.pid:
                     return run
             if has_ended:
-                raise RehearsalError(_last_line(errors) or "the rehearsal ended without a run")
+                raise RehearsalError(_read_message(errors) or "the rehearsal ended without a run")
             await asyncio.sleep(LOOK_S)
 
 
-def _last_line(errors: IO[bytes]) -> str:
+def _read_message(errors: IO[bytes]) -> str:
+    """Return the last message on standard error; the program wraps its own to several lines."""
     end = errors.seek(0, os.SEEK_END)
     errors.seek(max(0, end - MOST_ERROR_BYTES))
     lines = errors.read().decode("utf-8", "replace").strip().splitlines()
-    return lines[-1].strip() if lines else ""
+    own = [at for at, each in enumerate(lines) if each.startswith(f"{PROGRAM}: ")]
+    message = lines[own[-1] if own else -1 :]
+    return " ".join(" ".join(message).split()).removeprefix(f"{PROGRAM}: ")

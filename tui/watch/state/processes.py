@@ -9,6 +9,7 @@ from tui.allocators.findings import NO_GROWTH
 from tui.allocators.messages import (
     NO_TORCH,
     DevicesPlaced,
+    Placed,
     StepsCounted,
     undescribed,
 )
@@ -32,6 +33,8 @@ from tui.watch.state.run import GpuOccupancy, Mark, WatchedDevice, full_gpu
 BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
 REHEARSED = "it was rehearsed on a simulated card; o opens the snapshot with its peak"
 KILLED = "was killed, or left by os._exit"
+NOT_LISTED = "the card is simulated, and NVML lists none of its processes"
+SIMULATED = Placed(None, None, NOT_LISTED, NOT_LISTED)
 
 
 class RunProcesses(WatchedProcesses):
@@ -39,6 +42,8 @@ class RunProcesses(WatchedProcesses):
 
     def __init__(self) -> None:
         super().__init__(retains=True)
+        self.simulated = False
+        """The run's devices are simulated: the GPUs of this machine are none of them."""
         self.left: tuple[ProcessLog, ...] = ()
         self.gpus: dict[str, GpuOccupancy] = {}
         """GPUs by NVML's id, each at its last sample with a process on it."""
@@ -67,8 +72,17 @@ class RunProcesses(WatchedProcesses):
         return True
 
     def apply_sample(self, sample: Sample) -> DevicesPlaced | None:
+        if self.simulated:
+            return super().apply_sample(replace(sample, devices=()))
         self._apply_occupancy(sample.devices)
         return super().apply_sample(sample)
+
+    def _find_places(
+        self, process: TorchProcessState, devices: Sequence[Device]
+    ) -> dict[str, Placed]:
+        if self.simulated:
+            return {each.device: SIMULATED for each in process.figures}
+        return super()._find_places(process, devices)
 
     def end(self) -> None:
         """Mark all processes as ended, with the run."""
