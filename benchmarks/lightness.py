@@ -1,4 +1,6 @@
-"""What the program costs beside others: ``python -m benchmarks.lightness`` prints the table.
+"""What the program costs beside others: ``python -m benchmarks.lightness``.
+
+It prints the three ratios that have a budget, and a table.
 
 Each program runs in a pseudo-terminal of its own, one after the other, against the same scripted
 driver: eight GPUs of which nearly every figure changes each second. Bytes are what arrives at the
@@ -20,7 +22,8 @@ from pathlib import Path
 import psutil
 
 from benchmarks import startup
-from benchmarks.startup import driver, usable_after
+from benchmarks.startup import FIGURES, Starts, driver, starts, usable_after
+from tests.compiled import compile_program
 from tests.terminal.terminal import PROGRAM, Terminal
 
 SIZE = (120, 40)
@@ -215,6 +218,23 @@ def table(costs: Sequence[Cost]) -> str:
     return "\n".join(rows)
 
 
+MOST_START, MOST_BYTES, MOST_CPU_TIME = 1.6, 2.5, 1.5
+"""The budgets: of an empty Textual app's start, and of nvitop's bytes and processor time."""
+
+
+def ratios(first_figures: Starts, ours: Cost, nvitop: Cost) -> str:
+    """Three lines: each ratio and its budget."""
+    sent = ours.byte_per_min / nvitop.byte_per_min
+    used = ours.cpu_s_per_min / nvitop.cpu_s_per_min
+    return "\n".join(
+        (
+            f"first GPU figures: {first_figures}; the budget is {MOST_START:g}",
+            f"bytes to the terminal, idle: {sent:.2f} times nvitop's; the budget is {MOST_BYTES:g}",
+            f"processor time, idle: {used:.2f} times nvitop's; the budget is {MOST_CPU_TIME:g}",
+        )
+    )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lightness")
@@ -223,18 +243,22 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     working_s = min(arguments.seconds, 30.0)
+    compile_program()
     with tempfile.TemporaryDirectory() as name:
         variables = driver(Path(name) / "driver")
         costs = compare(
             (OURS, NO_HISTORY, NVITOP, EMPTY), variables, arguments.seconds, arguments.starts
         )
+        say("first GPU figures")
+        first = starts(arguments.starts, SIZE, FIGURES, variables)
         if not arguments.json:
             # Before what may be stopped by who waits for this.
-            print(table(costs), flush=True)
+            print(f"{ratios(first, costs[0], costs[2])}\n\n{table(costs)}", flush=True)
         say(f"the catalogue runs: {KEYS * KEY_PAUSE_S + working_s:.0f} s and its start and end")
         busy = running(variables, working_s, (80, 24))
     if arguments.json:
-        print(json.dumps({"idle": list(map(asdict, costs)), "running": asdict(busy)}, indent=2))
+        found = {"first": asdict(first), "idle": list(map(asdict, costs)), "running": asdict(busy)}
+        print(json.dumps(found, indent=2))
         return
     print(
         f"\nWhile the catalogue runs on the CPU, at 80x24: {busy.byte_per_s / 1e3:.1f} kB/s, a key "

@@ -12,6 +12,8 @@ import pytest
 
 from benchmarks.lightness import (
     EMPTY,
+    MOST_BYTES,
+    MOST_CPU_TIME,
     NO_HISTORY,
     NVITOP,
     OURS,
@@ -26,8 +28,6 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 MOST_MEMORY = 90 * 2**20
 MOST_BYTE_PER_S = 32_000
 """What a link of 256 kbit/s carries."""
-MOST_BYTES, MOST_CPU_TIME = 2.5, 1.5
-"""Of nvitop's on an idle screen, with the history of the selected GPU."""
 
 
 @pytest.mark.skipif(

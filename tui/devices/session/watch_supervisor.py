@@ -18,7 +18,7 @@ from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import LogLine, Publish, RequestSent, WatchStatus
 
-ON_SCREEN_S = 0.5
+ON_SCREEN_S = 1.0
 """Seconds between two readings while the screen shows them."""
 IN_BACKGROUND_S = 2.0
 """Seconds between two readings otherwise, which suffices for findings over time."""
