@@ -156,14 +156,15 @@ async def test_a_silent_host_is_given_up_and_connected_again(
     monkeypatch.setattr(supervisor_module, "SILENT_AFTER_S", 0.3)
     monkeypatch.setattr(supervisor_module, "EVERY_S", 0.05)
     hello = '{"type":"monitor_hello","version":1,"pid":1}'
-    # It is silent the first time, and answers the second time.
+    # It is silent until it was given up, and answers after that.
     mark = boxes.folder / "mark"
-    script = f"if [ ! -e {mark} ]; then : > {mark}; echo '{hello}'; sleep 600; fi\n{BARE_PYTHON}"
+    script = f"if [ ! -e {mark} ]; then echo '{hello}'; sleep 600; fi\n{BARE_PYTHON}"
     host = boxes.add("gpu1", script)
     events: list[HostEvent] = []
 
     def apply(event: HostEvent) -> bool:
         events.append(event)
+        mark.touch()
         monkeypatch.setattr(supervisor_module, "SILENT_AFTER_S", 60.0)
         return isinstance(event, HostSample)
 
@@ -199,7 +200,7 @@ async def test_nothing_is_left_once_the_watching_ends(boxes: Boxes) -> None:
 def test_a_child_ends_itself_when_its_keep_alive_is_missed(requests: int) -> None:
     """The pipe stays open, as that of a link that was cut."""
     command = boot_command(sys.executable)
-    arguments = ("serve", "--interval", "1", "--keep-alive", "0.5")
+    arguments = ("serve", "--interval", "1", "--keep-alive", "2")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None

@@ -28,7 +28,7 @@ from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import make_empty_result
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def known(state: WorkbenchState) -> dict[str, Any]:

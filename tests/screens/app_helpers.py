@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ from tui.watch.screens.tab import RunSession
 
 assert tab_screens.FACTORIES, "imported here, so that no test waits for the thread that imports it"
 POLL_S = 0.005
-ROUNDS = 4000
-"""Checks of a condition before a test gives up: far above any real wait."""
+PATIENCE_S = 120.0
+"""How long a test waits for a condition: far above any real wait, on a loaded machine too."""
 
 
 class PromptApp(WorkbenchApp):
@@ -98,11 +99,11 @@ class Running:
         await self.settle()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(ROUNDS):
-            if condition():
-                return
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"it did not come about on this screen:\n{self.text}")
             await self.pilot.pause(POLL_S)
-        raise AssertionError(f"it did not come about on this screen:\n{self.text}")
 
 
 @asynccontextmanager

@@ -144,7 +144,7 @@ class Terminal:
         os.close(self.master)
         self.master = -1
 
-    def exit_code(self, patience: float = 10.0) -> int:
+    def exit_code(self, patience: float = PATIENCE_S) -> int:
         """Read on until the program has ended; its exit code."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:

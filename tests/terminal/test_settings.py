@@ -19,7 +19,7 @@ def argv(tmp_path: Path) -> tuple[str, ...]:
 def _quit(terminal: Terminal) -> str:
     """End it; what then stands on the terminal."""
     terminal.keys("q")
-    assert terminal.exit_code(30) == 0
+    assert terminal.exit_code() == 0
     return terminal.text()
 
 
@@ -51,7 +51,7 @@ def test_a_choice_made_in_the_workbench_is_written_at_its_end(
 
 def test_a_theme_that_there_is_not_is_one_line_and_exit_code_2() -> None:
     with Terminal([*PROGRAM, "--theme", "none"], columns=400) as terminal:
-        assert terminal.exit_code(30) == 2
+        assert terminal.exit_code() == 2
         assert (
             "gpu-workbench: --theme: no theme none: T in the workbench names all" in terminal.text()
         )

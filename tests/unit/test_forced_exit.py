@@ -12,7 +12,7 @@ import pytest
 
 from tui.kit.terminal.ending import stalled
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

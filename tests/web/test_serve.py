@@ -98,7 +98,7 @@ async def test_a_page_that_is_closed_takes_its_workbench_along(server: Server) -
     async with page(server) as found:
         await found.shows("REPLAY")
         (visit,) = server.visits()
-    await asyncio.to_thread(visit.wait, 10)
+    await asyncio.to_thread(visit.wait, PATIENCE_S)
     assert server.process.poll() is None
 
 
@@ -131,7 +131,7 @@ async def test_what_is_no_message_ends_the_visit_and_not_the_server(server: Serv
         (visit,) = server.visits()
         await found.socket.send_str("no JSON")
         await found.ended()
-    await asyncio.to_thread(visit.wait, 10)
+    await asyncio.to_thread(visit.wait, PATIENCE_S)
     assert (await answer(server, path_of(server))).status == 200
 
 
