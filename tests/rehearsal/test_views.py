@@ -101,10 +101,11 @@ def test_a_discarded_history_is_a_problem_even_without_a_gap() -> None:
 
 def test_a_search_names_both_ends() -> None:
     search = Search(SearchRange("batch", 1, 1024), 0, fits=92, fails=93)
-    (line,) = search_lines(search, "batch", CARD.name, 6, judge(FITS))
-    assert line.startswith("largest batch on H100 80 GB: 92 (93 does not fit), peak 12.0")
+    first, second = search_lines(search, "batch", CARD.name, 6, judge(FITS), 80)
+    assert first == "largest batch on H100 80 GB: 92 (93 does not fit)"
     nothing = Search(SearchRange("batch", 1, 1024), 0, fails=1)
-    (line,) = search_lines(nothing, "--batch", "T4", 1, None)
+    assert second == "  with 92: peak 12.0 of 79.1 GiB; 6 rehearsals"
+    (line,) = search_lines(nothing, "--batch", "T4", 1, None, 80)
     assert line == "not even --batch=1 fits on T4 (1 rehearsal)"
     assert encode_search("batch", search, 6, ())["largest"] == 92
 
@@ -169,9 +170,12 @@ def test_a_failure_after_a_read_may_come_from_the_zeros() -> None:
         found = rehearsed(run=replace(RUN, code=1), logs=(log,))
         return " ".join(" ".join(rehearsal_lines(found, judge(found), (), 80)).split())
 
-    assert "On a real card it may not fail: kernels compute nothing here" in said()
+    assert (
+        "It had read no value of the device. On a real card it may not fail if it measures"
+        in said()
+    )
     assert "which are zeros here, at train.py:1, train.py:2, train.py:3 and 2 other" in said(*MANY)
     alone = failed(signal=11)
-    assert "may not fail" in " ".join(rehearsal_lines(alone, judge(alone), (), 80))
+    assert "calls what is not simulated" in " ".join(rehearsal_lines(alone, judge(alone), (), 80))
     unused = rehearsed(0, run=replace(RUN, code=1))
     assert "may not fail" not in " ".join(rehearsal_lines(unused, judge(unused), (), 80))

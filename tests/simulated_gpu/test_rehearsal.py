@@ -220,8 +220,9 @@ def test_the_largest_batch_is_found_by_the_option_of_the_command(
     options = ("--gpu", "1G", "--steps", "2", "--find")
     done = rehearse(program, *options, words=("--batch", "4"), timeout_s=880)
     assert done.returncode == 0, done.stderr
-    first, expandable, foreach = done.stdout.splitlines()
+    first, second, expandable, foreach = done.stdout.splitlines()
     assert first.startswith("largest --batch on a card of 1G: ")
+    assert second.startswith("  with ")
     assert expandable.startswith("  with expandable segments: ")
     assert foreach.startswith("  with foreach=False: ")
     values = [int(line.partition(": ")[2].split()[0]) for line in (first, expandable, foreach)]

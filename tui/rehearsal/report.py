@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tui.rehearsal.cards import CONTEXT_MIB, MIB, Card
-from tui.rehearsal.guards import finite_reads
 from tui.rehearsal.libraries import TargetLibraries, find_differences
+from tui.rehearsal.read_uses import find_use
 from tui.rehearsal.run import Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
@@ -29,7 +29,6 @@ def encode_rehearsal(
     if target is None:
         unavailable["libraries_not_of_target"] = "no --target-requirements was given"
     different = () if target is None else find_differences(verdict.libraries, target)
-    guards = finite_reads(verdict.reads)
     return {
         "command": list(found.rehearsal.command),
         "card": encode_card(found.rehearsal.card),
@@ -47,7 +46,7 @@ def encode_rehearsal(
                 "line": each.line,
                 "function": each.name,
                 "count": each.count,
-                "isfinite": each in guards,
+                "use": find_use(each.filename, each.line).value,
             }
             for each in verdict.reads
         ],

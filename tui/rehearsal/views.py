@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tui.core.text import numbers as fmt
 from tui.rehearsal.changes import find_batch
-from tui.rehearsal.guards import finite_reads
 from tui.rehearsal.libraries import TargetLibraries, find_differences, library_line
+from tui.rehearsal.read_uses import ReadUse, reads_with
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
@@ -55,29 +55,40 @@ def rehearsal_lines(
         cells: width of a line.
         target: the libraries that the program is to have; ``None`` if they are not known.
     """
-    lines = textwrap.wrap(answer_line(found, verdict), cells, subsequent_indent="  ")
+    lines = _wrap(answer_line(found, verdict), cells)
     for doubt in _doubts(verdict, target):  # a doubt stands next to the answer
-        lines += textwrap.wrap(doubt, cells, initial_indent="  ", subsequent_indent="    ")
+        lines += _wrap(doubt, cells, "  ")
     lines += _peak_lines(found, verdict, cells)
     lines += attempt_lines(attempts)
     for problem in found.problems:
-        lines += textwrap.wrap(problem, cells, initial_indent="  ", subsequent_indent="    ")
+        lines += _wrap(problem, cells, "  ")
     if verdict.answer == "failed":
         for limit in failure_limits(verdict):
-            lines += textwrap.wrap(limit, cells, subsequent_indent="  ")
+            lines += _wrap(limit, cells)
         return [*lines, f"its output is in {found.run.log}"]
     if verdict.devices:
         lines.append("")
         for limit in limit_lines(found, verdict, target):
-            lines += textwrap.wrap(limit, cells, subsequent_indent="  ")
+            lines += _wrap(limit, cells)
     if verdict.answer in ("fits", "close"):
-        lines += textwrap.wrap(largest_batch_line(found), cells, subsequent_indent="  ")
+        lines += _wrap(largest_batch_line(found), cells)
     lines.append(f"gpu-workbench watch {found.run.folder.name} shows its memory")
     return lines
 
 
+def _wrap(text: str, cells: int, indent: str = "") -> list[str]:
+    """Return a text as lines, all but the first indented by two more; options are not broken."""
+    return textwrap.wrap(
+        text,
+        cells,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_on_hyphens=False,
+    )
+
+
 def failure_limits(verdict: RehearsalVerdict) -> list[str]:
-    """Return why a program that used the device may have failed here alone; empty if it did not."""
+    """Return whether a program that used the device may have failed because it is simulated."""
     if not verdict.devices:
         return []
     if verdict.reads:
@@ -85,16 +96,25 @@ def failure_limits(verdict: RehearsalVerdict) -> list[str]:
     elif verdict.copies:
         what = f"it read values of the device, which are zeros here, {verdict.copies} times"
     else:
-        what = "kernels compute nothing here and take no time"
+        return [
+            "It had read no value of the device. On a real card it may not fail if it measures "
+            "times, of which there are none here, or calls what is not simulated."
+        ]
     return [f"On a real card it may not fail: {what}."]
 
 
 def _doubts(verdict: RehearsalVerdict, target: TargetLibraries | None) -> list[str]:
-    """Return what may make the answer another one: other libraries, a guard against NaN."""
+    """Return what may make the answer another one: other libraries, a branch on data."""
     doubts = []
     if target is not None and find_differences(verdict.libraries, target):
         doubts.append(library_line(verdict.libraries, target))
-    guards = finite_reads(verdict.reads)
+    guards = reads_with(ReadUse.GUARD, verdict.reads)
+    branches = reads_with(ReadUse.BRANCH, verdict.reads)
+    if branches:
+        doubts.append(
+            f"depends on data: it branches at {_places(branches)} on values that are zeros here; "
+            "with real ones it may take another path"
+        )
     if guards:
         doubts.append(
             f"NaN guard: isfinite reads false at {_places(guards)}: what it guards may not have run"
@@ -164,9 +184,7 @@ def _device_lines(found: Rehearsed, device: DeviceVerdict, cells: int) -> list[s
     if several:
         lines.append(f"cuda:{device.index}  peak {device.peak_of_total}")
     for each in device.peaks[:1]:
-        lines += textwrap.wrap(
-            place_line(each), cells, initial_indent=indent, subsequent_indent=indent * 2
-        )
+        lines += _wrap(place_line(each), cells, indent)
     return [*lines, *(indent + row for row in account_rows(device, cells))]
 
 
@@ -267,15 +285,22 @@ def limit_lines(
     """Return what the rehearsal cannot know, a line each."""
     compiled = "compiled" if verdict.compiled else "eager"
     lines = [f"{LIMITS} {100 * verdict.margin:.0f} % ({compiled})."]
-    if verdict.reads:
-        lines.append(f"Depends on data if it branches on what it reads: {_places(verdict.reads)}")
-    elif verdict.copies:
+    others = reads_with(ReadUse.OTHER, verdict.reads)
+    printed = reads_with(ReadUse.PRINT, verdict.reads)
+    if others:
+        lines.append(f"Depends on data if it branches on what it reads: {_places(others)}.")
+    if printed:
+        lines.append(f"Values that it only prints are zeros here: {_places(printed)}.")
+    if verdict.copies and not verdict.reads:
         copies = fmt.count(verdict.copies, "copy", "copies")
-        lines.append(f"Depends on data if it branches on it: {copies} to the host, lines unknown")
+        lines.append(f"Depends on data if it branches on it: {copies} to the host, lines unknown.")
     if verdict.steps is None and not verdict.stopped:
         lines.append("It has made no optimizer step: a training would need more.")
     if found.host_peak > LARGE_HOST:
-        lines.append(f"It used {fmt.size(found.host_peak)} of host memory at most (sampled).")
+        lines.append(
+            f"It used {fmt.size(found.host_peak)} of host memory at most (sampled): what a program "
+            "builds on the CPU takes that here too."
+        )
     libraries = library_line(verdict.libraries, target)
     if libraries and not (target and find_differences(verdict.libraries, target)):
         lines.append(libraries)
@@ -296,7 +321,7 @@ class SearchWith:
 
 
 def search_lines(
-    search: Search, label: str, name: str, tried: int, last: RehearsalVerdict | None
+    search: Search, label: str, name: str, tried: int, last: RehearsalVerdict | None, cells: int
 ) -> list[str]:
     """Return the result of a search, the answer first.
 
@@ -306,14 +331,15 @@ def search_lines(
         name: name of the card.
         tried: number of rehearsals.
         last: the verdict on the largest value that fits.
+        cells: width of a line.
     """
     rehearsals = fmt.count(tried, "rehearsal")
     if search.fits is None:
-        return [f"not even {label}={search.fails} fits on {name} ({rehearsals})"]
-    text = f"largest {label} on {name}: {_limit(search)}"
-    if last is not None and last.fullest is not None:
-        text += f", peak {last.fullest.peak_of_total}"
-    return [f"{text}; {rehearsals}"]
+        return _wrap(f"not even {label}={search.fails} fits on {name} ({rehearsals})", cells)
+    lines = _wrap(f"largest {label} on {name}: {_limit(search)}", cells)
+    if last is None or last.fullest is None:
+        return [*lines, f"  {rehearsals}"]
+    return [*lines, f"  with {search.fits}: peak {last.fullest.peak_of_total}; {rehearsals}"]
 
 
 def _limit(search: Search) -> str:
@@ -336,7 +362,7 @@ def setting_lines(others: Sequence[SearchWith], cells: int) -> list[str]:
     for each in others:
         result = f"unknown: {each.problem}" if each.problem else _limit(each.search)
         text = f"with {each.label}: {result}; {fmt.count(each.tried, 'rehearsal')}"
-        lines += textwrap.wrap(text, cells, initial_indent="  ", subsequent_indent="    ")
+        lines += _wrap(text, cells, "  ")
     return lines
 
 
@@ -348,7 +374,7 @@ def card_lines(rows: Sequence[tuple[str, RehearsalVerdict]], cells: int) -> list
     else:
         answer = f"fits on none of {fmt.count(len(rows), 'card')}"
     wide = max(len(name) for name, _ in rows)
-    lines = [*textwrap.wrap(answer, cells, subsequent_indent="  "), ""]
+    lines = [*_wrap(answer, cells), ""]
     for name, verdict in rows:
         short, peak = _short_answer(verdict)
         lines.append(f"{name:<{wide}}  " + (f"{short:<12}  {peak}" if peak else short))

@@ -352,7 +352,10 @@ class _Work:
             lines = card_lines(rows, _cells())
             libraries = library_line(verdict.libraries, self._options.target)
             if libraries:
-                lines += ["", *textwrap.wrap(libraries, _cells(), subsequent_indent="  ")]
+                wrapped = textwrap.wrap(
+                    libraries, _cells(), subsequent_indent="  ", break_on_hyphens=False
+                )
+                lines += ["", *wrapped]
             print_text(rows_of_text(lines))
         if verdict.answer == "failed":
             return verdict.exit_code
@@ -369,7 +372,7 @@ class _Work:
             return self._give_up(found.stopped, f"{values.label}={found.stopped_at}")
         search = found.search
         if not self._options.json:
-            lines = search_lines(search, values.label, card.name, found.tried, found.best)
+            lines = search_lines(search, values.label, card.name, found.tried, found.best, _cells())
             print_text(rows_of_text(lines))
         others = []
         if search.fits is not None:
