@@ -58,8 +58,8 @@ def rehearsal_lines(
     lines = _wrap(answer_line(found, verdict), cells)
     for doubt in _doubts(verdict, target):  # a doubt stands next to the answer
         lines += _wrap(doubt, cells, "  ")
+    lines += attempt_lines(attempts, cells)
     lines += _peak_lines(found, verdict, cells)
-    lines += attempt_lines(attempts)
     for problem in found.problems:
         lines += _wrap(problem, cells, "  ")
     if verdict.answer == "failed":
@@ -70,7 +70,7 @@ def rehearsal_lines(
         lines.append("")
         for limit in limit_lines(found, verdict, target):
             lines += _wrap(limit, cells)
-    if verdict.answer in ("fits", "close"):
+    if verdict.answer in ("fits", "close", "does not fit"):
         lines += _wrap(largest_batch_line(found), cells)
     lines.append(f"gpu-workbench watch {found.run.folder.name} shows its memory")
     return lines
@@ -130,7 +130,7 @@ def _peak_lines(found: Rehearsed, verdict: RehearsalVerdict, cells: int) -> list
         return [
             row
             for _, explanation in found.ooms[:1]
-            for row in ("", *explanation_lines(explanation, cells))
+            for row in explanation_lines(explanation, cells)
         ]
     devices = sorted(verdict.devices, key=lambda each: each.index)
     return [row for each in devices for row in _device_lines(found, each, cells)]
@@ -249,8 +249,13 @@ def account_terms(device: DeviceVerdict) -> list[tuple[str, int]]:
     ]
 
 
-def attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
-    """Return a line for each change that was tried."""
+def attempt_lines(attempts: Sequence[Attempt], cells: int) -> list[str]:
+    """Return a line for each change that was tried.
+
+    Args:
+        attempts: rehearsals of the changed program.
+        cells: width of a line.
+    """
     lines = []
     for each in attempts:
         answer, peak = _short_answer(each.verdict)
@@ -258,7 +263,7 @@ def attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
             answer += f", peak {peak}"
         elif each.verdict.answer == "does not fit":
             answer += " either"
-        lines.append(f"  with {each.label}: {answer}")
+        lines += _wrap(f"with {each.label}: {answer}", cells, "  ")
     return lines
 
 

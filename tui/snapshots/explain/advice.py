@@ -302,8 +302,8 @@ def _advise_on_inference(request: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             "if no backward pass follows, wrap it in torch.no_grad()",
-            "there is no optimizer and no gradient; with gradients enabled, each operation "
-            "saves its inputs",
+            "no optimizer has made a step and no gradient exists; with gradients enabled, each "
+            "operation saves its inputs",
         )
     ]
 
