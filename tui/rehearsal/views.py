@@ -299,7 +299,7 @@ def limit_lines(
     if verdict.copies and not verdict.reads:
         copies = fmt.count(verdict.copies, "copy", "copies")
         lines.append(f"Depends on data if it branches on it: {copies} to the host, lines unknown.")
-    if verdict.steps is None and not verdict.stopped:
+    if verdict.steps is None and not verdict.stopped and verdict.answer != "does not fit":
         lines.append("It has made no optimizer step: a training would need more.")
     if found.host_peak > LARGE_HOST:
         lines.append(
