@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from tests.waiting import until
-from tui.allocators.agent_steps import AgentSteps
+from tui.allocators.agent_steps import AgentReports
 from tui.watch.runs.agents import Agents
 from workloads.agent import identity, listening
 from workloads.agent.address import LONGEST_LINE, open_socket_folder, place
@@ -321,13 +321,13 @@ def test_it_is_one_thread_that_nobody_counts(agent: Agent) -> None:
 
 
 def test_a_watch_reads_the_steps_of_the_processes_that_have_an_agent(agent: Agent) -> None:
-    known = AgentSteps()
-    assert known.read([os.getpid(), 1]) == {str(os.getpid()): 0}
+    known, own = AgentReports(), os.getpid()
+    assert {pid: each.steps for pid, each in known.read([own, 1]).items()} == {own: 0}
     agent.stepped(OPTIMIZER, (), {})
-    assert known.read([os.getpid()]) == {str(os.getpid()): 1}
+    assert {pid: each.steps for pid, each in known.read([own]).items()} == {own: 1}
     assert known.read([]) == {}
 
 
 def test_without_any_agent_there_are_no_steps(runtime: Path) -> None:
     assert runtime
-    assert AgentSteps().read([os.getpid()]) == {}
+    assert AgentReports().read([os.getpid()]) == {}

@@ -40,9 +40,11 @@ def _usable() -> str:
     return ""
 
 
+WHY_NO_RIG = _usable()
+"""Why there are no hosts here; empty if there are."""
 NEEDS_RIG = [
     pytest.mark.slow,
-    pytest.mark.skipif(bool(_usable()), reason=_usable() or "there are hosts"),
+    pytest.mark.skipif(bool(WHY_NO_RIG), reason=WHY_NO_RIG or "there are hosts"),
 ]
 """Marks of the tests that use it."""
 NEEDS_SLURM = pytest.mark.skipif(

@@ -16,11 +16,11 @@ from tests.hosts.test_old_pythons import find_python
 from tests.in_process import run_here
 from tests.watch.target import TORCH, ScriptedTarget, running, target, target_program
 from tui.allocators import MODULE, serve_arguments
-from tui.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
+from tui.allocators.messages import ProcessFigures
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import boot_command, preamble
 from tui.hosts.events import HostLost
-from tui.hosts.process_watch import HostWatch
+from tui.hosts.process_watch import HostWatch, HostWatchEvent
 from tui.watch.cli.output import WHAT_IS_READ
 
 __all__ = ["target", "target_program"]
@@ -122,7 +122,7 @@ def test_a_pid_that_is_nobody_s_is_exit_code_1(boxes: Boxes) -> None:
 async def _first_figures(boxes: Boxes, script: str, pid: int) -> ProcessFigures | HostLost:
     found: asyncio.Future[ProcessFigures | HostLost] = asyncio.get_running_loop().create_future()
 
-    def publish(event: TorchProcesses | ProcessFigures | StepsCounted | HostLost) -> None:
+    def publish(event: HostWatchEvent) -> None:
         if isinstance(event, (ProcessFigures, HostLost)) and not found.done():
             found.set_result(event)
 

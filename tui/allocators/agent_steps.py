@@ -1,4 +1,4 @@
-"""The optimizer steps that the agents of running processes have counted, asked over their sockets.
+"""What the agents of running processes report, asked over their sockets: steps, OOMs, their run.
 
 A process has an agent if ``watch`` has started it. A socket is trusted if only this user can write
 to its folder and its other end is the process that its name says.
@@ -11,6 +11,7 @@ import json
 import os
 import socket
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from workloads.agent import identity
 from workloads.agent.address import LONGEST_LINE, open_socket_folder, place, read_peer
@@ -19,14 +20,28 @@ PATIENCE_S = 0.2
 """Seconds to wait for an answer: the agent's thread needs the GIL, which an extension may hold."""
 
 
-class AgentSteps:
+@dataclass(frozen=True)
+class AgentReport:
+    """What the agent of a process reports."""
+
+    identity: str
+    """Machine, pid and start of the process."""
+    program: int
+    """Number of the program among those that the process executed one after another."""
+    run: str
+    """Folder of the run."""
+    steps: int
+    ooms: int
+
+
+class AgentReports:
     """Connections to the agents of this user's processes; one that is open is used again."""
 
     def __init__(self) -> None:
         self._open: dict[int, socket.socket] = {}
 
-    def read(self, pids: Iterable[int]) -> dict[str, int]:
-        """Return the steps by pid; processes without an agent that answers are absent.
+    def read(self, pids: Iterable[int]) -> dict[int, AgentReport]:
+        """Return the reports by pid; processes without an agent that answers are absent.
 
         Args:
             pids: the processes.
@@ -39,11 +54,11 @@ class AgentSteps:
             self._connect(missing)
         found = {}
         for pid in sorted(self._open):
-            steps = self._ask(self._open[pid])
-            if steps is None:
+            report = self._ask(self._open[pid])
+            if report is None:
                 self._open.pop(pid).close()
             else:
-                found[str(pid)] = steps
+                found[pid] = report
         return found
 
     def _connect(self, pids: Iterable[int]) -> None:
@@ -59,7 +74,7 @@ class AgentSteps:
             os.close(folder)
 
     @staticmethod
-    def _ask(connection: socket.socket) -> int | None:
+    def _ask(connection: socket.socket) -> AgentReport | None:
         try:
             connection.sendall(b'{"ask": "state"}\n')
             data = b""
@@ -68,10 +83,13 @@ class AgentSteps:
                 if not part or len(data) > LONGEST_LINE:
                     return None
                 data += part
-            steps = json.loads(data)["steps"]
+            told = json.loads(data)
+            identity, run = str(told["identity"]), str(told["run"])
+            program, steps, ooms = (int(told[name]) for name in ("program", "steps", "ooms"))
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return steps if isinstance(steps, int) else None
+        # The name becomes part of a path.
+        return None if "/" in identity else AgentReport(identity, program, run, steps, ooms)
 
 
 def _connect(folder: int, pid: int) -> socket.socket:

@@ -171,8 +171,25 @@ class StepsCounted:
     """Steps of all optimizers until then, by process identity; from the watch of a host, by pid."""
 
 
-WatchEvent = Union[WatchHello, TorchProcesses, ProcessFigures, StepsCounted]
-WATCH_EVENTS = (WatchHello, TorchProcesses, ProcessFigures, StepsCounted)
+@dataclass(frozen=True)
+class AgentLogPart:
+    """Lines that the agent of a process has written, sent once there is an OOM among them.
+
+    Only the watch of a host sends them.
+    """
+
+    pid: int
+    identity: str
+    """Of the program: machine, pid and start of the process, and the program's number."""
+    run: str
+    """Folder of the run, on the host."""
+    number: int
+    """Of the part; the first is 1, also for a watch that was started anew."""
+    lines: Tuple[str, ...]  # noqa: UP006 (read at run time, on Python 3.8 too)
+
+
+WatchEvent = Union[WatchHello, TorchProcesses, ProcessFigures, StepsCounted, AgentLogPart]
+WATCH_EVENTS = (WatchHello, TorchProcesses, ProcessFigures, StepsCounted, AgentLogPart)
 WatchRequest = Union[LookFor, ListedProcesses, WatchPace]
 WATCH_REQUESTS: tuple[type[WatchRequest], ...] = (LookFor, ListedProcesses, WatchPace)
 

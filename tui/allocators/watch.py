@@ -8,12 +8,14 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from tui.allocators.agent_steps import AgentSteps
+from tui.allocators.agent_logs import AgentLogs
+from tui.allocators.agent_steps import AgentReport, AgentReports
 from tui.allocators.discover import Discovery, absent
 from tui.allocators.messages import (
     CPU_BUILD,
     NO_TORCH,
     WATCH_REQUESTS,
+    AgentLogPart,
     ListedProcesses,
     LookFor,
     ProcessFigures,
@@ -76,9 +78,11 @@ class AllocatorWatch:
             interval: seconds between two readings.
             wanted: the requested processes.
             listed: the processes that NVML lists on a GPU.
-            steps: also ask the agents of the processes for their steps.
+            steps: also ask the agents of the processes for their steps, and follow their logs.
         """
-        self._agents = AgentSteps() if steps else None
+        self._agents = AgentReports() if steps else None
+        self._reports: dict[int, AgentReport] = {}
+        self._logs = AgentLogs()
         self.interval = interval
         self.wanted = wanted
         self.listed = listed
@@ -166,7 +170,15 @@ class AllocatorWatch:
         Args:
             now: Unix time.
         """
-        return None if self._agents is None else StepsCounted(now, self._agents.read(self._watched))
+        if self._agents is None:
+            return None
+        self._reports = self._agents.read(self._watched)
+        return StepsCounted(now, {str(pid): each.steps for pid, each in self._reports.items()})
+
+    def read_logs(self) -> tuple[AgentLogPart, ...]:
+        """Return what the logs of agents with an OOM have gained; for a gone process, the end."""
+        here = {pid: each for pid, each in self._reports.items() if pid in self._watched}
+        return tuple(self._logs.read(here, self._watched))
 
     def _drop(self, pid: int) -> None:
         watched = self._watched.pop(pid, None)
@@ -292,12 +304,17 @@ def serve(parent: ParentChannel, watch: AllocatorWatch, keep_alive_s: float | No
             watch.search_now.clear()
             processes = watch.search(time.time())
             next_search = time.monotonic() + SEARCH_S
+            # Before the list that says a process has ended: nobody may wait for more after it.
+            for part in watch.read_logs():
+                parent.send(part)
             if processes is not None:
                 parent.send(processes)
         # The steps first: figures belong to the step that they are read after.
         steps = watch.count_steps(time.time())
         if steps is not None and steps.steps:
             parent.send(steps)
+        for part in watch.read_logs():
+            parent.send(part)
         parent.send(watch.read(time.time()))
         # Late ticks are skipped, and a request does not wait for the next tick.
         due = max(due + watch.interval, time.monotonic())

@@ -40,6 +40,7 @@ from tui.core.events import LogLine, Topics
 from tui.core.settings import THEME
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
+from tui.hosts.events import HostTorch
 from tui.kit import styles
 from tui.kit.command_line.values import theme_names
 from tui.kit.command_screen import bindings_of
@@ -58,6 +59,7 @@ from tui.runs.views.queue import format_quit_warning
 
 if TYPE_CHECKING:
     from tui.app.preferences import Preferences
+    from tui.watch.session.host_ooms import HostOomNotes
 
 INTERRUPTED = 130
 AT_ONCE_S = 0.05
@@ -166,6 +168,8 @@ class WorkbenchApp(TabbedApp):
         if preferences is not None:
             self.borders = preferences.borders
         self._session = session
+        self._host_ooms: HostOomNotes | None = None
+        session.state.bus.subscribe(HostTorch, self._explain_host_oom)
         self._first_demo = demo
         self._drawing = Drawing(self, self._draw)
         self._upkeep = ProcessHooks()
@@ -180,6 +184,17 @@ class WorkbenchApp(TabbedApp):
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
             ScrollBar.renderer = AsciiScrollBar
+
+    def _explain_host_oom(self, event: HostTorch) -> Topics:
+        """Explain why a process of another host has run out of memory."""
+        if event.log is None:
+            return frozenset()
+        if self._host_ooms is None:
+            # Imported here: the start needs none of it.
+            from tui.watch.session.host_ooms import HostOomNotes
+
+            self._host_ooms = HostOomNotes(self.state.machine.hosts)
+        return self._host_ooms.apply(event.host, event.log)
 
     # ---- appearance ----
 

@@ -24,6 +24,7 @@ _SENT = (
     "core/text/secrets.py",
     "allocators/__init__.py",
     "allocators/__main__.py",
+    "allocators/agent_logs.py",
     "allocators/agent_steps.py",
     "allocators/discover.py",
     "allocators/layouts.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
-from tui.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
+from tui.allocators.messages import AgentLogPart, ProcessFigures, StepsCounted, TorchProcesses
 from tui.monitor.messages import Sample
 
 
@@ -51,6 +51,8 @@ class HostTorch:
     processes: TorchProcesses | None = None
     figures: ProcessFigures | None = None
     steps: StepsCounted | None = None
+    log: AgentLogPart | None = None
+    """What the agent of a process with an OOM has written."""
     lost: str = ""
     """Why they are not read at present; empty while they are."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tui.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses
 from tui.hosts.address import HostAddress
-from tui.hosts.events import HostEvent, HostLost
+from tui.hosts.events import HostEvent
 from tui.hosts.monitor import HostMonitor
-from tui.hosts.process_watch import HostWatch
+from tui.hosts.process_watch import HostWatch, HostWatchEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,14 @@ class HostPlan:
     def create_watch(
         self,
         host: HostAddress,
-        publish: Callable[[TorchProcesses | ProcessFigures | StepsCounted | HostLost], object],
+        publish: Callable[[HostWatchEvent], object],
         interval: float,
     ) -> HostWatch:
         """Return the watch of a host, not started yet.
 
         Args:
             host: one of them.
-            publish: receives the processes, their figures and steps, and each loss.
+            publish: receives the processes, their figures, steps and logs, and each loss.
             interval: seconds between two readings.
         """
         return HostWatch(host, publish, interval, self.pythons.get(host.name))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Union
 
 from tui.allocators.messages import (
     VERSION,
+    AgentLogPart,
     ListedProcesses,
     ProcessFigures,
     StepsCounted,
@@ -25,13 +27,16 @@ _DEVICE = re.compile(r"cuda:\d{1,4}")
 _PID_AND_DEVICE = re.compile(r"\d{1,10} cuda:\d{1,4}")
 
 
+HostWatchEvent = Union[TorchProcesses, ProcessFigures, StepsCounted, AgentLogPart, HostLost]
+
+
 class HostWatch(HostSupervisor[WatchEvent | Alive]):
     """Keeps a watch running on one host.
 
     Args:
         host: its address.
-        publish: receives each list of processes, their figures, their steps, and each loss of the
-            connection.
+        publish: receives each list of processes, their figures, their steps, the logs of their
+            agents, and each loss of the connection.
         interval: seconds between two readings.
         python: name or path of a Python there; ``None`` for ``python3``.
         pids: watch only these processes; empty for all of the user there, for root of all users.
@@ -41,7 +46,7 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
     def __init__(
         self,
         host: HostAddress,
-        publish: Callable[[TorchProcesses | ProcessFigures | StepsCounted | HostLost], object],
+        publish: Callable[[HostWatchEvent], object],
         interval: float,
         python: str | None = None,
         pids: Sequence[int] = (),

@@ -117,7 +117,9 @@ class Redaction:
         if isinstance(event, HostTorch):
             processes = event.processes and self._torch_processes(event.processes)
             lost = NO_REASON if event.lost else ""
-            redacted = self._redact.all_of(replace(event, processes=None, lost=lost))
+            # A log has the names of hosts, files and variables of the program.
+            rest = replace(event, processes=None, log=None, lost=lost)
+            redacted = self._redact.all_of(rest)
             return replace(redacted, host=self._host(event.host), processes=processes)
         if isinstance(event, HostLost):
             # ssh's own words have names and addresses.

@@ -14,7 +14,7 @@ from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
 from tui.snapshots.model.results import Site
-from tui.watch.cli.launch import explanation_lines
+from tui.watch.cli.oom_output import explanation_lines
 from tui.watch.runs.agent_events import HostRead
 from tui.watch.runs.log_texts import source_line
 

@@ -291,7 +291,9 @@ class ProcessesPane(AgingPane):
         if machine.allocators is None or self.of_host:
             return found
         jobs = job_notes(find_host_jobs(self._machine), machine.host or HERE)
-        return replace(found, notes=(*jobs, *found.notes, *unread_notes(machine.allocators)))
+        shown = self._machine.hosts.selected_host
+        ooms = shown.oom_notes if shown is not None else ()
+        return replace(found, notes=(*ooms, *jobs, *found.notes, *unread_notes(machine.allocators)))
 
     @on(ProcessList.Moved)
     def _moved(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tui.allocators.messages import (
+    AgentLogPart,
     ProcessFigures,
     StepsCounted,
     TorchProcesses,
@@ -24,7 +25,7 @@ from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchPa
 from tui.devices.session.watch_supervisor import IN_BACKGROUND_S, ON_SCREEN_S
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected, MachineState
-from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
+from tui.hosts.events import HostSample, HostsNamed, HostTorch
 from tui.monitor.messages import Sample, WatchDevice
 from workloads.protocol import messages
 from workloads.protocol.keep_alive import EVERY_S, KeepAlive
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from tui.hosts.children import HostConnection
     from tui.hosts.monitor import HostMonitor
     from tui.hosts.plan import HostPlan
-    from tui.hosts.process_watch import HostWatch
+    from tui.hosts.process_watch import HostWatch, HostWatchEvent
 
 FIRST_SAMPLE_S = 2.0
 """Seconds to wait for the monitor's first sample. The monitor reports after one second even if the
@@ -44,9 +45,7 @@ ON_HOSTS_S = 1.0
 Children = list[ChildProcess[Any]]
 
 
-def _of_host(
-    host: str, event: TorchProcesses | ProcessFigures | StepsCounted | HostLost
-) -> HostTorch:
+def _of_host(host: str, event: HostWatchEvent) -> HostTorch:
     """Return an event of a host's watch as an event of the session."""
     if isinstance(event, TorchProcesses):
         return HostTorch(host, processes=event)
@@ -54,6 +53,8 @@ def _of_host(
         return HostTorch(host, figures=event)
     if isinstance(event, StepsCounted):
         return HostTorch(host, steps=event)
+    if isinstance(event, AgentLogPart):
+        return HostTorch(host, log=event)
     return HostTorch(host, lost=f"torch processes are not read: {event.reason}")
 
 
@@ -268,7 +269,7 @@ class DeviceSession:
         """Start a watch on every host: the ranks of a job may be on any of them."""
 
         def start(host: HostAddress) -> HostWatch:
-            def publish(event: TorchProcesses | ProcessFigures | StepsCounted | HostLost) -> None:
+            def publish(event: HostWatchEvent) -> None:
                 self._bus.publish(_of_host(host.name, event))
 
             return plan.create_watch(host, publish, ON_HOSTS_S)

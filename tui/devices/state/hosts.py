@@ -36,6 +36,8 @@ class HostState:
         """Why it is not connected; ``None`` while it is, or before the first attempt has ended."""
         self.lost_since = 0.0
         """Unix time, of this machine, of the first of the failures in a row."""
+        self.oom_notes: tuple[str, ...] = ()
+        """Why processes there have run out of memory, the newest first."""
         self._bus = bus
         self._bus.publish(RunnerStatus("unusable", NO_RUNNER.format(host=name)))
 

@@ -10,10 +10,15 @@ from tui.allocators.messages import ProcessFigures, TorchProcess
 from tui.core.text.numbers import count
 from tui.monitor.messages import Device
 from tui.watch.cli.jobs import NO_STEPS, HostProcessRow, RanksOfJob, RankSteps, find_jobs, job_lines
+from tui.watch.cli.oom_output import encode_oom, explanation_lines, oom_lines
 from tui.watch.cli.output import as_plain, reasons, rows_of, wrap
 from tui.watch.cli.process_table import table
+from tui.watch.cli.verdicts import MOST_VERDICTS
+from tui.watch.state.host_ooms import EXAMINED, HostOom
 from workloads.protocol.wire import to_plain
 
+USUAL_CELLS = 100
+"""Cells of an account where the output is no terminal."""
 NOTHING = "no process that can be seen there has loaded a CUDA build of torch"
 
 
@@ -32,6 +37,8 @@ class HostReading:
     """Pid, device, key and text of what the figures prove."""
     steps: Mapping[int, RankSteps] = field(default_factory=dict)
     """By pid, of the processes that have an agent."""
+    ooms: tuple[HostOom, ...] = ()
+    """Why processes there have run out of memory, the newest first."""
 
     @property
     def rows(self) -> tuple[HostProcessRow, ...]:
@@ -68,11 +75,31 @@ def hosts_text(readings: Sequence[HostReading], room: int | None = None) -> list
     return lines
 
 
+def ooms_text(readings: Sequence[HostReading], room: int | None = None) -> list[str]:
+    """Return the whole explanation of each OOM: what was requested, who uses the memory, advice.
+
+    Args:
+        readings: in the order of the hosts.
+        room: cells of a line; ``None`` for no limit.
+    """
+    lines: list[str] = []
+    for reading in readings:
+        for each in reading.ooms[:MOST_VERDICTS]:
+            lines += ["", *wrap([f"{reading.host}: {each.line}"], room), ""]
+            lines += wrap(oom_lines(each.left, each.oom), room)
+            if each.explanation is not None:
+                lines += ["", *explanation_lines(each.explanation, room or USUAL_CELLS)]
+    return lines
+
+
 def _headline(readings: Sequence[HostReading]) -> str:
     rows = [row for reading in readings for row in reading.rows]
     reached = [reading for reading in readings if not reading.error]
     found = count(len(rows), "torch process", "torch processes") if rows else "no torch process"
     words = [f"{found} on {count(len(reached), 'host')}"]
+    failed = sum(len(reading.ooms) for reading in readings)
+    if failed:
+        words.append(f"{failed} ran out of memory")
     lost = [reading.host for reading in readings if reading.error]
     if lost:
         words.append(f"{', '.join(lost)} not reached")
@@ -80,12 +107,14 @@ def _headline(readings: Sequence[HostReading]) -> str:
 
 
 def _host_lines(reading: HostReading, room: int | None) -> list[str]:
+    ooms = [each.line for each in reading.ooms]
     if reading.error:
-        return wrap([f"{reading.host}  not reached: {reading.error}"], room)
+        return wrap([f"{reading.host}  not reached: {reading.error}", *ooms], room)
     rows = [each.row for each in reading.rows]
     findings = [f"{pid} {device}: {text}" for pid, device, _, text in reading.findings]
     return [
         reading.host,
+        *wrap(ooms, room),
         *(table(rows, room) or [NOTHING]),
         *wrap([*reasons(rows), *findings], room),
     ]
@@ -111,7 +140,15 @@ def encode_host(reading: HostReading) -> dict[str, Any]:
         return {"host": reading.host, "error": reading.error}
     at = reading.figures.at if reading.figures is not None else None
     plain = as_plain([each.row for each in reading.rows])
-    return {"host": reading.host, "at": at, **plain}
+    ooms = [_encode_oom(each) for each in reading.ooms]
+    return {"host": reading.host, "at": at, **plain, "ooms": ooms}
+
+
+def _encode_oom(found: HostOom) -> dict[str, Any]:
+    fields, absent = encode_oom(found.oom, found.explanation)
+    if found.explanation is None:
+        absent["explanation"] = EXAMINED
+    return {"pid": found.left.pid, "rank": found.left.rank, **fields, "unavailable": absent}
 
 
 def _encode_job(job: RanksOfJob) -> dict[str, Any]:

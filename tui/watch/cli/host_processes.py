@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tui.allocators.messages import (
+    AgentLogPart,
     ProcessFigures,
-    StepsCounted,
-    TorchProcesses,
     pids_of,
 )
 from tui.core.text.glyphs import rows_of_text
@@ -23,14 +22,15 @@ from tui.devices.state.watched_processes import WatchedProcesses
 from tui.hosts.address import HostAddress
 from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.monitor import HostMonitor
-from tui.hosts.process_watch import HostWatch
+from tui.hosts.process_watch import HostWatch, HostWatchEvent
 from tui.hosts.watching import ANSWER_WITHIN_S
 from tui.kit.command_line.output import SCHEMA, print_json, print_text, say
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS, handle_signals
-from tui.watch.cli.host_output import HostReading, encode_host, encode_hosts, hosts_text
+from tui.watch.cli.host_output import HostReading, encode_host, encode_hosts, hosts_text, ooms_text
 from tui.watch.cli.jobs import RankSteps
 from tui.watch.cli.output import WHAT_IS_READ, wrap
+from tui.watch.state.host_ooms import HostOom, HostOomLogs
 
 if TYPE_CHECKING:
     from tui.watch.cli.processes import WatchOptions
@@ -61,6 +61,8 @@ class WatchedHost:
         self.host = host
         self._changed = changed
         self._processes = WatchedProcesses()
+        self._oom_logs = HostOomLogs()
+        self._ooms: tuple[HostOom, ...] = ()
         self._figures: ProcessFigures | None = None
         self._figures_since = 0.0
         """Monotonic time of the first figures."""
@@ -103,12 +105,14 @@ class WatchedHost:
                 self._sampled.set()
         self._changed(self)
 
-    def _apply_watch_event(
-        self, event: TorchProcesses | ProcessFigures | StepsCounted | HostLost
-    ) -> None:
+    def _apply_watch_event(self, event: HostWatchEvent) -> None:
         if isinstance(event, HostLost):
             self._errors["watch"] = event.reason
             self._figures = None
+        elif isinstance(event, AgentLogPart):
+            self._oom_logs.apply(event)
+            devices = self._sample.sample.devices if self._sample is not None else ()
+            self._ooms = self._oom_logs.explain(self._processes, devices)
         else:
             self._errors.pop("watch", None)
             self._processes.apply(event)
@@ -168,6 +172,7 @@ class WatchedHost:
                 for each in self._processes.seen.values()
                 if each.steps is not None and not each.gone
             },
+            self._ooms,
         )
 
 
@@ -287,6 +292,7 @@ class HostProcessReport:
         elif not self._options.jsonl:
             if not self._has_printed:
                 self._print_text(readings)
+            print_text(rows_of_text(ooms_text(readings, _room())))
             print_text(rows_of_text(["", *wrap([WHAT_IS_READ], _room())]))
         if self._signalled is not None:
             return 128 + int(self._signalled)

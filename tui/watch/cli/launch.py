@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from tui.allocators.findings import NO_GROWTH, Track, at_step
+from tui.allocators.findings import NO_GROWTH, Track
 from tui.allocators.messages import Placed, Seen
 from tui.app.command_alarm import CommandAlarm
 from tui.core.events import EventBus
@@ -24,18 +24,15 @@ from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
 from tui.kit.command_line.output import Failure, say
-from tui.kit.lines import plain
 from tui.kit.terminal.alarm import WatchedFacts
 from tui.kit.terminal.ending import handle_signals
 from tui.monitor.messages import Sample
-from tui.snapshots.analysis.report import explanation_report
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.views.overview import account_lines, advice_lines
+from tui.watch.cli.oom_output import encode_oom, explanation_lines, oom_lines
 from tui.watch.cli.output import WatchedProcessRow, as_plain
 from tui.watch.cli.verdicts import MOST_VERDICTS, explain_ooms
 from tui.watch.runs import runs, start
 from tui.watch.runs.first_failure import first_failure
-from tui.watch.runs.ooms import BY_DRIVER, Oom, describe_live_memory, describe_request
 from tui.watch.runs.process_logs import ProcessLog, joined, with_exit_code
 from tui.watch.runs.run_summary import describe_end
 from tui.watch.runs.runs import StartedRun
@@ -296,18 +293,6 @@ async def _pass_through(file: int, to: int) -> None:
     await done
 
 
-NOT_NEWEST = "only the newest OOM of each process is explained; gpu-workbench snapshot reads others"
-_OOM = (
-    *("at", "step", "device", "asked", "free", "handled", "text", "text_source"),
-    *("allocated", "requested", "reserved"),
-)
-_WHY_UNKNOWN = {
-    "asked": BY_DRIVER,
-    "free": BY_DRIVER,
-    "requested": "the statistics of its torch do not tell it",
-}
-
-
 def judge_by_exit_code(run: StartedRun, left: Sequence[ProcessLog]) -> list[ProcessLog]:
     """Return the agents' logs, judged by the exit code of the run's own process."""
     return [
@@ -366,17 +351,6 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
     return lines
 
 
-MOST_ADVICE = 3
-"""Largest number of remedies that a report prints for one OOM."""
-
-
-def explanation_lines(explanation: Explanation, cells: int) -> list[str]:
-    """Return the account of the used memory and the first remedies."""
-    advice = explanation.advice[:MOST_ADVICE]
-    rows = [*account_lines(explanation, cells), (), *advice_lines(advice, cells)]
-    return [plain(row).rstrip() for row in rows]
-
-
 def _first_failure(outcome: RunOutcome) -> list[str]:
     words = first_failure(outcome.left, outcome.run.command)
     return [words] if words else []
@@ -399,24 +373,6 @@ def process_line(left: ProcessLog) -> str:
         end = f"; ended by {left.kind}"
     program = f", program {left.program}" if left.replaced or left.program > 1 else ""
     return f"process {left.pid}{rank}{program}: {steps}, {ooms}{end}"
-
-
-def oom_lines(left: ProcessLog, oom: Oom) -> list[str]:
-    """Return one OOM's numbers from the observer, and the exception's text with its source."""
-    rank = "" if left.rank is None else f", rank {left.rank}"
-    went_on = {True: "the program went on", False: "it ended the process", None: oom.why_not_known}
-    where = f" at {oom.where}" if oom.where else ""
-    lines = [
-        f"OOM {oom.number} of {left.oom_count} in process {left.pid}{rank}, {at_step(oom.step)}: "
-        f"{describe_request(oom)}{where}, {describe_live_memory(oom)}; {went_on[oom.handled]}",
-        oom.text,
-        f"  (text: {oom.text_source})",
-    ]
-    if oom.snapshot is not None:
-        lines.append(f"snapshot: {oom.snapshot}")
-    else:
-        lines.append(f"no snapshot: {oom.why_no_snapshot}")
-    return lines
 
 
 # ---- plain data ----
@@ -506,30 +462,11 @@ def _add_log(
     process["steps"] = left.steps
     if left.steps is None:
         unavailable[f"{path}.steps"] = "it was killed, or left by os._exit"
-    process["ooms"] = [
-        {name: getattr(oom, name) for name in _OOM}
-        | {"snapshot": None if oom.snapshot is None else str(oom.snapshot)}
-        | {"explanation": _explanation(explanations.get((left.pid, oom.number)))}
-        for oom in left.ooms
-    ]
+    process["ooms"] = []
     for number, oom in enumerate(left.ooms):
-        if oom.handled is None:
-            unavailable[f"{path}.ooms.{number}.handled"] = oom.why_not_known
-        for name, why in _WHY_UNKNOWN.items():
-            if getattr(oom, name) is None:
-                unavailable[f"{path}.ooms.{number}.{name}"] = why
-        if oom.snapshot is None:
-            unavailable[f"{path}.ooms.{number}.snapshot"] = oom.why_no_snapshot
-        found = explanations.get((left.pid, oom.number))
-        if found is None:
-            unavailable[f"{path}.ooms.{number}.explanation"] = NOT_NEWEST
-        else:
-            for name, why in found.unavailable.items():
-                unavailable[f"{path}.ooms.{number}.explanation.{name}"] = why
-
-
-def _explanation(found: Explanation | None) -> dict[str, Any] | None:
-    return None if found is None else explanation_report(found)
+        plain, absent = encode_oom(oom, explanations.get((left.pid, oom.number)))
+        process["ooms"].append(plain)
+        unavailable |= {f"{path}.ooms.{number}.{name}": why for name, why in absent.items()}
 
 
 def _growth(

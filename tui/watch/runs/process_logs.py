@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -157,6 +157,18 @@ def read_folder(folder: Path) -> Contents:
     return Contents(tuple(sorted(marked, key=lambda each: each.began)), tuple(skipped))
 
 
+def parse_log(identity: str, folder: Path, lines: Iterable[bytes]) -> Contents:
+    """Parse the lines of one agent's file on another machine, where its snapshots stay.
+
+    Args:
+        identity: of the program that wrote them.
+        folder: of the run, there.
+        lines: each with its end.
+    """
+    reading = _FileReading(folder, Path(f"{identity}.jsonl"), lines, is_here=False)
+    return Contents(tuple(reading.found), tuple(reading.skipped))
+
+
 def agent_files(folder: Path) -> list[Path]:
     """Return the paths of all processes' files, by name; a path may not be a regular file."""
     return [path for path in _entries(folder, ".jsonl") if path.name != SAMPLES]
@@ -201,18 +213,32 @@ def troubles_in(folder: Path) -> list[str]:
 class _FileReading:
     """Reading of one process's file: its programs, and the skipped lines.
 
+    Args:
+        folder: of the run.
+        path: of the file, which names the process.
+        lines: of the file; ``None`` to read it.
+        is_here: the folder is on this machine.
+
     Raises:
         OSError: the file is not regular, or may not be read.
     """
 
-    def __init__(self, folder: Path, path: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        path: Path,
+        lines: Iterable[bytes] | None = None,
+        *,
+        is_here: bool = True,
+    ) -> None:
         self.found: list[ProcessLog] = []
         self.skipped: list[str] = []
         self._folder = folder
         self._path = path
+        self._is_here = is_here
         self._program: _Reading | None = None
         self._count = 0
-        for number, line in enumerate(self._lines(), 1):
+        for number, line in enumerate(self._lines() if lines is None else lines, 1):
             try:
                 self._apply(line)
             except UntrustedError as error:
@@ -242,7 +268,7 @@ class _FileReading:
             if process_of(event.identity) != process_of(self._path.stem):
                 raise UntrustedError("it is of another process than the file")
             self._finish()
-            self._program = _Reading(self._folder, self._begun(event))
+            self._program = _Reading(self._folder, self._begun(event), is_here=self._is_here)
         elif self._program is None:
             raise UntrustedError("it comes before the process's first line")
         elif event is not None:
@@ -276,11 +302,12 @@ class _FileReading:
 class _Reading:
     """The events of one program, applied one after another."""
 
-    def __init__(self, folder: Path, left: ProcessLog) -> None:
+    def __init__(self, folder: Path, left: ProcessLog, *, is_here: bool) -> None:
         self.beyond: list[str] = []
         """Names of limits that the file exceeded."""
         self._left = left
         self._folder = folder
+        self._is_here = is_here
         self._ooms: dict[int, Oom] = {}
         self._snapshots: list[RequestedSnapshot] = []
         self._troubles: list[str] = []
@@ -333,6 +360,10 @@ class _Reading:
 
     def _apply_snapshot(self, event: SnapshotEvent) -> None:
         path = self._folder / plain_name(event.name)
+        if not self._is_here:
+            if event.oom is not None:
+                self._change(event.oom, why_no_snapshot=f"it is on {self._left.host}: {path}")
+            return
         there = regular_size(path) is not None
         if event.oom is None:
             if there and len(self._snapshots) < MOST_SNAPSHOTS:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tui.allocators.findings import Track
-from tui.devices.state.watched_processes import Allocator
+from tui.devices.state.watched_processes import Allocator, WatchedProcesses
 from tui.snapshots.explain.driver import explain_driver_oom
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, OomContext, Rate
 from tui.snapshots.explain.explain import explain
@@ -21,7 +21,7 @@ from tui.watch.runs.log_texts import oom_of_snapshot, source_line, texts_of
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
-from tui.watch.state.processes import RunProcesses, holders_of
+from tui.watch.state.processes import holders_of
 from tui.watch.state.run import GpuOccupancy, WatchedDevice, full_gpu
 
 FROM_OUTSIDE = "torch's figures, read from outside"
@@ -77,7 +77,7 @@ def find_oom_context(path: Path) -> OomContext | None:
     return OomContext(texts_of(run, oom), circumstances(run, left, oom, None))
 
 
-def find_allocator(processes: RunProcesses, left: ProcessLog, oom: Oom) -> Allocator | None:
+def find_allocator(processes: WatchedProcesses, left: ProcessLog, oom: Oom) -> Allocator | None:
     """Return the watch's record of the device that ran out, or ``None`` without one."""
     for process in processes.seen.values():
         if process.description.pid == left.pid:
@@ -86,7 +86,7 @@ def find_allocator(processes: RunProcesses, left: ProcessLog, oom: Oom) -> Alloc
 
 
 def circumstances(
-    run: StartedRun,
+    run: StartedRun | None,
     left: ProcessLog,
     oom: Oom,
     seen: Allocator | None,
@@ -96,18 +96,20 @@ def circumstances(
     """Return the watch's facts of one OOM besides its snapshot.
 
     Args:
-        run: of the process.
+        run: of the process; ``None`` if it ran on another machine, whose files cannot be read.
         left: the log of its agent.
         oom: an OOM of the process.
         seen: the watch's record of the device.
         known: all processes that NVML has listed.
-        gpus: this machine's GPUs by NVML's id.
+        gpus: the machine's GPUs by NVML's id.
     """
     inventory = oom.inventory
     stack = asking_stack(oom, inventory)
     where = find_user_frame(stack)
     gpu = _gpu(seen, gpus or {})
-    source = "" if where is None else source_line(_absolute(where.filename, run), where.line)
+    source = ""
+    if run is not None and where is not None:
+        source = source_line(_absolute(where.filename, run), where.line)
     return Circumstances(
         watched=True,
         recorded=left.records,

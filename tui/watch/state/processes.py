@@ -37,6 +37,16 @@ NOT_LISTED = "the card is simulated, and NVML lists none of its processes"
 SIMULATED = Placed(None, None, NOT_LISTED, NOT_LISTED)
 
 
+def find_occupancy(devices: Sequence[Device]) -> dict[str, GpuOccupancy]:
+    """Return who uses each device, by NVML's id."""
+    return {
+        device.id: GpuOccupancy(
+            device.memory.total, device.memory.free, holders_of(rows_on(device.id, devices))
+        )
+        for device in devices
+    }
+
+
 class RunProcesses(WatchedProcesses):
     """All processes of a run since its first sample, with their agents' reports."""
 
@@ -90,10 +100,10 @@ class RunProcesses(WatchedProcesses):
             process.end("the process has ended")
 
     def _apply_occupancy(self, devices: Sequence[Device]) -> None:
+        for identity, found in find_occupancy(devices).items():
+            if found.holders or identity not in self.gpus:
+                self.gpus[identity] = found
         for device in devices:
-            held = holders_of(rows_on(device.id, devices))
-            if held or device.id not in self.gpus:
-                self.gpus[device.id] = GpuOccupancy(device.memory.total, device.memory.free, held)
             for row in device.processes or ():
                 named = Holder(row.pid, row.memory or 0, row.user or "", row.command or "")
                 self._known[row.pid] = named

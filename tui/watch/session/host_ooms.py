@@ -1,0 +1,37 @@
+"""Explains the OOMs of processes on other machines in the state of their hosts."""
+
+from __future__ import annotations
+
+from tui.allocators.messages import AgentLogPart
+from tui.core.events import Topic, Topics
+from tui.devices.state.hosts import HostsState
+from tui.watch.state.host_ooms import HostOomLogs
+
+
+class HostOomNotes:
+    """Notes for each host why processes there have run out of memory.
+
+    Args:
+        hosts: the state of the hosts.
+    """
+
+    def __init__(self, hosts: HostsState) -> None:
+        self._hosts = hosts
+        self._logs: dict[str, HostOomLogs] = {}
+
+    def apply(self, name: str, part: AgentLogPart) -> Topics:
+        """Apply what an agent on a host has written; return what changed.
+
+        Args:
+            name: of the host.
+            part: of the agent's log.
+        """
+        host = next((each for each in self._hosts.all if each.name == name), None)
+        if host is None:
+            return frozenset()
+        logs = self._logs.setdefault(name, HostOomLogs())
+        logs.apply(part)
+        sample = host.machine.sample
+        ooms = logs.explain(host.machine.allocators, sample.devices if sample is not None else ())
+        host.oom_notes = tuple(each.line for each in ooms)
+        return frozenset({Topic.ALLOCATORS})

@@ -1,0 +1,113 @@
+"""Why processes on another machine ran out of memory, from what their agents wrote there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tui.allocators.findings import at_step
+from tui.allocators.messages import AgentLogPart
+from tui.core.text.glyphs import clean
+from tui.core.text.redact import with_texts
+from tui.devices.state.watched_processes import WatchedProcesses
+from tui.monitor.messages import Device
+from tui.snapshots.explain.explanation import Explanation
+from tui.watch.runs.ooms import Oom, describe_request
+from tui.watch.runs.process_logs import ProcessLog, parse_log
+from tui.watch.state.explained import circumstances, explain_without_snapshot, find_allocator
+from tui.watch.state.processes import find_occupancy
+
+EXAMINED = "its agent is examining the process"
+_OOM_LINE = '{"event": "oom"'
+"""Beginning of an agent's line after which that of the inventory follows."""
+MOST_LOGS = 64
+"""Logs of a host that are stored, the newest."""
+MOST_CHARACTERS = 8 << 20
+"""Characters of a log that are stored, the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostOom:
+    """The newest OOM of a process on a host, with its explanation."""
+
+    left: ProcessLog
+    oom: Oom
+    explanation: Explanation | None
+    """``None`` while the agent is examining the process."""
+
+    @property
+    def line(self) -> str:
+        """Return the process and why it ran out of memory."""
+        if self.explanation is None:
+            why = f"OOM {at_step(self.oom.step)}: {describe_request(self.oom)}; {EXAMINED}"
+        else:
+            why = self.explanation.line
+        rank = "" if self.left.rank is None else f" (rank {self.left.rank})"
+        handled = ", which it handled" if self.oom.handled else ""
+        return f"process {self.left.pid}{rank}{handled}: {why}"
+
+
+@dataclass(slots=True)
+class _Log:
+    run: str
+    lines: list[str] = field(default_factory=list)
+    characters: int = 0
+
+
+class HostOomLogs:
+    """The logs of the agents on one host, of which each has an OOM."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+
+    def apply(self, part: AgentLogPart) -> None:
+        """Store a part of a log; the first part starts it anew."""
+        log = self._logs.get(part.identity)
+        if log is None or part.number == 1:
+            self._logs.pop(part.identity, None)
+            log = self._logs[part.identity] = _Log(part.run)
+            while len(self._logs) > MOST_LOGS:
+                del self._logs[next(iter(self._logs))]
+        for line in part.lines:
+            log.characters += len(line)
+            if log.characters > MOST_CHARACTERS:
+                return
+            log.lines.append(line)
+
+    def explain(
+        self, processes: WatchedProcesses | None, devices: Sequence[Device]
+    ) -> tuple[HostOom, ...]:
+        """Return the newest OOM of each process, the newest of all first.
+
+        Args:
+            processes: what was read of the processes of the host; ``None`` for nothing.
+            devices: the GPUs of the host, as NVML has listed them last.
+        """
+        found: list[HostOom] = []
+        for identity, log in self._logs.items():
+            if not log.lines:
+                continue
+            lines = [f"{line}\n".encode() for line in log.lines]
+            logs = parse_log(identity, Path(log.run), lines).left
+            is_examined = log.lines[-1].startswith(_OOM_LINE)
+            for left in logs:
+                if left.ooms and is_examined and left is logs[-1]:
+                    found.append(_clean(HostOom(left, left.ooms[-1], None)))
+                elif left.ooms:
+                    found.append(_explain(left, processes, devices))
+        return tuple(sorted(found, key=lambda each: each.oom.at, reverse=True))
+
+
+def _explain(
+    left: ProcessLog, processes: WatchedProcesses | None, devices: Sequence[Device]
+) -> HostOom:
+    oom = left.ooms[-1]
+    seen = None if processes is None else find_allocator(processes, left, oom)
+    known = circumstances(None, left, oom, seen, gpus=find_occupancy(devices))
+    return _clean(HostOom(left, oom, explain_without_snapshot(oom, known)))
+
+
+def _clean(found: HostOom) -> HostOom:
+    """Return an OOM whose texts cannot control this terminal: a host may be anybody's."""
+    return with_texts(found, clean, keys=False)
