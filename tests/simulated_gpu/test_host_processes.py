@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.hosts.rig import WHY_NO_RIG, Rig, make_rig
+from tests.screens.helpers import screen_text
 from tests.simulated_gpu import place
 from tui.app.workbench import WorkbenchApp
 from tui.devices.state.hosts import HostState
@@ -236,12 +237,4 @@ async def test_the_screen_explains_an_oom_of_a_watched_process_there(
             _check(host.oom_notes[0])
             assert host.oom_notes[0].startswith(f"process {pid}: OOM at step ")
 
-            def is_shown() -> bool:
-                lines = ("".join(each.text for each in line) for line in _lines(app))
-                return f"process {pid}: OOM at step" in "\n".join(lines)
-
-            await _until(is_shown)
-
-
-def _lines(app: WorkbenchApp) -> Any:
-    return app.screen._compositor.render_strips()
+            await _until(lambda: f"process {pid}: OOM at step" in "\n".join(screen_text(app)))
