@@ -33,6 +33,7 @@ from tui.watch.cli.output import WatchedProcessRow, as_plain
 from tui.watch.cli.verdicts import MOST_VERDICTS, explain_ooms
 from tui.watch.runs import runs, start
 from tui.watch.runs.first_failure import first_failure
+from tui.watch.runs.ooms import describe_request
 from tui.watch.runs.process_logs import ProcessLog, joined, with_exit_code
 from tui.watch.runs.run_summary import describe_end
 from tui.watch.runs.runs import StartedRun
