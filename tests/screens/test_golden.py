@@ -16,6 +16,7 @@ import pytest
 from tests.screens.app_helpers import running
 from tests.screens.helpers import Kind, make_store
 from tests.screens.results import busy
+from tests.screens.test_hosts import twenty_gpus
 from tests.screens.watched import ScriptedRuns, kept_run, ran_out, unread, watched
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.state import WorkbenchState
@@ -48,6 +49,7 @@ SCREENS: dict[str, tuple[tuple[int, int], Kind, list[AnyEvent], tuple[str, ...]]
     "busy-200x50": ((200, 50), "two gpus", busy_events(), ()),
     "busy-60x20": ((60, 20), "two gpus", busy_events(), ()),
     "backend-60x20": ((60, 20), "two gpus", busy_events(), ("F", "right")),
+    "hosts-80x24": ((80, 24), "two gpus", list(twenty_gpus()), ("shift+tab", "shift+tab", "down")),
     "detail-80x24": ((80, 24), "one gpu", busy_events(), ("i",)),
     "no-gpu-80x24": ((80, 24), "no gpu", [], ()),
     "starting-80x24": ((80, 24), "empty", [], ()),

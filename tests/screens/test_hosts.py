@@ -50,6 +50,31 @@ def host_events(*, here: bool = False) -> tuple[AnyEvent, ...]:
     )
 
 
+def twenty_gpus() -> tuple[AnyEvent, ...]:
+    """Three hosts: one whose GPUs are alike, one with a hot GPU and free ones, one without key."""
+    found = _box(12, version="570.12")
+    free = DeviceMemory(80 * GIB, GIB, 79 * GIB, 0)
+    devices = [
+        replace(each, memory=free, utilization=Utilization(0.0, 0.0), processes=())
+        if number >= 6
+        else each
+        for number, each in enumerate(found.devices)
+    ]
+    devices[3] = replace(
+        devices[3],
+        utilization=Utilization(61.0, 10.0),
+        temperature_c=87.0,
+        power_w=390.0,
+        throttle=("sw_thermal_slowdown",),
+    )
+    return (
+        HostsNamed(("gpu1", "gpu2", "gpu3"), here=False),
+        HostSample("gpu1", _box(8), 0.042, NOW),
+        HostSample("gpu2", replace(found, devices=tuple(devices)), 0.18, NOW),
+        HostLost("gpu3", NO_KEY, 5.0, NOW - 12),
+    )
+
+
 async def _hosts(at: Running, *events: AnyEvent) -> None:
     await at.tell(*(events or host_events()))
 
