@@ -64,3 +64,10 @@ def test_the_nodes_are_compared(rig: Rig) -> None:
     (model,) = _run(rig, "fleet", *ON_CPU, "--rounds", "2")["models"]
     assert [each["name"] for each in model["devices"]] == ["box1", "box2"]
     assert [each["rounds"] for each in model["works"]["matmul"]] == [2, 2]
+
+
+def test_the_link_between_the_nodes_is_measured(rig: Rig) -> None:
+    found = _run(rig, "links", *ON_CPU, "--largest", "1")
+    assert found["problems"] == []
+    (pair,) = found["pairs"]
+    assert {pair["first"], pair["second"]} == {"box1", "box2"}

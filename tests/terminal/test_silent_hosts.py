@@ -36,10 +36,21 @@ def test_keys_act_while_a_host_is_stopped(boxes: Boxes, scripted_nvml: ScriptedN
             assert "▸ gpu1:" not in terminal.text()
             terminal.keys("d")
             terminal.until_shows("▸ gpu1:")
+            terminal.keys("2")
+            terminal.until_shows("Memory", "of 140.4 GiB")
             terminal.keys("4")
             terminal.until_shows("Processes on gpu1")
+            terminal.keys("\r")
+            terminal.until_shows("Process 40000")
+            terminal.keys("\x1b")
+            terminal.until_shows("Processes on gpu1")
+            terminal.keys("5")
+            terminal.until_shows("Watch")
             terminal.keys("1")
             terminal.until_shows("▸ gpu1:", "Memory   gpu1:")
+            for key in ("\x1b[Z", "\x1b[Z", "\r"):
+                terminal.keys(key)
+            terminal.until_shows("VBIOS")
         finally:
             for child in children:
                 with suppress(psutil.NoSuchProcess):
