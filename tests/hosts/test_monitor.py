@@ -19,6 +19,7 @@ from tests.hosts.conftest import BARE_PYTHON, Boxes
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.waiting import assert_gone
+from tui.core.child.supervisor import back_off
 from tui.core.text.glyphs import clean
 from tui.core.text.redact import with_texts
 from tui.hosts import supervisor as supervisor_module
@@ -127,6 +128,10 @@ async def test_a_banner_of_a_megabyte_is_read_past(boxes: Boxes) -> None:
             'echo \'{"type":"monitor_hello","version":1,"pid":1}\'; head -c 9000000 /dev/zero',
             "an unreadable line",
         ),
+        (
+            'echo \'{"type":"monitor_hello","version":1,"pid":1}\'; exec cat /dev/zero',
+            "an unreadable line",
+        ),
     ],
 )
 async def test_a_host_that_fails_says_why_in_one_line(
@@ -172,6 +177,19 @@ async def test_a_silent_host_is_given_up_and_connected_again(
     assert isinstance(events[0], HostLost)
     assert "not answering" in events[0].reason
     assert events[0].retry_s == 1.0
+
+
+def test_a_host_is_tried_again_at_ever_longer_intervals() -> None:
+    after = [back_off(failures, HostMonitor.waits_s) for failures in range(8)]
+    # After a connection that was of use, then after one failure, two and so on.
+    assert after == [1.0, 1.0, 2.0, 5.0, 10.0, 30.0, 30.0, 30.0]
+
+
+async def test_an_endless_banner_is_given_up(boxes: Boxes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "CONNECT_WITHIN_S", 0.5)
+    monkeypatch.setattr(supervisor_module, "EVERY_S", 0.1)
+    reason = await _why_lost(boxes.add("gpu1", "exec cat /dev/zero"))
+    assert reason == "no answer within 0.5 s"
 
 
 async def test_a_keep_alive_gives_the_round_trip_time(boxes: Boxes) -> None:

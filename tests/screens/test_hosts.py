@@ -170,6 +170,17 @@ async def test_a_silent_host_shows_the_age_of_its_figures_and_a_lost_one_why() -
         assert "unreachable for 0 s: not answering for 10 s" in at.row("▸ gpu1")
 
 
+async def test_a_host_without_nvml_says_why_and_others_are_listed() -> None:
+    async with running((120, 50)) as at:
+        why = "no libnvidia-ml.so.1"
+        bare = replace(_box(0), driver=Driver(None, None, why))
+        named = HostsNamed(("gpu0", "gpu1"), here=False)
+        await _hosts(at, named, HostSample("gpu0", bare, 0.1, NOW), host_events()[1])
+        assert "no GPU" in at.row("▸ gpu0")
+        assert why in at.row("▸ gpu0")
+        assert at.row("gpu1:7")
+
+
 async def test_a_selected_device_that_disappears_leaves_its_host_selected() -> None:
     async with running((80, 24)) as at:
         await _hosts(at)

@@ -17,8 +17,9 @@ SSH_OPTIONS = (
 )
 """No terminal and no question: nobody could answer one. A link that is cut ends within 10 s.
 Samples are repetitive text: those of eight GPUs shrink from 12 kB/s to 0.7 kB/s."""
-SHARED_CONNECTION = ("-o", "ControlMaster=auto", "-o", "ControlPersist=60")
-"""The children of one host share one connection, and so does the next start."""
+SHARED_CONNECTION = ("-o", "ControlMaster=auto", "-o", "ControlPersist=4")
+"""The children of one host share one connection, and so does a start soon after. Nothing is left of
+it 5 s after this side is killed."""
 HOST_FIELD = "{host}"
 """Stands for the host in ``--transport``."""
 _REMOTE_SHELLS = ("ssh", "autossh", "gsissh")
