@@ -22,7 +22,8 @@ from tests.screens.helpers import screen_text
 from tests.simulated_gpu import place
 from tui.app.workbench import WorkbenchApp
 from tui.devices.state.hosts import HostState
-from tui.hosts.address import HostPlan, parse_host
+from tui.hosts.address import parse_host
+from tui.hosts.plan import HostPlan
 from tui.runs.session.session import Session
 from workloads.protocol.torch_memory import TorchMemory
 
