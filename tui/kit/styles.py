@@ -72,7 +72,7 @@ SHARED = {
 ON_DARK = _with_reaches(
     {
         **SHARED,
-        **_layers("cyan", "bright_yellow", "bright_magenta", "green", "bright_blue", "bright_red"),
+        **_layers("cyan", "bright_yellow", "bright_magenta", "green", "white", "bright_red"),
         TextStyle.QUIET: Style(),
         TextStyle.GOOD: Style(color="green"),
         TextStyle.NOTE: Style(color="bright_yellow"),

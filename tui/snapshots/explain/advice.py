@@ -123,7 +123,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
     if leak.kind == "list" and leak.name:
         return [
             Remedy(
-                f"bound the length of {name}{place} (deque(maxlen=…), clear()), or store its "
+                f"bound the length of {name}{place} (deque(maxlen=N), clear()), or store its "
                 "tensors on the host with .cpu(), or summaries with item()",
                 f"its tensors carry no graph, so detach() alone does not help; {held}",
             )
@@ -145,7 +145,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
         Remedy(
             f"store detach() or item() of the tensors allocated{place}, move them to the host with "
             ".cpu(), or bound their collection",
-            f"{held}; deque(maxlen=…) or clear() bounds a collection",
+            f"{held}; deque(maxlen=N) or clear() bounds a collection",
         ),
         Remedy(
             "if these are outputs of an evaluation, wrap it in torch.no_grad()",

@@ -341,8 +341,8 @@ _COLUMNS: tuple[Column[_ListedRun], ...] = (
         "left",
     ),
     Column("took", 12, _cell(_took), "left", drop_order=0, leaves=22),
-    Column("steps", 6, _cell(_steps), drop_order=3, leaves=2),
-    Column("OOMs", 6, _cell(lambda kept, _now: text.count(kept.ooms)), drop_order=2, leaves=2),
+    Column("steps", 6, _cell(_steps), drop_order=2, leaves=14),
+    Column("OOMs", 6, _cell(lambda kept, _now: text.count(kept.ooms)), drop_order=3, leaves=14),
     Column(
         "snaps", 6, _cell(lambda kept, _now: text.count(kept.snapshots)), drop_order=1, leaves=2
     ),
