@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.app_helpers import running
-from tests.screens.helpers import NOW, gpu, make_store, sample, uuid
+from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, uuid
 from tui.core.text import glyphs
 from tui.devices.state.history import Point
 from tui.devices.views.history import PlottedFigure, explain_gap
@@ -53,6 +53,21 @@ def test_a_gap_says_why() -> None:
     assert gap(both[0], *busy, both[1]) == ""
     # Before the first reading there was no program.
     assert gap(both[1]) == ""
+
+
+def test_a_figure_that_the_driver_does_not_give_takes_no_room() -> None:
+    state = make_store("one gpu")
+    view, seen = state.machine.selected_device, state.machine.sample
+    points = [Point(NOW - at, used=GIB, utilization=50.0, power=300.0) for at in (3, 2, 1)]
+    text = "\n".join(plain(row) for row in stacked_lines(view, points, seen, NOW, "", 70, 60))
+    assert all(name in text for name in ("util", "memory", "power"))
+    assert "temp" not in text
+    assert "PCIe" not in text
+    # The one that was chosen says why nothing is drawn.
+    lines = stacked_lines(view, points, seen, NOW, "temperature", 70, 60)
+    assert plain(lines[1]).strip() == "temp n/a: the driver gave no reading"
+    # Before the first samples nothing is known of any.
+    assert count_pictures(view, seen, (), 60) == len(list_figures(view, seen))
 
 
 def test_bursts_look_different_from_a_steady_load() -> None:
@@ -136,7 +151,7 @@ def test_the_traffic_of_the_selected_device_has_a_history() -> None:
 def test_stacked_pictures_fill_their_rows(rows: int) -> None:
     state = make_store("one gpu")
     view, seen = state.machine.selected_device, state.machine.sample
-    count = count_pictures(view, seen, rows)
+    count = count_pictures(view, seen, (), rows)
     assert count * (LEAST_ROWS + 1) <= rows or count == 0
     if count:
         assert len(stacked_lines(view, (), seen, NOW, "power", 70, rows)) == rows

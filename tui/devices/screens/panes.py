@@ -37,7 +37,7 @@ from tui.devices.views.jobs import rank_spans
 from tui.devices.views.large_history import (
     FOR_GPUS,
     LEAST_ROWS,
-    MOST_ROWS,
+    MOST_STACKED_ROWS,
     count_pictures,
     large_lines,
     large_rows,
@@ -440,10 +440,12 @@ class DevicesPane(AgingPane):
         devices = self.list.count_rows()
         free = self.size.height - notice - devices if devices else 0
         self.heading.display = free > 0
-        pictures = count_pictures(self._view, self.machine.shown.sample, free - 1)
+        shown = self.machine.shown
+        points = shown.history.points(shown.selected)
+        pictures = count_pictures(self._view, shown.sample, points, free - 1)
         self._stacked = pictures > 1
         if self._stacked:
-            rows = min(free - 1, pictures * (MOST_ROWS + 1))
+            rows = min(free - 1, pictures * (MOST_STACKED_ROWS + 1))
         elif self._is_large:
             rows = large_rows(free - 1)
         else:

@@ -17,16 +17,15 @@ from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import Point
 from tui.devices.views.history import (
-    LABEL,
+    NO_READING,
     PlottedFigure,
     column_s,
     explain_gap,
     figures,
     find_end,
-    scale_label,
 )
 from tui.kit.braille import ACROSS
-from tui.kit.lines import REACHES, Line, Span, TextStyle, fit, left
+from tui.kit.lines import REACHES, Line, Span, TextStyle, fit, left, right
 from tui.monitor.messages import Sample
 
 FOR_GPUS = 4
@@ -36,6 +35,12 @@ LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 
 up to the second, 128b/130b up to the fifth, flits of 242 of 256 bytes from the sixth."""
 LEAST_ROWS, MOST_ROWS = 6, 10
 """Rows of the picture: what a screen gives it, and what it takes where rows would stay empty."""
+MOST_STACKED_ROWS = 20
+"""Rows of each of several pictures below each other, where rows would stay empty."""
+SCALE = 9
+"""Cells in front of a picture, for the ends of its scale."""
+SETTLED = 3
+"""Samples after which a figure without any reading is one that the driver does not give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,27 @@ def _plot_traffic(view: DeviceView) -> PlottedFigure:
     most = None if lane is None or width is None else lane * width
     words = text.NA if most is None else f"{round(most / 1e9)} GB/s"
     return PlottedFigure("traffic", "PCIe", most, words, TextStyle.CACHED)
+
+
+def list_read_figures(
+    view: DeviceView, sample: Sample | None, points: Sequence[Point]
+) -> list[PlottedFigure]:
+    """Return the figures that can be drawn, without those that the driver does not give.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest.
+        points: its history, oldest first.
+    """
+    known = list_figures(view, sample)
+    if len(points) < SETTLED:
+        return known
+    return [
+        figure
+        for figure in known
+        if figure.full is not None
+        and any(getattr(point, figure.name) is not None for point in points)
+    ] or known[:1]
 
 
 def choose_figure(view: DeviceView, sample: Sample | None, name: str) -> PlottedFigure:
@@ -164,15 +190,18 @@ def _draw_cell(
     return (glyphs.GLYPHS.shade, REACHES[style]) if 2 * reach >= len(steps) else (" ", style)
 
 
-def count_pictures(view: DeviceView, sample: Sample | None, available: int) -> int:
+def count_pictures(
+    view: DeviceView, sample: Sample | None, points: Sequence[Point], available: int
+) -> int:
     """Return how many figures, of at least :data:`LEAST_ROWS` each, fit below each other.
 
     Args:
         view: the device.
         sample: the monitor's newest.
+        points: its history, oldest first.
         available: rows for all.
     """
-    return min(len(list_figures(view, sample)), available // (LEAST_ROWS + 1))
+    return min(len(list_read_figures(view, sample, points)), available // (LEAST_ROWS + 1))
 
 
 def stacked_lines(
@@ -189,14 +218,22 @@ def stacked_lines(
     The arguments are those of :func:`large_lines`.
     """
     known = [figure.name for figure in list_figures(view, sample)]
+    read = {figure.name for figure in list_read_figures(view, sample, points)}
     first = choose_figure(view, sample, name).name
     at = known.index(first)
-    count = max(1, count_pictures(view, sample, height))
+    others = [each for each in (*known[at + 1 :], *known[:at]) if each in read]
+    count = max(1, count_pictures(view, sample, points, height))
     found: list[Line] = []
-    for place, each in enumerate([*known[at:], *known[:at]][:count]):
+    for place, each in enumerate([first, *others][:count]):
         rows = height // count + (place < height % count)
         found += large_lines(view, points, sample, now, each, cells, rows, brief=place > 0)
     return found
+
+
+def label_row(figure: PlottedFigure, row: int, rows: int) -> str:
+    """Return what stands in front of a row of a picture: the top of the scale, and the zero."""
+    words = figure.full_text if row == 0 else "0" if row == rows - 1 else ""
+    return f"{right(words, SCALE - 1)} "
 
 
 def large_rows(available: int) -> int:
@@ -229,7 +266,7 @@ def large_lines(
     """
     figure = choose_figure(view, sample, name)
     seconds = column_s(sample) * ACROSS
-    room, rows = max(0, cells - LABEL), max(1, height - 1)
+    room, rows = max(0, cells - SCALE), max(1, height - 1)
     span = text.duration(room * seconds)
     each = text.duration(seconds)
     shade = glyphs.GLYPHS.shade
@@ -255,10 +292,13 @@ def large_lines(
     if figure.full is None:
         reason = f" {figure.label} {text.NA}: the end of its scale is not known"
         return [heading, (Span(left(fit(reason, cells), cells), TextStyle.QUIET),)]
+    if len(points) >= SETTLED and not any(found):
+        reason = f" {figure.label} {text.NA}{NO_READING.removeprefix('blank')}"
+        return [heading, (Span(left(fit(reason, cells), cells), TextStyle.QUIET),)]
     return [
         heading,
         *(
-            (Span(scale_label(figure, row, rows), TextStyle.QUIET), *picture)
+            (Span(label_row(figure, row, rows), TextStyle.QUIET), *picture)
             for row, picture in enumerate(draw_area(found, rows, figure.style))
         ),
     ]
