@@ -17,6 +17,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,17 +36,19 @@ async def draw(when: str) -> None:
         when: the end of the files' names, ``before`` or ``after``.
     """
     # Imported here, once the path is right: names that both revisions have.
-    from docs.pictures import normalised
     from tests.screens import every_screen
     from tests.screens.app_helpers import POLL_S, running
     from tests.screens.helpers import NOW, environment, hello, sample, torch_gpu
+    from tui.recordings.lines import AnyEvent
     from workloads.protocol.messages import Ready
 
+    # By its name: a folder of the same name stands beside the file.
+    normalised = import_module("docs.pictures").normalised
     times = [NOW - PAST_S + second + 1 for second in range(PAST_S)]
     two = [
         sample(*(every_screen.device(index, at - NOW) for index in range(2)), at=at) for at in times
     ]
-    machines = {
+    machines: dict[str, tuple[AnyEvent, ...]] = {
         "no-gpu": every_screen.started(*(sample(at=at) for at in times)),
         "eight-idle": (
             *every_screen.samples(busy=False),

@@ -118,6 +118,9 @@ async def test_capital_s_saves_the_screen(
         (path,) = (tmp_path / "screens").glob("*.svg")
         assert "<svg" in path.read_text(encoding="utf-8")
         assert path.stat().st_mode & 0o777 == 0o600
+        page = path.with_suffix(".html").read_text(encoding="utf-8")
+        assert page.startswith("<!doctype html>")
+        assert path.read_text(encoding="utf-8") in page
         assert "screen saved" in on.app.event_log.lines[-1].text
 
 

@@ -137,7 +137,7 @@ async def test_the_help_explains_the_tab() -> None:
 async def test_enter_shows_threads_tree_and_a_masked_environment_and_a_signal_can_follow() -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)"],
-        env={"CUDA_VISIBLE_DEVICES": "3", "HF_TOKEN": "abc", "PATH": "/bin"},
+        env={"CUDA_VISIBLE_DEVICES": "3", "HF_TOKEN": "abc", "PATH": "/bin", "PWD": "/work"},
     )
     try:
         started = psutil.Process(child.pid).create_time()
@@ -146,9 +146,10 @@ async def test_enter_shows_threads_tree_and_a_masked_environment_and_a_signal_ca
             await at.press("4", "enter")
             await at.until(lambda: "environment, likely" in at.text)
             assert f"Process {child.pid}" in at.text
-            assert "1 threads, by processor time" in at.text
+            assert "1 thread, by processor time" in at.text
             assert at.row("CUDA_VISIBLE_DEVICES=3")
             assert at.row("HF_TOKEN=***")
+            assert at.row("PWD=/work")
             assert "abc" not in at.text
             rows = at.rows
             first = next(n for n, text in enumerate(rows) if "CUDA_VISIBLE" in text)

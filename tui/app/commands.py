@@ -26,7 +26,7 @@ PROGRAM = (
         "save_screen",
         ("S",),
         "save screen",
-        "Save the screen as an SVG picture in the state folder.",
+        "Save the screen as an SVG picture and as an HTML page in the state folder.",
         group="Program",
         tabs=EVERYWHERE,
         now=lambda now: not now.typing,

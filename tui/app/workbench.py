@@ -70,6 +70,11 @@ TUI = Path(__file__).parents[1]
 FRAMEWORK = TUI / "kit" / "framework.tcss"
 """Styles of widgets that are on no screen before the first paint."""
 NO_COLOR = NoColor()
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>
+<body style="margin:0">{picture}</body></html>
+"""
+"""A web page around a picture, whose text can be selected and searched."""
 EXACT = ("truecolor", "256", "windows")
 """Rich's names of the color systems in which the program's own theme looks as it should."""
 DEFAULT_REFRESH_S = 1.0
@@ -401,16 +406,20 @@ class WorkbenchApp(TabbedApp):
         self.push_screen(ConfirmScreen(title, words), answered)
 
     def action_save_screen(self) -> None:
-        """Save the screen as a picture, and say where it is."""
+        """Save the screen as a picture and as a web page, and say where they are."""
         stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self.clock()))
         path = reports.folder() / "screens" / f"gpu-workbench-{stamp}.svg"
         try:
-            reports.write_private(path, self.export_screenshot().encode("utf-8"))
+            picture = self.export_screenshot()
+            reports.write_private(path, picture.encode("utf-8"))
+            page = PAGE.format(title=path.stem, picture=picture)
+            reports.write_private(path.with_suffix(".html"), page.encode("utf-8"))
         except OSError as error:
             words = f"the screen cannot be saved: {path}: {error.strerror or error}"
             self.notify(words, severity="error", markup=False)
         else:
-            self.notify(f"screen saved: {clipboard.shorten_path(path)}", markup=False)
+            words = f"screen saved: {clipboard.shorten_path(path)} and .html"
+            self.notify(words, markup=False)
 
     def action_refresh_faster(self) -> None:
         self._refresh(max((step for step in REFRESH_STEPS if step < self.refresh_s), default=0))

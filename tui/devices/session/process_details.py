@@ -128,6 +128,10 @@ def _read_thread_name(pid: int, thread: int) -> str | None:
         return None
 
 
+FOLDERS = ("PWD", "OLDPWD")
+"""The shell's folders, which only look like the name of a password."""
+
+
 def mask(environment: dict[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the variables by name, with what is likely a secret masked.
 
@@ -135,7 +139,12 @@ def mask(environment: dict[str, str]) -> tuple[tuple[str, str], ...]:
         environment: of a process.
     """
     return tuple(
-        (name, secrets.MASK if value and secrets.is_secret_name(name) else secrets.text(value))
+        (
+            name,
+            secrets.MASK
+            if value and name not in FOLDERS and secrets.is_secret_name(name)
+            else secrets.text(value),
+        )
         for name, value in sorted(environment.items())
     )
 

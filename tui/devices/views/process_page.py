@@ -104,8 +104,8 @@ def _tree_lines(details: ProcessDetails, cells: int) -> list[Line]:
 
 def _thread_lines(details: ProcessDetails, cells: int) -> list[Line]:
     threads = details.threads
-    count = "" if threads is None else f"{len(threads)} "
-    found = [section_heading(f"{count}threads, by processor time", cells)]
+    count = "threads" if threads is None else text.count(len(threads), "thread")
+    found = [section_heading(f"{count}, by processor time", cells)]
     if threads is None:
         return [*found, *_absent(details, "threads", cells)]
     for thread in threads[:MOST_THREADS]:

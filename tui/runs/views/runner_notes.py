@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import chain
 
 from tui.core.events import LogLine
-from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph
+from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
 from tui.runs.state.state import RunsState
 
 FIRST_START = (
-    ("r", " runs the selected workload, "),
-    ("D", " explains a group page by page, "),
+    ("r", " runs the selected workload"),
+    ("D", " explains a group page by page"),
     ("?", " lists the keys"),
 )
-"""What a user can press first, in one line of 80 cells."""
+"""What a user can press first, in one line of 80 cells; a narrower one leaves out the last."""
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
 LOG_STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextStyle.BAD}
 
@@ -44,8 +43,8 @@ def runner_notes(state: RunsState, cells: int, *, first_start: bool = False) -> 
     for problem in state.hello.problems if state.hello else ():
         rows += paragraph(problem, cells, TextStyle.BAD, "  ")
     if first_start and not rows and state.catalogue and not state.book:
-        spans = [(Span(key, TextStyle.KEY), Span(words)) for key, words in FIRST_START]
-        rows.append(fit_line(line(*chain.from_iterable(spans)), cells))
+        parts = [line(Span(key, TextStyle.KEY), words) for key, words in FIRST_START]
+        rows += flow(parts, cells, gap=", ")[:1]
     if not state.catalogue and not rows:
         rows += paragraph("starting the runner, which loads the workloads", cells, TextStyle.QUIET)
     return rows
