@@ -216,3 +216,16 @@ async def test_before_the_first_sample_nothing_is_claimed() -> None:
     lines = await shown(make_store("empty"), (80, 24), 5)
     assert lines[0] == "no bar, the total is not known: waiting for the monitor"
     assert "runner, others n/a (i)" in lines
+
+
+async def test_empty_rows_show_the_history_of_the_memory() -> None:
+    state = make_store("one gpu")
+    for at in range(5):
+        state.publish(sample(gpu(), at=NOW + at))
+    tall = await shown(state, (70, 24), 20, NOW + 4)
+    low = await shown(state, (70, 24), 10, NOW + 4)
+    assert any("cuda:0 memory, last" in row for row in tall)
+    assert not any("memory, last" in row for row in low)
+    # The picture is at the bottom, and nothing of the account gives way to it.
+    assert tall[-1].strip().startswith("0")
+    assert [row for row in low if row] == [row for row in tall if row][: len([r for r in low if r])]

@@ -578,10 +578,30 @@ class MemoryPane(AccountPane):
     ) -> None:
         """Show the selected device; the arguments are those of :class:`AccountPane`."""
         super().__init__(machine, clock, id=id)
+        self.history = FittedView(self._history)
+        self.history.can_focus = False
 
     def compose(self) -> ComposeResult:
         yield self.bar
         yield self.body
+        yield self.history
+
+    def state_changed(self) -> None:
+        """Update the account, and draw the history of the memory where rows would stay empty."""
+        super().state_changed()
+        free = self.size.height - 1 - len(self.account_lines(max(1, self.size.width - 1)))
+        rows = large_rows(free) if free > LEAST_ROWS else 0
+        self.history.display = rows > 0
+        if rows:
+            self.history.styles.height = rows
+            self.history.rebuild()
+
+    def _history(self, cells: int, rows: int) -> list[Line]:
+        machine = self.machine
+        points = machine.history.points(machine.selected)
+        return large_lines(
+            self.view, points, machine.sample, self.now, "used", cells, rows, hint=""
+        )
 
     def count_rows(self, cells: int) -> int:
         """Count the pane's rows with its title and its bar, at a width."""

@@ -39,6 +39,7 @@ MOST_STACKED_ROWS = 20
 """Rows of each of several pictures below each other, where rows would stay empty."""
 SCALE = 9
 """Cells in front of a picture, for the ends of its scale."""
+NEXT = "   h next"
 SETTLED = 3
 """Samples after which a figure without any reading is one that the driver does not give."""
 
@@ -251,6 +252,7 @@ def large_lines(
     height: int,
     *,
     brief: bool = False,
+    hint: str = NEXT,
 ) -> list[Line]:
     """Return a heading and the picture of one figure.
 
@@ -263,6 +265,7 @@ def large_lines(
         cells: width of a line.
         height: lines in all.
         brief: name only the figure, below a picture whose heading has the rest.
+        hint: the key that draws another figure.
     """
     figure = choose_figure(view, sample, name)
     seconds = column_s(sample) * ACROSS
@@ -274,14 +277,14 @@ def large_lines(
     until = find_end(sample, now)
     found = collect_readings(points, figure, room, seconds, until)
     gap = explain_gap(points, found, seconds, until) if figure.full is not None else ""
-    blank = (f"{head}, last {span}; {gap}   h next", f"{head}; {gap}") if gap else ()
+    blank = (f"{head}, last {span}; {gap}{hint}", f"{head}; {gap}") if gap else ()
     words = (
         (figure.label,)
         if brief
         else (
             *blank,
-            f"{head}, last {span}, mean and {shade} highest of each {each}   h next",
-            f"{head}, last {span}   h next",
+            f"{head}, last {span}, mean and {shade} highest of each {each}{hint}",
+            f"{head}, last {span}{hint}",
             head,
         )
     )
