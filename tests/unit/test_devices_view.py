@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.screens.helpers import GIB, HOSTILE, NOW, Kind, gpu, make_store, sample, uuid
 from tui.core.events import MonitorStatus
 from tui.core.text import glyphs
-from tui.devices.state.devices import DeviceView
+from tui.devices.cli.devices import as_text
+from tui.devices.state.devices import DeviceView, pair
 from tui.devices.views.device_columns import (
     columns,
     find_order,
@@ -396,3 +397,15 @@ def test_the_cpu_s_detail_has_the_driver_s_error_in_full() -> None:
 def test_a_folded_pane_says_in_its_title_what_matters(kind: Kind, width: int, title: str) -> None:
     assert devices_title(make_store(kind).machine, NOW, width, folded=True) == title
     assert devices_title(make_store(kind).machine, NOW, width, folded=False) in title
+
+
+def test_the_printed_figures_stand_below_each_other() -> None:
+    hot = ("sw_thermal_slowdown", "idle")
+    busy = gpu(0, utilization=Utilization(100.0, 9.0), throttle=hot)
+    seen = sample(busy, gpu(1, utilization=Utilization(0.0, 0.0), throttle=("idle",)))
+    _, first, second, _ = as_text(seen, pair(seen.devices, ())).splitlines()
+    assert first.index("100%") + 4 == second.index("0%") + 2
+    assert first.index("MHz") == second.index("MHz")
+    assert first.endswith("MHz  sw_thermal_slowdown")
+    # That nothing runs is no reason to report.
+    assert second.endswith("MHz")

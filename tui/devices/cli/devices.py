@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from tui.devices.cli.hosts import HostsOptions, print_hosts, until_of
 from tui.devices.cli.sample import format_figures, format_host, read_sample, sample_json
 from tui.devices.host_options import add_hosts
 from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
+from tui.devices.views.devices import rank_throttle_reasons
 from tui.kit.command_line.options import Parser, Subcommand, add_common
 from tui.kit.command_line.output import UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
@@ -92,22 +93,29 @@ def as_text(sample: Sample, views: tuple[DeviceView, ...]) -> str:
         lines.append(driver.error)
     elif driver.version:
         lines.append(f"driver {driver.version}  CUDA {driver.cuda or 'n/a'}")
-    lines += [_gpu_line(view) for view in views if view.key != CPU]
+    gpus = [view for view in views if view.key != CPU]
+    lines += [_gpu_line(view, _column_widths(gpus)) for view in gpus]
     lines.append(f"{CPU:<9} {format_host(sample.host)}")
     return rows_of_text(lines)
 
 
-def _gpu_line(view: DeviceView) -> str:
+def _column_widths(gpus: Sequence[DeviceView]) -> list[int]:
+    """Return the letters of the name and of each figure, so that they stand below each other."""
+    read = [view.nvml for view in gpus if view.nvml is not None and view.nvml.lost is None]
+    rows = [[device.name, *format_figures(device)] for device in read]
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def _gpu_line(view: DeviceView, widths: Sequence[int]) -> str:
     label, device = view.label, view.nvml
     if device is None:
         total = view.torch_device.total_memory if view.torch_device else None
         return f"{label:<9} {view.name}  total {fmt.size(total)}  n/a: {view.unpaired}"
     if device.lost is not None:
         return f"{label:<9} {device.name}  lost: {device.lost}"
-    parts = [f"{label:<9} {device.name}", *format_figures(device)]
-    if device.throttle:
-        parts.append(", ".join(device.throttle))
-    return "  ".join(parts)
+    cells = zip(format_figures(device), widths[1:], strict=True)
+    parts = [f"{label:<9} {device.name:<{widths[0]}}", *(text.rjust(size) for text, size in cells)]
+    return "  ".join([*parts, ", ".join(rank_throttle_reasons(device))]).rstrip()
 
 
 def _add_options(parser: Parser) -> None:

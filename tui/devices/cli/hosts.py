@@ -13,6 +13,7 @@ from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.sample import format_figures, format_host, sample_json
 from tui.devices.host_options import find_hosts
 from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free, whole_devices
+from tui.devices.views.devices import rank_throttle_reasons
 from tui.hosts.address import HERE, HostAddress
 from tui.hosts.choice import HostChoice
 from tui.hosts.events import HostEvent, HostLost, HostSample
@@ -166,8 +167,8 @@ def device_line(host: str, device: Device) -> str:
     parts = [label, *format_figures(device)]
     users = dict.fromkeys(row.user for row in device.processes or () if row.user)
     parts += [*users]
-    if device.throttle:
-        parts.append(", ".join(device.throttle))
+    if reasons := rank_throttle_reasons(device):
+        parts.append(", ".join(reasons))
     return "  ".join(parts)
 
 
