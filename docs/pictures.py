@@ -6,7 +6,7 @@ project's environment: ``python docs/pictures.py``.
 
 To look at what a change has done to the screens, ``python docs/pictures.py --all FOLDER`` makes
 every screen of ``tests/screens/every_screen.py`` at three sizes and in three themes; names after
-it choose among them.
+it choose among them. ``python docs/pictures.py --words`` counts the words on each of them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import asyncio
 import os
 import re
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from io import StringIO
 from itertools import product
@@ -30,6 +32,7 @@ from textual.pilot import Pilot  # noqa: E402 (once the path is right)
 
 from tests.screens.app_helpers import POLL_S, Running, running  # noqa: E402
 from tests.screens.every_screen import Scene, scenes  # noqa: E402
+from tests.screens.helpers import count_words  # noqa: E402 (once the path is right)
 from tests.screens.test_hosts import host_events  # noqa: E402
 from tests.screens.watched import ScriptedRuns, kept_run  # noqa: E402
 from tui.app.workbench import WorkbenchApp  # noqa: E402
@@ -142,32 +145,43 @@ def _at_rest(on: Running) -> bool:
     return not any(worker.is_running for worker in on.app.workers if worker.node is on.app.front)
 
 
+@asynccontextmanager
+async def opened(scene: Scene, size: tuple[int, int], theme: str) -> AsyncIterator[Running]:
+    """Open a screen, by the steps that lead to it."""
+    runs = ScriptedRuns(kept_run(), opens=scene.watched)
+    async with running(size, "empty", *scene.events, runs=runs) as on:
+        _use_all_colors(on.app, theme)
+        if scene.workload:
+            _select(on.workbench.workloads.table, scene.workload)
+            await on.settle()
+        if scene.snapshot is not None:
+            on.app.open_snapshot(str(scene.snapshot))
+            await on.until(partial(_answered, on))
+        if scene.watched is not None:
+            on.app.open_run(scene.watched.run)
+            await on.settle()
+        for key in scene.keys:
+            await on.press(key)
+            await on.until(partial(_answered, on))
+            await on.until(partial(_at_rest, on))
+        await on.settle()
+        await on.pilot.pause(POLL_S)
+        yield on
+
+
 async def draw(folder: Path, scene: Scene, name: str) -> None:
     """One screen at every size and in every theme."""
-    if scene.kept:
-        with Database(path_of_results(), writing=True) as database:
-            database.add(scene.kept)
     for size, (theme, told) in product(SIZES, THEMES.items()):
-        runs = ScriptedRuns(kept_run(), opens=scene.watched)
-        async with running(size, "empty", *scene.events, runs=runs) as on:
-            _use_all_colors(on.app, told)
-            if scene.workload:
-                _select(on.workbench.workloads.table, scene.workload)
-                await on.settle()
-            if scene.snapshot is not None:
-                on.app.open_snapshot(str(scene.snapshot))
-                await on.until(partial(_answered, on))
-            if scene.watched is not None:
-                on.app.open_run(scene.watched.run)
-                await on.settle()
-            for key in scene.keys:
-                await on.press(key)
-                await on.until(partial(_answered, on))
-                await on.until(partial(_at_rest, on))
-            await on.settle()
-            await on.pilot.pause(POLL_S)
+        async with opened(scene, size, told) as on:
             path = folder / f"{name}-{'x'.join(map(str, size))}-{theme}.svg"
             path.write_text(normalised(on.app.export_screenshot(title=path.stem)), "utf-8")
+
+
+async def write_words(scene: Scene, name: str) -> None:
+    """Write how many words stand on a screen."""
+    async with opened(scene, SIZE, THEME) as on:
+        sys.stdout.write(f"{name:20}{count_words(on.rows):4}\n")
+        sys.stdout.flush()
 
 
 async def _until(pilot: Pilot[None], holds: object) -> None:
@@ -193,16 +207,24 @@ def main() -> None:
     """Write them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="every screen, into a folder")
+    parser.add_argument("--words", action="store_true", help="count the words of every screen")
     parser.add_argument("names", nargs="*", help="of every screen these; without any, all")
     arguments = parser.parse_args()
-    if arguments.all is not None:
-        arguments.all.mkdir(parents=True, exist_ok=True)
+    if arguments.all is not None or arguments.words:
+        if arguments.all is not None:
+            arguments.all.mkdir(parents=True, exist_ok=True)
         for name, scene in scenes().items():
             if not arguments.names or name in arguments.names:
                 # Not the results of whoever makes the pictures.
                 with TemporaryDirectory() as state:
                     os.environ["GPU_WORKBENCH_STATE"] = state
-                    asyncio.run(draw(arguments.all, scene, name))
+                    if scene.kept:
+                        with Database(path_of_results(), writing=True) as database:
+                            database.add(scene.kept)
+                    if arguments.words:
+                        asyncio.run(write_words(scene, name))
+                    else:
+                        asyncio.run(draw(arguments.all, scene, name))
         return
     FOLDER.mkdir(exist_ok=True)
     drawn = {**asyncio.run(pictures()), "hosts": asyncio.run(picture_of_hosts())}

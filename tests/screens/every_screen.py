@@ -314,6 +314,7 @@ def scenes() -> dict[str, Scene]:
     busy = (*started(*samples()), *results())
     swept = (*started(*samples()), *results(), *sweep())
     found = {
+        "first": Scene((*samples(busy=False), hello(*CATALOGUE))),
         "idle": Scene(idle),
         "busy": Scene(busy),
         "by-load": Scene(busy, ("v", "s")),

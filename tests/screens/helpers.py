@@ -5,6 +5,7 @@ Times are frozen: every sample has the time :data:`NOW`, and :func:`clock` retur
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,11 +55,18 @@ NO_DRIVER = (
 HOSTILE = "[/x] [cuda:0] aten::conv[NHWC] [red]"
 """Text that a markup parser would swallow or fail on."""
 
+_WORD = re.compile(r"[^\W\d_]{2}")
+
 Kind = Literal["empty", "no gpu", "one gpu", "two gpus"]
 
 
 def clock() -> float:
     return NOW
+
+
+def count_words(rows: Sequence[str]) -> int:
+    """Count what stands between blanks and has two letters in a row; figures are no words."""
+    return sum(bool(_WORD.search(word)) for row in rows for word in row.split())
 
 
 def uuid(index: int) -> str:

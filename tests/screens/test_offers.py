@@ -113,12 +113,12 @@ async def test_the_first_start_says_in_one_line_what_to_press() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         on = Running(app, FakeSession(make_store("one gpu")), pilot)
-        await on.until(lambda: "r runs the selected workload" in on.text)
-        row = on.row("r runs the selected workload")
-        assert "D explains a group" in row
-        assert "? lists the keys" in row
+        await on.until(lambda: "r runs a workload" in on.text)
+        row = on.row("r runs a workload")
+        assert "D explains it" in row
+        assert "? lists keys" in row
 
 
 async def test_a_session_that_has_measured_before_says_nothing_of_it() -> None:
     async with running() as on:
-        assert "r runs the selected workload" not in on.text
+        assert "r runs a workload" not in on.text

@@ -6,7 +6,8 @@ import pytest
 from textual import events
 
 from tests.screens.app_helpers import running
-from tests.screens.helpers import NO_DRIVER, NOW, gpu, hello, sample, workload
+from tests.screens.every_screen import scenes
+from tests.screens.helpers import NO_DRIVER, NOW, count_words, gpu, hello, sample, workload
 from tests.screens.results import DEFAULTS, compare_queued, compared, progress, queued, ran
 from tui.core.events import RunnerStatus
 from tui.kit.dialogs import Palette, TextScreen
@@ -16,9 +17,16 @@ from workloads.protocol.results import Rates
 # ---- what the panes show -----------------------------------------------------------------------
 
 
+async def test_the_first_screen_of_eight_idle_gpus_has_few_words() -> None:
+    async with running((120, 40), "empty", *scenes()["first"].events) as on:
+        assert on.row("cuda:7")
+        assert on.row("transfer mib=64 pinned")
+        assert count_words(on.rows) <= 115
+
+
 async def test_a_run_is_seen_from_its_queue_to_its_result() -> None:
     async with running() as on:
-        assert "Workloads   none run" in on.text
+        assert "speed-up" not in on.text
         await on.tell(queued())
         assert "queued" in on.row("matmul")
         await on.tell(progress())
@@ -330,6 +338,18 @@ async def test_zoom_folds_the_others_and_escape_unfolds_them() -> None:
         assert not on.row("driver 614M")
         assert all(on.row(title) for title in ("Memory", "Backends", "Detail"))
         await on.press("escape")
+        assert on.row("driver 614M")
+
+
+async def test_a_workload_without_a_run_is_told_in_brief_until_its_detail_has_the_focus() -> None:
+    async with running((120, 40)) as on:
+        assert on.row("Two square matrices multiplied.")
+        assert not on.row("Look for")
+        await on.press("i")
+        assert on.row("Look for")
+        await on.press("w", "r")
+        assert not on.row("Look for")
+        await on.tell(*ran())
         assert on.row("Look for")
 
 

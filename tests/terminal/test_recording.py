@@ -229,6 +229,6 @@ def test_the_demo_is_played_from_an_empty_tab_and_q_comes_back(tmp_path: Path) -
         terminal.keys("\r")
         terminal.until_shows("REPLAY", SIMULATED.split(",")[0])
         terminal.keys("q")
-        terminal.until_shows("runs the selected workload", "ready")
+        terminal.until_shows("runs a workload", "ready")
         terminal.keys("q")
         assert terminal.exit_code() == 0

@@ -27,6 +27,8 @@ TALL_ROWS = 50
 """From here on each history of the devices pane has two rows."""
 NOTICE_ROWS = 3
 """Rows of the table, in a stack, that the reason why no GPU can be read may use."""
+BRIEF_ROWS = 5
+"""Of the lower pane while no workload has run: it says what the selected one does."""
 LOG_ROWS = 6
 """Of the log in three columns, at least."""
 ROOMY = 30

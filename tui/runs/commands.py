@@ -59,13 +59,12 @@ RUNS = (
     Command(
         "edit_parameters",
         ("equals_sign",),
-        "edit, sweep",
+        "sweep",
         "Edit or sweep the parameters of the selected workload; in the table, enter does the same.",
         group="Runs",
         tabs=WORKBENCH,
         asks=True,
         now=lambda now: now.has_selection,
-        footer=5,
     ),
     Command(
         "sort_rows",
@@ -215,7 +214,6 @@ PANES = (
         "Show the log instead of the detail, or the detail again.",
         group="Screen",
         tabs=WORKBENCH,
-        footer=12,
     ),
     *(
         Command(

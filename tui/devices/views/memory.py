@@ -196,7 +196,7 @@ def figures(
     for key, peak_key in chosen.items():
         term = gauge.term(key)
         size = get_value(term.bytes)
-        if not size:
+        if not size or (key == "used" and _is_one_slice(gauge, size)):
             continue
         peak = get_value(gauge.term(peak_key).bytes) if key == "reserved" and peak_key else None
         note = f" (peak {format_size(peak)})" if peak is not None else ""
@@ -213,6 +213,12 @@ def figures(
     pinned = _pinned_item(gauge, format_size)
     peaks = peak_items(gauge, sampled=False, format_size=format_size)
     return flow([*items, *pinned, *peaks], cells)
+
+
+def _is_one_slice(gauge: Gauge, used: int) -> bool:
+    """Return whether a slice of the bar alone is all that is used, which its legend says."""
+    rest = ("free", "driver")
+    return any(get_value(part.bytes) == used for part in gauge.known if part.key not in rest)
 
 
 def _pinned_item(gauge: Gauge, format_size: SizeFormat) -> list[Line]:

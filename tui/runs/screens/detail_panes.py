@@ -23,7 +23,7 @@ from tui.runs.views.backend import (
     list_switches,
     warning_lines,
 )
-from tui.runs.views.detail import detail_lines
+from tui.runs.views.detail import brief_lines, detail_lines
 from tui.runs.views.runner_notes import log_lines
 from tui.runs.views.verdict_sentence import format_verdicts
 
@@ -158,6 +158,9 @@ class BackendPane(Pane):
 PLOT_HEIGHT = (4, 20)
 """Least and most rows of a plot between its edges."""
 AROUND_PLOT = 6
+BRIEF_BELOW = 16
+"""Rows below which the pane shows, of a workload without a run, only what it does, until it has
+the focus."""
 
 
 class DetailPane(Pane):
@@ -200,6 +203,14 @@ class DetailPane(Pane):
         """True if the pane shows the device's roofline instead of the workload."""
         self.body = LinesView(self._detail)
 
+    def on_descendant_focus(self) -> None:
+        """Show everything about a workload."""
+        self.body.rebuild()
+
+    def on_descendant_blur(self) -> None:
+        """Show a workload without a run in brief."""
+        self.body.rebuild()
+
     def compose(self) -> ComposeResult:
         yield self.body
 
@@ -233,6 +244,10 @@ class DetailPane(Pane):
         height = max(PLOT_HEIGHT[0], min(PLOT_HEIGHT[1], self.body.size.height - AROUND_PLOT))
         group = self._group()
         if group is None and not self.roofline:
+            if self.body.size.height < BRIEF_BELOW and not self.body.has_focus:
+                brief = brief_lines(self.state, self._workload, cells)
+                if brief:
+                    return brief
             return detail_lines(self.state, self._workload, cells, height)
         # Deferred: the views of limits, which a start does not show (15 modules, 11 ms).
         from tui.runs.views.detail_plots import choose_roofline_device, group_lines, roofline_lines

@@ -67,9 +67,9 @@ class WorkbenchScreen(CommandScreen):
         """The row of backends, detail and log; ``None`` before it exists."""
         self.lower = "detail"
         self.zoomed = False
-        self._fitted = (0, 0, False)
+        self._fitted = (0, 0, False, False)
         """Rows that the devices and the backends needed at the last layout, and whether there
-        were comparisons."""
+        were comparisons and runs."""
         self._was_away = False
 
     def compose(self) -> ComposeResult:
@@ -161,10 +161,11 @@ class WorkbenchScreen(CommandScreen):
         self.fit_devices()
         self.fit_columns()
 
-    def _rows_wanted(self) -> tuple[int, int, bool]:
+    def _rows_wanted(self) -> tuple[int, int, bool, bool]:
         cells = max(1, self.app.size.width - 1)
         backend = self.backend.count_rows(cells, arrangement.BACKEND_ROWS)
-        return self.devices.count_rows(0), backend, bool(self.state.comparisons)
+        started = bool(self.state.book or self.state.sweeps)
+        return self.devices.count_rows(0), backend, bool(self.state.comparisons), started
 
     def fit_devices(self) -> None:
         """Give the devices the rows that they and their history need, as far as available.
@@ -191,6 +192,16 @@ class WorkbenchScreen(CommandScreen):
         if self.top is not None:
             height = arrangement.top_height(rows, bare, whole)
             set_height(self.top, height if self.has_class("-grid") else None)
+        brief = self._is_brief()
+        set_height(self.detail, arrangement.BRIEF_ROWS if brief and stack else None)
+        if self.bottom is not None:
+            low = brief and self.has_class("-backend-folded") and self.has_class("-grid")
+            set_height(self.bottom, arrangement.BRIEF_ROWS + 1 if low else None)
+
+    def _is_brief(self) -> bool:
+        """Return whether the lower pane only says what a workload does, as none has run yet."""
+        started = bool(self.state.book or self.state.sweeps) or self.detail.roofline
+        return not started and self.lower == "detail" and self.focused_pane != "detail"
 
     def _fit_heights(self, rows: int) -> None:
         """Give the panes of three columns the rows that they fill; the others have the rest."""
@@ -203,8 +214,10 @@ class WorkbenchScreen(CommandScreen):
         for pane, height in zip((self.memory, self.backend, self.log_pane), fitted, strict=True):
             set_height(pane, height)
         set_height(self.devices, None)
-        if self.top is not None:
-            set_height(self.top, None)
+        set_height(self.detail, None)
+        for row in (self.top, self.bottom):
+            if row is not None:
+                set_height(row, None)
 
     # ---- the borders between columns ----
 

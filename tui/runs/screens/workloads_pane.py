@@ -28,6 +28,7 @@ from tui.runs.views.workload_table import (
     WorkloadRow,
     build_entries,
     explain_no_match,
+    format_no_gpu,
     format_not_run,
     get_entry_key,
     get_next_order,
@@ -285,6 +286,7 @@ class WorkloadsPane(Pane):
         if self.table.order != ORDERS[0]:
             words.append(f"by {self.table.order}")
         words += [told] if (told := format_not_run(self.state)) else []
+        words += [told] if (told := format_no_gpu(self.state)) else []
         hidden = self.table.hidden_columns() if self.state.catalogue else ()
         if hidden:
             words.append(f"i shows {', '.join(hidden)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from tui.core.text import glyphs
@@ -30,6 +31,8 @@ from workloads.protocol.flag_words import format_setting
 from workloads.protocol.results import Setting, WorkloadInfo
 
 _INTERVAL_CELLS = 70
+_THOUGHT_END = re.compile(r"[.;] ")
+"""Ends the first thought of a description."""
 
 
 def detail_lines(state: RunsState, workload: str | None, cells: int, height: int = 9) -> list[Line]:
@@ -62,6 +65,27 @@ def detail_lines(state: RunsState, workload: str | None, cells: int, height: int
     rows += [*parameter_lines(state, info, cells), *code_lines(info, cells)]
     for device in names:
         rows += [(), *device_lines(state, info, device, cells, found)]
+    return rows
+
+
+def brief_lines(state: RunsState, workload: str | None, cells: int) -> list[Line]:
+    """Return what a workload without a run does, and its earlier results; none after a run."""
+    info = state.find_workload(workload)
+    names = list_devices(state)
+    if info is None or info.name in state.sweeps:
+        return []
+    if any(state.latest_run(info.name, device) for device in names):
+        return []
+    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
+    first = _THOUGHT_END.split(info.about, maxsplit=1)[0].removesuffix(".")
+    rows += [*skipped_lines(state, info, cells), *paragraph(f"{first}.", cells)]
+    if info.needs:
+        rows += paragraph(", ".join(info.needs), cells, label="Needs: ")
+    for device in names:
+        earlier = state.earlier_result(info, device)
+        if earlier is not None:
+            words = f"{device}, earlier: {format_earlier(state, earlier)}"
+            rows += paragraph(words, cells, TextStyle.QUIET)
     return rows
 
 

@@ -9,9 +9,9 @@ from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
 from tui.runs.state.state import RunsState
 
 FIRST_START = (
-    ("r", " runs the selected workload"),
-    ("D", " explains a group page by page"),
-    ("?", " lists the keys"),
+    ("r", " runs a workload"),
+    ("D", " explains it"),
+    ("?", " lists keys"),
 )
 """What a user can press first, in one line of 80 cells; a narrower one leaves out the last."""
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."

@@ -51,6 +51,8 @@ def choose_columns(
     room: int,
     shortest: int = 0,
     texts: Mapping[str, int] | None = None,
+    *,
+    started: bool = True,
 ) -> Layout[_Shown]:
     """Choose columns and widths.
 
@@ -60,17 +62,22 @@ def choose_columns(
         room: cells of a line.
         shortest: cells of the names that no figure is dropped for.
         texts: cells of the longest text in each column.
+        started: something was run; before, columns other than the times would be empty.
     """
     cells = {name: max(TIME_CELLS, len(name)) for name in labels} | CELLS
     for name, size in (texts or {}).items():
         cells[name] = max(cells[name], min(size, WIDEST))
-    figures = [*labels, *([SPEED_UP] if len(labels) > 1 else []), RATE, LIMIT, PEAK]
+    figures = list(labels)
+    if started:
+        figures += [*([SPEED_UP] if len(labels) > 1 else []), RATE, LIMIT, PEAK]
     least = max(NAME_CELLS[0], min(shortest, NAME_CELLS[1]))
-    grows = tuple(min(most, longest) for most in NAME_GROWS)
+    # Without figures, the times stay near the names.
+    widths = NAME_GROWS if started else NAME_GROWS[:2]
+    grows = tuple(min(most, longest) for most in widths)
     return fit_columns(
         [
             Column("", LEAD, _mark_cursor, "left", gap=0),
-            Column(NAME, least, lambda shown: shown[0].name, "left", gap=0, grows=grows),
+            Column(NAME, least, _choose_name, "left", gap=0, grows=grows),
             *(_make_figure_column(name, labels.get(name, name), cells[name]) for name in figures),
             Column(STATE, STATE_LEAST, lambda shown: shown[0].state, "left", grows=STATE_GROWS),
         ],
@@ -80,6 +87,14 @@ def choose_columns(
 
 def _mark_cursor(shown: _Shown) -> Span:
     return Span(glyphs.GLYPHS.selected if shown[1] else "", TextStyle.STRONG)
+
+
+def _choose_name(shown: _Shown) -> Span:
+    """Return the name; all parameters are given in the row under the cursor alone."""
+    row, under_cursor = shown
+    if row.dimmed and not under_cursor:
+        return Span(row.name.text if row.brief is None else row.brief.text, TextStyle.QUIET)
+    return row.name if under_cursor or row.brief is None else row.brief
 
 
 def _make_figure_column(name: str, label: str, cells: int) -> Column[_Shown]:
@@ -99,11 +114,14 @@ def fit_workload_columns(state: RunsState, found: Sequence[Entry], room: int) ->
     gpu = state.machine.gpu_column
     known = {CPU: CPU, gpu.torch: gpu.label} if gpu and gpu.torch else {}
     labels = {name: known.get(name, name) for name in list_devices(state)}
-    return choose_columns(labels, longest, room, shortest, texts)
+    started = bool(state.book or state.sweeps)
+    return choose_columns(labels, longest, room, shortest, texts, started=started)
 
 
 def list_hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, ...]:
     """Return the names of the hidden columns, in the order in which they were dropped."""
+    if not state.book and not state.sweeps:
+        return ()
     shown = {placed.column.name for placed in layout}
     compares = len(list_devices(state)) > 1
     return tuple(

@@ -38,6 +38,11 @@ class WorkloadRow:
     """The state in fewer and fewer words, for a column without room for all of them."""
     least: int = 0
     """Cells of the name that are needed to identify the workload."""
+    brief: Span | None = None
+    """The name with the changed parameters alone, for a row that is not under the cursor;
+    ``None`` for a name that is never shortened."""
+    dimmed: bool = False
+    """It cannot run here, for a reason that the title gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +126,33 @@ def explain_no_match(pattern: str, cells: int) -> list[Line]:
 
 
 def format_not_run(state: RunsState) -> str:
-    """Return how many workloads have no run with their present parameters; empty for none."""
+    """Return how many workloads have no run with their present parameters.
+
+    Empty if all have one, and before the first run.
+    """
     devices = list_devices(state)
     missing = sum(
         info.name not in state.sweeps
         and not any(find_shown_runs(state, info.name, devices).values())
         for info in state.catalogue
     )
-    if not missing:
+    return f"{missing} not run" if 0 < missing < len(state.catalogue) else ""
+
+
+def format_no_gpu(state: RunsState) -> str:
+    """Return why workloads have no figure here, once for all; empty where torch sees a GPU."""
+    lacking = [info for info in state.catalogue if lacks_gpu(state, info)]
+    if not lacking:
         return ""
-    return "none run" if missing == len(state.catalogue) else f"{missing} not run"
+    seen = any(view.nvml for view in state.machine.devices)
+    return f"{text.NA}: torch sees no GPU" if seen else f"{text.NA}: needs a GPU"
+
+
+def lacks_gpu(state: RunsState, info: WorkloadInfo) -> bool:
+    """Return whether a workload runs on GPUs alone, and torch is known to see none."""
+    if state.machine.environment is None or info.devices != ("cuda",):
+        return False
+    return all(device.id == CPU for device in state.machine.environment.devices)
 
 
 def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
@@ -147,7 +169,14 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
     if earlier:
         cells |= {device: format_old_time(one) for device, one in earlier.items()}
         forms = (*_add_earlier(state, forms, earlier, alone=not any(runs.values())), *forms)
-    return WorkloadRow(info.name, Span(name), cells, forms[0], forms[1:])
+    lacking = lacks_gpu(state, info)
+    if lacking and not any(runs.values()):
+        forms = (NOT_RUN,)
+    changed = parameters.find_changed(info, present)
+    brief = f"{mark_name(info, present)} {_format_settings(info, changed)}".strip()
+    return WorkloadRow(
+        info.name, Span(name), cells, forms[0], forms[1:], brief=Span(brief), dimmed=lacking
+    )
 
 
 def _add_earlier(
