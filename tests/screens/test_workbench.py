@@ -347,7 +347,7 @@ async def test_a_workload_without_a_run_is_told_in_brief_until_its_detail_has_th
         assert not on.row("Look for")
         await on.press("i")
         assert on.row("Look for")
-        await on.press("w", "r")
+        await on.press("w")
         assert not on.row("Look for")
         await on.tell(*ran())
         assert on.row("Look for")
