@@ -129,4 +129,4 @@ def test_the_used_figure_of_the_idle_gpu_needs_no_torch() -> None:
     view = state.machine.devices[0]
     text = "\n".join(plain(line) for line in body(account(state.machine, view, NOW), view, 100))
     assert "allocated, cached, context n/a (i)" in text
-    assert "device used 4.0 MiB" in text
+    assert "unattributed 4.0 MiB" in text
