@@ -44,7 +44,7 @@ from tui.devices.views.large_history import (
     next_figure,
     stacked_lines,
 )
-from tui.devices.views.memory import bar_line, body, explain_lines, title
+from tui.devices.views.memory import bar_line, body, choose_sizes, explain_lines, title
 from tui.kit.command_screen import Program
 from tui.kit.dialogs import LiveTextScreen, TextScreen
 from tui.kit.lines import Line, plain
@@ -602,6 +602,12 @@ class MemoryPane(AccountPane):
         return large_lines(
             self.view, points, machine.sample, self.now, "used", cells, rows, hint=""
         )
+
+    def title(self, cells: int) -> str:
+        """Return the title, whose sizes are written as those below it."""
+        width = max(1, cells + ROOM - 1)
+        sizes = choose_sizes(self.gauge, self.view, width, self.machine.worker_pid)
+        return title(self.gauge, self.view, cells, format_size=sizes)
 
     def count_rows(self, cells: int) -> int:
         """Count the pane's rows with its title and its bar, at a width."""

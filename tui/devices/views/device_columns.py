@@ -17,8 +17,8 @@ UTILISATION = 4
 TEMPERATURE = 5
 POWER, POWER_OF = 6, 10
 """Cells of the power column without and with the limit."""
-MEMORY, MEMORY_LONG = 12, 15
-"""Cells of the memory column with a one-letter unit and with the full unit."""
+MEMORY = 12
+"""Cells of the memory column, whose unit has one letter, as in the history below."""
 CLOCKS = 13
 STATUS = 23
 NAME = (12, 16)
@@ -73,7 +73,7 @@ def columns(views: tuple[DeviceView, ...], width: int, *, hosts: bool = False) -
         name=cells.get("name", 0),
         load=max(0, cells.get("util", 0) - _BAR_GAP - UTILISATION),
         filled=max(0, memory),
-        memory=MEMORY + cells.get(_UNIT, 0),
+        memory=MEMORY,
         temperature=cells.get("temp", 0),
         power=power + cells.get(_LIMIT, 0),
         clocks=cells.get("SM/mem clock", 0),
@@ -85,8 +85,8 @@ def columns(views: tuple[DeviceView, ...], width: int, *, hosts: bool = False) -
 
 
 _GPU = " " * MARK + "gpu"
-_UNIT, _LIMIT = "", " "
-"""Names of the columns without a heading: the rest of the memory's unit, and the power limit."""
+_LIMIT = " "
+"""Name of the column without a heading: the power limit."""
 _USERS = "used by"
 _BAR_GAP = 1
 """Cells between a bar and its figure, which together look like one column."""
@@ -113,10 +113,6 @@ def _columns(views: tuple[DeviceView, ...], width: int) -> list[Column[None]]:
         Column(
             "memory", memory, align="left", gap=1,
             grows=tuple(range(memory, memory + width)), order="memory",
-        ),
-        Column(
-            _UNIT, MEMORY_LONG - MEMORY, gap=0, drop_order=3, leaves=_beside_bars(12),
-            order="memory",
         ),
         Column(
             "temp", TEMPERATURE, gap=1, drop_order=7, leaves=_beside_bars(4), order="heat"

@@ -15,7 +15,6 @@ from tui.devices.state.history import Order, Point, stale_after
 from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import (
     MARK,
-    MEMORY_LONG,
     POWER_OF,
     UTILISATION,
     DeviceColumns,
@@ -132,7 +131,7 @@ def _summarize(view: DeviceView, sample: Sample | None) -> str:
     """Describe a device in a few words."""
     found = _read_memory(view, sample)
     use = text.percent(_read_load(view, sample))
-    return f"{view.label} {use} {text.size_pair(*found)}" if found else f"{view.label} {use}"
+    return f"{view.label} {use} {_memory_text(found)}" if found else f"{view.label} {use}"
 
 
 def _format_slowdowns(machine: MachineState) -> str:
@@ -297,7 +296,7 @@ def _cells(
         if grave and not plan.name:
             bar = (Span(left(state.text, plan.filled), state.style),)
         found += [Span(" ", bar[0].style), *bar]
-    words = _memory_text(memory, plan.memory)
+    words = _memory_text(memory)
     found.append(draw_figure(words, plan.memory, level, quiet=quiet))
     if view.key == CPU:
         room = plan.temperature + plan.power + (plan.temperature > 0 and plan.power > 0)
@@ -377,13 +376,18 @@ def _read_memory(view: DeviceView, sample: Sample | None) -> tuple[int | None, i
     return None if view.nvml.memory.unified else (view.nvml.memory.used, view.nvml.memory.total)
 
 
-def _memory_text(memory: tuple[int | None, int | None] | None, cells: int) -> str:
+def _memory_text(memory: tuple[int | None, int | None] | None) -> str:
     if memory is None:
         return "unified"
     if memory == (None, None):
         return text.NA
     pair = text.size_pair(*memory)
-    return pair if cells >= MEMORY_LONG else pair.replace(" ", "").replace("iB", "")
+    return shorten_unit(pair)
+
+
+def shorten_unit(size: str) -> str:
+    """Shorten the unit, as everywhere in the devices pane: ``20.7/139.8 GiB`` to ``139.8G``."""
+    return size.replace(" ", "").replace("iB", "")
 
 
 def _format_clocks(sm: int | None, memory: int | None) -> str:

@@ -14,7 +14,7 @@ from tui.kit.braille import ACROSS, braille, filled
 from tui.kit.lines import Line, Span, TextStyle, fit, left, right
 from tui.monitor.messages import Sample
 
-LABEL = 18
+LABEL = 21
 """Cells in front of a history, for its name and scale."""
 LEAST_COLUMN_S = 4.0
 """The fewest seconds per column of dots. A picture that moves each second would send as much over
@@ -39,7 +39,8 @@ def figures(view: DeviceView, sample: Sample | None, *, torch: bool = False) -> 
     Args:
         view: the device.
         sample: the monitor's newest, which contains the host's memory.
-        torch: include the memory that torch has reserved.
+        torch: include the memory that torch has reserved, and write sizes in full, as beside an
+            account of the memory.
     """
     device = view.nvml
     total = device.memory.total if device else None
@@ -48,7 +49,7 @@ def figures(view: DeviceView, sample: Sample | None, *, torch: bool = False) -> 
     if sample and (view.key == CPU or (device and device.memory.unified)):
         total = sample.host.memory.total
     limit = device.power_limit_w if device else None
-    size = text.size_short(total)
+    size = text.size(total) if torch else text.size_short(total)
     found = [
         PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD),
         PlottedFigure("used", "memory", total, size, TextStyle.ALLOCATED),

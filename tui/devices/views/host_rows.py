@@ -14,7 +14,7 @@ from tui.devices.state.history import Order, stale_after
 from tui.devices.state.hosts import HERE, HostState
 from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import shorten_name
-from tui.devices.views.devices import notice, rank_throttle_reasons
+from tui.devices.views.devices import notice, rank_throttle_reasons, shorten_unit
 from tui.kit.lines import Line, Span, TextStyle, fit
 from tui.monitor.messages import Device
 
@@ -216,7 +216,7 @@ def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]
         problem = sample.driver.error or ""
     memory = sample.host.memory
     load = text.percent(sample.host.cpu.load_percent)
-    about = f"cpu {load}  {text.size_pair(memory.used, memory.total)}"
+    about = f"cpu {load}  {shorten_unit(text.size_pair(memory.used, memory.total))}"
     left_part = fit("   " + "   ".join(parts), cells - head.width)
     rest = cells - head.width - len(left_part)
     if problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -103,24 +104,22 @@ SizeFormat = Callable[[int | None], str]
 def legend(
     gauge: Gauge,
     cells: int,
-    formats: Sequence[SizeFormat] = (text.size, text.size_short),
+    format_size: SizeFormat = text.size,
 ) -> list[Line]:
     """Return every slice above zero with its glyph and its bytes, on as few lines as possible.
 
-    To avoid a second line, units are shortened first, then the free slice is dropped, which the
-    title also shows.
+    To avoid a second line, the free slice is dropped, which the title also shows.
 
     Args:
         gauge: the account.
         cells: width of a line.
-        formats: how sizes may be written, the preferred first.
+        format_size: how sizes are written.
     """
     parts = [part for part in gauge.known if get_value(part.bytes) != 0 or part.key == "free"]
     held = [part for part in parts if part.key != "free"]
-    choices = [*((parts, each) for each in formats), (held, formats[-1])]
     drawn = [
         flow([_legend_item(part, format_size(get_value(part.bytes))) for part in chosen], cells)
-        for chosen, format_size in choices
+        for chosen in (parts, held)
     ]
     return min(drawn, key=len)
 
@@ -343,20 +342,32 @@ def holder_lines(
 def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) -> list[Line]:
     """Return all lines under the bar, the most useful first; see :func:`holder_lines`.
 
-    All sizes are in the same style: in full, or short where that saves a line.
+    All sizes are in the style of :func:`choose_sizes`.
     """
-    drawn = [
-        [
-            *legend(gauge, cells, (format_size,)),
-            *other_lines(gauge.others, cells, OTHERS_SHOWN, format_size),
-            *absent_names(gauge, cells),
-            *warnings(gauge, cells),
-            *figures(gauge, view, cells, format_size),
-            *holder_lines(gauge, view, cells, worker, format_size),
-        ]
-        for format_size in (text.size, text.size_short)
+    return _draw_body(gauge, view, cells, worker, choose_sizes(gauge, view, cells, worker))
+
+
+def choose_sizes(
+    gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None
+) -> SizeFormat:
+    """Return how the pane writes its sizes: in full, or short where that saves a line."""
+    return min(
+        (text.size, text.size_short),
+        key=lambda each: len(_draw_body(gauge, view, cells, worker, each)),
+    )
+
+
+def _draw_body(
+    gauge: Gauge, view: DeviceView, cells: int, worker: int | None, format_size: SizeFormat
+) -> list[Line]:
+    return [
+        *legend(gauge, cells, format_size),
+        *other_lines(gauge.others, cells, OTHERS_SHOWN, format_size),
+        *absent_names(gauge, cells),
+        *warnings(gauge, cells),
+        *figures(gauge, view, cells, format_size),
+        *holder_lines(gauge, view, cells, worker, format_size),
     ]
-    return min(drawn, key=len)
 
 
 def explain_lines(gauge: Gauge, cells: int) -> list[Line]:
@@ -370,8 +381,25 @@ def explain_lines(gauge: Gauge, cells: int) -> list[Line]:
     return [row for part in parts if part for row in (*part, ())][:-1]
 
 
-def title(gauge: Gauge, view: DeviceView, cells: int, whose: str = "") -> str:
-    """Return the title: device, free and total memory, and important problems if they fit."""
+_SPACED_UNIT = re.compile(r" ([KMGT])iB")
+
+
+def title(
+    gauge: Gauge,
+    view: DeviceView,
+    cells: int,
+    whose: str = "",
+    format_size: SizeFormat = text.size,
+) -> str:
+    """Return the title: device, free and total memory, and important problems if they fit.
+
+    Args:
+        gauge: the account.
+        view: the device.
+        cells: width of the title.
+        whose: whose memory it is, if not the device's.
+        format_size: how the pane writes sizes; where there is little room they are short.
+    """
     total = get_value(gauge.total)
     spare = next((part for part in gauge.known if part.key == "free"), None)
     sizes = f"total {format_reading(gauge.total, text.size)}"
@@ -386,7 +414,9 @@ def title(gauge: Gauge, view: DeviceView, cells: int, whose: str = "") -> str:
         notes.append(f"{glyphs.GLYPHS.warning} {text.count(len(gauge.warnings), 'warning')}")
     label = f"Memory{whose}   {view.label}"
     name = "" if view.key == CPU else shorten_name(view)
-    short = sizes.replace(" GiB", "G")
+    short = _SPACED_UNIT.sub(r"\1", sizes)
+    if format_size is text.size_short:
+        sizes = short
     for parts in (
         (f"{label} {name}".rstrip(), sizes, *notes),
         (label, sizes, *notes),

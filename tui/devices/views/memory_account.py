@@ -373,7 +373,7 @@ def process_history(
     """
     top = get_value(gauge.total) or get_value(gauge.term("reserved_peak").bytes)
     wanted = [
-        PlottedFigure(name, label, top, text.size_short(top), style)
+        PlottedFigure(name, label, top, text.size(top), style)
         for name, label, style in _HISTORIES
         if name != "process" or any(point.process is not None for point in points)
     ]
