@@ -46,7 +46,7 @@ def test_t8_the_row_says_since_when_and_shows_the_last_figures_in_quiet(width: i
     spans = device_row(first(state), state.machine.sample, LATER, plan, selected=True)
     drawn = plain(spans)
     assert drawn.startswith("▸ cuda:0 lost 40 s ago")
-    for figure in ("61%", "45°C", "310/700 W", "20.7/139.8 GiB"):
+    for figure in ("61%", "45°C", "310/700 W", "20.7/139.8G"):
         assert figure in drawn
     assert {span.style for span in spans if "61%" in span.text} == {TextStyle.QUIET}
     assert len(drawn) <= width

@@ -308,10 +308,15 @@ NO_TORCH = messages.Unusable(
 )
 
 
+def busy_scene_events() -> tuple[AnyEvent, ...]:
+    """Return eight GPUs of different loads, and runs of all kinds."""
+    return (*started(*samples()), *results())
+
+
 def scenes() -> dict[str, Scene]:
     """Return all screens by name."""
     idle = started(*samples(busy=False))
-    busy = (*started(*samples()), *results())
+    busy = busy_scene_events()
     swept = (*started(*samples()), *results(), *sweep())
     found = {
         "first": Scene((*samples(busy=False), hello(*CATALOGUE))),

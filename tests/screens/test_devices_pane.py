@@ -59,10 +59,10 @@ class Obedient(Recorder):
         (
             (80, 24),
             [
-                "  gpu▾   util                  memory                           temp      power",
-                "▸ cuda:0 █████████▊······  61% ██▎············  20.7/139.8 GiB  45°C  310/700 W",
-                "  cuda:1 ················   0% ▏··············  <0.1/139.8 GiB  31°C   74/700 W",
-                "  cpu    ███▋············  23% █▍·············  12.0/128.0 GiB     16/192 cores",
+                "  gpu▾   util                   memory                          temp      power",
+                "▸ cuda:0 ██████████▍······  61% ██▌··············  20.7/139.8G  45°C  310/700 W",
+                "  cuda:1 ·················   0% ▏················  <0.1/139.8G  31°C   74/700 W",
+                "  cpu    ███▉·············  23% █▋···············  12.0/128.0G     16/192 cores",
             ],
         ),
         (
@@ -109,7 +109,7 @@ async def test_a_pane_without_rows_to_spare_has_the_devices_alone() -> None:
             text = screen_text(app)[:height]
             assert any("util" in line and "memory" in line for line in text) == heading
             assert any("cuda:0 util, last" in line for line in text) == history
-            assert sum("cuda:" in line and "GiB" in line for line in text) == 2
+            assert sum("cuda:" in line and "139.8G " in line for line in text) == 2
 
 
 def labels(app: PaneApp) -> list[str]:
@@ -121,8 +121,8 @@ async def test_eight_gpus_are_all_in_view_and_s_sorts_what_keys_go_to() -> None:
     seen = sample(*(gpu(n, utilization=Utilization(10.0 * n, 0)) for n in range(8)), at=NOW + 20)
     async with running((80, 24), "one gpu", seen, now=lambda: NOW + 20) as at:
         rows = [at.row(f"nvml:{n} ") for n in range(1, 8)]
-        assert all("GiB" in row for row in rows)
-        assert "GiB free" in at.row("─ Memory")
+        assert all("139.8G " in row for row in rows)
+        assert "of 139.8" in at.row("─ Memory")
         await at.press("s")
         assert "by load" not in at.text
         assert "by time" in at.row("Workloads")

@@ -59,7 +59,7 @@ async def test_at_80x24_five_rows_hold_bar_legend_and_figures() -> None:
         app.pane.styles.height = 5
         await settle(pilot)
         lines = [line[:79].rstrip() for line in screen_text(app)]
-        assert "Memory   cuda:0 H200   118.5 of 139.8 GiB free" in lines[0]
+        assert "Memory   cuda:0 H200   118.5 of 139.8G free" in lines[0]
         assert set(lines[1]) == set("█▓▒░▞·")
         assert lines[2] == (
             "█ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"

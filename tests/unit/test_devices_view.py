@@ -277,7 +277,7 @@ def test_zero_is_drawn_as_zero_and_unknown_as_unknown() -> None:
 def test_a_lost_device_keeps_its_row_and_says_why() -> None:
     (lost, other, _cpu) = rows(gpu(0, lost="GPU is lost: reboot", lost_at=NOW - 40), gpu(1))
     # The bar and the figures are the last ones that it gave.
-    assert lost.startswith("▸ cuda:0 lost 40 s ago: GPU is lost: rebo… ")
+    assert lost.startswith("▸ cuda:0 lost 40 s ago: GPU is lost: reboot ")
     assert " 61% " in lost
     assert "45°C" in lost
     assert other.startswith("  nvml:1 ")
@@ -390,7 +390,7 @@ def test_the_cpu_s_detail_has_the_driver_s_error_in_full() -> None:
 @pytest.mark.parametrize(
     ("kind", "width", "title"),
     [
-        ("two gpus", 60, "Devices   2 GPUs, H200   cuda:0 61% 20.7/139.8 GiB"),
+        ("two gpus", 60, "Devices   2 GPUs, H200   cuda:0 61% 20.7/139.8G"),
         ("no gpu", 40, "Devices   ! no NVIDIA driver: libnvidia…"),
     ],
 )

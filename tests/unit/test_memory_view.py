@@ -18,7 +18,7 @@ from tests.screens.helpers import (
 from tui.core.text import glyphs
 from tui.devices.memory import Slice, account
 from tui.devices.memory.model import Value
-from tui.devices.views.memory import bar_cells, bar_line, body, legend, title
+from tui.devices.views.memory import bar_cells, bar_line, body, choose_sizes, legend, title
 from tui.kit.lines import plain, width
 from tui.monitor.messages import DeviceMemory
 
@@ -69,12 +69,15 @@ def test_the_pane_s_lines_fit(cells: int) -> None:
     assert len(title(gauge, view, cells)) <= cells
 
 
-def test_at_80_cells_the_slices_take_one_line() -> None:
+def test_at_80_cells_the_slices_take_one_line_in_the_short_style_which_the_title_has_too() -> None:
     state = make_store()
-    gauge = account(state.machine, state.machine.selected_device, NOW)
-    assert [plain(line) for line in legend(gauge, 79)] == [
+    view = state.machine.selected_device
+    gauge = account(state.machine, view, NOW)
+    short = choose_sizes(gauge, view, 79, state.machine.worker_pid)
+    assert [plain(line) for line in legend(gauge, 79, short)] == [
         "█ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"
     ]
+    assert title(gauge, view, 76, format_size=short).endswith("118.5 of 139.8G free")
 
 
 def test_the_title_names_what_must_not_be_overlooked() -> None:

@@ -301,7 +301,7 @@ def large_lines(
     return [
         heading,
         *(
-            (Span(label_row(figure, row, rows), TextStyle.QUIET), *picture)
+            (Span(label_row(figure, row, rows)[:cells], TextStyle.QUIET), *picture)
             for row, picture in enumerate(draw_area(found, rows, figure.style))
         ),
     ]
