@@ -19,7 +19,7 @@ from tests.in_process import run_here
 from tui.app.start import WorkbenchOptions
 from tui.cli import main, program
 from tui.cli.completion import SHELLS
-from tui.cli.program import COMMANDS, parse, parser
+from tui.cli.program import COMMANDS, parse, parser, resolve_passed
 from tui.headless.compare import parse_flag_setting
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.output import UsageError, nearest
@@ -332,6 +332,13 @@ def test_what_stands_before_a_command_is_no_option_of_it() -> None:
     for name in COMMANDS:
         options = import_module(COMMANDS[name].module).SUBCOMMAND.options
         assert not screen & {field.name for field in fields(options)}, name
+
+
+def test_a_command_receives_functions_in_fields_of_its_options() -> None:
+    for name, listed in COMMANDS.items():
+        options = import_module(listed.module).SUBCOMMAND.options
+        assert {*listed.passes} <= {field.name for field in fields(options)}, name
+        assert all(callable(each) for each in resolve_passed(listed.passes).values()), name
 
 
 def test_a_plain_start_does_without_argparse() -> None:

@@ -16,7 +16,7 @@ from tui.core.events import LogLine
 from tui.core.text import glyphs
 from tui.hosts.choice import HostChoice
 from tui.kit import terminal
-from tui.kit.command_line.output import UsageError, say
+from tui.kit.command_line.output import Failure, UsageError, say
 from tui.kit.command_line.values import python_of, resolve, with_theme
 from tui.monitor import serve_command
 from tui.snapshots import STANDARD_INPUT
@@ -25,6 +25,7 @@ from tui.snapshots.options import read_oom_text
 if TYPE_CHECKING:
     from tui.core.settings import Settings, Value
     from tui.hosts.plan import HostPlan
+    from tui.recordings.lines import RecordingSummary
     from tui.recordings.recorder import Recorder
     from tui.watch.runs.runs import StartedRun
 
@@ -84,13 +85,40 @@ def open_workbench(options: WorkbenchOptions) -> int:
 def _play_demo(options: WorkbenchOptions) -> int:
     """Play the recording that comes with the program; returns the exit code."""
     # Deferred: few sessions play it (30 modules).
-    from tui.app.replay import run_replay
     from tui.recordings.lines import scan_recording
     from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT, FOLDER
 
-    chosen, problems = resolve(options.given)
     found, snapshot = scan_recording(FOLDER / DEMO), FOLDER / DEMO_SNAPSHOT
-    return run_replay(found, chosen, problems, speed=1.0, loop=False, snapshot=snapshot)
+    return play_recording(found, options.given, speed=1.0, loop=False, snapshot=snapshot)
+
+
+def play_recording(
+    found: RecordingSummary,
+    given: Mapping[str, Value],
+    *,
+    speed: float,
+    loop: bool,
+    snapshot: Path | None,
+) -> int:
+    """Play a recording on the terminal, as ``tui.recordings.cli.replay.Play`` describes."""
+    check_terminal()
+    interrupt.end_at_once()
+    chosen, problems = resolve(given)
+    prepare_screen(chosen)
+    # Deferred: Textual reads the variables of prepare_screen() when it is imported (270 ms).
+    from tui.app.replay import run_replay
+
+    return run_replay(found, chosen, problems, speed=speed, loop=loop, snapshot=snapshot)
+
+
+def open_run(find: Callable[[], StartedRun], instead: str, given: Mapping[str, Value]) -> int:
+    """Open a watched run on the screen, as ``tui.watch.cli.processes.OpenRun`` describes."""
+    check_terminal(instead)
+    try:
+        return open_workbench(WorkbenchOptions(given=given, run=find))
+    except Failure as failure:
+        say(str(failure))
+        return 1
 
 
 def _open(options: WorkbenchOptions) -> tuple[int, bool]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -29,6 +29,9 @@ class ListedCommand:
     """The module that defines its ``SUBCOMMAND``."""
     about: str
     """What it does, in one sentence."""
+    passes: Mapping[str, str] = field(default_factory=dict)
+    """Functions of packages above the command's own, as ``module:name``, by the field of the
+    options that receives them; imported if the command is named."""
 
 
 COMMANDS: dict[str, ListedCommand] = {
@@ -39,6 +42,7 @@ COMMANDS: dict[str, ListedCommand] = {
     "watch": ListedCommand(
         "tui.watch.cli.watch",
         "Show PyTorch allocator memory of running processes, or run a command and monitor it.",
+        {"open_run": "tui.app.start:open_run"},
     ),
     "list": ListedCommand("tui.headless.list", "List the workloads and their parameters."),
     "code": ListedCommand(
@@ -68,11 +72,14 @@ COMMANDS: dict[str, ListedCommand] = {
         "tui.results.cli.results", "List, compare, export and import stored results."
     ),
     "snapshot": ListedCommand(
-        "tui.snapshots.cli.snapshot", "Explain an allocator snapshot: why it ran out of memory."
+        "tui.snapshots.cli.snapshot",
+        "Explain an allocator snapshot: why it ran out of memory.",
+        {"find_context": "tui.watch.state.explained:find_oom_context"},
     ),
     "replay": ListedCommand(
         "tui.recordings.cli.replay",
         "Play a recording as if live, on any machine; --record makes one.",
+        {"play": "tui.app.start:play_recording"},
     ),
     "completion": ListedCommand(
         "tui.cli.completion",
@@ -133,7 +140,15 @@ def parse(argv: Sequence[str]) -> Invocation:
     # argparse removes them, and they distinguish a command from the name of a run.
     found["dashes"] = "--" in argv
     found["given"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
+    if name in COMMANDS:
+        found |= resolve_passed(COMMANDS[name].passes)
     return Invocation(name, one, found)
+
+
+def resolve_passed(passes: Mapping[str, str]) -> dict[str, Any]:
+    """Import the functions that a command receives, by the field of its options."""
+    parts = {name: path.partition(":") for name, path in passes.items()}
+    return {name: getattr(import_module(module), f) for name, (module, _, f) in parts.items()}
 
 
 def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:

@@ -6,19 +6,51 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from tui.app.start import check_terminal, prepare_screen
-from tui.core import interrupt
 from tui.kit.command_line.options import Subcommand, add_screen
 from tui.kit.command_line.output import Failure, UsageError
-from tui.kit.command_line.values import resolve
 from tui.recordings.lines import RecordingError, RecordingSummary, scan_recording
 from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT, FOLDER
 
 if TYPE_CHECKING:
     from tui.core.settings import Value
     from tui.kit.command_line.options import Parser
+
+
+class Play(Protocol):
+    """Plays a recording on the screens, and returns the exit code."""
+
+    def __call__(
+        self,
+        found: RecordingSummary,
+        given: Mapping[str, Value],
+        *,
+        speed: float,
+        loop: bool,
+        snapshot: Path | None,
+    ) -> int:
+        """Play a recording.
+
+        Args:
+            found: the recording.
+            given: settings of the workbench.
+            speed: multiple of real time; infinity never waits.
+            loop: start again at the end.
+            snapshot: the file that the snapshot tab had open.
+
+        Raises:
+            UsageError: there is no terminal that can position text, or a setting is unknown.
+        """
+
+
+def without_screen(*_arguments: object, **_options: object) -> int:
+    """Refuse to play a recording.
+
+    Raises:
+        UsageError: always.
+    """
+    raise UsageError("there is no screen to play a recording on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +65,8 @@ class ReplayOptions:
     speed: float = 1.0
     """Multiple of real time; infinity never waits."""
     loop: bool = False
+    play: Play = without_screen
+    """Plays the recording on the screens."""
 
 
 def add_options(parser: Parser) -> None:
@@ -87,19 +121,8 @@ def _play(path: Path, options: ReplayOptions, snapshot: Path | None = None) -> i
         found = scan_recording(path)
     except RecordingError as error:
         raise Failure(str(error)) from error
-    return _run_screen(found, options, snapshot)
-
-
-def _run_screen(found: RecordingSummary, options: ReplayOptions, snapshot: Path | None) -> int:
-    check_terminal()
-    interrupt.end_at_once()
-    chosen, problems = resolve(options.given)
-    prepare_screen(chosen)
-    # Deferred: Textual reads the variables of prepare_screen() when it is imported (270 ms).
-    from tui.app.replay import run_replay
-
-    return run_replay(
-        found, chosen, problems, speed=options.speed, loop=options.loop, snapshot=snapshot
+    return options.play(
+        found, options.given, speed=options.speed, loop=options.loop, snapshot=snapshot
     )
 
 

@@ -46,15 +46,19 @@ MOST_VERDICTS = 3
 """OOMs per device to explain in full; a library that retries leaves many."""
 
 
+def without_context(_path: Path) -> None:
+    """Return no facts of a watched run."""
+
+
 @asynccontextmanager
 async def open_reader(
-    load: Load, known: Callable[[Path], OomContext | None] = lambda _path: None
+    load: Load, find_context: Callable[[Path], OomContext | None] = without_context
 ) -> AsyncIterator[SnapshotReader]:
     """Start a reader, show its progress on stderr, and end it with the block.
 
     Args:
         load: the files and options.
-        known: returns what a watched run recorded about a snapshot; ``None`` for no run.
+        find_context: returns what a watched run recorded about a snapshot; ``None`` for no run.
 
     Raises:
         Failure: the files cannot be read, or a call in the block failed.
@@ -70,7 +74,7 @@ async def open_reader(
         elif store.estimate is not None:
             line_of_progress.show(f"{format_paths(store.paths)}: {store.estimate.words}")
 
-    reader = SnapshotReader(show, known=known)
+    reader = SnapshotReader(show, known=find_context)
     reader.load(load)
     try:
         yield reader

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tui.kit.command_line.options import Subcommand, add_common, add_devices
@@ -12,11 +13,11 @@ from tui.kit.command_line.output import UsageError, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import size_of
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
-from tui.snapshots.cli.output import open_reader, snapshot_text
+from tui.snapshots.cli.output import open_reader, snapshot_text, without_context
+from tui.snapshots.explain.evidence import OomContext
 from tui.snapshots.model.calls import REPORT, ReportArguments
 from tui.snapshots.options import parse_memory, read_oom_text
 from tui.snapshots.reader.messages import Load
-from tui.watch.state.explained import find_oom_context
 
 if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
@@ -52,6 +53,8 @@ class SnapshotOptions:
     """Leave out smaller allocations, in bytes."""
     allowed: int | None = None
     """Bytes that reading may take; ``None`` for a quarter of what is available."""
+    find_context: Callable[[Path], OomContext | None] = without_context
+    """Returns what a watched run recorded about a file; ``None`` for no run."""
 
 
 def add_options(parser: Parser) -> None:
@@ -150,7 +153,7 @@ async def _print_snapshot(
     # A watched run's facts name users, and describe one file.
     alone = not compares and not options.without_names
     async with open_reader(
-        _build_load(options, paths, text), find_oom_context if alone else lambda _path: None
+        _build_load(options, paths, text), options.find_context if alone else without_context
     ) as reader:
         loaded = await reader.loaded()
         event, top, at_peak = options.at, options.top, options.peak

@@ -8,9 +8,9 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tui.allocators.messages import ProcessFigures
 from tui.core.events import EventBus, LogLine, MonitorStatus
@@ -22,6 +22,7 @@ from tui.hosts.choice import HostChoice
 from tui.kit.command_line.output import (
     SCHEMA,
     Failure,
+    UsageError,
     fit_to_terminal,
     print_json,
     print_text,
@@ -66,6 +67,35 @@ waits for."""
 _LOOK_S = 0.05
 
 
+class OpenRun(Protocol):
+    """Opens a run on the screen, and returns the screen's exit code."""
+
+    def __call__(
+        self, find: Callable[[], StartedRun], instead: str, given: Mapping[str, Value], /
+    ) -> int:
+        """Open a run.
+
+        Args:
+            find: starts or finds the run; called once everything else is ready.
+            instead: advice for a start without a terminal.
+            given: settings of the workbench.
+
+        Raises:
+            UsageError: there is no terminal.
+        """
+
+
+def without_screen(
+    _find: Callable[[], StartedRun], instead: str, _given: Mapping[str, Value]
+) -> int:
+    """Refuse to open a run.
+
+    Raises:
+        UsageError: always.
+    """
+    raise UsageError(f"there is no screen; {instead}")
+
+
 @dataclass(frozen=True, slots=True)
 class WatchOptions(HostChoice):
     """The processes to watch, for how long, and the output format."""
@@ -93,6 +123,8 @@ class WatchOptions(HostChoice):
     """Two dashes precede the command, so it is not the name of a run."""
     given: Mapping[str, Value] = field(default_factory=dict)
     """Settings of the screen."""
+    open_run: OpenRun = without_screen
+    """Opens a run on the screen."""
 
     @property
     def prints(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,13 @@ from tui.devices.host_options import add_connection
 from tui.kit.command_line.options import Parser, Subcommand, add_screen
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_line, print_text, say
 from tui.kit.command_line.progress import run_to_exit
-from tui.watch.cli.processes import ProcessReport, WatchOptions, inject_agent
+from tui.watch.cli.processes import (
+    OpenRun,
+    ProcessReport,
+    WatchOptions,
+    inject_agent,
+    without_screen,
+)
 from tui.watch.runs import runs, start
 from tui.watch.runs.run_summary import describe_left_run
 from tui.watch.runs.runs import StartedRun
@@ -123,7 +129,7 @@ def _show(options: WatchOptions) -> int:
     if more or options.prints:
         words = " ".join(secrets.command_line(options.command))
         raise UsageError(f"{words}: give a command after --, or the name of one stored run alone")
-    return show(name, options.given)
+    return show(name, options)
 
 
 _VERBS = ("rm", "keep")
@@ -167,6 +173,7 @@ def _launch(options: WatchOptions) -> int:
             options.markdown,
             options.given,
             options.on_oom,
+            options.open_run,
         )
     )
 
@@ -293,6 +300,8 @@ class LaunchOptions:
     """Settings of the workbench, for a command under the screen."""
     on_oom: str | None = None
     """A shell command to start at the first OOM of the command."""
+    open_run: OpenRun = without_screen
+    """Opens the started run on the screen."""
 
     def check(self) -> None:
         """Check that the options do not contradict each other.
@@ -367,15 +376,15 @@ def _under_the_screen(options: LaunchOptions) -> int:
             raise Failure(str(error)) from error
 
     instead = "add --no-screen, which prints its output and its end; or --here"
-    return _on_screen(begin, instead, options.given)
+    return options.open_run(begin, instead, options.given)
 
 
-def show(name: str, given: Mapping[str, Value]) -> int:
+def show(name: str, options: WatchOptions) -> int:
     """Open a stored run on the screen; returns the screen's exit code.
 
     Args:
         name: name of its folder, or a prefix of it that fits no other run.
-        given: settings of the workbench.
+        options: the screen and its settings.
 
     Raises:
         UsageError: there is no such run, or no terminal.
@@ -384,19 +393,7 @@ def show(name: str, given: Mapping[str, Value]) -> int:
         run = runs.find_run(name)
     except LookupError as error:
         raise UsageError(str(error.args[0])) from error
-    return _on_screen(lambda: run, f"read {run.folder}", given)
-
-
-def _on_screen(run: Callable[[], StartedRun], instead: str, given: Mapping[str, Value]) -> int:
-    # Imported here: it brings in the screens, which a command without a screen does not need.
-    from tui.app.start import WorkbenchOptions, check_terminal, open_workbench
-
-    check_terminal(instead)
-    try:
-        return open_workbench(WorkbenchOptions(given=given, run=run))
-    except Failure as failure:
-        say(str(failure))
-        return 1
+    return options.open_run(lambda: run, f"read {run.folder}", options.given)
 
 
 def _in_place(options: LaunchOptions) -> int:
