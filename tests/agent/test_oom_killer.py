@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.watch.following import until
-from tui.app.command_alarm import CommandAlarm
 from tui.core.child.inside import Cgroup
+from tui.kit.command_line.alarm import CommandAlarm
 from tui.watch.cli.launch import (
     RunOutcome,
     RunWithoutScreen,

@@ -11,11 +11,12 @@ import pytest
 from tests.screens.helpers import make_store
 from tests.screens.results import result
 from tests.screens.watched import an_oom, kept_run, left
-from tui.app.alarms import LONG_S, Alarms
-from tui.app.command_alarm import CommandAlarm
-from tui.kit.terminal.alarm import WatchedFacts, alarm_sequence
+from tui.kit.command_line.alarm import CommandAlarm
+from tui.kit.terminal.alarm import LONG_S, alarm_sequence
+from tui.runs.state.alarms import RunAlarms
 from tui.runs.state.events import RunQueued
 from tui.watch.cli.launch import alarm_facts
+from tui.watch.state.alarms import WatchAlarms, WatchedFacts
 from workloads.protocol import messages
 from workloads.protocol.results import OUT_OF_MEMORY
 
@@ -41,7 +42,7 @@ def finished(run_id: str, reason: str = "") -> messages.Finished:
 
 def test_a_long_run_rings_at_its_end_and_a_short_one_does_not() -> None:
     clock, state = Clock(), make_store("one gpu")
-    alarms = Alarms(clock)
+    alarms = RunAlarms(clock)
     for seconds, expected in ((LONG_S - 1, []), (LONG_S + 55, ["the run ended after 1 min 05 s"])):
         run = f"run-{seconds}"
         state.publish(queued(run))
@@ -55,7 +56,7 @@ def test_a_long_run_rings_at_its_end_and_a_short_one_does_not() -> None:
 
 def test_memory_that_ran_out_rings_at_once_but_not_in_a_demonstration() -> None:
     state = make_store("one gpu")
-    alarms = Alarms(Clock())
+    alarms = RunAlarms(Clock())
     state.publish(queued("a"))
     state.publish(queued("b", demo=True))
     for run in ("a", "b"):
@@ -69,20 +70,20 @@ def watched(ooms: int = 0, ended: str = "", key: str = "run") -> WatchedFacts:
 
 
 def test_a_watched_run_rings_for_an_oom_and_at_its_end() -> None:
-    alarms = Alarms(Clock())
-    assert alarms.of_watched(watched()) == []
-    assert alarms.of_watched(watched(1)) == ["train.py: out of memory: 1.0 GiB asked"]
-    assert alarms.of_watched(watched(1)) == []
-    assert alarms.of_watched(watched(1, "ended with exit code 1")) == [
+    alarms = WatchAlarms(Clock())
+    assert alarms.compare(watched()) == []
+    assert alarms.compare(watched(1)) == ["train.py: out of memory: 1.0 GiB asked"]
+    assert alarms.compare(watched(1)) == []
+    assert alarms.compare(watched(1, "ended with exit code 1")) == [
         "train.py ended with exit code 1 after 10 s"
     ]
 
 
 def test_what_happened_before_a_run_was_opened_is_no_news() -> None:
-    alarms = Alarms(Clock())
-    assert alarms.of_watched(watched(3, "ended with exit code 1")) == []
-    assert alarms.of_watched(watched(4, "ended with exit code 1", "another")) == []
-    assert alarms.of_watched(None) == []
+    alarms = WatchAlarms(Clock())
+    assert alarms.compare(watched(3, "ended with exit code 1")) == []
+    assert alarms.compare(watched(4, "ended with exit code 1", "another")) == []
+    assert alarms.compare(None) == []
 
 
 @pytest.mark.parametrize(
@@ -128,8 +129,9 @@ def test_a_command_rings_on_a_terminal_alone_and_only_if_the_setting_says_so(
     rings = CommandAlarm({}, clock)
     state.publish(queued("a"))
     state.publish(finished("a", f"{OUT_OF_MEMORY}CUDA out of memory"))
-    rings.note_runs(state.runs)
-    rings.note_runs(state.runs)
+    alarms = RunAlarms(clock)
+    rings.ring(alarms.of_ooms(state.runs))
+    rings.ring(alarms.of_ooms(state.runs))
     clock.now += LONG_S
     assert rings.end("run", 1) == 1
     wanted = terminal and alarm == "true"
@@ -158,12 +160,14 @@ def test_a_watched_run_without_a_screen_rings_for_an_oom_and_at_its_end(
     monkeypatch.setattr(sys, "stderr", stderr)
     run, clock = kept_run(), Clock()
     clock.now = run.began + LONG_S
-    rings = CommandAlarm({}, clock)
-    rings.note_watched(alarm_facts(run, (), ""))
-    rings.note_watched(alarm_facts(run, (left(ooms=(an_oom(),)),), ""))
+    rings, alarms = CommandAlarm({}, clock), WatchAlarms(clock)
+    rings.ring(alarms.compare(alarm_facts(run, (), "")))
+    rings.ring(alarms.compare(alarm_facts(run, (left(ooms=(an_oom(),)),), "")))
     assert "out of memory" in stderr.getvalue()
     assert stderr.getvalue().count("\a") == 1
     over = replace(run, ended=clock.now, code=1)
-    rings.note_watched(alarm_facts(over, (left(ooms=(an_oom(),)),), "ended with exit code 1"))
+    rings.ring(
+        alarms.compare(alarm_facts(over, (left(ooms=(an_oom(),)),), "ended with exit code 1"))
+    )
     assert "torchrun ended with exit code 1 after 10 s" in stderr.getvalue()
     assert stderr.getvalue().count("\a") == 2

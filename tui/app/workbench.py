@@ -31,7 +31,6 @@ from textual.scrollbar import ScrollBar
 from textual.widgets import Input
 from textual.worker import Worker
 
-from tui.app.alarms import Alarms
 from tui.app.commands import REGISTRY
 from tui.app.drawing import Drawing
 from tui.app.tabs import TabbedApp, command_of
@@ -54,6 +53,7 @@ from tui.kit.terminal.textual_private import FORGET_S, forget_caches, write_to_t
 from tui.kit.themes import THEMES, ThemeScreen, theme_for
 from tui.runs.screens.program import RunActions
 from tui.runs.screens.tab import WorkbenchScreen
+from tui.runs.state.alarms import RunAlarms
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.queue import format_quit_warning
 
@@ -167,7 +167,7 @@ class WorkbenchApp(TabbedApp):
         """Seconds between two samples of the devices."""
         self.alarms_wanted = False
         """Ring, and notify the user, when a long run has ended or memory has run out."""
-        self._alarms = Alarms(clock)
+        self._alarms = RunAlarms(clock)
         self.demo_wanted = False
         """The app has ended because the user wants to see the demo."""
         if preferences is not None:
@@ -307,7 +307,7 @@ class WorkbenchApp(TabbedApp):
         """Ring for what has happened since the last look, and notify the user of it."""
         lines = self._alarms.of_runs(self.runs)
         if self.watched is not None:
-            lines += self._alarms.of_watched(self.watched.alarm_facts())
+            lines += self.watched.alarm_lines()
         for words in lines:
             sequence = alarm_sequence(self.TITLE or "", words, os.environ)
             write_to_terminal(self, sequence)

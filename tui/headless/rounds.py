@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,18 +40,19 @@ from tui.runs.views.queue import build_queue, queue_line
 from tui.runs.views.result_text import encode_results, format_run, format_sweeps
 
 if TYPE_CHECKING:
-    from tui.app.command_alarm import CommandAlarm
     from tui.headless.run import RunOptions
     from tui.results.store.compare import StoreComparison
 
 
-async def run_rounds(python: str, options: RunOptions, alarm: CommandAlarm) -> int:
+async def run_rounds(
+    python: str, options: RunOptions, note_ooms: Callable[[RunsState], None]
+) -> int:
     """Run everything for the requested number of rounds, and print the results.
 
     Args:
         python: path of the Python that runs the workloads.
         options: the options of the command.
-        alarm: rings when a run has run out of memory.
+        note_ooms: rings when a run has run out of memory.
 
     Returns:
         The exit code.
@@ -60,7 +61,7 @@ async def run_rounds(python: str, options: RunOptions, alarm: CommandAlarm) -> i
     earlier = Baseline(options.against) if options.against else None
     rounds: list[Round] = []
     for number in range(1, options.rounds + 1):
-        one = Round(python, options, number, alarm)
+        one = Round(python, options, number, note_ooms)
         rounds.append(one)
         await one.run()
         if one.ended_early:
@@ -86,7 +87,7 @@ async def run_interleaved(
     python: str,
     options: RunOptions,
     arms: tuple[InterleavedSide, InterleavedSide],
-    alarm: CommandAlarm,
+    note_ooms: Callable[[RunsState], None],
 ) -> int:
     """Run two settings alternately, and print their comparison.
 
@@ -94,7 +95,7 @@ async def run_interleaved(
         python: path of the Python that runs the workloads, unless a side names its own.
         options: the options of the command.
         arms: the two settings.
-        alarm: rings when a run has run out of memory.
+        note_ooms: rings when a run has run out of memory.
 
     Returns:
         The exit code.
@@ -106,7 +107,7 @@ async def run_interleaved(
         if not options.json:
             turn = f"{'AB'[side]}: {arms[side].text}, turn {(number + 1) // 2} of {wanted}"
             print_line(turn)
-        one = Round(arms[side].python or python, options, number, alarm, arms[side])
+        one = Round(arms[side].python or python, options, number, note_ooms, arms[side])
         turns[side].append(one)
         await one.run()
         if one.ended_early:
@@ -148,7 +149,7 @@ class Round:
         python: path of the Python that runs the workloads.
         options: the options of the command.
         number: number of the round; 1 for the first.
-        alarm: rings when a run has run out of memory.
+        note_ooms: rings when a run has run out of memory.
         arm: the side of an interleaved run that the round belongs to.
     """
 
@@ -157,7 +158,7 @@ class Round:
         python: str,
         options: RunOptions,
         number: int,
-        alarm: CommandAlarm,
+        note_ooms: Callable[[RunsState], None],
         arm: InterleavedSide | None = None,
     ) -> None:
         # The monitor samples the clocks of GPUs, but would disturb timings of the CPU.
@@ -165,7 +166,7 @@ class Round:
         interval = None if cpu_only else INTERVAL_S
         self._recorder = ResultRecorder() if options.store else None
         self._arm = arm
-        self._alarm = alarm
+        self._note_ooms = note_ooms
         self._session = Session(
             python,
             interval,
@@ -249,10 +250,10 @@ class Round:
 
         def report() -> None:
             printer.print_ended()
-            self._alarm.note_runs(self.state)
+            self._note_ooms(self.state)
 
         await self._waiter.until(lambda: not self.state.pending() or printer.reader_gone, report)
-        self._alarm.note_runs(self.state)
+        self._note_ooms(self.state)
         if self.state.pending():
             await self._waiter.finish(self._progress)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.app.command_alarm import CommandAlarm
 from tui.devices.host_options import add_connection
 from tui.headless.interleave import FORMS, TURNS, parse_arms
 from tui.headless.on_hosts import find_run_hosts, run_on_hosts
 from tui.headless.rounds import run_interleaved, run_rounds
 from tui.hosts.choice import HostChoice
+from tui.kit.command_line.alarm import CommandAlarm
 from tui.kit.command_line.options import (
     Subcommand,
     add_budget,
@@ -24,6 +25,8 @@ from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.results.store.statistics import FEWEST
+from tui.runs.state.alarms import RunAlarms
+from tui.runs.state.state import RunsState
 from workloads.protocol.messages import Budget
 
 if TYPE_CHECKING:
@@ -129,6 +132,27 @@ def run(options: RunOptions) -> int:
     Raises:
         UsageError: the options name nothing, or contradict each other.
     """
+    _check(options)
+    alarm, run_alarms = CommandAlarm(options.given), RunAlarms(time.time)
+
+    def note_ooms(runs: RunsState) -> None:
+        alarm.ring(run_alarms.of_ooms(runs))
+
+    if options.names_hosts:
+        return alarm.end("run", run_to_exit(run_on_hosts(options, find_run_hosts(options))))
+    python = python_to_use(options.given).path
+    if options.interleave:
+        arms = parse_arms(options.interleave)
+        return alarm.end("run", run_to_exit(run_interleaved(python, options, arms, note_ooms)))
+    return alarm.end("run", run_to_exit(run_rounds(python, options, note_ooms)))
+
+
+def _check(options: RunOptions) -> None:
+    """Check that the options name something and do not contradict each other.
+
+    Raises:
+        UsageError: they name nothing, or contradict each other.
+    """
     if options.everything and (options.names or options.groups):
         raise UsageError("run: --all runs everything; leave out the names and groups")
     if not (options.names or options.groups or options.everything):
@@ -136,23 +160,14 @@ def run(options: RunOptions) -> int:
     if options.runs is not None and options.runs < 1:
         raise UsageError(f"--runs {options.runs}: at least 1")
     if options.names_hosts:
-        hosts = find_run_hosts(options)
-        alarm = CommandAlarm(options.given)
-        return alarm.end("run", run_to_exit(run_on_hosts(options, hosts)))
+        return
     if options.together or options.transport or options.host_pythons:
         raise UsageError("--together, --transport and --host-python need --host or --slurm")
-    python = python_to_use(options.given).path
     if options.against and not options.store:
         raise UsageError("--against compares stored results: leave out --no-store")
-    if options.interleave:
-        if options.against or not options.store:
-            other = "--against" if options.against else "--no-store"
-            raise UsageError(f"--interleave compares what it keeps: leave out {other}")
-        arms = parse_arms(options.interleave)
-        alarm = CommandAlarm(options.given)
-        return alarm.end("run", run_to_exit(run_interleaved(python, options, arms, alarm)))
-    alarm = CommandAlarm(options.given)
-    return alarm.end("run", run_to_exit(run_rounds(python, options, alarm)))
+    if options.interleave and (options.against or not options.store):
+        other = "--against" if options.against else "--no-store"
+        raise UsageError(f"--interleave compares what it keeps: leave out {other}")
 
 
 SUBCOMMAND = Subcommand(RunOptions, add_options, run)

@@ -9,7 +9,6 @@ on the bell alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tui.core.text.glyphs import clean
 
@@ -17,24 +16,8 @@ BELL = "\a"
 _START, _END = "\x1b]", "\x1b\\"
 MOST_LETTERS = 200
 """Letters of a notification: terminals cut longer ones, or drop them."""
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedFacts:
-    """What a watched run says of itself to the alarms."""
-
-    key: str
-    """Identifies the run."""
-    name: str
-    """Its program."""
-    began: float
-    """Unix time."""
-    ooms: int
-    """OOMs of all its processes."""
-    oom: str
-    """The newest OOM in one line; empty without any."""
-    ended: str
-    """How it ended; empty while it runs."""
+LONG_S = 10.0
+"""Seconds from which a run is long: during a shorter one the user still looks."""
 
 
 def takes_777(environ: Mapping[str, str]) -> bool:

@@ -16,15 +16,14 @@ from typing import Any
 
 from tui.allocators.findings import NO_GROWTH, Track
 from tui.allocators.messages import Placed, Seen
-from tui.app.command_alarm import CommandAlarm
 from tui.core.events import EventBus
 from tui.core.text import numbers as fmt
 from tui.core.text.commands import name_program
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
+from tui.kit.command_line.alarm import CommandAlarm
 from tui.kit.command_line.output import Failure, say
-from tui.kit.terminal.alarm import WatchedFacts
 from tui.kit.terminal.ending import handle_signals
 from tui.monitor.messages import Sample
 from tui.snapshots.explain.explanation import Explanation
@@ -39,6 +38,7 @@ from tui.watch.runs.run_summary import describe_end
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.supervised import Supervised
 from tui.watch.session.sampler import RunFolder, RunReading, Sampler
+from tui.watch.state.alarms import WatchAlarms, WatchedFacts
 from tui.watch.state.processes import RunProcesses
 from tui.watch.views.run import describe_run_end, format_command
 
@@ -127,6 +127,7 @@ class RunWithoutScreen:
             on_oom: a shell command to start at the first OOM.
         """
         self._alarm = alarm
+        self._watch_alarms = WatchAlarms(time.time)
         self._command = tuple(command)
         self._entries = entries
         self._shows_output = shows_output
@@ -207,7 +208,7 @@ class RunWithoutScreen:
 
     def _note_alarm(self, run: StartedRun, left: Sequence[ProcessLog]) -> None:
         ended = describe_run_end(run, is_running=False) if run.ended is not None else ""
-        self._alarm.note_watched(alarm_facts(run, left, ended))
+        self._alarm.ring(self._watch_alarms.compare(alarm_facts(run, left, ended)))
 
     def _apply_sample(self, sampler: Sampler, sample: Sample) -> None:
         placed = self._processes.apply_sample(sample)

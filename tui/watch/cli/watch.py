@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.host_options import add_connection
+from tui.kit.command_line.alarm import CommandAlarm
 from tui.kit.command_line.options import Parser, Subcommand, add_screen
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_line, print_text, say
 from tui.kit.command_line.progress import run_to_exit
@@ -419,7 +420,6 @@ def _in_place(options: LaunchOptions) -> int:
 
 async def _without_a_screen(options: LaunchOptions) -> int:
     # Imported here: it brings in sampling and reading, which --here and --env do not need.
-    from tui.app.command_alarm import CommandAlarm
     from tui.watch.cli import launch
 
     shows = not (options.json or options.markdown)

@@ -24,7 +24,6 @@ from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.pane import FooterBar, LineBar
 from tui.kit.signals import EndScreen
-from tui.kit.terminal.alarm import WatchedFacts
 from tui.monitor.messages import Sample
 from tui.watch.commands import WATCH_COMMANDS
 from tui.watch.runs.ooms import describe_request
@@ -44,6 +43,7 @@ from tui.watch.screens.stacks import StacksScreen
 from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest
 from tui.watch.session.stored_runs import StoredRuns
 from tui.watch.session.watched_session import RunError
+from tui.watch.state.alarms import WatchAlarms, WatchedFacts
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.run import (
     ProcessSnapshot,
@@ -147,6 +147,7 @@ class WatchTab(CommandScreen):
         for pane in (self.run_pane, self.memory, self.output):
             pane.display = False
         self._stored_runs = StoredRuns(session.stored_runs)
+        self._alarms = WatchAlarms(clock)
         self._open: StartedRun | None = None
         """The run that is shown; the state may be another run's by the time it is drawn."""
         self._output_asked = False
@@ -209,7 +210,11 @@ class WatchTab(CommandScreen):
         state = self.session.state
         return describe_running_run(state.run) if state is not None and is_on(state) else ""
 
-    def alarm_facts(self) -> WatchedFacts | None:
+    def alarm_lines(self) -> list[str]:
+        """Return a line for each event since the last call that the user should be told."""
+        return self._alarms.compare(self._alarm_facts())
+
+    def _alarm_facts(self) -> WatchedFacts | None:
         """Return the facts of the open run for which an alarm may ring; ``None`` for a replay."""
         state = self.session.state
         if state is None or state.replayed:

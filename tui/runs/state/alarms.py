@@ -1,21 +1,18 @@
-"""When to call the user: the end of a long run, and memory that ran out. No Textual."""
+"""When to call the user: runs that ran out of memory, and the end of long ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tui.core.text import numbers as text
-from tui.kit.terminal.alarm import WatchedFacts
+from tui.kit.terminal.alarm import LONG_S
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
 from workloads.protocol.results import OUT_OF_MEMORY
 
-LONG_S = 10.0
-"""Seconds from which a run is long: during a shorter one the user still looks."""
 
-
-class Alarms:
-    """Compares each moment with the one before, and returns what the user should be told.
+class RunAlarms:
+    """Compares the runs with those of the last call, and returns lines for the user.
 
     Args:
         clock: returns the Unix time.
@@ -27,7 +24,6 @@ class Alarms:
         """Unix time at which the present runs began; ``None`` if nothing runs."""
         self._seen: set[str] = set()
         """Ids of runs whose end was seen."""
-        self._watched: WatchedFacts | None = None
 
     def of_runs(self, runs: RunsState) -> list[str]:
         """Return a line for runs that ran out of memory, and one when long runs have ended."""
@@ -52,23 +48,6 @@ class Alarms:
                 if _ran_out(run):
                     name = f"{run.request.workload} on {run.request.device}"
                     found.append(f"{name} ran out of memory")
-        return found
-
-    def of_watched(self, now: WatchedFacts | None) -> list[str]:
-        """Return a line for a new OOM of the open watched run, and one when a long one has ended.
-
-        Args:
-            now: the open run; ``None`` if none is open or it is only replayed.
-        """
-        before, self._watched = self._watched, now
-        if now is None or before is None or before.key != now.key:
-            return []  # what happened before it was opened is no news
-        found: list[str] = []
-        if now.ooms > before.ooms:
-            found.append(f"{now.name}: {now.oom}")
-        if now.ended and not before.ended and self._clock() - now.began >= LONG_S:
-            took = text.duration(self._clock() - now.began)
-            found.append(f"{now.name} {now.ended} after {took}")
         return found
 
 

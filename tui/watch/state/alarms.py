@@ -1,0 +1,56 @@
+"""When to call the user: OOMs of a watched run, and the end of a long one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tui.core.text import numbers as text
+from tui.kit.terminal.alarm import LONG_S
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFacts:
+    """The facts of a watched run for which an alarm may ring."""
+
+    key: str
+    """Identifies the run."""
+    name: str
+    """Its program."""
+    began: float
+    """Unix time."""
+    ooms: int
+    """OOMs of all its processes."""
+    oom: str
+    """The newest OOM in one line; empty without any."""
+    ended: str
+    """How it ended; empty while it runs."""
+
+
+class WatchAlarms:
+    """Compares the facts of a watched run with those of the last call.
+
+    Args:
+        clock: returns the Unix time.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._watched: WatchedFacts | None = None
+
+    def compare(self, now: WatchedFacts | None) -> list[str]:
+        """Return a line for a new OOM of the open watched run, and one when a long one has ended.
+
+        Args:
+            now: the open run; ``None`` if none is open or it is only replayed.
+        """
+        before, self._watched = self._watched, now
+        if now is None or before is None or before.key != now.key:
+            return []  # what happened before it was opened is no news
+        found: list[str] = []
+        if now.ooms > before.ooms:
+            found.append(f"{now.name}: {now.oom}")
+        if now.ended and not before.ended and self._clock() - now.began >= LONG_S:
+            took = text.duration(self._clock() - now.began)
+            found.append(f"{now.name} {now.ended} after {took}")
+        return found
