@@ -52,7 +52,7 @@ def main() -> int:
     if sys.argv[1:2] == ["torchrun"] and len(sys.argv) > 2:
         return _torchrun(int(sys.argv[2]), sys.argv[3:])
     if sys.argv[1:2] == ["captures"] and len(sys.argv) == 4:
-        from workloads.catalog.pitfalls import captures
+        from workloads.catalog.flags import captures
 
         return captures.main(int(sys.argv[2]), sys.argv[3])
     if mode == "rank":

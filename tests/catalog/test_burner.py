@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran, table
-from workloads.catalog.multi_gpu import burn, burner
-from workloads.catalog.multi_gpu.burn import WrongProducts, describe_wrong
-from workloads.catalog.multi_gpu.burner import NOT_CUDA, Burner, Steady, find_steady
+from workloads.catalog.health import burn, burner
+from workloads.catalog.health.burn import WrongProducts, describe_wrong
+from workloads.catalog.health.burner import NOT_CUDA, Burner, Steady, find_steady
 from workloads.measure.nvml import DeviceState
 from workloads.protocol.results import RunResult
 

@@ -16,16 +16,11 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran, ran_under, table
 from tests.catalog.stand_ins import GpuByName, studied
-from workloads.catalog.compute import (
-    attention,
-    attention_functions,
-    operations,
-    precisions,
-    products,
-)
-from workloads.catalog.compute.attention import CAUSAL, FULL, PADDING, AttentionShape
-from workloads.catalog.compute.products import SHAPES, Shape, bound_by
-from workloads.catalog.compute.reasons import reasons
+from workloads.catalog.flags import attention, attention_functions, precisions
+from workloads.catalog.flags.attention import CAUSAL, FULL, PADDING, AttentionShape
+from workloads.catalog.flags.reasons import reasons
+from workloads.catalog.health import operations, products
+from workloads.catalog.health.products import SHAPES, Shape, bound_by
 from workloads.catalog.shared.tools import ProfilerRow
 from workloads.declare import place
 from workloads.declare.place import Place

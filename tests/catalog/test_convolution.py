@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran, ran_under
-from workloads.catalog.convolution.choice import determinism, preserve_settings
-from workloads.catalog.convolution.layers import RESNET50, ConvolutionLayer
-from workloads.catalog.convolution.layouts import types
+from workloads.catalog.flags.convolution_choice import determinism, preserve_settings
+from workloads.catalog.flags.convolution_layers import RESNET50, ConvolutionLayer
+from workloads.catalog.flags.convolution_layouts import types
 from workloads.declare import place
 from workloads.declare.place import Place
 from workloads.declare.workload import registered
@@ -53,7 +53,7 @@ def test_the_counter_agrees_with_a_layers_formula(
 
 def test_each_layer_has_its_row_and_the_network_their_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     some = RESNET50[-4:]
-    monkeypatch.setattr("workloads.catalog.convolution.layers.RESNET50", some)
+    monkeypatch.setattr("workloads.catalog.flags.convolution_layers.RESNET50", some)
     result = ok("resnet50_layers")
     assert column(result, "layers", "layer") == [layer.text for layer in some]
     total = result.figures["network"].value
@@ -66,7 +66,7 @@ def test_each_layer_has_its_row_and_the_network_their_sum(monkeypatch: pytest.Mo
 def test_the_other_layout_stands_beside_each_layer_and_their_mean_below(
     layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workloads.catalog.convolution.layers.RESNET50", RESNET50[-2:])
+    monkeypatch.setattr("workloads.catalog.flags.convolution_layers.RESNET50", RESNET50[-2:])
     result = ran_under(Control(), "resnet50_layers", {"layout": layout}, budget="normal")
     assert result.status == "ok", result.reason
     other = {"NCHW": "channels_last", "channels_last": "NCHW"}[layout]

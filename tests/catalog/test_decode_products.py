@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok
-from workloads.catalog.compute.decode_products import (
+from workloads.catalog.llm.decode_products import (
     GROUP,
     product_bytes,
     quantized_int4,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
 from tests.catalog.stand_ins import Told, studied
-from workloads.catalog.language.generation import doubling
+from workloads.catalog.llm.generation import doubling
 from workloads.catalog.shared.decoder import Decoder, DecoderShape, reference, rotated, turns
 from workloads.declare.place import Place, attention_flop, count_flop
 from workloads.measure import environment

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
-from workloads.catalog.compute.operations import NO_COUNT
+from workloads.catalog.health.operations import NO_COUNT
 from workloads.declare.place import cholesky_flop, solve_flop
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import collections_timed, numbers, ran
 from tests.unit.test_study import Scripted
-from workloads.catalog.memory.held import explained, largest_free
+from workloads.catalog.memory.allocations import explained, largest_free
 from workloads.catalog.memory.largest_batch import FINE, LARGEST, WIDTH, Trials, search
 from workloads.declare.study import Study
 from workloads.declare.tools import Call, ClockName

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.catalog.runs import ran
-from workloads.catalog.multi_gpu import burn
+from workloads.catalog.health import burn
 
 
 def test_the_list_of_devices_has_the_cpu_and_says_why_there_is_no_gpu() -> None:

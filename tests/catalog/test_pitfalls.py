@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
-from workloads.catalog.pitfalls import cuda_graph
-from workloads.catalog.pitfalls.captures import NOT_TRIED, TRIES, outcomes
-from workloads.catalog.pitfalls.measuring import tolerance
+from workloads.catalog.first_steps.measuring import tolerance
+from workloads.catalog.flags import cuda_graph
+from workloads.catalog.flags.captures import NOT_TRIED, TRIES, outcomes
 from workloads.measure.timing import Cancelled
 
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, ok, ran, ran_under
+from workloads.catalog.llm import weights
 from workloads.catalog.shared import page_cache, safetensors
-from workloads.catalog.transfer import weights
 from workloads.declare.place import Place
 from workloads.declare.workload import Skip
 from workloads.measure.timing import Cancelled, Control

@@ -7,7 +7,7 @@ import torch
 
 from tests.catalog.runs import column
 from tests.gpu.test_transfer import on_gpu
-from workloads.catalog.convolution.layers import RESNET50
+from workloads.catalog.flags.convolution_layers import RESNET50
 
 pytestmark = [pytest.mark.timeout(300)]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.catalog.runs import column, numbers, ran
 from tests.gpu.test_transfer import on_gpu
-from workloads.catalog.pitfalls.captures import TRIES
+from workloads.catalog.flags.captures import TRIES
 
 pytestmark = [pytest.mark.timeout(300)]
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tests.catalog.runs import ran
-from workloads.catalog.multi_gpu.burn import GPU_ROWS
-from workloads.catalog.multi_gpu.burner import STRIP
+from workloads.catalog.health.burn import GPU_ROWS
+from workloads.catalog.health.burner import STRIP
 from workloads.declare.place import PARTIAL_SUMS, Place, pinned_bytes
 from workloads.declare.workload import registered
 from workloads.limits import limit_lookup

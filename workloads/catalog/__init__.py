@@ -6,29 +6,28 @@ Functions that prepare a workload import the modules that need torch: torch itse
 
 # ruff: noqa: F401 (imported for what they declare)
 
-from workloads.catalog.compute import (
+from workloads.catalog.first_steps import host_bound, measuring, placement, wrong_device
+from workloads.catalog.flags import (
     attention,
-    ceiling,
-    decode_products,
-    operations,
+    convolution_choice,
+    convolution_layers,
+    convolution_layouts,
+    cuda_graph,
     precisions,
-    products,
 )
-from workloads.catalog.convolution import choice, layers, layouts
-from workloads.catalog.language import generation
-from workloads.catalog.memory import held, largest_batch
-from workloads.catalog.multi_gpu import burn, collective_operations, collectives, devices, sharding
-from workloads.catalog.pitfalls import cuda_graph, host_bound, measuring, wrong_device
+from workloads.catalog.health import burn, ceiling, copies, operations, products
+from workloads.catalog.llm import decode_products, generation, weights
+from workloads.catalog.memory import allocations, largest_batch
+from workloads.catalog.multi_gpu import collective_operations, collectives, devices, sharding
 from workloads.catalog.training import (
     activations,
+    cnn,
     data_loading,
     memory,
     mixed_precision,
     optimizers,
-    steps,
-    tools,
+    profiler,
 )
-from workloads.catalog.transfer import copies, rates, weights
 from workloads.declare.workload import arrange
 
 ORDER = (

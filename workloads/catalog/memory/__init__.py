@@ -1,1 +1,1 @@
-"""How the allocator keeps and returns memory."""
+"""Why does the memory run out? How the allocator keeps and returns memory."""

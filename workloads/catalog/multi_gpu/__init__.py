@@ -1,1 +1,1 @@
-"""Several GPUs and several processes."""
+"""What do several GPUs bring? Collective operations, replicated and sharded training."""

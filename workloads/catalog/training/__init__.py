@@ -1,1 +1,1 @@
-"""Training and evaluation steps."""
+"""Where do time and memory go in my training?"""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.convolution.layers import (
+from workloads.catalog.flags.convolution_layers import (
     BATCH,
     CHANNELS,
     NCHW,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from workloads.catalog.compute.attention_functions import (
+from workloads.catalog.flags.attention_functions import (
     FLEX,
     NESTED,
     VARLEN,
@@ -18,7 +18,7 @@ from workloads.catalog.compute.attention_functions import (
     pack,
     varlen_attention,
 )
-from workloads.catalog.compute.reasons import reason_against
+from workloads.catalog.flags.reasons import reason_against
 from workloads.catalog.shared.caches import (
     WARM,
     CacheState,

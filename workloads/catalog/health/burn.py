@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.multi_gpu.burner import CPU_TOLERANCE, STRIP, Burner, Steady, find_steady
+from workloads.catalog.health.burner import CPU_TOLERANCE, STRIP, Burner, Steady, find_steady
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
 from workloads.protocol.results import Check, DataColumn, Setting

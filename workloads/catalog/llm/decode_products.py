@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from workloads.catalog.compute.products import (
+from workloads.catalog.health.products import (
     CHECKED_COLUMNS,
     SMALLEST_PROBE,
     bound_by,

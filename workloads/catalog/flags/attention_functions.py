@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import torch
 
-    from workloads.catalog.compute.attention import AttentionData, AttentionShape
+    from workloads.catalog.flags.attention import AttentionData, AttentionShape
 
 Index: TypeAlias = "torch.Tensor"
 """Of a sequence, a head, a position or a key, as a tensor without dimensions."""

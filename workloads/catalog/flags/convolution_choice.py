@@ -10,7 +10,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.convolution.layers import BATCH, CHANNELS, SIZE, Batch, Channels, Size
+from workloads.catalog.flags.convolution_layers import BATCH, CHANNELS, SIZE, Batch, Channels, Size
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
 from workloads.protocol.results import Check, DataColumn

@@ -7,7 +7,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.pitfalls.captures import REFUSED, TRIES, outcomes
+from workloads.catalog.flags.captures import REFUSED, TRIES, outcomes
 from workloads.catalog.shared.tools import NO_DEVICE_ROWS, kernels_of
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload

@@ -1,1 +1,0 @@
-"""Products, attention, linear algebra, memory-bound operations."""

@@ -1,1 +1,0 @@
-"""Convolutions, by cuDNN or oneDNN."""

@@ -1,0 +1,1 @@
+"""What does this flag or option do? Convolutions, attention, precision, compilation, graphs."""

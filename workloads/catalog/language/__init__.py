@@ -1,1 +1,0 @@
-"""Language models: a decoder that reads a prompt and writes tokens."""

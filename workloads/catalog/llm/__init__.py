@@ -1,0 +1,1 @@
+"""How fast does a language model run here? Prefill, decoding, loading of weights."""
