@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran, ran_under, table
 from tests.catalog.stand_ins import GpuByName, studied
-from workloads.catalog.flags import attention, attention_functions, precisions
+from workloads.catalog.first_steps.matmul_shapes import SHAPES
+from workloads.catalog.flags import attention, attention_functions, compiled, precisions
 from workloads.catalog.flags.attention import CAUSAL, FULL, PADDING, AttentionShape
 from workloads.catalog.flags.reasons import reasons
-from workloads.catalog.health import operations, products
-from workloads.catalog.health.products import SHAPES, Shape, bound_by
+from workloads.catalog.shared.products import Shape, bound_by
 from workloads.catalog.shared.tools import ProfilerRow
 from workloads.declare import place
 from workloads.declare.place import Place
@@ -122,7 +122,8 @@ def test_the_memorys_rate_is_that_of_a_copy_which_no_cache_holds(
     cache: int | None, mib: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment, "last_cache", lambda _device: cache)
-    monkeypatch.setattr(products, "SHAPES", (Shape("small", 8, 8, 8),))
+    shapes = "workloads.catalog.first_steps.matmul_shapes.SHAPES"
+    monkeypatch.setattr(shapes, (Shape("small", 8, 8, 8),))
     result = ok("matmul_shapes")
     assert result.figures["memory_rate"].about == f"of a copy of {mib} MiB, read and written"
     assert limits.cached(limits.MEMORY, 2 * mib * MIB, cache) is None
@@ -330,7 +331,7 @@ def test_a_chains_kernels_are_counted_where_the_profiler_sees_them(
         return [ProfilerRow("mul", 1, 1e-6, 1e-6, 0), ProfilerRow("elementwise", 3, 1e-6, 1e-6, 0)]
 
     def counted(rows: Callable[[Callable[[], object], Place], list[ProfilerRow]]) -> Study:
-        monkeypatch.setattr(operations, "kernels_of", rows)
+        monkeypatch.setattr(compiled, "kernels_of", rows)
         return studied("elementwise", GpuByName(), mib=1)
 
     assert counted(launched).figures["kernels_eager"].value == 4.0
@@ -414,4 +415,4 @@ def test_a_compiled_chain_is_compared_with_the_eager_one(monkeypatch: pytest.Mon
     assert isinstance(result.figures["compile"].value, float)
     assert "break_even_calls" in result.figures
     assert "no kernels" in result.unavailable["figures.kernels_compiled"]
-    assert result.figures["expected_speed_up"].value == operations.EAGER_PASSES / 2
+    assert result.figures["expected_speed_up"].value == compiled.EAGER_PASSES / 2

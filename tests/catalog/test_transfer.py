@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
 from tests.catalog.stand_ins import studied
-from workloads.catalog.health.copies import hidden_share
+from workloads.catalog.training.overlap import hidden_share
 from workloads.declare.place import Place
 
 SECONDS = st.floats(1e-6, 1e3)

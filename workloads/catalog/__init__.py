@@ -6,9 +6,17 @@ Functions that prepare a workload import the modules that need torch: torch itse
 
 # ruff: noqa: F401 (imported for what they declare)
 
-from workloads.catalog.first_steps import host_bound, measuring, placement, wrong_device
+from workloads.catalog.first_steps import (
+    host_bound,
+    matmul_shapes,
+    measuring,
+    mlp,
+    placement,
+    wrong_device,
+)
 from workloads.catalog.flags import (
     attention,
+    compiled,
     convolution_choice,
     convolution_layers,
     convolution_layouts,
@@ -18,7 +26,7 @@ from workloads.catalog.flags import (
 from workloads.catalog.health import burn, ceiling, copies, operations, products
 from workloads.catalog.llm import decode_products, generation, weights
 from workloads.catalog.memory import allocations, largest_batch
-from workloads.catalog.multi_gpu import collective_operations, collectives, devices, sharding
+from workloads.catalog.multi_gpu import collective_operations, collectives, data_parallel, sharding
 from workloads.catalog.training import (
     activations,
     cnn,
@@ -26,6 +34,7 @@ from workloads.catalog.training import (
     memory,
     mixed_precision,
     optimizers,
+    overlap,
     profiler,
 )
 from workloads.declare.workload import arrange

@@ -1,15 +1,33 @@
-"""Mistakes that make the device wait for Python: .item() in the loop, loops, tiny models."""
+"""Loops that make the device wait for Python: .item(), copies, and models that are too small."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import functools
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.measure import estimates
 from workloads.protocol.results import Check
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from workloads.declare.workload import by_device
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from workloads.measure import estimates
 
 if TYPE_CHECKING:
     import torch
@@ -190,3 +208,60 @@ def tiny_model(
         found.figure("crossover", words)
 
     return Case(timed, clock="wall", item=batch, study=study)
+
+
+LOOPED = (16, 256)
+"""Sizes in MiB on the CPU and on a GPU, too large for the cache."""
+
+
+@workload(
+    group="first_steps",
+    title="data kept on the device against copies in the loop",
+    about="A loop of matrix-vector products over the same data. The data is kept on the device "
+    "and one number comes back at the end; the other ways copy the data in every step, and the "
+    "result back as well. On the CPU, where .to would do nothing, a copy within host memory stands "
+    "for each transfer.",
+    look_for="How many times slower the loop gets by copying. A GPU reads its own memory tens "
+    "of times faster than the data comes over PCI Express. The rate is of the data worked "
+    "through.",
+    question="The data does not change. What does a .to(device) inside the loop cost on a GPU?",
+    answer="A copy of all the data in each step. PCI Express is tens of times slower than the "
+    "GPU's own memory, so the copy takes most of the time: move the data once, before the loop.",
+)
+def copies_in_loop(
+    on: Place,
+    mib: Annotated[int, whole(1, 16_384, "size of the data, MiB", auto=by_device(LOOPED))] = 0,
+    steps: Annotated[int, whole(1, 1000, "steps in one call")] = 5,
+) -> Case:
+    import torch
+
+    from workloads.scripts.copies_in_loop import copied, kept
+
+    sizes = on.sizes(mib=(mib, LOOPED))
+    mib = sizes["mib"]
+    rows, columns = mib * 256, 1024
+    # The data and a copy; a column of the sums, of a product, and of both added up.
+    vectors = 4 * (4 * rows + columns)
+    size = mib * 2**20
+    on.require(2 * size + vectors, f"{mib} MiB of data and a copy", host=size + vectors)
+    host = on.host_randn(rows, columns)
+    there = host.to(on.device)
+    vector = on.randn(columns)
+    timed = functools.partial(kept, there, vector, steps)
+
+    def copied_both_ways() -> float:
+        total = torch.zeros(rows)
+        for _ in range(steps):
+            total = total + (host.to(on.device, copy=True) @ vector).to("cpu", copy=True)
+        return total.sum().item()
+
+    def study(found: Study) -> None:
+        ways: dict[str, Callable[[], object]] = {
+            "copied in, result out, every step": copied_both_ways,
+            "copied in every step": functools.partial(copied, host, vector, steps),
+            "kept on the device": timed,
+        }
+        seen = steps * mib * 2**20
+        found.variants("ways", f"{steps} steps", ways, per_call=(seen, "byte/s"))
+
+    return Case(timed, clock="wall", byte=steps * mib * 2**20, chosen=sizes, study=study)

@@ -1,13 +1,12 @@
-"""Copies between the host and a device, and the location of tensors and models."""
+"""The devices that torch sees, and the location of tensors and models."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
-from workloads.declare.workload import Case, by_device, one_of, whole, workload
+from workloads.declare.workload import Case, whole, workload
 from workloads.protocol.results import DataColumn
 
 if TYPE_CHECKING:
@@ -15,53 +14,15 @@ if TYPE_CHECKING:
 
     from workloads.declare.place import Place
 
+from typing import TYPE_CHECKING
 
-@workload(
-    group="health",
-    title="host to device and back",
-    about="Copies a tensor to the device and back again, one after the other; on the CPU, its "
-    "twin: the same two copies within host memory. The rate counts each byte once per crossing.",
-    look_for="The rate against one direction of the link: the two copies share a stream, so they "
-    "never overlap. Set memory=pageable to compare: such a copy passes through the driver's "
-    "staging buffer. On the CPU each copy reads and writes each byte, so the rate counts both, and "
-    "memory= changes nothing.",
-    devices=("cpu", "cuda", "mps"),
-)
-def transfer(
-    on: Place,
-    mib: Annotated[int, whole(1, 65_536, "size of the tensor, MiB")] = 64,
-    memory: Annotated[str, one_of(("pinned", "pageable"), "host memory")] = "pinned",
-) -> Case:
+if TYPE_CHECKING:
     import torch
 
-    from workloads.declare.place import pinned_bytes
-    from workloads.scripts.transfer import round_trip
-
-    size = mib * 2**20
-    pinned = memory == "pinned" and on.type == "cuda"
-    in_host = 2 * (pinned_bytes(size) if pinned else size)
-    what = f"a tensor of {mib} MiB and its copies"
-    on.require(3 * size if on.type == "cpu" else size, what, host=in_host)
-    host = on.host_randn(size // 4, pinned=pinned)
-    back = torch.empty_like(host, pin_memory=pinned)
-    there = torch.empty_like(host, device=on.device)
-
-    timed = functools.partial(round_trip, host, there, back)
-
-    def study(found: Study) -> None:
-        to_device = found.time(lambda: there.copy_(host, non_blocking=True))
-        to_host = found.time(lambda: back.copy_(there, non_blocking=True))
-        found.figure("to_device", size / to_device, "byte/s", "host to device alone, wall clock")
-        found.figure("to_host", size / to_host, "byte/s", "device to host alone, wall clock")
-
-    if on.type == "cpu":
-        return Case(timed, clock="wall", byte=4 * size, byte_limit="memory")
-    return Case(timed, clock="wall", byte=2 * size, byte_limit="pcie", study=study)
+    from workloads.declare.place import Place
 
 
 CLASSES = 10
-LOOPED = (16, 256)
-"""Sizes in MiB on the CPU and on a GPU, too large for the cache."""
 
 
 @workload(
@@ -168,52 +129,40 @@ def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None
 
 @workload(
     group="first_steps",
-    title="data kept on the device against copies in the loop",
-    about="A loop of matrix-vector products over the same data. The data is kept on the device "
-    "and one number comes back at the end; the other ways copy the data in every step, and the "
-    "result back as well. On the CPU, where .to would do nothing, a copy within host memory stands "
-    "for each transfer.",
-    look_for="How many times slower the loop gets by copying. A GPU reads its own memory tens "
-    "of times faster than the data comes over PCI Express. The rate is of the data worked "
-    "through.",
-    question="The data does not change. What does a .to(device) inside the loop cost on a GPU?",
-    answer="A copy of all the data in each step. PCI Express is tens of times slower than the "
-    "GPU's own memory, so the copy takes most of the time: move the data once, before the loop.",
+    title="list of devices",
+    about="What torch sees: torch.cuda.device_count(), and each GPU's name, compute capability, "
+    "multiprocessors and memory. CUDA_VISIBLE_DEVICES decides which GPUs a process sees and in "
+    "which order; without CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA also puts the fastest first. So cuda:0 "
+    "need not be the first of nvidia-smi.",
+    look_for="The number of GPUs, and whether they are alike: work that is divided evenly waits "
+    "for the slowest. On a box without a GPU the list is empty, and the log says why.",
+    question="nvidia-smi numbers a GPU 1. Is it cuda:1 in torch?",
+    answer="Not always. CUDA_VISIBLE_DEVICES hides and renumbers GPUs, and without "
+    "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA puts the fastest first. Compare the UUIDs.",
 )
-def copies_in_loop(
-    on: Place,
-    mib: Annotated[int, whole(1, 16_384, "size of the data, MiB", auto=by_device(LOOPED))] = 0,
-    steps: Annotated[int, whole(1, 1000, "steps in one call")] = 5,
-) -> Case:
-    import torch
-
-    from workloads.scripts.copies_in_loop import copied, kept
-
-    sizes = on.sizes(mib=(mib, LOOPED))
-    mib = sizes["mib"]
-    rows, columns = mib * 256, 1024
-    # The data and a copy; a column of the sums, of a product, and of both added up.
-    vectors = 4 * (4 * rows + columns)
-    size = mib * 2**20
-    on.require(2 * size + vectors, f"{mib} MiB of data and a copy", host=size + vectors)
-    host = on.host_randn(rows, columns)
-    there = host.to(on.device)
-    vector = on.randn(columns)
-    timed = functools.partial(kept, there, vector, steps)
-
-    def copied_both_ways() -> float:
-        total = torch.zeros(rows)
-        for _ in range(steps):
-            total = total + (host.to(on.device, copy=True) @ vector).to("cpu", copy=True)
-        return total.sum().item()
+def device_list(on: Place) -> Case:
+    from workloads.measure import environment
+    from workloads.scripts.device_list import gpu_names
 
     def study(found: Study) -> None:
-        ways: dict[str, Callable[[], object]] = {
-            "copied in, result out, every step": copied_both_ways,
-            "copied in every step": functools.partial(copied, host, vector, steps),
-            "kept on the device": timed,
-        }
-        seen = steps * mib * 2**20
-        found.variants("ways", f"{steps} steps", ways, per_call=(seen, "byte/s"))
+        found.figure("gpus", float(len(gpu_names())), "", "torch.cuda.device_count()")
+        found.figure("this_device", str(on.device), "", "where this run took place")
+        found.table(
+            "devices",
+            "devices that torch sees",
+            DataColumn("device"),
+            DataColumn("name"),
+            DataColumn("capability"),
+            DataColumn("multiprocessors"),
+            DataColumn("memory", "byte"),
+        )
+        absent: dict[str, str] = {}
+        found.unavailable["tables.devices"] = "torch does not tell it of every kind of device"
+        for each in environment.all_devices(absent):
+            units, memory = each.multi_processors, each.total_memory
+            numbers = [None if value is None else float(value) for value in (units, memory)]
+            found.row("devices", each.id, each.name, each.capability, *numbers)
+        for reason in absent.values():
+            found.say(reason)
 
-    return Case(timed, clock="wall", byte=steps * mib * 2**20, chosen=sizes, study=study)
+    return Case(gpu_names, clock="wall", study=study)

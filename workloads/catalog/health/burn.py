@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.health.burner import CPU_TOLERANCE, STRIP, Burner, Steady, find_steady
+from workloads.catalog.shared.products import CHECKED_COLUMNS, CHECKED_ROWS
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
 from workloads.protocol.results import Check, DataColumn, Setting
@@ -25,7 +26,6 @@ EDGE_S = 1.0
 """Length of the start and of the end, which are compared with each other."""
 SLOWEST_SHARE = 0.9
 """Share of the machine's best GPU below which a GPU is suspicious (as in gpu-fryer)."""
-CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
 OFF, ON = "off", "on"
 MOST_ROWS = 50
 """Rows of the table of wrong products; a broken device could fill it without end."""

@@ -1,10 +1,40 @@
-"""The speed of copies: by size and kind of memory, and during the device's computations."""
+"""The speed of copies: to and from the device, within it, and between GPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import functools
+import itertools
 from typing import TYPE_CHECKING, Annotated
+
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.protocol.results import Check, DataColumn
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from workloads.declare.workload import by_device, one_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+from functools import partial
+from typing import TYPE_CHECKING
 
 from workloads.catalog.shared.caches import (
     WARM,
@@ -13,11 +43,7 @@ from workloads.catalog.shared.caches import (
     compare_caches,
     flush_bytes,
 )
-from workloads.declare.study import Study
-from workloads.declare.tools import Call
-from workloads.declare.workload import Case, by_device, one_of, whole, workload
 from workloads.measure import estimates
-from workloads.protocol.results import DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -218,99 +244,132 @@ def device_copy(
     return Case(under_cache(timed), byte=2 * size, byte_limit="memory", chosen=sizes, study=study)
 
 
-def hidden_share(copy_s: float, compute_s: float, both_s: float) -> float:
-    """Return the hidden share of the time: 100 % if both take no longer than the longer one alone.
-
-    Args:
-        copy_s: all copies alone, seconds.
-        compute_s: all the work alone, seconds.
-        both_s: both together, seconds.
-
-    Returns:
-        Percent of the shorter of the two; negative where running both at once costs time.
-    """
-    return 100 * (copy_s + compute_s - both_s) / min(copy_s, compute_s)
+COPIES = 8
+"""Consecutive copies between two clock reads, so that the final wait counts for little."""
 
 
 @workload(
-    group="training",
-    title="copying while computing, on two streams",
-    about="Works through chunks of data that lie in pinned host memory: while the device "
-    "multiplies one chunk, a second stream copies the next one to it, into the other of two "
-    "buffers.",
-    look_for="With two streams the whole should take as long as the longer of copying and "
-    "computing; on one stream it takes their sum. It needs pinned memory and non_blocking: a copy "
-    "from pageable memory makes the host wait. Events order the streams: a product waits for its "
-    "chunk, a copy waits until its buffer is no longer read.",
+    group="health",
+    title="copies between GPUs",
+    about="Copies a tensor from each GPU to each other one. Where the driver allows peer access, "
+    "the copy goes straight over NVLink or PCIe; else it passes through host memory.",
+    look_for="The matrix of rates: GPUs of one NVLink group, or under one PCIe switch, copy faster "
+    "among themselves. A pair without peer access, or far below the others, slows every "
+    "all-reduce that crosses it. The limit is all of a GPU's NVLinks together, of parts that "
+    "always have them: behind an NVSwitch a pair can use them all; wired directly it has a third "
+    "of them or fewer. A share far below that means that the copies go another way.",
     devices=("cuda",),
+    needs=("2 GPUs",),
 )
-def overlap(
+def peer_copies(
+    on: Place, mib: Annotated[int, whole(1, 16_384, "size of the tensor, MiB")] = 256
+) -> Case:
+    import torch
+
+    from workloads.declare.place import Place
+    from workloads.scripts.peer_copies import copy
+
+    size, count = mib * 2**20, torch.cuda.device_count()
+    places = [Place(f"cuda:{index}") for index in range(count)]
+    for place in places:
+        place.require(2 * size, f"two tensors of {mib} MiB")
+    sources = [place.randn(size // 4) for place in places]
+    targets = [torch.empty_like(source) for source in sources]
+    here = on.device.index or 0
+    neighbour = (here + 1) % count
+
+    timed = functools.partial(copy, targets[neighbour], sources[here])
+
+    def check() -> Check:
+        timed()
+        torch.cuda.synchronize(here)
+        same = torch.equal(targets[neighbour].cpu(), sources[here].cpu())
+        return Check(same, 0.0 if same else 1.0, 0.0, "the source, entry by entry")
+
+    def study(found: Study) -> None:
+        _matrix(found, sources, targets)
+
+    pair = (f"cuda:{here}", f"cuda:{neighbour}")
+    return Case(timed, byte=size, byte_limit="nvlink", devices=pair, check=check, study=study)
+
+
+def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tensor]) -> None:
+    """Add a table of the rates between all GPUs, and log pairs without peer access."""
+    import torch
+
+    from workloads.scripts.peer_copies import copy
+
+    count, size = len(sources), sources[0].nbytes
+
+    def copies(source: int, target: int) -> None:
+        for _ in range(COPIES):
+            copy(targets[target], sources[source])
+        torch.cuda.synchronize(source)
+        torch.cuda.synchronize(target)
+
+    def rate(source: int, target: int) -> float | None:
+        if source == target:
+            return None
+        call = functools.partial(copies, source, target)
+        return COPIES * size / found.time(call, "wall")
+
+    def check_pair(source: int, target: int) -> float | None:
+        found_rate = rate(source, target)
+        if found_rate is not None:
+            found.check_rate(f"cuda:{source} to cuda:{target}", found_rate)
+        return found_rate
+
+    names = [DataColumn(f"to cuda:{index}", "byte/s") for index in range(count)]
+    found.table("matrix", "rate of copies", DataColumn("from"), *names)
+    found.unavailable["tables.matrix"] = "a GPU is not timed against itself"
+    for source in range(count):
+        found.row("matrix", f"cuda:{source}", *(check_pair(source, each) for each in range(count)))
+    without = [
+        f"cuda:{source} to cuda:{target}"
+        for source, target in itertools.permutations(range(count), 2)
+        if not torch.cuda.can_device_access_peer(source, target)
+    ]
+    found.say(f"without peer access: {', '.join(without) or 'none'}")
+
+
+@workload(
+    group="health",
+    title="host to device and back",
+    about="Copies a tensor to the device and back again, one after the other; on the CPU, its "
+    "twin: the same two copies within host memory. The rate counts each byte once per crossing.",
+    look_for="The rate against one direction of the link: the two copies share a stream, so they "
+    "never overlap. Set memory=pageable to compare: such a copy passes through the driver's "
+    "staging buffer. On the CPU each copy reads and writes each byte, so the rate counts both, and "
+    "memory= changes nothing.",
+    devices=("cpu", "cuda", "mps"),
+)
+def transfer(
     on: Place,
-    chunk_mib: Annotated[int, whole(1, 4096, "size of a chunk, MiB")] = 32,
-    chunks: Annotated[int, whole(2, 256, "chunks in one call")] = 8,
-    width: Annotated[int, whole(16, 16_384, "columns of a chunk and of the weight")] = 4096,
+    mib: Annotated[int, whole(1, 65_536, "size of the tensor, MiB")] = 64,
+    memory: Annotated[str, one_of(("pinned", "pageable"), "host memory")] = "pinned",
 ) -> Case:
     import torch
 
     from workloads.declare.place import pinned_bytes
-    from workloads.scripts.overlap import multiply_chunks
+    from workloads.scripts.transfer import round_trip
 
-    rows = max(1, chunk_mib * 2**18 // width)
-    size = 4 * rows * width
-    in_host = chunks * pinned_bytes(size)
-    on.require(3 * size + 4 * width * width, "two chunks and a product", host=in_host)
-    host = [on.host_randn(rows, width, pinned=True) for _ in range(chunks)]
-    buffers = [torch.empty(rows, width, device=on.device) for _ in range(2)]
-    weight = on.randn(width, width)
-    product = torch.empty(rows, width, device=on.device)
-    copying = torch.cuda.Stream(on.device)
+    size = mib * 2**20
+    pinned = memory == "pinned" and on.type == "cuda"
+    in_host = 2 * (pinned_bytes(size) if pinned else size)
+    what = f"a tensor of {mib} MiB and its copies"
+    on.require(3 * size if on.type == "cpu" else size, what, host=in_host)
+    host = on.host_randn(size // 4, pinned=pinned)
+    back = torch.empty_like(host, pin_memory=pinned)
+    there = torch.empty_like(host, device=on.device)
 
-    timed = partial(multiply_chunks, host, buffers, weight, product, copying)
+    timed = functools.partial(round_trip, host, there, back)
 
     def study(found: Study) -> None:
-        in_turn = _in_turn(host, buffers, weight, product)
-        _parts(found, f"{chunks} chunks of {chunk_mib} MiB", in_turn | {"two streams": timed})
+        to_device = found.time(lambda: there.copy_(host, non_blocking=True))
+        to_host = found.time(lambda: back.copy_(there, non_blocking=True))
+        found.figure("to_device", size / to_device, "byte/s", "host to device alone, wall clock")
+        found.figure("to_host", size / to_host, "byte/s", "device to host alone, wall clock")
 
-    return Case(timed, clock="wall", byte=chunks * size, byte_limit="pcie", study=study)
-
-
-def _in_turn(
-    host: list[torch.Tensor],
-    buffers: list[torch.Tensor],
-    weight: torch.Tensor,
-    product: torch.Tensor,
-) -> dict[str, Call]:
-    """Return calls for the same work on one stream, and for its two parts alone."""
-    import torch
-
-    def copies() -> None:
-        for index, chunk in enumerate(host):
-            buffers[index % 2].copy_(chunk, non_blocking=True)
-
-    def products() -> None:
-        for index in range(len(host)):
-            torch.matmul(buffers[index % 2], weight, out=product)
-
-    def one_stream() -> None:
-        for index, chunk in enumerate(host):
-            buffer = buffers[index % 2]
-            buffer.copy_(chunk, non_blocking=True)
-            torch.matmul(buffer, weight, out=product)
-
-    return {"one stream": one_stream, "copies alone": copies, "products alone": products}
-
-
-def _parts(found: Study, title: str, calls: dict[str, Call]) -> None:
-    found.table("parts", title, DataColumn("part"), DataColumn("time", "s"))
-    seconds = {}
-    for variant in found.compare(calls, "wall"):
-        seconds[variant.name] = variant.median_s
-        found.row("parts", variant.name, variant.median_s)
-    copy_s, compute_s = seconds["copies alone"], seconds["products alone"]
-    share = hidden_share(copy_s, compute_s, seconds["two streams"])
-    about = "of the shorter of copying and computing; 100 % when it costs no time at all"
-    found.figure("hidden", share, "%", about)
-    speed_up = seconds["one stream"] / seconds["two streams"]
-    found.figure("speed_up", speed_up, "x", "one stream over two")
-    best = (copy_s + compute_s) / max(copy_s, compute_s)
-    found.figure("best_speed_up", best, "x", "their sum over the longer of the two")
+    if on.type == "cpu":
+        return Case(timed, clock="wall", byte=4 * size, byte_limit="memory")
+    return Case(timed, clock="wall", byte=2 * size, byte_limit="pcie", study=study)

@@ -1,10 +1,9 @@
-"""Operations beside plain products: memory-bound operations and linear systems."""
+"""Operations beside products: reductions and linear systems."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.shared.caches import (
@@ -14,100 +13,12 @@ from workloads.catalog.shared.caches import (
     compare_caches,
     flush_bytes,
 )
-from workloads.catalog.shared.tools import NO_DEVICE_ROWS, compiling_cold, kernels_of
 from workloads.declare.study import Study
-from workloads.declare.workload import Case, Skip, one_of, whole, workload
-from workloads.measure import estimates
+from workloads.declare.workload import Case, one_of, whole, workload
 from workloads.protocol.results import Check, DataColumn, first_line
 
 if TYPE_CHECKING:
     from workloads.declare.place import Place
-
-EAGER_PASSES = 9
-"""Tensors read or written by the chain: x * 2, + 1, relu: two each; minus x: three."""
-
-
-@workload(
-    group="flags",
-    title="a chain of pointwise operations, compiled",
-    about="relu(x * 2 + 1) - x on a large tensor. Eager torch runs four kernels, each of which "
-    "reads and writes memory; torch.compile writes one kernel that reads and writes once (C++ on "
-    "the CPU, Triton on a GPU).",
-    look_for="The speed-up comes near the nine tensors that the eager chain moves over the two "
-    "that the compiled one does; on a GPU the profiler counts the kernels of each. Compiling takes "
-    "seconds, so the calls until it has paid off are given: a script that runs once is better off "
-    "without. The rate counts the bytes of one pass.",
-    devices=("cpu", "cuda"),
-    needs=("a C++ compiler", "Triton"),
-)
-def elementwise(
-    on: Place,
-    mib: Annotated[int, whole(1, 16_384, "size of the tensor, MiB")] = 128,
-) -> Case:
-    import torch
-
-    from workloads.scripts.elementwise import chain
-
-    size = mib * 2**20
-    on.require(4 * size, f"a tensor of {mib} MiB and what is made of it")
-    x = on.randn(size // 4)
-
-    back = compiling_cold()
-    compiled = torch.compile(chain)
-    timed = partial(compiled, x)
-    compile_s = _compile_s(on, timed, back)
-
-    def study(found: Study) -> None:
-        ways: dict[str, Callable[[], object]] = {"eager": partial(chain, x), "compiled": timed}
-        eager, fused = found.variants(
-            "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True, check_rates=True
-        )
-        about = "the first call: the chain traced, the kernel written and compiled"
-        found.figure("compile", compile_s, "s", about)
-        _count_kernels(found, on, ways)
-        calls = estimates.break_even_calls(0.0, eager.median_s, compile_s, fused.median_s)
-        about = "after so many calls compiling has paid for itself"
-        if calls is None or fused.verdict != "faster":
-            found.absent("break_even_calls", "compiling was not shown to be faster", "", about)
-        else:
-            found.figure("break_even_calls", float(round(calls)), "", about)
-        about = "tensors moved by the eager chain over those moved by the compiled one"
-        found.figure("expected_speed_up", EAGER_PASSES / 2, "x", about)
-
-    return Case(timed, byte=2 * size, byte_limit="memory", study=study, cleanup=back)
-
-
-def _count_kernels(found: Study, on: Place, ways: dict[str, Callable[[], object]]) -> None:
-    """Log how many kernels one call of each way launches, from the profiler."""
-    for name, call in ways.items():
-        about = f"launched by one call, {name}"
-        launched = sum(row.calls for row in kernels_of(call, on)) if on.type == "cuda" else 0
-        if launched:
-            found.figure(f"kernels_{name}", float(launched), "", about)
-        else:
-            reason = NO_DEVICE_ROWS if on.type == "cuda" else "a CPU runs functions, no kernels"
-            found.absent(f"kernels_{name}", reason, "", about)
-
-
-def _compile_s(on: Place, call: Callable[[], object], back: Callable[[], None]) -> float:
-    """Return the seconds of the first call.
-
-    Args:
-        on: the device.
-        call: compiles the functions that it calls.
-        back: resets the compiler, should it fail.
-
-    Raises:
-        Skip: it cannot be compiled here; the text has the compiler's first line.
-    """
-    started = perf_counter()
-    try:
-        call()
-        on.synchronize()
-    except Exception as error:  # the compilers raise classes of their own
-        back()
-        raise Skip(f"torch.compile fails here: {first_line(error).strip()}") from error
-    return perf_counter() - started
 
 
 @workload(

@@ -1,10 +1,9 @@
-"""Matrix products: square, of many shapes, and of sizes from small to large."""
+"""Square matrix products: one size, and sizes from small to large."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.shared.caches import (
@@ -14,19 +13,15 @@ from workloads.catalog.shared.caches import (
     compare_caches,
     flush_bytes,
 )
+from workloads.catalog.shared.products import CHECKED_COLUMNS, CHECKED_ROWS, Shape, bound_by
 from workloads.declare.study import Study
 from workloads.declare.tools import ClockName
 from workloads.declare.workload import Case, one_of, whole, workload
-from workloads.limits import limits
 from workloads.measure import estimates
-from workloads.protocol.results import Check, DataColumn
+from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
-    import torch
-
     from workloads.declare.place import Place
-
-CHECKED_ROWS, CHECKED_COLUMNS = 64, 1024
 
 
 @workload(
@@ -85,184 +80,11 @@ def matmul(
     )
 
 
-LAUNCH_SHARE = 0.5
-"""A call is launch-bound if an operation on one number takes this share of its time."""
-SMALLEST_PROBE = 64 * 2**20
-"""Bytes copied to measure the memory's rate; more where the cache could contain them."""
-_ROWS = 2**20
-"""Number of random numbers, copied repeatedly: drawing more takes longer than timing them."""
 ONE_NUMBER = 2 * 512
 """Bytes of two tensors of one number each in a GPU's allocator, which rounds up to 512
 (torch: ``kMinBlockSize``)."""
 CPU_PATIENCE_S = 0.25
 """The CPU's curve ends before the size whose product would take longer than this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A batch of products of an m x k matrix with a k x n matrix, float32."""
-
-    name: str
-    m: int
-    k: int
-    n: int
-    batch: int = 1
-
-    @property
-    def flop(self) -> int:
-        return 2 * self.batch * self.m * self.k * self.n
-
-    @property
-    def byte(self) -> int:
-        """Return the bytes of both factors, read once, and of the product, written once."""
-        return 4 * self.batch * (self.m * self.k + self.k * self.n + self.m * self.n)
-
-    @property
-    def text(self) -> str:
-        count = f"{self.batch} of " if self.batch > 1 else ""
-        return f"{count}{self.m}x{self.k} · {self.k}x{self.n}"
-
-
-SHAPES = (
-    Shape("square", 1024, 1024, 1024),
-    Shape("matrix-vector", 4096, 4096, 1),
-    Shape("few columns", 4096, 4096, 8),
-    Shape("thin inner", 2048, 16, 2048),
-    Shape("batch of small", 32, 32, 32, 1024),
-)
-
-
-def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float) -> str:
-    """Return a product's bottleneck by the roofline model (Williams, Waterman, Patterson 2009).
-
-    Args:
-        seconds: time of one call.
-        flop_per_byte: its arithmetic intensity.
-        ridge: the machine's FLOP/s over its bytes per second.
-        launch_s: time of an operation with almost no work.
-    """
-    if launch_s >= LAUNCH_SHARE * seconds:
-        return "launch"
-    return "memory" if flop_per_byte < ridge else "compute"
-
-
-@workload(
-    group="first_steps",
-    title="matrix products of several shapes",
-    about="Multiplies a 1000 x 500 with a 500 x 200 matrix and shows the result's shape, strides, "
-    "type and device, then times products of other shapes: square, matrix-vector, thin, batched.",
-    look_for="FLOP per byte: a shape below the ridge (the machine's FLOP/s over its memory's "
-    "byte/s, both measured here) waits for memory and cannot come near the square product's rate; "
-    "traffic above the memory's rate is the cache's. On a GPU small products wait for their "
-    "launch. The result is a leaf, as no factor requires a gradient: autograd records nothing.",
-    question="Two products need the same number of operations. Can one of them take longer?",
-    answer="Yes. A product with few operations per byte, such as a matrix times a vector, waits "
-    "for memory; a large square one uses each number many times. The ridge in the table says "
-    "where the one case ends and the other begins.",
-)
-def matmul_shapes(
-    on: Place,
-    rows: Annotated[int, whole(1, 32_768, "rows of the first matrix")] = 1000,
-    inner: Annotated[int, whole(1, 32_768, "its columns, the second's rows")] = 500,
-    columns: Annotated[int, whole(1, 32_768, "columns of the second matrix")] = 200,
-) -> Case:
-    import torch
-
-    from workloads.declare.place import count_flop, precision
-    from workloads.measure import environment
-    from workloads.scripts.matmul_shapes import multiply
-
-    own = Shape("as set", rows, inner, columns)
-    probe = limits.uncached(SMALLEST_PROBE, environment.last_cache(on.device))
-    needed = own.byte + max(2 * probe, *(shape.byte for shape in (own, *SHAPES)))
-    on.require(needed, "the largest of the products")
-    x, y = on.randn(rows, inner), on.randn(inner, columns)
-    timed = functools.partial(multiply, x, y)
-    meta = torch.device("meta")
-    operations = count_flop(lambda: multiply(x.to(meta), y.to(meta)))
-
-    def study(found: Study) -> None:
-        _facts(found, timed(), multiply(x.clone().requires_grad_(), y))
-        _shapes(found, on, (own, *SHAPES), probe, used)
-
-    used = precision(on, "float32", "matmul")
-    # A thin product reads each number for few multiplications: the memory bounds it sooner.
-    return Case(
-        timed, flop=operations, byte=own.byte, precision=used, byte_limit="memory", study=study
-    )
-
-
-def _facts(found: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
-    found.table(
-        "facts", "the result", DataColumn("fact"), DataColumn("of plain factors"),
-        DataColumn("where x requires a gradient"),
-    )  # fmt: skip
-    facts: dict[str, Callable[[torch.Tensor], object]] = {
-        "shape": lambda result: tuple(result.shape),
-        "size()": lambda result: result.size(),
-        "dtype": lambda result: result.dtype,
-        "device": lambda result: result.device,
-        "requires_grad": lambda result: result.requires_grad,
-        "is_leaf": lambda result: result.is_leaf,
-        "grad_fn": lambda result: result.grad_fn.name() if result.grad_fn else "none",
-        "stride()": lambda result: result.stride(),
-    }
-    for name, fact_of in facts.items():
-        found.row("facts", name, str(fact_of(plain)), str(fact_of(recorded)))
-    found.say("print(result)")
-    found.say(str(plain))
-
-
-def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, precision: str) -> None:
-    from workloads.measure import environment
-
-    one = on.randn(1)
-    launch_s = found.time(lambda: one + one)
-    found.figure("launch", launch_s, "s", "an addition of one number: launch and nothing else")
-    memory = 2 * probe / seconds_of_copy(found, on, probe)
-    about = f"of a copy of {probe // 2**20} MiB, read and written"
-    found.figure("memory_rate", memory, "byte/s", about)
-    found.check_rate("the copy", memory, limits.MEMORY)
-    seconds = [_time(found, on, shape) for shape in shapes]
-    best = max(shape.flop / time for shape, time in zip(shapes, seconds, strict=True))
-    ridge = best / memory
-    about = "FLOP per byte: the best rate in the table over the memory's; below it memory decides"
-    found.figure("ridge", ridge, "", about)
-    found.table(
-        "shapes", "products in float32", DataColumn("product"), DataColumn("shape"),
-        DataColumn("time", "s"),
-        DataColumn("rate", "FLOP/s"), DataColumn("traffic", "byte/s"), DataColumn("FLOP per byte"),
-        DataColumn("waits for"),
-    )  # fmt: skip
-    cache = environment.last_cache(on.device)
-    for shape, time in zip(shapes, seconds, strict=True):
-        intensity = shape.flop / shape.byte
-        bound = bound_by(time, intensity, ridge, launch_s)
-        found.row(
-            "shapes", shape.name, shape.text, time, shape.flop / time, shape.byte / time,
-            intensity, bound,
-        )  # fmt: skip
-        found.check_rate(f"{shape.name} product", shape.flop / time, precision)
-        if limits.cached(limits.MEMORY, shape.byte, cache) is None:
-            found.check_rate(f"{shape.name} product", shape.byte / time, limits.MEMORY)
-
-
-def seconds_of_copy(found: Study, on: Place, size: int) -> float:
-    """Return the seconds of a copy of so many bytes within the device's memory."""
-    import torch
-
-    source = on.randn(_ROWS).repeat(size // 4 // _ROWS)
-    target = torch.empty_like(source)
-    return found.time(lambda: target.copy_(source))
-
-
-def _time(found: Study, on: Place, shape: Shape) -> float:
-    from workloads.scripts.matmul_shapes import multiply
-
-    a, b = on.randn(shape.batch, shape.m, shape.k), on.randn(shape.batch, shape.k, shape.n)
-    if shape.batch == 1:
-        a, b = a[0], b[0]
-    return found.time(functools.partial(multiply, a, b))
 
 
 @workload(

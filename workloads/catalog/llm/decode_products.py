@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from workloads.catalog.health.products import (
-    CHECKED_COLUMNS,
-    SMALLEST_PROBE,
-    bound_by,
-    seconds_of_copy,
-)
 from workloads.catalog.shared.caches import (
     WARM,
     CacheState,
     cache_setter,
     compare_caches,
     flush_bytes,
+)
+from workloads.catalog.shared.products import (
+    CHECKED_COLUMNS,
+    SMALLEST_PROBE,
+    bound_by,
+    seconds_of_copy,
 )
 from workloads.declare.study import Study
 from workloads.declare.tools import Call

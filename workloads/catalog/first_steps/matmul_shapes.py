@@ -1,0 +1,137 @@
+"""Products of unequal shapes, and what bounds each."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+from workloads.catalog.shared.products import SMALLEST_PROBE, Shape, bound_by, seconds_of_copy
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, whole, workload
+from workloads.limits import limits
+from workloads.protocol.results import DataColumn
+
+if TYPE_CHECKING:
+    import torch
+
+    from workloads.declare.place import Place
+
+
+SHAPES = (
+    Shape("square", 1024, 1024, 1024),
+    Shape("matrix-vector", 4096, 4096, 1),
+    Shape("few columns", 4096, 4096, 8),
+    Shape("thin inner", 2048, 16, 2048),
+    Shape("batch of small", 32, 32, 32, 1024),
+)
+
+
+@workload(
+    group="first_steps",
+    title="matrix products of several shapes",
+    about="Multiplies a 1000 x 500 with a 500 x 200 matrix and shows the result's shape, strides, "
+    "type and device, then times products of other shapes: square, matrix-vector, thin, batched.",
+    look_for="FLOP per byte: a shape below the ridge (the machine's FLOP/s over its memory's "
+    "byte/s, both measured here) waits for memory and cannot come near the square product's rate; "
+    "traffic above the memory's rate is the cache's. On a GPU small products wait for their "
+    "launch. The result is a leaf, as no factor requires a gradient: autograd records nothing.",
+    question="Two products need the same number of operations. Can one of them take longer?",
+    answer="Yes. A product with few operations per byte, such as a matrix times a vector, waits "
+    "for memory; a large square one uses each number many times. The ridge in the table says "
+    "where the one case ends and the other begins.",
+)
+def matmul_shapes(
+    on: Place,
+    rows: Annotated[int, whole(1, 32_768, "rows of the first matrix")] = 1000,
+    inner: Annotated[int, whole(1, 32_768, "its columns, the second's rows")] = 500,
+    columns: Annotated[int, whole(1, 32_768, "columns of the second matrix")] = 200,
+) -> Case:
+    import torch
+
+    from workloads.declare.place import count_flop, precision
+    from workloads.measure import environment
+    from workloads.scripts.matmul_shapes import multiply
+
+    own = Shape("as set", rows, inner, columns)
+    probe = limits.uncached(SMALLEST_PROBE, environment.last_cache(on.device))
+    needed = own.byte + max(2 * probe, *(shape.byte for shape in (own, *SHAPES)))
+    on.require(needed, "the largest of the products")
+    x, y = on.randn(rows, inner), on.randn(inner, columns)
+    timed = functools.partial(multiply, x, y)
+    meta = torch.device("meta")
+    operations = count_flop(lambda: multiply(x.to(meta), y.to(meta)))
+
+    def study(found: Study) -> None:
+        _facts(found, timed(), multiply(x.clone().requires_grad_(), y))
+        _shapes(found, on, (own, *SHAPES), probe, used)
+
+    used = precision(on, "float32", "matmul")
+    # A thin product reads each number for few multiplications: the memory bounds it sooner.
+    return Case(
+        timed, flop=operations, byte=own.byte, precision=used, byte_limit="memory", study=study
+    )
+
+
+def _facts(found: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
+    found.table(
+        "facts", "the result", DataColumn("fact"), DataColumn("of plain factors"),
+        DataColumn("where x requires a gradient"),
+    )  # fmt: skip
+    facts: dict[str, Callable[[torch.Tensor], object]] = {
+        "shape": lambda result: tuple(result.shape),
+        "size()": lambda result: result.size(),
+        "dtype": lambda result: result.dtype,
+        "device": lambda result: result.device,
+        "requires_grad": lambda result: result.requires_grad,
+        "is_leaf": lambda result: result.is_leaf,
+        "grad_fn": lambda result: result.grad_fn.name() if result.grad_fn else "none",
+        "stride()": lambda result: result.stride(),
+    }
+    for name, fact_of in facts.items():
+        found.row("facts", name, str(fact_of(plain)), str(fact_of(recorded)))
+    found.say("print(result)")
+    found.say(str(plain))
+
+
+def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, precision: str) -> None:
+    from workloads.measure import environment
+
+    one = on.randn(1)
+    launch_s = found.time(lambda: one + one)
+    found.figure("launch", launch_s, "s", "an addition of one number: launch and nothing else")
+    memory = 2 * probe / seconds_of_copy(found, on, probe)
+    about = f"of a copy of {probe // 2**20} MiB, read and written"
+    found.figure("memory_rate", memory, "byte/s", about)
+    found.check_rate("the copy", memory, limits.MEMORY)
+    seconds = [_time(found, on, shape) for shape in shapes]
+    best = max(shape.flop / time for shape, time in zip(shapes, seconds, strict=True))
+    ridge = best / memory
+    about = "FLOP per byte: the best rate in the table over the memory's; below it memory decides"
+    found.figure("ridge", ridge, "", about)
+    found.table(
+        "shapes", "products in float32", DataColumn("product"), DataColumn("shape"),
+        DataColumn("time", "s"),
+        DataColumn("rate", "FLOP/s"), DataColumn("traffic", "byte/s"), DataColumn("FLOP per byte"),
+        DataColumn("waits for"),
+    )  # fmt: skip
+    cache = environment.last_cache(on.device)
+    for shape, time in zip(shapes, seconds, strict=True):
+        intensity = shape.flop / shape.byte
+        bound = bound_by(time, intensity, ridge, launch_s)
+        found.row(
+            "shapes", shape.name, shape.text, time, shape.flop / time, shape.byte / time,
+            intensity, bound,
+        )  # fmt: skip
+        found.check_rate(f"{shape.name} product", shape.flop / time, precision)
+        if limits.cached(limits.MEMORY, shape.byte, cache) is None:
+            found.check_rate(f"{shape.name} product", shape.byte / time, limits.MEMORY)
+
+
+def _time(found: Study, on: Place, shape: Shape) -> float:
+    from workloads.scripts.matmul_shapes import multiply
+
+    a, b = on.randn(shape.batch, shape.m, shape.k), on.randn(shape.batch, shape.k, shape.n)
+    if shape.batch == 1:
+        a, b = a[0], b[0]
+    return found.time(functools.partial(multiply, a, b))
