@@ -51,14 +51,14 @@ class Borders:
         return f"{self.middle} {self.left} {self.right}"
 
 
-def parse_borders(words: str) -> Borders:
+def parse_borders(numbers: str) -> Borders:
     """Return the borders from three numbers.
 
     Args:
-        words: as in the settings file, such as ``50 35 75``.
+        numbers: as in the settings file, such as ``50 35 75``.
 
     Raises:
         ValueError: not three whole numbers, or a column would be too narrow.
     """
-    middle, left, right = (int(word) for word in words.split())
+    middle, left, right = (int(word) for word in numbers.split())
     return Borders(middle, left, right)

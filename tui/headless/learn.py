@@ -239,14 +239,14 @@ class Lesson:
             _print(paragraph(f"Continue with: gpu-workbench learn --from {name}", width()))
         return False
 
-    async def _wait_for_key(self, words: str) -> bool:
+    async def _wait_for_key(self, prompt: str) -> bool:
         """Wait for a key; return whether it goes on. Without a user to ask, go on at once."""
         if not self._asks:
             return True
         self._key = None
         with read_keys(self._note_key):
             pressed = await self._waiter.until(
-                lambda: self._key is not None, lambda: self._progress.show(words)
+                lambda: self._key is not None, lambda: self._progress.show(prompt)
             )
         self._progress.clear()
         return pressed and self._key not in ENDS

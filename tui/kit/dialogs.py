@@ -245,7 +245,7 @@ class ConfirmScreen(BesideCursor[bool]):
 
     Args:
         question: the title.
-        words: what will happen, a paragraph each.
+        sentences: what will happen, a paragraph each.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -253,10 +253,10 @@ class ConfirmScreen(BesideCursor[bool]):
         Binding("n,escape,q", "answer(False)", show=False),
     ]
 
-    def __init__(self, question: str, words: Sequence[str]) -> None:
+    def __init__(self, question: str, sentences: Sequence[str]) -> None:
         super().__init__()
         self._question = question
-        self._words = tuple(words)
+        self._sentences = tuple(sentences)
 
     def compose(self) -> ComposeResult:
         """Yield a box around the words."""
@@ -264,7 +264,7 @@ class ConfirmScreen(BesideCursor[bool]):
         yield box(self._question, "y yes   n or escape no", words)
 
     def _lines(self, cells: int) -> list[Line]:
-        return [row for text in self._words for row in paragraph(text, cells)]
+        return [row for text in self._sentences for row in paragraph(text, cells)]
 
     def action_answer(self, yes: bool) -> None:
         self.dismiss(yes)

@@ -51,16 +51,16 @@ class Pane(Container):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
-        self._words = ""
+        self._padded_title = ""
         self._retitling = False
 
-    def retitle(self, words: str) -> None:
+    def retitle(self, title: str) -> None:
         """Write the title into the border; data in it is text, not markup."""
-        title = f" {words} "
-        if title != self._words:
-            self._words = title
+        padded = f" {title} "
+        if padded != self._padded_title:
+            self._padded_title = padded
             self._retitling = True
-            self.border_title = Content(title)
+            self.border_title = Content(padded)
             self._retitling = False
 
     def refresh(
@@ -89,7 +89,7 @@ class Pane(Container):
         """Return the pane as text: its title, then every line, also those out of view."""
         shown = [part for part in self.query(Widget) if part.display and isinstance(part, HasLines)]
         rows = [plain(line).rstrip() for part in shown for line in part.shown_lines]
-        return "\n".join([self._words.strip(), *rows]).rstrip() + "\n"
+        return "\n".join([self._padded_title.strip(), *rows]).rstrip() + "\n"
 
 
 class AgingPane(Pane):

@@ -260,7 +260,7 @@ class _Canvas:
 def _heading(
     plot: Plot,
     units: tuple[Labels, Labels],
-    told: Sequence[Level],
+    levels: Sequence[Level],
     cells: int,
     *,
     shared: bool,
@@ -279,7 +279,7 @@ def _heading(
         parts.append(line(Span(words, TextStyle.QUIET)))
     if plot.note:
         parts.append(line(Span(plot.note, TextStyle.QUIET)))
-    for level in told:
+    for level in levels:
         value = quantity(level.value, plot.upright.unit)
         sample = glyphs.GLYPHS.interval.line * 2
         parts.append(line(Span(f"{sample} {level.name} {value}", TextStyle.NOTE)))

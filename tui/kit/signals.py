@@ -26,7 +26,7 @@ class EndScreen(BesideCursor["signal.Signals | None"]):
 
     Args:
         question: the title.
-        words: what will end, one paragraph each.
+        sentences: what will end, one paragraph each.
     """
 
     CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
@@ -35,10 +35,10 @@ class EndScreen(BesideCursor["signal.Signals | None"]):
         Binding("n,escape,q", "answer('')", show=False),
     ]
 
-    def __init__(self, question: str, words: Sequence[str]) -> None:
+    def __init__(self, question: str, sentences: Sequence[str]) -> None:
         super().__init__()
         self._question = question
-        self._words = tuple(words)
+        self._sentences = tuple(sentences)
 
     def compose(self) -> ComposeResult:
         """Yield a box around the words and the signals."""
@@ -46,7 +46,7 @@ class EndScreen(BesideCursor["signal.Signals | None"]):
         yield box(self._question, "i, t or k sends it   n or escape sends nothing", words)
 
     def _lines(self, cells: int) -> list[Line]:
-        rows = [row for words in self._words for row in paragraph(words, cells)]
+        rows = [row for words in self._sentences for row in paragraph(words, cells)]
         for key, (number, about) in END_SIGNALS.items():
             rows += paragraph(f"{number.name}: {about}", cells, indent="  ", label=f"{key} ")
         return rows

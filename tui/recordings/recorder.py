@@ -202,9 +202,9 @@ class Redaction:
         return Redactor(f"/home/{name}/" for name in sorted(self._names))
 
 
-def _remove_user(user: str | None, words: str) -> str:
+def _remove_user(user: str | None, sentence: str) -> str:
     """Return a sentence about a process without the name of its user."""
-    return re.sub(rf"\b{re.escape(user)}\b", NAME, words) if user else words
+    return re.sub(rf"\b{re.escape(user)}\b", NAME, sentence) if user else sentence
 
 
 def extract_program_name(command: str) -> str:

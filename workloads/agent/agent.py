@@ -233,7 +233,7 @@ class Agent:
             told = dict(device=device, asked=asked, limit=limit, free=free)
             self.run_guarded(self._out_of_memory, told, time.time())
 
-    def _out_of_memory(self, told: dict[str, Any], at: float) -> None:
+    def _out_of_memory(self, fields: dict[str, Any], at: float) -> None:
         if not self._lock.acquire(timeout=LONGEST_S):
             return
         self._busy = threading.get_ident()
@@ -245,18 +245,18 @@ class Agent:
             quiet = time.monotonic() - self._ended_at
             takes = number <= FIRST or quiet >= SHARE * self._took
             if number <= MOST_TOLD or takes:
-                device = told["device"]
-                told.update(self._held(device))
+                device = fields["device"]
+                fields.update(self._held(device))
                 frames = _frames()
                 where = "%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None
-                told.update(happened=at, step=self.steps, thread=_thread(), where=where)
-                self.tell("oom", oom=number, **told)
+                fields.update(happened=at, step=self.steps, thread=_thread(), where=where)
+                self.tell("oom", oom=number, **fields)
                 self._open, self._open_thread = number, self._busy
                 self.at_next_step = True
             if takes:
                 began = time.monotonic()
-                found = self._inventory(number, device, told["allocated"])
-                self._keep(number, dict(told, frames=frames, inventory=found))
+                found = self._inventory(number, device, fields["allocated"])
+                self._keep(number, dict(fields, frames=frames, inventory=found))
                 self._ended_at = time.monotonic()
                 self._took = self._ended_at - began
         finally:

@@ -194,7 +194,7 @@ def _start_libraries(place: Place, clock: Clock) -> None:
     clock.synchronize()
 
 
-TELL_S = 0.3
+REPORT_S = 0.3
 """Interval between two reports of a running study."""
 STUDY_CANCELLED = "after the time was taken; what was found by then is kept"
 UNMEASURED = "no ceiling has been measured on this box: run the workload ceiling"
@@ -380,9 +380,9 @@ class _Paced:
 
     def __init__(self, tell: Callable[[Study], None]) -> None:
         self._tell = tell
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
 
     def __call__(self, study: Study) -> None:
-        if time.monotonic() - self._told >= TELL_S:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported >= REPORT_S:
+            self._reported = time.monotonic()
             self._tell(study)

@@ -330,7 +330,7 @@ class Reporter(Control):
         self._request = request
         self._began = time.monotonic()
         self._phase: Phase | None = None
-        self._told = -1e9
+        self._reported = -1e9
 
     def report(
         self,
@@ -342,8 +342,8 @@ class Reporter(Control):
     ) -> None:
         """See the base class; sends at once when the phase changes."""
         now = time.monotonic()
-        if phase != self._phase or now - self._told >= PROGRESS_S:
-            self._phase, self._told = phase, now
+        if phase != self._phase or now - self._reported >= PROGRESS_S:
+            self._phase, self._reported = phase, now
             run, elapsed = self._request, now - self._began
             self._channel.send(
                 Progress(

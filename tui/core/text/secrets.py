@@ -95,14 +95,14 @@ def _word(word: str) -> str:
     return text(word)
 
 
-def text(words: str) -> str:
+def text(content: str) -> str:
     """Return a text, such as a whole command line, with what is likely a secret masked."""
-    words = _WORD.sub(_without_password, words)
-    words = _USER_OF_URL.sub(_masked, words)
-    words = _BEARER.sub(_masked, words)
-    words = _ASSIGNED.sub(_masked_if_named, words)
-    words = _FOLLOWS_OPTION.sub(_masked_if_named, words)
-    return _TOKENS.sub(MASK, words)
+    content = _WORD.sub(_without_password, content)
+    content = _USER_OF_URL.sub(_masked, content)
+    content = _BEARER.sub(_masked, content)
+    content = _ASSIGNED.sub(_masked_if_named, content)
+    content = _FOLLOWS_OPTION.sub(_masked_if_named, content)
+    return _TOKENS.sub(MASK, content)
 
 
 def _without_password(found: re.Match[str]) -> str:

@@ -105,17 +105,17 @@ def _used_and_free(figures: GpuFigures, room: int) -> tuple[int | None, int, int
     return used, free, left - free
 
 
-def _torch_parts(figures: GpuFigures, held: int) -> list[Slice]:
+def _torch_parts(figures: GpuFigures, occupied: int) -> list[Slice]:
     torch = figures.torch
     if not figures.used_splits:
         return [_slice(key, _undivided(figures)) for key in ("allocated", "cached")]
     if isinstance(torch.allocated, Absent) or isinstance(torch.reserved, Absent):
         absent = torch.allocated if isinstance(torch.allocated, Absent) else torch.reserved
         return [_slice("allocated", absent), _slice("cached", absent)]
-    allocated = clip(torch.allocated.value, 0, held)
-    kept = clip(get_value(cached(torch)), 0, held - allocated)
+    allocated = clip(torch.allocated.value, 0, occupied)
+    kept = clip(get_value(cached(torch)), 0, occupied - allocated)
     parts = [_slice("allocated", Value(allocated)), _slice("cached", Value(kept))]
-    workspace = clip(get_value(workspace_or_none(torch)), 0, held - allocated - kept)
+    workspace = clip(get_value(workspace_or_none(torch)), 0, occupied - allocated - kept)
     return [*parts, _slice("workspace", Value(workspace))] if workspace else parts
 
 
@@ -308,7 +308,7 @@ def _unified(figures: GpuFigures) -> str:
 
 
 def explain_host(
-    used: int, unique: int | None, resident: int | None, kept: int | None, why_not: str
+    used: int, unique: int | None, resident: int | None, heap: int | None, why_not: str
 ) -> tuple[str, ...]:
     """Explain the use of the host's memory.
 
@@ -316,7 +316,7 @@ def explain_host(
         used: bytes of the host that are not available.
         unique: bytes of the worker alone; ``None`` if unknown.
         resident: bytes of the worker, including shared memory.
-        kept: freed bytes that the C library's heap still has.
+        heap: freed bytes that the C library's heap still has.
         why_not: the reason for absent figures of the worker, if any.
     """
     sentences = [f"The host has {text.size(used)} in use."]
@@ -330,8 +330,8 @@ def explain_host(
         sentences.append(f"{text.size(resident)} is resident in the runner, shared parts included.")
     elif why_not:
         sentences.append(f"The runner's part is not known: {_ended(why_not)}")
-    if kept:
+    if heap:
         sentences.append(
-            f"Its heap has {text.size(kept)} free; emptying it would return up to that."
+            f"Its heap has {text.size(heap)} free; emptying it would return up to that."
         )
     return tuple(sentences)

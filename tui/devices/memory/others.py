@@ -84,10 +84,10 @@ def unplaced(allocator: Allocator, now: float) -> ProcessMemory:
     return _split(allocator, None, process, allocator.process.command, now)
 
 
-def why_not(told: TorchProcess) -> Absent:
+def why_not(process: TorchProcess) -> Absent:
     """Return the reason for missing allocator figures; its short form is one word."""
-    if told.reason:
-        return Absent(told.reason, told.word or "unread")
+    if process.reason:
+        return Absent(process.reason, process.word or "unread")
     return Absent("its allocator is not tied to this device, or has not been read yet", "unread")
 
 

@@ -258,12 +258,12 @@ class ConsistentReadings:
         while len(self._samples) > 2 and self._samples[0].at < sample.at - KEPT_S:
             self._samples.popleft()
 
-    def apply_torch(self, told: TorchMemory) -> None:
+    def apply_torch(self, memory: TorchMemory) -> None:
         """Store a report of torch."""
-        before = self._standing.get(told.device)
-        still = before is not None and _is_unchanged(before.newest, told)
-        since = before.since if before is not None and still else told.at
-        self._standing[told.device] = _StablePeriod(since, told)
+        before = self._standing.get(memory.device)
+        still = before is not None and _is_unchanged(before.newest, memory)
+        since = before.since if before is not None and still else memory.at
+        self._standing[memory.device] = _StablePeriod(since, memory)
 
     def forget_torch(self) -> None:
         """Drop torch's figures after the last worker has ended."""

@@ -295,11 +295,11 @@ def whole_lines(
     return [span_rule(view.label, sample, room, cells, why), *lines]
 
 
-def span_rule(whose: str, sample: Sample | None, room: int, cells: int, gap: str = "") -> Line:
+def span_rule(device: str, sample: Sample | None, room: int, cells: int, gap: str = "") -> Line:
     """Return a rule with the device, the duration of the histories below, and why they have gaps.
 
     Args:
-        whose: the device's name, which stands first; may be empty.
+        device: the device's name, which stands first; may be empty.
         sample: the monitor's newest.
         room: cells of one history.
         cells: width of the line.
@@ -307,7 +307,7 @@ def span_rule(whose: str, sample: Sample | None, room: int, cells: int, gap: str
     """
     seconds = column_s(sample)
     span = text.duration(max(0, room - LABEL) * ACROSS * seconds)
-    name = f"{whose}, " if whose else ""
+    name = f"{device}, " if device else ""
     words = f"{name}last {span}"
     rule = glyphs.GLYPHS.rule
     options = [f"{words}; {gap}", f"{name}{gap}", gap, words] if gap else [words]

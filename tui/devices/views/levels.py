@@ -63,15 +63,15 @@ def rank_memory(share: float | None) -> LimitLevel:
     return LimitLevel.NEAR if share is not None and share >= FULL else LimitLevel.USUAL
 
 
-def draw_figure(words: str, cells: int, level: LimitLevel, *, quiet: bool) -> Span:
+def draw_figure(figure: str, cells: int, level: LimitLevel, *, quiet: bool) -> Span:
     """Return a figure at the right of its column, with its sign directly before it.
 
     Args:
-        words: the figure with its unit.
+        figure: the figure with its unit.
         cells: width of the column without the gap of one cell before it, which may have the sign.
         level: nearness to the limit.
         quiet: the figure is old; its sign stays.
     """
     style = TextStyle.QUIET if quiet else LEVEL_STYLES[level]
     sign = glyphs.GLYPHS.warning if level is LimitLevel.FAULT else glyphs.GLYPHS.limit
-    return Span(right(words if level is LimitLevel.USUAL else sign + words, cells + 1), style)
+    return Span(right(figure if level is LimitLevel.USUAL else sign + figure, cells + 1), style)

@@ -388,7 +388,7 @@ def title(
     gauge: Gauge,
     view: DeviceView,
     cells: int,
-    whose: str = "",
+    device: str = "",
     format_size: SizeFormat = text.size,
 ) -> str:
     """Return the title: device, free and total memory, and important problems if they fit.
@@ -397,7 +397,7 @@ def title(
         gauge: the account.
         view: the device.
         cells: width of the title.
-        whose: whose memory it is, if not the device's.
+        device: whose memory it is, if not the device's.
         format_size: how the pane writes sizes; where there is little room they are short.
     """
     total = get_value(gauge.total)
@@ -412,7 +412,7 @@ def title(
         notes.append(f"{text.old(gauge.total.age_s)} old")
     if gauge.warnings:
         notes.append(f"{glyphs.GLYPHS.warning} {text.count(len(gauge.warnings), 'warning')}")
-    label = f"Memory{whose}   {view.label}"
+    label = f"Memory{device}   {view.label}"
     name = "" if view.key == CPU else shorten_name(view)
     short = _SPACED_UNIT.sub(r"\1", sizes)
     if format_size is text.size_short:

@@ -170,11 +170,11 @@ def _term_rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
     return found
 
 
-def _remark(term: Term, told: Stale[int] | None) -> str:
-    """Return the remark on a term or its reason; ``told`` already explains all old figures."""
+def _remark(term: Term, explained: Stale[int] | None) -> str:
+    """Return the remark on a term or its reason; ``explained`` already explains all old figures."""
     if isinstance(term.bytes, Absent):
         return term.bytes.reason
-    if isinstance(term.bytes, Stale) and told is None:
+    if isinstance(term.bytes, Stale) and explained is None:
         return _age(term.bytes)
     return term.about
 
@@ -270,7 +270,7 @@ def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Lin
 
 
 def _process(
-    process: GpuProcess, worker_pid: int | None, told: Collection[str], cells: int
+    process: GpuProcess, worker_pid: int | None, explained: Collection[str], cells: int
 ) -> list[Line]:
     worker = process.pid == worker_pid and process.started_at is not None
     ours = worker or process.ours
@@ -284,7 +284,7 @@ def _process(
     if ours and not worker:
         what = f"of this workbench: {what}"
     reasons = dict.fromkeys(process.unavailable.values())
-    remarks = [what, *(reason for reason in reasons if reason not in told)]
+    remarks = [what, *(reason for reason in reasons if reason not in explained)]
     return _with_remark(head, "; ".join(remarks), width(head) + 1, cells)
 
 

@@ -25,18 +25,18 @@ def takes_777(environ: Mapping[str, str]) -> bool:
     return "VTE_VERSION" in environ or environ.get("TERM", "").startswith("rxvt")
 
 
-def alarm_sequence(title: str, words: str, environ: Mapping[str, str]) -> str:
+def alarm_sequence(title: str, text: str, environ: Mapping[str, str]) -> str:
     """Return the bell and the escape sequence of a notification.
 
     Args:
         title: of the message; where it has none, it stands before the words.
-        words: one line.
+        text: one line.
         environ: the environment, which names the terminal.
     """
-    words = clean(words)[:MOST_LETTERS]
+    text = clean(text)[:MOST_LETTERS]
     # A semicolon would end the field.
     title = clean(title).replace(";", ",")
     if takes_777(environ):
-        return f"{BELL}{_START}777;notify;{title};{words.replace(';', ',')}{_END}"
+        return f"{BELL}{_START}777;notify;{title};{text.replace(';', ',')}{_END}"
     # Text that begins with a number and a semicolon would be another command of OSC 9.
-    return f"{BELL}{_START}9;{title}: {words}{_END}"
+    return f"{BELL}{_START}9;{title}: {text}{_END}"

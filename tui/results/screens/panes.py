@@ -119,23 +119,25 @@ class ResultsPane(Pane):
         self.offers = offers
         self.offers.display = False
         self._heading = LineBar(self._heading_line)
-        self._said = LinesView(lambda cells: paragraph(self._sentence[0], cells, self._sentence[1]))
+        self._message = LinesView(
+            lambda cells: paragraph(self._sentence[0], cells, self._sentence[1])
+        )
         self._whole = LinesView(
             lambda cells: listing.render_selected(self.table.selected, self.found, cells)
         )
-        self._said.can_focus = self._whole.can_focus = False
-        self._said.add_class("foot")
+        self._message.can_focus = self._whole.can_focus = False
+        self._message.add_class("foot")
         self._whole.add_class("foot")
         self.filter_line = RowFilter(
             self,
             self.table,
-            self._said,
+            self._message,
             "words, or box=… driver=… torch=… tag=… since:7d before:DATE",
             id="result-filter",
         )
 
     def compose(self) -> ComposeResult:
-        yield self._said
+        yield self._message
         yield self._heading
         yield self.table
         # After the list: the framework focuses the first part, displayed or not.
@@ -206,7 +208,7 @@ class ResultsPane(Pane):
                 self.found, self.order, self.pattern, self.marked, keeps=self._keeps
             )
         )
-        self._said.display = bool(self._sentence[0])
+        self._message.display = bool(self._sentence[0])
         has_list = self.found is not None and self.found.all > 0
         self._heading.display = self._whole.display = has_list
         empty = self.found is not None and not self.found.all
@@ -214,7 +216,7 @@ class ResultsPane(Pane):
             self.offers.display, self.table.display = empty, not empty
             if self.table.has_focus or self.offers.has_focus:
                 self.screen.set_focus(self.keys_go_to)
-        for part in (self._said, self.offers, self._heading, self.table, self._whole):
+        for part in (self._message, self.offers, self._heading, self.table, self._whole):
             part.rebuild()
 
     def _heading_line(self, _cells: int) -> Line:

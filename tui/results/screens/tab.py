@@ -264,14 +264,14 @@ class ResultsTab(CommandScreen):
             question = f"Delete {count(len(rows), 'result')}?"
             self.app.push_screen(ConfirmScreen(question, words), answered)
 
-    def _change(self, change: Callable[[], None], told: str) -> None:
+    def _change(self, change: Callable[[], None], sentence: str) -> None:
         async def work() -> None:
             def done() -> bool:
                 change()
                 return True
 
             if await self._query_or_warn(done, WRITING):
-                self.notify(told, markup=False)
+                self.notify(sentence, markup=False)
                 self.load()
 
         _: Worker[None] = self.run_worker(work, group="change")

@@ -116,7 +116,7 @@ class Database:
 
     # ---- change ----
 
-    def add(self, kept: Iterable[StoredResult]) -> int:
+    def add(self, results: Iterable[StoredResult]) -> int:
         """Store all records or none; return the number of new ones.
 
         Raises:
@@ -125,7 +125,7 @@ class Database:
         self._facts = None
         new = 0
         with self._transaction() as connection:
-            for one in kept:
+            for one in results:
                 number, is_new = _insert(connection, one)
                 new += is_new
                 if not is_new:
@@ -348,14 +348,14 @@ class _KnownFacts(dict[str, Facts]):
         return NO_FACTS
 
 
-def _insert(connection: sqlite3.Connection, kept: StoredResult) -> tuple[int, bool]:
+def _insert(connection: sqlite3.Connection, stored: StoredResult) -> tuple[int, bool]:
     """Insert a record unless it exists; return its number, and whether it is new."""
-    record, facts = kept.record, kept.facts
+    record, facts = stored.record, stored.facts
     connection.execute(
         "INSERT OR IGNORE INTO environments VALUES (?, ?, ?)",
         (facts.hash, encode_canonical(facts.values), encode_canonical(facts.unknown)),
     )
-    row = build_row(kept, describe_outcome(record))
+    row = build_row(stored, describe_outcome(record))
     values = map(
         _replace_surrogates,
         [

@@ -123,14 +123,14 @@ class EarlierSessions:
 
 
 def _build_earlier(
-    row: StoredRow, gpu: str, asked: Mapping[str, Setting], facts: Facts
+    row: StoredRow, gpu: str, requested: Mapping[str, Setting], facts: Facts
 ) -> EarlierResult:
     assert row.median_s is not None
     used = json.loads(row.measured)
     return EarlierResult(
         workload=row.workload,
         gpu=gpu,
-        asked={**used, **complete_requested(row.workload, asked)},
+        asked={**used, **complete_requested(row.workload, requested)},
         used=used,
         at=row.at,
         median_s=row.median_s,

@@ -72,10 +72,10 @@ class _ResultLine:
 # ---- written to a file -------------------------------------------------------------------------
 
 
-def encode_lines(kept: Iterable[StoredResult]) -> Iterator[str]:
+def encode_lines(results: Iterable[StoredResult]) -> Iterator[str]:
     """Yield a header and a line for each result, without line ends."""
     yield encode_canonical({"format": FORMAT, "version": VERSION})
-    for one in kept:
+    for one in results:
         yield encode_canonical(_ResultLine(one.record, one.facts, one.tags))
 
 
@@ -95,16 +95,16 @@ class ResultRedaction:
         self._boxes = whole_words(boxes, within=r"\w-")
         self._named: dict[tuple[str, str], str] = {}
 
-    def __call__(self, kept: StoredResult) -> StoredResult:
+    def __call__(self, stored: StoredResult) -> StoredResult:
         """Return a result without names, under the id of its changed content."""
-        record = self._own_words_kept(kept.record)
+        record = self._own_words_kept(stored.record)
         record = replace(
             record,
             run=record.run and self._own_words_kept(record.run),
             comparison=record.comparison and self._own_words_kept(record.comparison),
         )
-        record = replace(record, id=_recompute_id(kept.record, record))
-        return replace(kept, record=record, facts=self.facts(kept.facts))
+        record = replace(record, id=_recompute_id(stored.record, record))
+        return replace(stored, record=record, facts=self.facts(stored.facts))
 
     def _own_words_kept(self, one: T) -> T:
         """Redact the texts of a record or its result, except our own words.

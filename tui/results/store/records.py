@@ -145,15 +145,15 @@ class StoredRow:
         return encode_canonical(complete(self.workload, json.loads(self.parameters)))
 
 
-def build_row(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:
+def build_row(stored: StoredResult, outcome: str = "", number: int = 0) -> StoredRow:
     """Return the row of a record that lists and comparisons need.
 
     Args:
-        kept: the stored result.
-        said: its outcome, if it has no time.
+        stored: the stored result.
+        outcome: its outcome, if it has no time.
         number: number in the store; 0 if it is not stored.
     """
-    record, seen = kept.record, kept.record.conditions
+    record, seen = stored.record, stored.record.conditions
     return StoredRow(
         number=number,
         id=record.id,
@@ -166,9 +166,9 @@ def build_row(kept: StoredResult, said: str = "", number: int = 0) -> StoredRow:
         status=record.status,
         median_s=record.median_s,
         ci95_s=record.ci95_s,
-        environment=kept.facts.hash,
+        environment=stored.facts.hash,
         marks=record.marks,
-        said=said,
+        said=outcome,
         clock_mhz=seen.sm_clock_mhz_median if seen else None,
         limits=seen.throttle if seen else (),
     )

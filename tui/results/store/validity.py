@@ -118,13 +118,13 @@ def _check_length(what: str, text: str, most: int) -> None:
         raise ImpossibleError(f"{what} has {len(text)} characters, of at most {most}")
 
 
-def check_result(kept: StoredResult) -> None:
+def check_result(stored: StoredResult) -> None:
     """Check a result from another source.
 
     Raises:
         ImpossibleError: a value is impossible, or the id does not match the content.
     """
-    record = kept.record
+    record = stored.record
     measured = record.run if record.kind == "run" else record.comparison
     if measured is None:
         raise ImpossibleError(f"it is a {record.kind} without one")
@@ -133,7 +133,7 @@ def check_result(kept: StoredResult) -> None:
     _check_time("at", record.at)
     for name in ("workload", "device", "process", "sweep", "budget"):
         _check_length(name, getattr(record, name), LONGEST_NAME)
-    for tag in kept.tags:
+    for tag in stored.tags:
         _check_length("a tag", tag, LONGEST_NAME)
     if (measured.workload, measured.device) != (record.workload, record.device):
         raise ImpossibleError("workload or device differs from the measured one")

@@ -330,17 +330,17 @@ def _quoted(text: str) -> str:
 # ---- one result --------------------------------------------------------------------------------
 
 
-def format_result(kept: StoredResult, said: str) -> list[str]:
+def format_result(stored: StoredResult, outcome: str) -> list[str]:
     """Format one result with its conditions and all facts.
 
     Args:
-        kept: the stored result.
-        said: its outcome as a line.
+        stored: the stored result.
+        outcome: its outcome as a line.
     """
-    record, facts = kept.record, kept.facts
+    record, facts = stored.record, stored.facts
     lines = [
         f"{record.id}  {record.kind} of {format_date(record.at)}",
-        f"{record.workload} {format_short(record.parameters)} on {record.device}  {said}",
+        f"{record.workload} {format_short(record.parameters)} on {record.device}  {outcome}",
     ]
     timed = record.run.time if record.run else None
     if timed is not None:
@@ -349,8 +349,8 @@ def format_result(kept: StoredResult, said: str) -> list[str]:
             f"{text.count(timed.blocks, 'block')} of {low} to {high} a call,"
             f" {text.count(timed.calls, 'call')}"
         )
-    if kept.tags:
-        lines.append(f"tags: {', '.join(kept.tags)}")
+    if stored.tags:
+        lines.append(f"tags: {', '.join(stored.tags)}")
     lines += [f"warning: {mark}" for mark in record.marks]
     seen = record.conditions
     if seen is not None and seen.samples:
@@ -401,6 +401,6 @@ def _format_facts(facts: Facts) -> str:
     return ", ".join([*values, *(f"{name} {UNKNOWN}" for name in facts.unknown)])
 
 
-def _escape_cell(words: str) -> str:
+def _escape_cell(content: str) -> str:
     """Escape text so that it ends no cell and begins no markup."""
-    return "".join(f"\\{letter}" if letter in "|\\`*_<>[]" else letter for letter in words)
+    return "".join(f"\\{letter}" if letter in "|\\`*_<>[]" else letter for letter in content)

@@ -359,11 +359,11 @@ def _highlight(source: str) -> tuple[Line, ...]:
     return tuple(rows)
 
 
-def _code_line(words: str, styles: list[TextStyle]) -> Line:
+def _code_line(code: str, styles: list[TextStyle]) -> Line:
     spans: list[Span] = []
     start = 0
-    for end in range(1, len(words) + 1):
-        if end == len(words) or styles[end] is not styles[start]:
-            spans.append(Span(words[start:end], styles[start]))
+    for end in range(1, len(code) + 1):
+        if end == len(code) or styles[end] is not styles[start]:
+            spans.append(Span(code[start:end], styles[start]))
             start = end
     return line("  ", *spans) if spans else ()

@@ -192,10 +192,10 @@ def device_lines(
             words += f"; earlier: {format_earlier(state, earlier)}"
         return [title, *paragraph(words, cells, TextStyle.QUIET)]
     shown = len(collect_warnings(run)) <= MOST_WARNINGS
-    return [title, *_run_lines(state, run, cells, told=found is None and shown)]
+    return [title, *_run_lines(state, run, cells, warnings_shown=found is None and shown)]
 
 
-def _run_lines(state: RunsState, run: RunState, cells: int, *, told: bool) -> list[Line]:
+def _run_lines(state: RunsState, run: RunState, cells: int, *, warnings_shown: bool) -> list[Line]:
     """Return every figure of a run, and its warnings unless they are shown above."""
     if run.result is None:
         if run.so_far is None:
@@ -204,11 +204,11 @@ def _run_lines(state: RunsState, run: RunState, cells: int, *, told: bool) -> li
         doing = format_run_progress(run.progress) if run.progress else "queued"
         if doing == "figures":
             doing = "timing is done; its study is running"
-        return result_lines(run.so_far, () if told else run.so_far.warnings, cells, doing)
+        return result_lines(run.so_far, () if warnings_shown else run.so_far.warnings, cells, doing)
     return [
         *flag_lines(state, run, cells),
         *against_lines(state, run, cells),
-        *result_lines(run.result, () if told else collect_warnings(run), cells),
+        *result_lines(run.result, () if warnings_shown else collect_warnings(run), cells),
         *condition_lines(run.conditions, cells),
     ]
 

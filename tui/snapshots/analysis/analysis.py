@@ -335,9 +335,9 @@ class DeviceAnalysis:
             )
 
 
-def _message_sizes(asked: int) -> tuple[int, ...]:
+def _message_sizes(requested: int) -> tuple[int, ...]:
     """Return the sizes that an OOM's message may contain: torch prints the segment's size."""
-    return asked, compute_segment_size(round_up(asked), expandable=False)
+    return requested, compute_segment_size(round_up(requested), expandable=False)
 
 
 class Analysis:

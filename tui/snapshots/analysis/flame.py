@@ -40,7 +40,7 @@ class _Node:
 
 def flame(
     stacks: Stacks,
-    held: Mapping[int, tuple[int, int]],
+    by_stack: Mapping[int, tuple[int, int]],
     path: tuple[str, ...] = (),
     *,
     width: int,
@@ -50,7 +50,7 @@ def flame(
 
     Args:
         stacks: stacks of the snapshot.
-        held: bytes and number of live allocations by the number of their stack.
+        by_stack: bytes and number of live allocations by the number of their stack.
         path: keys from the outermost frame to the one that takes the whole width; an unknown path
             counts as far as it is known.
         width: width of the picture in cells, at least 1.
@@ -63,7 +63,7 @@ def flame(
     if width < 1:
         raise ValueError(f"a flame view needs at least one column, not {width}")
     root = _Node(ROOT_LABEL, None, 0)
-    for stack, (size, count) in sorted(held.items()):
+    for stack, (size, count) in sorted(by_stack.items()):
         node = root
         node.add(size, count, stack)
         for key, label, kind, hidden in _steps(stacks, stack, all_frames=all_frames):

@@ -268,7 +268,7 @@ def _growth(
     )
 
 
-def describe_growth(found: Growth, whose: Literal["were", "are"] = "were") -> str:
+def describe_growth(found: Growth, verb: Literal["were", "are"] = "were") -> str:
     """Describe growth in one sentence: site, bytes and count, start, pace."""
     ago = found.seconds
     before = "" if ago is None else f" ({duration(ago) if ago >= 60 else seconds(ago)} before)"
@@ -278,7 +278,7 @@ def describe_growth(found: Growth, whose: Literal["were", "are"] = "were") -> st
         else f"{grouped(found.freed)} others of its allocations were freed"
     )
     return (
-        f"{found.label} grew: {grouped(found.count)} of its allocations {whose} live,"
+        f"{found.label} grew: {grouped(found.count)} of its allocations {verb} live,"
         f" {text(found.bytes)}, allocated at a steady pace since event {found.first}{before};"
         f" {freed}; {text(found.per_event)} for each event of the trace"
     )

@@ -200,9 +200,9 @@ MOST_SITES = 5
 """Maximum number of sites to list for one layer at one moment."""
 
 
-def _total_change(held: Sequence[int]) -> int:
+def _total_change(sizes: Sequence[int]) -> int:
     """Return the sum of all changes of a layer's bytes, from none before the first moment."""
-    return sum(abs(after - before) for before, after in pairwise((0, *held)))
+    return sum(abs(after - before) for before, after in pairwise((0, *sizes)))
 
 
 class Layers:

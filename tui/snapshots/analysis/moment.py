@@ -214,15 +214,15 @@ def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
     return tuple(sorted(made, key=lambda piece: piece.address))
 
 
-def describe_piece(held: UsedBlock, stacks: Stacks, name: str | None = None) -> Piece:
+def describe_piece(block: UsedBlock, stacks: Stacks, name: str | None = None) -> Piece:
     """Return a block in use, with the site that requested it."""
     return Piece(
-        address=held.address,
-        size=held.size,
-        requested=held.requested,
-        state="pending" if held.pending else "allocated",
-        stack=held.stack,
-        site=stacks.site(held.stack).label,
+        address=block.address,
+        size=block.size,
+        requested=block.requested,
+        state="pending" if block.pending else "allocated",
+        stack=block.stack,
+        site=stacks.site(block.stack).label,
         name=name,
     )
 

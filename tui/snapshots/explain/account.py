@@ -87,15 +87,15 @@ class _Whole:
         self.left = max(0, size)
         self.rows: list[tuple[AccountName, int, str]] = []
 
-    def deduct(self, name: AccountName, size: int, words: str) -> int:
+    def deduct(self, name: AccountName, size: int, about: str) -> int:
         taken = min(max(0, size), self.left)
         if taken:
             self.left -= taken
-            self.rows.append((name, taken, words))
+            self.rows.append((name, taken, about))
         return taken
 
-    def deduct_rest(self, name: AccountName, words: str) -> int:
-        return self.deduct(name, self.left, words)
+    def deduct_rest(self, name: AccountName, about: str) -> int:
+        return self.deduct(name, self.left, about)
 
 
 def compute_used(evidence: Evidence) -> int:

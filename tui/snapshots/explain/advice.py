@@ -154,7 +154,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
     ]
 
 
-def _advise_on_graphs(leak: Leak, name: str, place: str, held: str) -> list[Remedy]:
+def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> list[Remedy]:
     function = leak.where.name if leak.where is not None else ""
     evaluates = bool(_EVALUATES.search(function) or _OUTPUTS.search(name)) or not (
         leak.training or _OF_TRAINING.search(name)
@@ -162,12 +162,12 @@ def _advise_on_graphs(leak: Leak, name: str, place: str, held: str) -> list[Reme
     no_grad = Remedy(
         f"wrap the evaluation{place} in torch.no_grad() or torch.inference_mode()",
         f"{count(leak.graphs, 'tensor')} in {name} carry a graph, which keeps the activations of "
-        f"each pass; {held}",
+        f"each pass; {remark}",
     )
     detach = Remedy(
         f"store detach() or item() of each tensor in {name}{place}, and move large ones to the "
         "host with .cpu()",
-        f"{count(leak.graphs, 'tensor')} in {name} carry a graph (grad_fn); {held}",
+        f"{count(leak.graphs, 'tensor')} in {name} carry a graph (grad_fn); {remark}",
     )
     return [no_grad, detach] if evaluates else [detach, no_grad]
 

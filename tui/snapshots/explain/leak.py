@@ -364,18 +364,18 @@ def _is_same_graph(one: Variable, other: Variable) -> bool:
     return abs(one.graph_nodes - other.graph_nodes) <= max(2, other.graph_nodes // 10)
 
 
-def _replaced(held: Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
+def _replaced(variable: Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
     """Return the leak of a tensor that longer ones replace, such as a ``torch.cat`` cache."""
-    if held.bytes < SHARE * evidence.allocated or not held.shape:
+    if variable.bytes < SHARE * evidence.allocated or not variable.shape:
         return None
-    if not _longer(held.bytes, held.shape, evidence.requested):
+    if not _longer(variable.bytes, variable.shape, evidence.requested):
         return None
-    return _cat(held, evidence, inventory)
+    return _cat(variable, evidence, inventory)
 
 
-def _longer(size: int, shape: Sequence[int], asked: int) -> bool:
+def _longer(size: int, shape: Sequence[int], requested: int) -> bool:
     """Return whether a request has a tensor's size with one dimension slightly longer."""
-    more = asked - size
+    more = requested - size
     if not 0 < more <= size // 4:
         return False
     # Requests cover whole elements, but the reported size is rounded up to 512.
@@ -383,29 +383,29 @@ def _longer(size: int, shape: Sequence[int], asked: int) -> bool:
     return any(abs(round(more / each) * each - more) < ROUNDED for each in slices)
 
 
-def _replaced_items(held: Container, evidence: Evidence, inventory: Inventory) -> Leak | None:
+def _replaced_items(container: Container, evidence: Evidence, inventory: Inventory) -> Leak | None:
     """Return the leak of a container whose tensors are each replaced by a longer one."""
-    if not held.tensors or held.bytes < LARGE * evidence.allocated:
+    if not container.tensors or container.bytes < LARGE * evidence.allocated:
         return None
-    each = held.bytes / held.tensors
-    joins = "cat(" in evidence.source or _CACHE.search(held.name)
+    each = container.bytes / container.tensors
+    joins = "cat(" in evidence.source or _CACHE.search(container.name)
     if not joins or not each < evidence.requested <= 1.25 * each:
         return None
-    return _cat(held, evidence, inventory)
+    return _cat(container, evidence, inventory)
 
 
-def _cat(held: Container | Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
+def _cat(holder: Container | Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
     # The tensor of a batch that grows on purpose is also replaced by a longer one.
-    grows_by_cat = "cat(" in evidence.source or _CACHE.search(held.name)
+    grows_by_cat = "cat(" in evidence.source or _CACHE.search(holder.name)
     if _training(inventory) and not grows_by_cat:
         return None
     return Leak(
         kind="cat",
-        subject=f"{held.name} ({_place(held)})",
-        name=held.name,
-        where=_line(held),
-        bytes=held.bytes,
-        reachable=held.bytes,
+        subject=f"{holder.name} ({_place(holder)})",
+        name=holder.name,
+        where=_line(holder),
+        bytes=holder.bytes,
+        reachable=holder.bytes,
         rate=None,
         each=None,
         graphs=0,

@@ -60,15 +60,15 @@ def exceeds_process_limit(needed: int, reserved: int, allowed: int | None) -> bo
     return allowed is not None and reserved + needed > allowed
 
 
-def has_fitting_piece(asked: int, largest: int | None) -> bool:
+def has_fitting_piece(requested: int, largest: int | None) -> bool:
     """Return whether a cached piece appears large enough for the refused request.
 
     Args:
-        asked: bytes of the request.
+        requested: bytes of the request.
         largest: bytes of the largest free piece of the requested kind; None if unknown.
     """
-    slack = _SLACK if asked > SMALL_REQUEST else 0
-    return largest is not None and largest > 0 and largest >= asked + slack
+    slack = _SLACK if requested > SMALL_REQUEST else 0
+    return largest is not None and largest > 0 and largest >= requested + slack
 
 
 def has_room(room: int, device: int) -> bool:

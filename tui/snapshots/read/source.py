@@ -36,13 +36,17 @@ class _CountingReader(io.RawIOBase):
     """A stream that starts with already examined bytes, counts its bytes and limits them."""
 
     def __init__(
-        self, stream: BinaryIO, head: bytes, told: Callable[[int], None] | None, most: int | None
+        self,
+        stream: BinaryIO,
+        head: bytes,
+        on_progress: Callable[[int], None] | None,
+        most: int | None,
     ) -> None:
         super().__init__()
         self.count = 0
         self._stream = stream
         self._head = head
-        self._told = told
+        self._on_progress = on_progress
         self._most = most
 
     def readable(self) -> bool:
@@ -62,8 +66,8 @@ class _CountingReader(io.RawIOBase):
                 f"unpacks to more than {fmt.size(self._most)}, far more than a snapshot packed so "
                 "small can hold: damaged or hostile"
             )
-        if self._told is not None:
-            self._told(self.count)
+        if self._on_progress is not None:
+            self._on_progress(self.count)
         return len(piece)
 
 

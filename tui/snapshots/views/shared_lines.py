@@ -100,10 +100,10 @@ def stack_lines(frames: Sequence[Frame], cells: int) -> list[Line]:
 
 
 def bulleted(
-    words: str, cells: int, style: TextStyle = TextStyle.PLAIN, mark: str = "-"
+    text: str, cells: int, style: TextStyle = TextStyle.PLAIN, mark: str = "-"
 ) -> list[Line]:
     """Draw a paragraph after a mark."""
-    rows = wrap(words, max(10, cells - 3))
+    rows = wrap(text, max(10, cells - 3))
     first = (Span(f" {mark} ", style), Span(rows[0], style))
     return [first, *indented(rows[1:], 3, style)]
 

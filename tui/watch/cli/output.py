@@ -116,11 +116,14 @@ def _process(row: WatchedProcessRow, unavailable: dict[str, str]) -> dict[str, A
 
 
 def _plain_device(
-    ordinal: int | None, identity: str | None, figures: Mapping[str, int | None], held: int | None
+    ordinal: int | None,
+    identity: str | None,
+    figures: Mapping[str, int | None],
+    process_bytes: int | None,
 ) -> dict[str, Any]:
     first = {name: figures.get(name) for name in FIGURES[:-2]}
     counts = {name: figures.get(name) for name in FIGURES[-2:]}
-    return {"ordinal": ordinal, "id": identity, **first, "process": held, **counts}
+    return {"ordinal": ordinal, "id": identity, **first, "process": process_bytes, **counts}
 
 
 def _device(

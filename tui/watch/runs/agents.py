@@ -375,8 +375,8 @@ def _is(pid: str, name: str) -> bool:
     return False
 
 
-def _state(name: str, told: dict[str, Any]) -> AgentState:
+def _state(name: str, answer: dict[str, Any]) -> AgentState:
     kinds = {"run": str, "steps": int, "ooms": int, "snapshots": int, "waiting": int}
-    facts = {key: kind(told[key]) for key, kind in kinds.items()}
-    pid, facts["program"] = int(name.split("-")[-2]), int(told.get("program", 1))
-    return AgentState(identity=name, pid=pid, recording=bool(told["recording"]), **facts)
+    facts = {key: kind(answer[key]) for key, kind in kinds.items()}
+    pid, facts["program"] = int(name.split("-")[-2]), int(answer.get("program", 1))
+    return AgentState(identity=name, pid=pid, recording=bool(answer["recording"]), **facts)

@@ -8,7 +8,7 @@ from collections import deque
 from tui.watch.runs.bounded_log import BoundedLog, in_words
 
 CHUNK = 64 << 10
-MOST_HELD = 4 << 20
+MOST_BUFFERED = 4 << 20
 """Most bytes in memory for a slow reader, of output that the log could not take."""
 MOST_PARTS = 20_000
 
@@ -30,7 +30,7 @@ class Forward:
         self._log = log
         self._parts: deque[bytes | tuple[int, int]] = deque()
         """Output still to be written: its bytes, or its place in the log and its length."""
-        self._held = 0
+        self._buffered = 0
         self._left_out = 0
 
     @property
@@ -59,9 +59,9 @@ class Forward:
                 self._parts[-1] = last[0], last[1] + len(data)
             else:
                 self._parts.append((place, len(data)))
-        elif self._held + len(data) <= MOST_HELD:
+        elif self._buffered + len(data) <= MOST_BUFFERED:
             self._parts.append(data)
-            self._held += len(data)
+            self._buffered += len(data)
         else:
             self._left_out += len(data)
         if len(self._parts) > MOST_PARTS:
@@ -72,10 +72,10 @@ class Forward:
         while self.open and self._parts:
             first = self._parts.popleft()
             if isinstance(first, bytes):
-                self._held -= len(first)
+                self._buffered -= len(first)
                 written = self._write(first)
                 if written < len(first):
-                    self._held += len(first) - written
+                    self._buffered += len(first) - written
                     self._parts.appendleft(first[written:])
                     return
                 continue
@@ -105,7 +105,7 @@ class Forward:
     def _drop_first(self) -> int:
         first = self._parts.popleft()
         if isinstance(first, bytes):
-            self._held -= len(first)
+            self._buffered -= len(first)
             return len(first)
         return first[1]
 

@@ -73,9 +73,9 @@ def rebuilt_text(oom: Oom) -> str:
     )
 
 
-def format_request(asked: int) -> str:
+def format_request(size: int) -> str:
     """Return the first sentence of torch's message, with the requested size."""
-    return f"Tried to allocate {_size(asked)}."
+    return f"Tried to allocate {_size(size)}."
 
 
 def describe_request(oom: Oom) -> str:

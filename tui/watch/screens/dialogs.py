@@ -20,7 +20,7 @@ class LeaveOrEndScreen(BesideCursor["str"]):
     """Returns :data:`LEAVE`, :data:`END`, or nothing; Enter does nothing.
 
     Args:
-        words: what is still running, one paragraph each.
+        sentences: what is still running, one paragraph each.
     """
 
     CSS_PATH = "watch.tcss"
@@ -32,9 +32,9 @@ class LeaveOrEndScreen(BesideCursor["str"]):
         Binding("n,escape,q", "answer('')", show=False),
     ]
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, sentences: Sequence[str]) -> None:
         super().__init__()
-        self._words = tuple(words)
+        self._sentences = tuple(sentences)
 
     def compose(self) -> ComposeResult:
         """Yield a box around the words and the two choices."""
@@ -45,7 +45,7 @@ class LeaveOrEndScreen(BesideCursor["str"]):
         )
 
     def _lines(self, cells: int) -> list[Line]:
-        rows = [row for words in self._words for row in paragraph(words, cells)]
+        rows = [row for words in self._sentences for row in paragraph(words, cells)]
         leave = "the workbench ends and the run continues; pressing Ctrl-C again does the same"
         end = "the run gets SIGINT, as by Ctrl-C; the workbench stays and shows how it ends"
         rows += paragraph(leave, cells, indent="  ", label="l ")
@@ -59,7 +59,7 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
     """Returns the earlier and the later of two snapshots, or ``None``.
 
     Args:
-        taken: at least two snapshots, oldest first; the first and the last are preselected.
+        snapshots: at least two snapshots, oldest first; the first and the last are preselected.
     """
 
     CSS_PATH = "watch.tcss"
@@ -68,10 +68,10 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
         Binding("escape,q", "cancel", show=False),
     ]
 
-    def __init__(self, taken: Sequence[ProcessSnapshot]) -> None:
+    def __init__(self, snapshots: Sequence[ProcessSnapshot]) -> None:
         super().__init__()
-        self._taken = tuple(taken)
-        self._marked = [0, len(self._taken) - 1]
+        self._snapshots = tuple(snapshots)
+        self._marked = [0, len(self._snapshots) - 1]
         """Indexes of the two to compare, the one marked last at the end."""
         self.list = NumberedList(self._lines, id="taken")
 
@@ -85,7 +85,7 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
 
     def _lines(self, cells: int) -> list[Line]:
         found = []
-        for number, taken in enumerate(self._taken):
+        for number, taken in enumerate(self._snapshots):
             marked = number in self._marked
             mark = Span("x " if marked else "  ", TextStyle.KEY)
             found.append(fit_line(line(mark, describe_snapshot(taken)), cells))
@@ -102,7 +102,7 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
     def _chosen(self, event: NumberedList.Chosen) -> None:
         event.stop()
         early, late = sorted(self._marked)
-        self.dismiss((self._taken[early], self._taken[late]))
+        self.dismiss((self._snapshots[early], self._snapshots[late]))
 
     def action_cancel(self) -> None:
         """Close without comparing."""

@@ -307,15 +307,15 @@ class WatchedMemoryPane(Pane):
         self._gauge: Gauge | None = None
         self._bar = LineBar(lambda cells: bar_line(self._gauge, cells) if self._gauge else ())
         self._legend = LinesView(lambda cells: legend(self._gauge, cells) if self._gauge else [])
-        self._told = LinesView(self._finding_lines)
-        self._legend.can_focus = self._told.can_focus = False
+        self._findings_view = LinesView(self._finding_lines)
+        self._legend.can_focus = self._findings_view.can_focus = False
         self._plot = FittedView(self._plot_lines)
         self.body = LinesView(self._account)
 
     def compose(self) -> ComposeResult:
         yield self._bar
         yield self._legend
-        yield self._told
+        yield self._findings_view
         with Container(classes="row"):
             yield self._plot
             yield self.body
@@ -355,7 +355,7 @@ class WatchedMemoryPane(Pane):
         self.retitle(self._title(width - ROOM))
         legend_rows = len(legend(self._gauge, cells)) if self._gauge else 0
         told_rows = min(MOST_TOLD, len(self._finding_lines(cells)))
-        for view, rows in ((self._legend, legend_rows), (self._told, told_rows)):
+        for view, rows in ((self._legend, legend_rows), (self._findings_view, told_rows)):
             view.display = rows > 0
             view.styles.height = max(1, rows)
         self._bar.display = self._gauge is not None
@@ -369,7 +369,7 @@ class WatchedMemoryPane(Pane):
             # If the plot stands above it, the account keeps some rows.
             rows = left if wide else max(least, left - max(LEAST_ACCOUNT, left // 3))
             self._plot.styles.height = rows
-        for part in (self._bar, self._legend, self._told, self._plot, self.body):
+        for part in (self._bar, self._legend, self._findings_view, self._plot, self.body):
             part.rebuild()
 
     def on_resize(self, _event: events.Resize) -> None:

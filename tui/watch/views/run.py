@@ -273,11 +273,11 @@ def snapshots_of(row: WatchedDevice) -> list[ProcessSnapshot]:
     return sorted(found.values(), key=lambda each: each.at)
 
 
-def describe_snapshot(taken: ProcessSnapshot) -> str:
+def describe_snapshot(snapshot: ProcessSnapshot) -> str:
     """Describe a snapshot, for example ``step 120   14:03:25   OOM   4711-2.pickle``."""
-    step = "step n/a" if taken.step is None else f"step {text.count(taken.step)}"
-    what = "OOM" if taken.oom else "requested"
-    return f"{step:<14} {clock_words(taken.at)}  {what:<10} {clean(taken.path.name)}"
+    step = "step n/a" if snapshot.step is None else f"step {text.count(snapshot.step)}"
+    what = "OOM" if snapshot.oom else "requested"
+    return f"{step:<14} {clock_words(snapshot.at)}  {what:<10} {clean(snapshot.path.name)}"
 
 
 def describe_missing_snapshot(row: WatchedDevice | None) -> str:
@@ -313,18 +313,18 @@ def _cell(say: Callable[[StoredRun, float], str]) -> Callable[[_ListedRun], Span
     return lambda row: Span(say(row[0], row[1]), _choose_style(row[0]))
 
 
-def _choose_style(kept: StoredRun) -> TextStyle:
-    if kept.is_running:
+def _choose_style(stored: StoredRun) -> TextStyle:
+    if stored.is_running:
         return TextStyle.GOOD
-    return TextStyle.BAD if kept.ooms else TextStyle.PLAIN
+    return TextStyle.BAD if stored.ooms else TextStyle.PLAIN
 
 
-def _took(kept: StoredRun, now: float) -> str:
-    return format_run_duration(kept.run, now, is_running=kept.is_running)
+def _took(stored: StoredRun, now: float) -> str:
+    return format_run_duration(stored.run, now, is_running=stored.is_running)
 
 
-def _steps(kept: StoredRun, _now: float) -> str:
-    return text.NA if kept.steps is None else text.count(kept.steps)
+def _steps(stored: StoredRun, _now: float) -> str:
+    return text.NA if stored.steps is None else text.count(stored.steps)
 
 
 def format_begin(run: StartedRun) -> str:
