@@ -15,6 +15,10 @@ from tui.kit.commands.command import TABS
 
 HEAVY = ("torch", "numpy", "pynvml", "psutil", "pandas", "hypothesis")
 SCREENS = ("textual", "rich")
+TUI = Path(__file__).resolve().parents[2] / "tui"
+MOST_DEFERRED = 24
+"""Functions that may import inside their body: what a start or a command would wait for in vain.
+Each says beside the import what the import costs."""
 
 
 @cache
@@ -104,6 +108,22 @@ def _source(module: str) -> str:
     assert found is not None
     assert found.origin is not None
     return Path(found.origin).read_text(encoding="utf-8")
+
+
+def _deferred() -> list[str]:
+    """Return the functions of ``tui`` that import modules when they are called."""
+    return sorted(
+        f"{path.relative_to(TUI).as_posix()}: {function.name}"
+        for path in TUI.rglob("*.py")
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        and any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(function))
+    )
+
+
+def test_few_functions_import_what_only_they_need() -> None:
+    found = _deferred()
+    assert len(found) <= MOST_DEFERRED, "\n".join(found)
 
 
 def test_a_start_reaches_no_screen_that_is_opened_later() -> None:

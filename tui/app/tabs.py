@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from textual.screen import Screen
 
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 
 TAB_SCREENS = "tui.app.tab_screens"
+
+
+OfferFunction: TypeAlias = "Callable[[TabbedApp, str], Sequence[Offer]]"
 
 
 class TabbedApp(textual_private.HookedApp):
@@ -209,16 +212,11 @@ class TabbedApp(textual_private.HookedApp):
 
     def list_offers(self, tab: str) -> Sequence[Offer]:
         """Return what an empty tab offers to open and needs no file."""
-        # Deferred, as the tabs that show them: import_tabs() has imported it.
-        from tui.app.offers import list_offers
-
-        return list_offers(self, tab)
+        return _offer_functions()[0](self, tab)
 
     def find_offers(self, tab: str) -> Sequence[Offer]:
         """Return what an empty tab offers to open and is found in files; called in a thread."""
-        from tui.app.offers import find_offers
-
-        return find_offers(self, tab)
+        return _offer_functions()[1](self, tab)
 
     def play_demo(self) -> None:
         """End the app, whose caller plays the demo."""
@@ -296,3 +294,11 @@ def command_of(action: str, parameters: tuple[object, ...]) -> Command | None:
     """Return the command with this action; ``None`` for the framework's own actions."""
     name = f"tab_{parameters[0]}" if action == SWITCH and parameters else action
     return REGISTRY.by_id.get(name)
+
+
+def _offer_functions() -> tuple[OfferFunction, OfferFunction]:
+    """Return the functions that list what an empty tab offers, and that find it in files."""
+    # Deferred, as the tabs that show them: import_tabs() has imported it.
+    from tui.app.offers import find_offers, list_offers
+
+    return list_offers, find_offers

@@ -40,6 +40,7 @@ from tui.watch.cli.output import (
     stored_runs_as_plain,
     wrap,
 )
+from tui.watch.cli.process_table import table
 from tui.watch.runs import runs
 from tui.watch.runs.agents import (
     Agents,
@@ -294,9 +295,6 @@ class ProcessReport:
 
 def _fitted(rows: Sequence[WatchedProcessRow]) -> list[str]:
     """Return the table fitted to the terminal's width; in full if the output is no terminal."""
-    # Imported here: it measures with rich, which --help does not need.
-    from tui.watch.cli.process_table import table
-
     return table(rows, _room())
 
 

@@ -17,6 +17,7 @@ from tui.kit.command_line.alarm import CommandAlarm
 from tui.kit.command_line.options import Parser, Subcommand, add_screen
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_line, print_text, say
 from tui.kit.command_line.progress import run_to_exit
+from tui.watch.cli.host_processes import HostProcessReport
 from tui.watch.cli.processes import (
     OpenRun,
     ProcessReport,
@@ -50,9 +51,6 @@ def watch(options: WatchOptions) -> int:
     if options.command or options.starts_otherwise:
         return _launch(options)
     if options.names_hosts:
-        # Imported here: it measures with rich, which --help does not need.
-        from tui.watch.cli.host_processes import HostProcessReport
-
         return run_to_exit(HostProcessReport(options).run())
     if options.inject and options.pid is not None:
         inject_agent(options.pid, options.entries or 0)
