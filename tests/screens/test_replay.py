@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.recordings.making import Clock, recorded
-from tests.screens.app_helpers import POLL_S, ROUNDS
+from tests.screens.app_helpers import PATIENCE_S, POLL_S
 from tests.screens.driving import press, settle
 from tests.screens.helpers import hello, screen_text, workload
 from tui.app.replay import ReplayApp
@@ -41,11 +42,11 @@ class Playing:
         return front.TAB, chosen
 
     async def shows(self, *words: str) -> None:
-        for _ in range(ROUNDS):
-            if all(word in self.text for word in words):
-                return
+        deadline = time.monotonic() + PATIENCE_S
+        while not all(word in self.text for word in words):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{words} never came:\n{self.text}")
             await self.pilot.pause(POLL_S)
-        raise AssertionError(f"{words} never came:\n{self.text}")
 
 
 @asynccontextmanager
