@@ -319,7 +319,7 @@ def scenes() -> dict[str, Scene]:
     busy = busy_scene_events()
     swept = (*started(*samples()), *results(), *sweep())
     found = {
-        "first": Scene((*samples(busy=False), hello(*CATALOGUE))),
+        "first": Scene((*samples(busy=False, seconds=100), hello(*CATALOGUE))),
         "idle": Scene(idle),
         "busy": Scene(busy),
         "by-load": Scene(busy, ("v", "s")),
