@@ -256,7 +256,7 @@ def test_at_80_cells_the_footer_of_the_table() -> None:
     line = plain(footer_line(REGISTRY.in_footer(Situation(pane="workloads")), 80))
     assert (
         line
-        == " enter edit  r run  R all  x cancel  F flags  / filter  : commands  ? help  q quit "
+        == " enter edit  r run  R all  x cancel  F flags  : commands  ? help  q quit "
     )
 
 
