@@ -23,7 +23,7 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.devices.memory import account
-from tui.devices.screens.panes import MemoryPane
+from tui.devices.screens.account_panes import MemoryPane
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
 from tui.devices.views.memory import explain_lines

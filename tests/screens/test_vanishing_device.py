@@ -6,8 +6,8 @@ import pytest
 
 from tests.screens.driving import settle
 from tests.screens.helpers import PaneApp, clock, gpu, make_store, sample, stylesheets, uuid
+from tui.devices.screens.account_panes import MemoryPane
 from tui.devices.screens.memory_tab import MemoryView
-from tui.devices.screens.panes import MemoryPane
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
 

@@ -13,7 +13,8 @@ from tui.core.events import Topic
 from tui.devices.commands import DEVICES
 from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
-from tui.devices.screens.panes import AccountPane, DeviceProgram
+from tui.devices.screens.account_panes import AccountPane
+from tui.devices.screens.panes import DeviceProgram
 from tui.devices.session.process_details import ProcessDetails
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState

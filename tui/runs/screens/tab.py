@@ -12,7 +12,8 @@ from textual.widget import Widget
 
 from tui.core.borders import STEP
 from tui.core.events import Topic, Topics
-from tui.devices.screens.panes import DevicesPane, MemoryPane
+from tui.devices.screens.account_panes import MemoryPane
+from tui.devices.screens.panes import DevicesPane
 from tui.kit import arrangement
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation

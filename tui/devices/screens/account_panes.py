@@ -1,0 +1,163 @@
+"""The panes of a device's memory: the account, and the memory pane of the workbench."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+
+from tui.core.events import Topic
+from tui.devices.memory import Gauge, account
+from tui.devices.state.devices import DeviceView
+from tui.devices.state.machine import MachineState
+from tui.devices.views.large_history import (
+    LEAST_ROWS,
+    large_lines,
+    large_rows,
+)
+from tui.devices.views.memory import bar_line, body, choose_sizes, explain_lines, title
+from tui.kit.dialogs import TextScreen
+from tui.kit.lines import Line, plain
+from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
+
+COPIED_CELLS = 100
+"""Cells of a line of copied sentences."""
+
+
+class AccountPane(AgingPane):
+    """The account of the selected device's memory at the last change of the state.
+
+    Args:
+        machine: the state of the machine.
+        clock: returns the present Unix time, to recognize old figures.
+        id: the widget's id.
+    """
+
+    def __init__(
+        self,
+        machine: MachineState,
+        clock: Callable[[], float],
+        *,
+        id: str | None,  # noqa: A002 (Textual's name)
+    ) -> None:
+        super().__init__(clock, id=id)
+        self.program_machine = machine
+        self.view, self.gauge = self.read_account()
+        self.bar = LineBar(lambda cells: bar_line(self.gauge, cells))
+        self.body = LinesView(self.account_lines)
+
+    @property
+    def machine(self) -> MachineState:
+        """The machine of the selected device: this one, or another host."""
+        return self.program_machine.shown
+
+    @property
+    def now(self) -> float:
+        """Unix time of that machine's clock."""
+        return self.machine.now(self.clock())
+
+    def read_account(self) -> tuple[DeviceView, Gauge]:
+        """Return the device and the account of its memory."""
+        view = self.machine.selected_device
+        return view, account(self.machine, view, self.now)
+
+    def title(self, cells: int) -> str:
+        """Return the title in the border."""
+        return title(self.gauge, self.view, cells)
+
+    def account_lines(self, cells: int) -> list[Line]:
+        """Return the figures in words; subclasses implement this."""
+        raise NotImplementedError
+
+    def state_changed(self) -> None:
+        """Update the account and redraw the changes."""
+        # Read both together: a device that has disappeared meanwhile has no account to draw.
+        self.view, self.gauge = self.read_account()
+        self.bar.rebuild()
+        self.body.rebuild()
+        self.retitle(self.title(self.size.width - ROOM))
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Rebuild the lines for the new size."""
+        self.call_after_refresh(self.state_changed)
+
+
+class MemoryPane(AccountPane):
+    """Bar, legend and figures of the selected device; screen 2 shows the full account."""
+
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.MEMORY, Topic.SELECTION, Topic.ALLOCATORS})
+    HELP = (
+        "Where the selected device's memory is. allocated: live tensors of the runner, from "
+        "torch. cached: reserved by torch but not allocated. context: the runner's NVML figure "
+        "minus torch's reserved memory, that is CUDA context, kernels and libraries. cuBLAS: "
+        "the workspace that torch gives to cuBLAS during a run. ours: other processes of this "
+        "program, such as ranks. others: all other processes; those with a readable torch "
+        "allocator are split below the legend, and in the bar if there is room. moving: torch "
+        "reserved or released memory after NVML was read, so the two figures are not "
+        "subtracted. unattributed: used, but by no process in NVML's list. driver: reserved by "
+        "the driver. Peaks of allocated and reserved are torch's own and exact; the sampled ones, "
+        "on i, come from one reading per second and may miss a peak. e empties the cache, 0 resets "
+        "the peaks. i explains the figures in sentences. pinned on the host: host memory that "
+        "torch locks for copies; the bar does not include it. n/a comes with its reason."
+    )
+
+    def __init__(
+        self,
+        machine: MachineState,
+        clock: Callable[[], float] = time.time,
+        *,
+        id: str | None = "memory",  # noqa: A002 (Textual's name)
+    ) -> None:
+        """Show the selected device; the arguments are those of :class:`AccountPane`."""
+        super().__init__(machine, clock, id=id)
+        self.history = FittedView(self._history)
+        self.history.can_focus = False
+
+    def compose(self) -> ComposeResult:
+        yield self.bar
+        yield self.body
+        yield self.history
+
+    def state_changed(self) -> None:
+        """Update the account, and draw the history of the memory where rows would stay empty."""
+        super().state_changed()
+        free = self.size.height - 1 - len(self.account_lines(max(1, self.size.width - 1)))
+        rows = large_rows(free) if free > LEAST_ROWS else 0
+        self.history.display = rows > 0
+        if rows:
+            self.history.styles.height = rows
+            self.history.rebuild()
+
+    def _history(self, cells: int, rows: int) -> list[Line]:
+        machine = self.machine
+        points = machine.history.points(machine.selected)
+        return large_lines(
+            self.view, points, machine.sample, self.now, "used", cells, rows, hint=""
+        )
+
+    def title(self, cells: int) -> str:
+        """Return the title, whose sizes are written as those below it."""
+        width = max(1, cells + ROOM - 1)
+        sizes = choose_sizes(self.gauge, self.view, width, self.machine.worker_pid)
+        return title(self.gauge, self.view, cells, format_size=sizes)
+
+    def count_rows(self, cells: int) -> int:
+        """Count the pane's rows with its title and its bar, at a width."""
+        return 2 + len(self.account_lines(cells))
+
+    def account_lines(self, cells: int) -> list[Line]:
+        """Return the legend and the figures, shortened to fit."""
+        return body(self.gauge, self.view, cells, self.machine.worker_pid)
+
+    def clipboard_text(self) -> str:
+        """Return the figures, then the account in sentences."""
+        rows = [plain(row) for row in explain_lines(self.gauge, COPIED_CELLS)]
+        return "\n".join([super().clipboard_text(), *rows]) + "\n"
+
+    def explanation(self) -> TextScreen:
+        """Return a dialog with the account in sentences, as it is now."""
+        gauge = self.gauge
+        return TextScreen(f"Memory of {self.view.label}", lambda cells: explain_lines(gauge, cells))
