@@ -49,7 +49,7 @@ class HostOom:
 
 
 @dataclass(slots=True)
-class _Log:
+class _ReceivedLog:
     run: str
     lines: list[str] = field(default_factory=list)
     characters: int = 0
@@ -59,14 +59,14 @@ class HostOomLogs:
     """The logs of the agents on one host, of which each has an OOM."""
 
     def __init__(self) -> None:
-        self._logs: dict[str, _Log] = {}
+        self._logs: dict[str, _ReceivedLog] = {}
 
     def apply(self, part: AgentLogPart) -> None:
         """Store a part of a log; the first part starts it anew."""
         log = self._logs.get(part.identity)
         if log is None or part.number == 1:
             self._logs.pop(part.identity, None)
-            log = self._logs[part.identity] = _Log(part.run)
+            log = self._logs[part.identity] = _ReceivedLog(part.run)
             while len(self._logs) > MOST_LOGS:
                 del self._logs[next(iter(self._logs))]
         for line in part.lines:
