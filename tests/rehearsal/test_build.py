@@ -221,9 +221,10 @@ def test_the_cache_follows_the_platform(monkeypatch: pytest.MonkeyPatch, tmp_pat
 )
 def test_the_sources_compile_without_warnings(cuda: int, source: str, tmp_path: Path) -> None:
     warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
+    defined = [f"-DCUDA_VERSION={cuda}", "-DCUDNN_VERSION=92000"]
     file = build.HERE / f"{source}.c"
     find_compiler().run(
-        [*build.COMPILE, *warnings, f"-DCUDA_VERSION={cuda}", file, "-o", tmp_path / "out.o"],
+        [*build.COMPILE, *warnings, *defined, file, "-o", tmp_path / "out.o"],
         tmp_path,
     )
 

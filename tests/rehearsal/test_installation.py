@@ -55,6 +55,19 @@ def test_a_torch_is_found_without_importing_it(python: Path, site: Path) -> None
     assert (found.version, found.cuda, found.cuda_number) == ("2.13.0+cu130", "13.0", 13000)
 
 
+def test_the_version_of_cudnn_is_the_one_that_torch_requires(python: Path, site: Path) -> None:
+    install(site, "2.15.0+cu132", "13.2")
+    assert find_torch(str(python)).cudnn_number == 92000
+    about = site / "torch-2.15.0.dist-info"
+    about.mkdir()
+    lines = "Name: torch\nRequires-Dist: nvidia-cudnn-cu13==9.26.0.51; platform_system == 'Linux'\n"
+    (about / "METADATA").write_text(lines, encoding="utf-8")
+    try:
+        assert find_torch(str(python)).cudnn_number == 92600
+    finally:
+        shutil.rmtree(about)  # the folder is shared by this file's tests
+
+
 def test_a_file_in_the_current_folder_is_not_torch(
     python: Path, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,20 @@ def test_the_error_of_the_rank_that_failed_first_is_the_program_s() -> None:
     assert judge(found).reason == "rank 2: ended by SIGSEGV"
 
 
+def test_a_process_that_failed_before_the_others_were_ended_is_the_program_s_failure() -> None:
+    own = replace(EVENT, stopped=False)
+    lost = replace(LOG, pid=8, kind="EOFError", text="Ran out of input", steps=0, rehearsed=own)
+    verdict = judge(rehearsed(logs=(LOG, lost)))
+    assert verdict.answer == "failed"
+    assert verdict.reason.startswith("process 8: EOFError: Ran out of input (an object that a rank")
+    assert "cpu:gloo,cuda:nccl" in verdict.reason
+    # At its own end, the program knows of its children's errors.
+    whole = replace(LOG, rehearsed=own)
+    assert judge(rehearsed(logs=(whole, lost))).answer == "fits"
+    other = replace(lost, kind="KeyError", text="'lr'", rank="1")
+    assert judge(rehearsed(logs=(LOG, other))).reason == "rank 1: KeyError: 'lr'"
+
+
 def test_a_host_that_ran_out_of_memory_is_named() -> None:
     run = replace(RUN, code=None, signal=signal.SIGKILL, oom_kills=1)
     verdict = judge(rehearsed(run=run, host_peak=22 * GIB))

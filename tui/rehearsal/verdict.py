@@ -32,6 +32,12 @@ from real GPUs, 20 were within 0.6 %; two compiled ones by 3.4 % and 3.8 %."""
 CLOSE = 0.1
 """Share of the card from which on torch may have to return cached memory to the driver, so that the
 outcome depends on the card's exact total."""
+NO_OBJECT = ("EOFError", ["Ran out of input"])
+"""Kind and text of pickle's error where an object arrived without its bytes."""
+NO_OBJECT_ADVICE = (
+    " (an object that a rank sends others through NCCL arrives empty, as kernels compute nothing;"
+    " the process group cpu:gloo,cuda:nccl sends it)"
+)
 ABORTED = 6
 """SIGABRT: torch's threads may abort the interpreter's exit after the program's own end."""
 
@@ -167,7 +173,9 @@ def _failure(found: Rehearsed) -> str:
     run = found.run
     raised = [log for log in found.logs if log.kind]
     finished = any(log.rehearsed is not None for log in found.logs) and not raised
-    if run.code == 0 or (run.signal == ABORTED and finished):
+    if run.code == 0:
+        return _failure_beside(found, raised)
+    if run.signal == ABORTED and finished:
         return ""
     if found.time_is_up and finished:
         return ""
@@ -178,9 +186,7 @@ def _failure(found: Rehearsed) -> str:
     printed = found.printed
     own = _first_raised(raised, printed)
     if own is not None:
-        text = own.text.strip().splitlines()
-        error = f"{own.kind}: {text[0]}" if text else own.kind
-        return error if own.rank is None else f"rank {own.rank}: {error}"
+        return _describe_error(own)
     code = run.code if printed.rank is None else printed.code
     number = run.signal
     if printed.rank is not None and code is not None and code < 0:
@@ -194,6 +200,27 @@ def _failure(found: Rehearsed) -> str:
     if printed.raised:
         return f"{rank}{printed.line}"
     return f"{rank}{printed.line} ({how})" if printed.line else f"{rank}{how}"
+
+
+def _describe_error(log: ProcessLog) -> str:
+    text = log.text.strip().splitlines()
+    error = f"{log.kind}: {text[0]}" if text else log.kind
+    if (log.kind, text[:1]) == NO_OBJECT:
+        error += NO_OBJECT_ADVICE
+    return error if log.rank is None else f"rank {log.rank}: {error}"
+
+
+def _failure_beside(found: Rehearsed, raised: Sequence[ProcessLog]) -> str:
+    """Return the error of a process whose parent was ended before it could see it.
+
+    A program that comes to its own end, with code 0, has handled what its children raised.
+    """
+    stopped = any(log.rehearsed is not None and log.rehearsed.stopped for log in found.logs)
+    first = _first_raised(raised, found.printed)
+    if not stopped or first is None:
+        return ""
+    words = _describe_error(first)
+    return words if first.rank is not None else f"process {first.pid}: {words}"
 
 
 def _first_raised(raised: Sequence[ProcessLog], printed: PrintedError) -> ProcessLog | None:

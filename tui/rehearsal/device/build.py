@@ -75,8 +75,8 @@ def build(torch: TorchInstallation, compiler: Compiler, into: Path, parts: Path)
     objects: dict[str, Path] = {}
     for name in dict.fromkeys((*SOURCES, *NVML_SOURCES, PRELOADED_SOURCE)):
         objects[name] = parts / f"{name}.o"
-        version = f"-DCUDA_VERSION={torch.cuda_number}"
-        compiler.run([*COMPILE, version, HERE / f"{name}.c", "-o", objects[name]], parts)
+        defined = f"-DCUDA_VERSION={torch.cuda_number}", f"-DCUDNN_VERSION={torch.cudnn_number}"
+        compiler.run([*COMPILE, *defined, HERE / f"{name}.c", "-o", objects[name]], parts)
     simulated = [objects[name] for name in SOURCES]
     functions = imports.functions | dict.fromkeys(
         OF_OTHER_PACKAGES - imports.functions.keys(), imports.functions.get("cudaMalloc", "")

@@ -21,8 +21,8 @@ int cudnnCreate(struct dnn **h) {
 }
 int cudnnSetStream(struct dnn *h, void *stream) { h->stream = stream; return 0; }
 int cudnnGetStream(struct dnn *h, void **stream) { *stream = h->stream; return 0; }
-size_t cudnnGetVersion(void) { return 92000; }
-int cudnnGetProperty(int part, int *value) { *value = (int[]){ 9, 20, 0 }[part]; return 0; } /* major, minor, patch */
+size_t cudnnGetVersion(void) { return CUDNN_VERSION; } /* the one that torch requires */
+int cudnnGetProperty(int part, int *value) { *value = (int[]){ CUDNN_VERSION / 10000, CUDNN_VERSION / 100 % 100, CUDNN_VERSION % 100 }[part]; return 0; } /* major, minor, patch */
 
 static size_t size_of(int type) { /* of a cudnnBackendAttributeType_t */
     switch (type) {

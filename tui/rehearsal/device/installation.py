@@ -40,6 +40,8 @@ class TorchInstallation:
     """Such as ``2.13.0+cu130``."""
     cuda: str
     """The version of CUDA that it is built for, such as ``13.0``."""
+    cudnn_number: int = 92000
+    """The version of cuDNN that it requires, as cuDNN's headers give it: 92000 for 9.20.0."""
 
     @property
     def cuda_number(self) -> int:
@@ -117,7 +119,26 @@ def read_torch(python: Path, folder: Path) -> TorchInstallation:
         )
     _check("torch", version, OLDEST, NEWEST)
     _check("CUDA", cuda, OLDEST_CUDA, NEWEST_CUDA)
-    return TorchInstallation(python, folder, version, cuda)
+    cudnn = _required_cudnn(folder.parent)
+    if cudnn is None:
+        return TorchInstallation(python, folder, version, cuda)
+    return TorchInstallation(python, folder, version, cuda, cudnn)
+
+
+def _required_cudnn(site: Path) -> int | None:
+    """Return the version of cuDNN that the installed torch requires; ``None`` if it names none.
+
+    torch refuses a cuDNN that is older than the one that it was compiled with.
+    """
+    for path in site.glob("torch-*.dist-info/METADATA"):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        found = re.search(
+            r"^Requires-Dist: nvidia-cudnn-\S+?==(\d+)\.(\d+)\.(\d+)", text, re.MULTILINE
+        )
+        if found is not None:
+            major, minor, patch = (int(each) for each in found.groups())
+            return major * 10_000 + minor * 100 + patch
+    return None
 
 
 def _check(name: str, version: str, oldest: tuple[int, int], newest: tuple[int, int]) -> None:
