@@ -75,8 +75,9 @@ def test_a_start_reaches_no_sqlite(module: str) -> None:
     assert "sqlite3" not in loaded(module)
 
 
-def test_a_session_without_other_hosts_imports_no_connection_to_them() -> None:
-    code = "import sys, tui.runs.session.session; print(*sys.modules)"
+@pytest.mark.parametrize("module", ["tui.runs.session.session", "tui.cli.program"])
+def test_what_names_no_other_hosts_imports_no_connection_to_them(module: str) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"tui.hosts.children", "tui.hosts.monitor"} & set(done.stdout.split())
 

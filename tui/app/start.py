@@ -192,7 +192,7 @@ def _find_hosts(options: WorkbenchOptions) -> HostPlan | None:
     if not options.names_hosts:
         return None
     # Imported here: a start without other hosts does not need it.
-    from tui.devices.host_options import find_hosts
+    from tui.devices.host_plan import find_hosts
 
     return find_hosts(options)
 

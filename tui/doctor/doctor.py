@@ -29,7 +29,8 @@ from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
 from tui.core.text.redact import whole_words, with_texts
 from tui.devices.cli.sample import read_sample
-from tui.devices.host_options import add_connection, find_other_hosts
+from tui.devices.host_options import add_connection
+from tui.devices.host_plan import find_other_hosts
 from tui.doctor.checks import (
     STATE_S,
     CheckResult,

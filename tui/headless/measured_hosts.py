@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.devices.host_options import add_connection, find_other_hosts
+from tui.devices.host_options import add_connection
+from tui.devices.host_plan import find_other_hosts
 from tui.hosts.address import HERE, HostAddress
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.options import Parser

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.host_options import find_other_hosts
+from tui.devices.host_plan import find_other_hosts
 from tui.headless.host_runs import HostRuns, connect_hosts
 from tui.headless.spanning import SpanningRun, find_spanning, meet, run_spanning
 from tui.headless.waiter import choose_devices, choose_workloads, set_parameters

@@ -11,7 +11,7 @@ from typing import Any
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.sample import format_figures, format_host, sample_json
-from tui.devices.host_options import find_hosts
+from tui.devices.host_plan import find_hosts
 from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free, whole_devices
 from tui.devices.views.devices import rank_throttle_reasons
 from tui.hosts.address import HERE, HostAddress

@@ -17,7 +17,7 @@ from tui.allocators.messages import (
     pids_of,
 )
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.host_options import find_other_hosts
+from tui.devices.host_plan import find_other_hosts
 from tui.devices.state.watched_processes import WatchedProcesses
 from tui.hosts.address import HostAddress
 from tui.hosts.events import HostEvent, HostLost, HostSample
