@@ -42,7 +42,7 @@ BACKLOG = 1000
 """Lines queued for a front end that does not read; beyond it, samples are dropped."""
 
 PATIENCE_S = 5.0
-"""Wait at the runner's end for a front end that does not read."""
+"""Seconds to wait for a front end that does not read, before torch's import and at the end."""
 
 _DROPPABLE = (Progress, Measured, Heartbeat, HostHeap, TorchMemory)
 
@@ -82,7 +82,7 @@ class EventWriter:
                 self._lines.popleft()
 
     def finish(self) -> None:
-        """Write the queue as a runner's last act, up to a time limit."""
+        """Write the whole queue, up to a time limit."""
         deadline = time.monotonic() + PATIENCE_S
         while self._lines:
             left = deadline - time.monotonic()

@@ -66,6 +66,8 @@ def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
     requests = Channel(reading, writing, REQUESTS)
     runner = Runner(requests, output, launcher)
     try:
+        # The greeting is longer than a pipe: without this, its end would wait for torch's import.
+        output.finish()
         ready = _get_ready(launcher)
         output.send(ready)
         if isinstance(ready, Unusable):
