@@ -254,10 +254,7 @@ def test_a_click_on_a_key_finds_its_command(now: Situation, cells: int) -> None:
 
 def test_at_80_cells_the_footer_of_the_table() -> None:
     line = plain(footer_line(REGISTRY.in_footer(Situation(pane="workloads")), 80))
-    assert (
-        line
-        == " enter edit  r run  R all  x cancel  F flags  : commands  ? help  q quit "
-    )
+    assert line == " enter edit  r run  R all  x cancel  F flags  : commands  ? help  q quit "
 
 
 # ---- docs/keys.md ------------------------------------------------------------------------------
