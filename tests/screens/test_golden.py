@@ -86,6 +86,9 @@ async def test_the_screen_is_as_it_was(name: str) -> None:
                 lambda: on.app.watched is None or on.app.watched.runs_pane.runs is not None
             )
             await on.settle()
+        # What a key changed in other rows is drawn a moment later.
+        on.app.draw_now()
+        await on.settle()
         shown = "".join(f"{row}\n" for row in on.rows)
     path = FOLDER / f"{name}.txt"
     if UPDATE:
