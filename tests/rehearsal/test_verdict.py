@@ -110,6 +110,11 @@ def test_a_host_that_ran_out_of_memory_is_named() -> None:
 def test_a_program_that_was_ended_after_its_time_has_not_failed() -> None:
     found = rehearsed(run=replace(RUN, code=None, signal=signal.SIGKILL), time_is_up=True)
     assert judge(found).answer == "fits"
+    early = failed(signal=signal.SIGKILL)
+    assert judge(early).answer == "failed"
+    verdict = judge(replace(early, time_is_up=True))
+    assert (verdict.answer, verdict.exit_code) == ("unknown", 2)
+    assert "give --for more seconds" in verdict.reason
 
 
 def test_a_compiled_program_has_the_wider_margin() -> None:

@@ -195,7 +195,7 @@ def test_a_program_without_an_end_is_ended_after_its_time(rehearse: Rehearse) ->
         while True:
             time.sleep(0.05)
     """
-    done = rehearse(program, "--for", "8", "--json")
+    done = rehearse(program, "--for", "30", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["devices"][0]["processes"][0]["requested_peak"] == 256 * MIB

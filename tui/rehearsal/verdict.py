@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.watch.runs.agent_events import HostRead, LibraryVersion
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.run_summary import signal_name
-from tui.watch.runs.runs import describe_oom_kills
+from tui.watch.runs.runs import StartedRun, describe_oom_kills
 
 Answer = Literal["fits", "close", "does not fit", "unknown", "failed"]
 EXIT_CODES: dict[Answer, int] = {
@@ -146,13 +147,9 @@ def _answer(
         return "does not fit", lines[0] if lines else "it ran out of memory"
     if failed:
         return "failed", failed
-    if not devices:
-        return "unknown", "the program used no GPU"
-    if not any(log.rehearsed is not None for log in found.logs):
-        return "unknown", "no process reported its peaks: it was killed, or left by os._exit"
-    lacking = _lacks_kernels(found)
-    if lacking:
-        return "unknown", lacking
+    unknown = _why_unknown(found, devices)
+    if unknown:
+        return "unknown", unknown
     least = devices[0]
     if least.headroom < margin * least.total:
         return "close", (
@@ -168,6 +165,18 @@ def _answer(
     return "fits", ""
 
 
+def _why_unknown(found: Rehearsed, devices: Sequence[DeviceVerdict]) -> str:
+    """Return why nothing follows from a program that did not fail; empty if something does."""
+    reported = any(log.rehearsed is not None for log in found.logs)
+    if found.time_is_up and not reported:
+        return "its time was up before it reported its memory: give --for more seconds"
+    if not devices:
+        return "the program used no GPU"
+    if not reported:
+        return "no process reported its peaks: it was killed, or left by os._exit"
+    return _lacks_kernels(found)
+
+
 def _failure(found: Rehearsed) -> str:
     """Return why the program failed by itself; empty if it did not."""
     run = found.run
@@ -177,7 +186,7 @@ def _failure(found: Rehearsed) -> str:
         return _failure_beside(found, raised)
     if run.signal == ABORTED and finished:
         return ""
-    if found.time_is_up and finished:
+    if found.time_is_up and (finished or (not raised and _was_killed(run))):
         return ""
     killed = describe_oom_kills(run)
     if killed:
@@ -200,6 +209,11 @@ def _failure(found: Rehearsed) -> str:
     if printed.raised:
         return f"{rank}{printed.line}"
     return f"{rank}{printed.line} ({how})" if printed.line else f"{rank}{how}"
+
+
+def _was_killed(run: StartedRun) -> bool:
+    """Return whether SIGKILL ended a run, and not for the host's memory."""
+    return run.signal == signal.SIGKILL and not describe_oom_kills(run)
 
 
 def _describe_error(log: ProcessLog) -> str:
