@@ -100,6 +100,7 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
         (["run", "nonesuch"], "no workload nonesuch: gpu-workbench list names all 5"),
         (["run", "matmull"], "no workload matmull (did you mean matmul?)"),
         (["code", "matmull"], "no workload matmull (did you mean matmul?)"),
+        (["list", "matmull"], "no workload or group matmull (did you mean matmul?)"),
         (["code"], "code: name one workload, such as gpu-workbench code matmul > matmul.py"),
         (["run", "--group", "x"], "no group x: one of health, flags"),
         (["run", "matmul", "--set", "n"], "give a name and a value"),
@@ -125,6 +126,18 @@ def test_a_device_that_torch_has_not_is_one_line_and_exit_code_1() -> None:
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "no device cuda:7: torch has" in line
+
+
+@pytest.mark.usefixtures("_ready_at_once")
+def test_list_shows_the_parameters_of_what_is_named() -> None:
+    *every, hint = run_here("list").out.splitlines()
+    assert "list NAME" in hint
+    assert not [line for line in every if " = " in line]
+    heading, name, *parameters = run_here("list", "matmul").out.splitlines()
+    assert heading in every
+    assert name.split()[0] == "matmul"
+    assert parameters[0].split()[:2] == ["n", "="]
+    assert {heading, *parameters} <= set(run_here("list", "health").out.splitlines())
 
 
 def test_list_prints_the_shape_of_the_catalogue() -> None:
@@ -356,7 +369,7 @@ def test_a_plain_start_does_without_argparse() -> None:
         (["run", "--quik", "matmul"], "no option --quik (did you mean --quick?)"),
         (["run", "--theme", "x"], "--theme is for the workbench and not for this command"),
         (["run", "--zzz"], "no option --zzz; see gpu-workbench run --help"),
-        (["list", "x"], "too many arguments: x"),
+        (["config", "x"], "too many arguments: x"),
     ],
 )
 def test_a_wrong_name_is_told_with_the_nearest_one(argv: list[str], says: str) -> None:

@@ -44,7 +44,7 @@ COMMANDS: dict[str, ListedCommand] = {
         "Show PyTorch allocator memory of running processes, or run a command and monitor it.",
         {"open_run": "tui.app.start:open_run"},
     ),
-    "list": ListedCommand("tui.headless.list", "List the workloads and their parameters."),
+    "list": ListedCommand("tui.headless.list", "List the workloads, or show parameters of one."),
     "code": ListedCommand(
         "tui.headless.code", "Print a workload as a PyTorch script that you can run and change."
     ),

@@ -10,15 +10,26 @@ from tui.core.text.glyphs import rows_of_text
 from tui.headless.catalogue import read_catalogue
 from tui.headless.waiter import print_problems
 from tui.kit.command_line.options import Subcommand, add_common
-from tui.kit.command_line.output import fit_to_terminal, print_json, print_text
+from tui.kit.command_line.output import (
+    Failure,
+    UsageError,
+    fit_to_terminal,
+    not_known,
+    print_json,
+    print_text,
+)
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.runs.state.parameters import describe_allowed, format_value
 from workloads.protocol.groups import QUESTIONS, format_heading
+from workloads.protocol.messages import Hello
 from workloads.protocol.results import WorkloadInfo
 
 if TYPE_CHECKING:
     from tui.core.settings import Value
+    from tui.kit.command_line.options import Parser
+
+HINT = "gpu-workbench list NAME shows the parameters of a workload or of a group."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +40,56 @@ class ListOptions:
     files: Sequence[str] = ()
     """Absolute paths of the workload files of the user."""
     json: bool = False
+    names: Sequence[str] = ()
+    """The workloads, and their groups, that are listed with their parameters; all if empty."""
+
+
+def add_options(parser: Parser) -> None:
+    """Add the workloads and groups whose parameters are listed."""
+    add_common(parser)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="show parameters of this workload or group"
+    )
 
 
 def list_catalogue(options: ListOptions) -> int:
-    """Print the workloads by group; return the exit code, 1 if a file could not be read."""
+    """Print the workloads by group; return the exit code, 1 if a file could not be read.
+
+    Raises:
+        UsageError: neither a workload nor a group has this name.
+        Failure: likewise, but an unreadable file may declare it; or the catalogue cannot be read.
+    """
     python = python_to_use(options.given).path
 
     async def work() -> int:
         hello = await read_catalogue(python, options.files)
         print_problems(hello)
+        infos = find_named(hello, options.names)
         if options.json:
-            print_json({"workloads": [_encode_workload(info) for info in hello.workloads]})
+            print_json({"workloads": [_encode_workload(info) for info in infos]})
         else:
-            print_text(fit_to_terminal(format_catalogue(hello.workloads)))
+            text = format_catalogue(infos, parameters=bool(options.names))
+            print_text(fit_to_terminal(text if options.names else f"{text}\n{HINT}"))
         return 1 if hello.problems else 0
 
     return run_to_exit(work())
+
+
+def find_named(hello: Hello, names: Sequence[str]) -> tuple[WorkloadInfo, ...]:
+    """Return the workloads of these names and groups, in the catalogue's order; all without names.
+
+    Raises:
+        UsageError: neither a workload nor a group has this name.
+        Failure: likewise, but an unreadable file may declare it.
+    """
+    known = {word: None for info in hello.workloads for word in (info.group, info.name)}
+    for name in names:
+        if name not in known:
+            error = Failure if hello.problems else UsageError
+            raise error(not_known("workload or group", name, list(known), "gpu-workbench list"))
+    return tuple(
+        info for info in hello.workloads if not names or {info.name, info.group} & {*names}
+    )
 
 
 def _encode_workload(info: WorkloadInfo) -> dict[str, object]:
@@ -79,21 +124,26 @@ def _group_workloads(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadIn
     return groups
 
 
-def format_catalogue(infos: tuple[WorkloadInfo, ...]) -> str:
-    """Format the catalogue: names, titles, and each parameter with its allowed values."""
+def format_catalogue(infos: Sequence[WorkloadInfo], *, parameters: bool) -> str:
+    """Format the workloads: name and title.
+
+    Args:
+        infos: the workloads.
+        parameters: add each parameter with its default and its allowed values.
+    """
     lines = []
     longest = max((len(info.name) for info in infos), default=0)
     for group, members in _group_workloads(infos).items():
         lines.append(format_heading(group))
         for info in members:
             needs = f"   needs {', '.join(info.needs)}" if info.needs else ""
-            lines.append(f"  {info.name:<{longest}} {info.title}{needs}")
+            lines.append(f"  {info.name:<{longest}}  {info.title}{needs}")
             lines += [
                 f"      {item.name} = {format_value(item.default, auto=item.auto)}   "
                 f"{item.about} ({describe_allowed(item)})"
-                for item in info.parameters
+                for item in (info.parameters if parameters else ())
             ]
     return rows_of_text(lines)
 
 
-SUBCOMMAND = Subcommand(ListOptions, add_common, list_catalogue)
+SUBCOMMAND = Subcommand(ListOptions, add_options, list_catalogue)
