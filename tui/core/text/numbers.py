@@ -8,12 +8,15 @@ but zeros that fill a whole number.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from tui.core.text import glyphs
 from workloads.protocol.results import Cell
 
 NA = "n/a"
+SizeFormat = Callable[[int | None], str]
+"""How a pane writes sizes: all of them in the same style."""
 
 
 def significant(value: float, half_width: float | None, most: int = 3) -> Decimal:

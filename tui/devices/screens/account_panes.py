@@ -10,6 +10,7 @@ from textual import events
 from textual.app import ComposeResult
 
 from tui.core.events import Topic
+from tui.core.text import numbers as text
 from tui.devices.memory import Gauge, account
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
@@ -134,15 +135,20 @@ class MemoryPane(AccountPane):
     def _history(self, cells: int, rows: int) -> list[Line]:
         machine = self.machine
         points = machine.history.points(machine.selected)
+        sizes = self._choose_sizes(cells)
         return large_lines(
-            self.view, points, machine.sample, self.now, "used", cells, rows, hint=""
-        )
+            self.view, points, machine.sample, self.now, "used", cells, rows,
+            hint="", format_size=sizes,
+        )  # fmt: skip
+
+    def _choose_sizes(self, cells: int) -> text.SizeFormat:
+        """Return how all sizes of the pane are written."""
+        width = max(1, cells + ROOM - 1)
+        return choose_sizes(self.gauge, self.view, width, self.machine.worker_pid)
 
     def title(self, cells: int) -> str:
         """Return the title, whose sizes are written as those below it."""
-        width = max(1, cells + ROOM - 1)
-        sizes = choose_sizes(self.gauge, self.view, width, self.machine.worker_pid)
-        return title(self.gauge, self.view, cells, format_size=sizes)
+        return title(self.gauge, self.view, cells, format_size=self._choose_sizes(cells))
 
     def count_rows(self, cells: int) -> int:
         """Count the pane's rows with its title and its bar, at a width."""

@@ -231,10 +231,17 @@ def stacked_lines(
     return found
 
 
-def label_row(figure: PlottedFigure, row: int, rows: int) -> str:
-    """Return what stands in front of a row of a picture: the top of the scale, and the zero."""
-    words = figure.full_text if row == 0 else "0" if row == rows - 1 else ""
-    return f"{right(words, SCALE - 1)} "
+def label_row(top: str, row: int, rows: int, cells: int) -> str:
+    """Return the text in front of a row of a picture: the top of the scale, and the zero.
+
+    Args:
+        top: the top of the scale.
+        row: number of the row from above.
+        rows: of the picture.
+        cells: width of the text.
+    """
+    words = top if row == 0 else "0" if row == rows - 1 else ""
+    return f"{right(words, cells - 1)} "
 
 
 def large_rows(available: int) -> int:
@@ -253,6 +260,7 @@ def large_lines(
     *,
     brief: bool = False,
     hint: str = NEXT,
+    format_size: text.SizeFormat = text.size_short,
 ) -> list[Line]:
     """Return a heading and the picture of one figure.
 
@@ -266,10 +274,15 @@ def large_lines(
         height: lines in all.
         brief: name only the figure, below a picture whose heading has the rest.
         hint: the key that draws another figure.
+        format_size: how the pane writes sizes.
     """
     figure = choose_figure(view, sample, name)
+    full = figure.full_text
+    if figure.name == "used" and figure.full is not None:
+        full = format_size(int(figure.full))
+    scale = max(SCALE, len(full) + 1)
     seconds = column_s(sample) * ACROSS
-    room, rows = max(0, cells - SCALE), max(1, height - 1)
+    room, rows = max(0, cells - scale), max(1, height - 1)
     span = text.duration(room * seconds)
     each = text.duration(seconds)
     shade = glyphs.GLYPHS.shade
@@ -301,7 +314,7 @@ def large_lines(
     return [
         heading,
         *(
-            (Span(label_row(figure, row, rows)[:cells], TextStyle.QUIET), *picture)
+            (Span(label_row(full, row, rows, scale)[:cells], TextStyle.QUIET), *picture)
             for row, picture in enumerate(draw_area(found, rows, figure.style))
         ),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.core.text import glyphs
@@ -97,14 +97,10 @@ def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
     return found
 
 
-SizeFormat = Callable[[int | None], str]
-"""How a pane writes sizes: all in the same style."""
-
-
 def legend(
     gauge: Gauge,
     cells: int,
-    format_size: SizeFormat = text.size,
+    format_size: text.SizeFormat = text.size,
 ) -> list[Line]:
     """Return every slice above zero with its glyph and its bytes, on as few lines as possible.
 
@@ -138,7 +134,7 @@ def other_lines(
     others: Sequence[ProcessMemory],
     cells: int,
     most: int | None = None,
-    format_size: SizeFormat = text.size_short,
+    format_size: text.SizeFormat = text.size_short,
 ) -> list[Line]:
     """Return a line per process: the memory of its torch, or one word on why it is unknown.
 
@@ -161,7 +157,7 @@ PROCESSES = _TAB_KEYS["processes"]
 MORE = f"{_TAB_KEYS['memory']} and {PROCESSES}"
 
 
-def _other_line(other: ProcessMemory, format_size: SizeFormat) -> Line:
+def _other_line(other: ProcessMemory, format_size: text.SizeFormat) -> Line:
     head = (Span(f"{other.pid} ", TextStyle.STRONG),)
     tail = (Span(f" {shorten_command(other.command or text.NA)}", TextStyle.QUIET),)
     figures = (other.allocated, other.cached, other.context)
@@ -184,7 +180,7 @@ def _other_line(other: ProcessMemory, format_size: SizeFormat) -> Line:
 
 
 def figures(
-    gauge: Gauge, view: DeviceView, cells: int, format_size: SizeFormat = text.size_short
+    gauge: Gauge, view: DeviceView, cells: int, format_size: text.SizeFormat = text.size_short
 ) -> list[Line]:
     """Return the figures under the bar: reserved, process, used, exact peaks, what ``e`` frees.
 
@@ -220,7 +216,7 @@ def _is_one_slice(gauge: Gauge, used: int) -> bool:
     return any(get_value(part.bytes) == used for part in gauge.known if part.key not in rest)
 
 
-def _pinned_item(gauge: Gauge, format_size: SizeFormat) -> list[Line]:
+def _pinned_item(gauge: Gauge, format_size: text.SizeFormat) -> list[Line]:
     """Return the line on pinned host memory, if any, which is not part of the bar."""
     size = next((get_value(term.bytes) for term in gauge.terms if term.key == PINNED), None)
     return (
@@ -234,7 +230,7 @@ def _age_style(term: Term) -> TextStyle:
 
 
 def peak_items(
-    gauge: Gauge, *, sampled: bool, format_size: SizeFormat = text.size_short
+    gauge: Gauge, *, sampled: bool, format_size: text.SizeFormat = text.size_short
 ) -> list[Line]:
     """Return the sampled peaks, or the exact ones that do not stand beside their figure."""
     items: list[Line] = []
@@ -306,7 +302,7 @@ def holder_lines(
     view: DeviceView,
     cells: int,
     worker: int | None,
-    format_size: SizeFormat = text.size,
+    format_size: text.SizeFormat = text.size,
 ) -> list[Line]:
     """Return NVML's other processes on the device, largest first, except those split above.
 
@@ -349,7 +345,7 @@ def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) 
 
 def choose_sizes(
     gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None
-) -> SizeFormat:
+) -> text.SizeFormat:
     """Return how the pane writes its sizes: in full, or short where that saves a line."""
     return min(
         (text.size, text.size_short),
@@ -358,7 +354,7 @@ def choose_sizes(
 
 
 def _draw_body(
-    gauge: Gauge, view: DeviceView, cells: int, worker: int | None, format_size: SizeFormat
+    gauge: Gauge, view: DeviceView, cells: int, worker: int | None, format_size: text.SizeFormat
 ) -> list[Line]:
     return [
         *legend(gauge, cells, format_size),
@@ -389,7 +385,7 @@ def title(
     view: DeviceView,
     cells: int,
     device: str = "",
-    format_size: SizeFormat = text.size,
+    format_size: text.SizeFormat = text.size,
 ) -> str:
     """Return the title: device, free and total memory, and important problems if they fit.
 
