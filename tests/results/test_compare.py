@@ -92,6 +92,13 @@ def test_another_driver_is_named_beside_what_has_become_slower(tmp_path: Path) -
     assert "0.1 false alarms" in text
 
 
+def test_sides_without_a_common_workload_are_not_said_to_differ_in_nothing(tmp_path: Path) -> None:
+    b = _runs(1e-3, 100, facts=NEW, workload="softmax")
+    text = _text(WorkbenchState(tmp_path / "r", _runs(1e-3), b).compared())
+    assert "differences" not in text
+    assert "on one side alone" in text
+
+
 def test_of_one_run_each_it_says_how_much_the_box_varies(tmp_path: Path) -> None:
     state = WorkbenchState(tmp_path / "r", _runs(1e-3, 0, 1), _runs(1.02e-3, 10, 1, facts=NEW))
     text = _text(state.compared())

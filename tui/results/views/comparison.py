@@ -35,6 +35,7 @@ from tui.results.views.results import (
     format_date,
     format_name,
     format_notes,
+    format_shared_differences,
     format_side,
     format_verdict,
 )
@@ -179,8 +180,8 @@ def render_foot(found: EnvironmentComparison, one: Question | None, cells: int) 
         told = [f"differs in {', '.join(own)}"] if own else []
         for remark in [*told, *format_notes(one)]:
             rows += paragraph(remark, cells, TextStyle.NOTE, indent="  ")
-    words = ", ".join(map(format_difference, common)) or "none that is known"
-    rows += paragraph(f"differences (not causes) of B from A: {words}", cells)
+    for remark in format_shared_differences(found.compared):
+        rows += paragraph(remark, cells)
     for remark in format_closing_notes(found.compared):
         rows += paragraph(remark, cells, TextStyle.QUIET)
     return rows

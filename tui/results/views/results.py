@@ -234,13 +234,23 @@ def find_own_differences(
     return tuple(each for each in one.differences if each not in shared)
 
 
+def format_shared_differences(found: StoreComparison) -> list[str]:
+    """Return a line of what all workloads of B differ in from A.
+
+    Without any, it says so, but nothing where a workload has differences of its own, or where both
+    sides share no workload: their environments may differ then.
+    """
+    shared = find_shared_differences(found)
+    if not found.questions or (not shared and any(one.differences for one in found.questions)):
+        return []
+    words = ", ".join(map(format_difference, shared)) or "none that is known"
+    return [f"differences (not causes) of B from A: {words}"]
+
+
 def format_comparison_notes(found: StoreComparison) -> list[str]:
     """Return the lines below the table: differences, notes, and the scope of the verdicts."""
-    lines: list[str] = []
     shared = find_shared_differences(found)
-    if found.questions:
-        words = ", ".join(map(format_difference, shared)) or "none that is known"
-        lines.append(f"differences (not causes) of B from A: {words}")
+    lines = format_shared_differences(found)
     for question in found.questions:
         own = [format_difference(one) for one in find_own_differences(question, shared)]
         said = [f"differs in {', '.join(own)}"] if own else []
