@@ -298,7 +298,7 @@ import sys
 from tui.headless import list as broken
 from tui.cli.main import main
 
-def fails(*_):
+def fails(*_, **_options):
     raise RuntimeError("broken \\x1b[31m on purpose\\nforged: line")
 
 broken.format_catalogue = fails
