@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textual.widgets import OptionList
+
 from tests.screens.app_helpers import running
 from tui.kit.dialogs import HelpScreen
 
@@ -34,3 +36,19 @@ async def test_the_memory_tab_has_the_keys_of_memory_and_not_those_of_the_table(
     async with running((80, 24)) as on:
         await on.press("2", "e", "0", "r", "R")
         assert [asked[0] for asked in on.asked] == ["empty_cache", "reset_peaks"]
+
+
+async def test_no_page_is_turned_in_the_palette_before_its_list_is_laid_out() -> None:
+    async with running((80, 24)) as on:
+        await on.press("colon", *"zoom")
+        await on.until(lambda: "zoom (Z)" in on.text)
+        palette = on.app.screen
+        found = palette.query_one(OptionList)
+        found.display = False
+        await on.settle()
+        # The framework looks the highlighted command up in lines that it has not made.
+        found.set_options(["first", "second"])
+        found.highlighted = 0
+        for page in ("page_down", "page_up"):
+            assert not await on.app.run_action(f"command_list('{page}')", palette)
+        assert on.app.screen is palette

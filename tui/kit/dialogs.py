@@ -60,6 +60,12 @@ class Palette(CommandPalette):
         """Stop the cursor from blinking, which costs frames over a slow link."""
         self.query_one(Input).cursor_blink = False
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether an action is possible: no page is turned before the list is laid out."""
+        if action == "command_list" and not self.query_one(OptionList).scrollable_content_region:
+            return False
+        return super().check_action(action, parameters)
+
     @on(Input.Submitted)
     @on(Button.Pressed)
     @on(OptionList.OptionSelected)
