@@ -33,14 +33,20 @@ class PlottedFigure:
     style: TextStyle
 
 
-def figures(view: DeviceView, sample: Sample | None, *, torch: bool = False) -> list[PlottedFigure]:
+def figures(
+    view: DeviceView,
+    sample: Sample | None,
+    format_size: text.SizeFormat = text.size_short,
+    *,
+    torch: bool = False,
+) -> list[PlottedFigure]:
     """Return the figures of a device that have a history, with the top of each scale.
 
     Args:
         view: the device.
         sample: the monitor's newest, which contains the host's memory.
-        torch: include the memory that torch has reserved, and write sizes in full, as beside an
-            account of the memory.
+        format_size: how the pane writes sizes.
+        torch: include the memory that torch has reserved.
     """
     device = view.nvml
     total = device.memory.total if device else None
@@ -49,7 +55,7 @@ def figures(view: DeviceView, sample: Sample | None, *, torch: bool = False) -> 
     if sample and (view.key == CPU or (device and device.memory.unified)):
         total = sample.host.memory.total
     limit = device.power_limit_w if device else None
-    size = text.size(total) if torch else text.size_short(total)
+    size = format_size(total)
     found = [
         PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD),
         PlottedFigure("used", "memory", total, size, TextStyle.ALLOCATED),
@@ -265,7 +271,7 @@ def whole_rows(view: DeviceView, sample: Sample | None, cells: int, most: int) -
 
 def _count_stacked(view: DeviceView, sample: Sample | None, cells: int) -> int:
     """Count the histories that stand below each other."""
-    count = len(figures(view, sample, torch=True))
+    count = len(figures(view, sample, text.size, torch=True))
     return -(-count // 2) if cells >= BESIDE_FROM else count
 
 
@@ -281,7 +287,7 @@ def whole_lines(
 
     The arguments are those of :func:`block_lines`.
     """
-    wanted = figures(view, sample, torch=True)
+    wanted = figures(view, sample, text.size, torch=True)
     deep = _count_stacked(view, sample, cells)
     rows = max(1, (height - 1) // deep)
     beside = len(wanted) > deep

@@ -52,12 +52,14 @@ class Readings:
     highest: float
 
 
-def list_figures(view: DeviceView, sample: Sample | None) -> list[PlottedFigure]:
+def list_figures(
+    view: DeviceView, sample: Sample | None, format_size: text.SizeFormat = text.size_short
+) -> list[PlottedFigure]:
     """Return the figures that can be drawn: load, memory, power, temperature and PCIe traffic.
 
     The scale of the temperature ends at the slowdown threshold, if the driver names it.
     """
-    found = figures(view, sample)
+    found = figures(view, sample, format_size)
     if view.key != CPU:
         top = view.nvml.slowdown_c if view.nvml else None
         known = 100.0 if top is None else top
@@ -99,9 +101,14 @@ def list_read_figures(
     ] or known[:1]
 
 
-def choose_figure(view: DeviceView, sample: Sample | None, name: str) -> PlottedFigure:
+def choose_figure(
+    view: DeviceView,
+    sample: Sample | None,
+    name: str,
+    format_size: text.SizeFormat = text.size_short,
+) -> PlottedFigure:
     """Return the figure of a name; the load if the device has no such figure."""
-    known = list_figures(view, sample)
+    known = list_figures(view, sample, format_size)
     return next((figure for figure in known if figure.name == name), known[0])
 
 
@@ -276,11 +283,8 @@ def large_lines(
         hint: the key that draws another figure.
         format_size: how the pane writes sizes.
     """
-    figure = choose_figure(view, sample, name)
-    full = figure.full_text
-    if figure.name == "used" and figure.full is not None:
-        full = format_size(int(figure.full))
-    scale = max(SCALE, len(full) + 1)
+    figure = choose_figure(view, sample, name, format_size)
+    scale = max(SCALE, len(figure.full_text) + 1)
     seconds = column_s(sample) * ACROSS
     room, rows = max(0, cells - scale), max(1, height - 1)
     span = text.duration(room * seconds)
@@ -314,7 +318,7 @@ def large_lines(
     return [
         heading,
         *(
-            (Span(label_row(full, row, rows, scale)[:cells], TextStyle.QUIET), *picture)
+            (Span(label_row(figure.full_text, row, rows, scale)[:cells], TextStyle.QUIET), *picture)
             for row, picture in enumerate(draw_area(found, rows, figure.style))
         ),
     ]
