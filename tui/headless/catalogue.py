@@ -10,7 +10,7 @@ from tui.core.child.launch import too_many_files
 from tui.core.child.process import ChildProcess
 from tui.core.child.request import NoAnswerError, first_answer
 from tui.core.child.runner import runner_command
-from tui.kit.command_line.output import Failure
+from tui.kit.command_line.output import Failure, UsageError, not_known
 from tui.kit.command_line.progress import ProgressLine
 from tui.runs.session.runner_supervisor import SILENT_S
 from tui.runs.session.silence import describe_file_import
@@ -42,6 +42,23 @@ async def read_catalogue(python: str, files: Sequence[str] = ()) -> messages.Hel
     finally:
         telling.cancel()
         progress.clear()
+
+
+def unknown_name(
+    hello: messages.Hello, kind: str, name: str, known: Sequence[str]
+) -> UsageError | Failure:
+    """Return the error for a name that the catalogue has not.
+
+    It is no wrong usage where an unreadable file may declare the name.
+
+    Args:
+        hello: the catalogue, and the problems with the user's files.
+        kind: of thing that is named.
+        name: as typed.
+        known: the names that there are.
+    """
+    error = Failure if hello.problems else UsageError
+    return error(not_known(kind, name, known, "gpu-workbench list"))
 
 
 async def _report_silence(files: Sequence[str], progress: ProgressLine) -> None:

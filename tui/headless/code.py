@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tui.headless.catalogue import read_catalogue
+from tui.headless.catalogue import read_catalogue, unknown_name
 from tui.headless.waiter import print_problems
 from tui.kit.command_line.options import Subcommand, add_common
-from tui.kit.command_line.output import Failure, UsageError, not_known, print_json, print_text
+from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
 from workloads.protocol.messages import Hello
@@ -71,9 +71,7 @@ def find_script(hello: Hello, name: str) -> str:
     """
     info = next((each for each in hello.workloads if each.name == name), None)
     if info is None:
-        known = [each.name for each in hello.workloads]
-        error = Failure if hello.problems else UsageError
-        raise error(not_known("workload", name, known, "gpu-workbench list"))
+        raise unknown_name(hello, "workload", name, [each.name for each in hello.workloads])
     if not info.script:
         raise Failure(f"{name} has no script: your own file declares it; copy its code from there")
     return info.script

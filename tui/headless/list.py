@@ -7,17 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tui.core.text.glyphs import rows_of_text
-from tui.headless.catalogue import read_catalogue
+from tui.headless.catalogue import read_catalogue, unknown_name
 from tui.headless.waiter import print_problems
 from tui.kit.command_line.options import Subcommand, add_common
-from tui.kit.command_line.output import (
-    Failure,
-    UsageError,
-    fit_to_terminal,
-    not_known,
-    print_json,
-    print_text,
-)
+from tui.kit.command_line.output import fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.runs.state.parameters import describe_allowed, format_value
@@ -85,8 +78,7 @@ def find_named(hello: Hello, names: Sequence[str]) -> tuple[WorkloadInfo, ...]:
     known = {word: None for info in hello.workloads for word in (info.group, info.name)}
     for name in names:
         if name not in known:
-            error = Failure if hello.problems else UsageError
-            raise error(not_known("workload or group", name, list(known), "gpu-workbench list"))
+            raise unknown_name(hello, "workload or group", name, list(known))
     return tuple(
         info for info in hello.workloads if not names or {info.name, info.group} & {*names}
     )
