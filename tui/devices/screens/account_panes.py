@@ -125,7 +125,7 @@ class MemoryPane(AccountPane):
     def state_changed(self) -> None:
         """Update the account, and draw the history of the memory where rows would stay empty."""
         super().state_changed()
-        free = self.size.height - 1 - len(self.account_lines(max(1, self.size.width - 1)))
+        free = self.size.height - 1 - len(self.body.shown_lines)
         rows = large_rows(free) if free > LEAST_ROWS else 0
         self.history.display = rows > 0
         if rows:
