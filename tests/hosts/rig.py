@@ -168,7 +168,7 @@ def make_rig(count: int, *, slurm: bool = False) -> Iterator[Rig]:
         for each in range(1, count + 1):
             _start_host(rig, each, slurm=slurm)
         if slurm:
-            until(lambda: _idle_nodes(rig) == count, 60)
+            _await_idle_nodes(rig)
         yield rig
     finally:
         pid = folder / "slurm" / "pid"
@@ -278,10 +278,11 @@ def _configure_slurm(rig: Rig) -> None:
     key = Path("/etc/munge/munge.key")
     if not key.exists() or not key.stat().st_size:
         pytest.skip("no key of munge: install munge")
-    if not Path("/run/munge/munge.socket.2").exists():
+    if not _munge_answers():
         Path("/run/munge").mkdir(exist_ok=True)
         shutil.chown("/run/munge", "munge")
-        _do("runuser", "-u", "munge", "--", str(shutil.which("munged", path=_PATH)))
+        # A daemon that was killed leaves its socket behind, which only --force replaces.
+        _do("runuser", "-u", "munge", "--", str(shutil.which("munged", path=_PATH)), "--force")
     folder = rig.folder
     (folder / "slurm").mkdir()
     lines = [
@@ -310,12 +311,20 @@ def _configure_slurm(rig: Rig) -> None:
         subprocess.run(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True)
 
 
-def _idle_nodes(rig: Rig) -> int:
-    done = subprocess.run(
-        ["sinfo", "-h", "-t", "idle", "-o", "%D"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=rig.environment(),
-    )
-    return sum(int(word) for word in done.stdout.split())
+def _munge_answers() -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex("/run/munge/munge.socket.2") == 0
+
+
+def _await_idle_nodes(rig: Rig) -> None:
+    def query() -> subprocess.CompletedProcess[str]:
+        words = ["sinfo", "-h", "-t", "idle", "-o", "%D"]
+        return subprocess.run(
+            words, capture_output=True, text=True, check=False, env=rig.environment()
+        )
+
+    try:
+        until(lambda: sum(map(int, query().stdout.split())) == rig.count)
+    except AssertionError as error:
+        last = query()
+        raise AssertionError(f"no {rig.count} idle nodes: {last.stdout}{last.stderr}") from error
