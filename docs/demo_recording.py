@@ -53,7 +53,7 @@ VARIABLE = "DEMO_SNAPSHOT"
 """Names the snapshot for ``demo_workloads.py``, which is not imported: the runner reads it, and the
 catalogue has to be alone here."""
 LAST = "inference_modes"
-LARGE = {"batch": 8192, "width": 4096, "depth": 16}
+LARGE = {"batch": 4096, "width": 4096, "depth": 16}
 """Its parameters at the end, so that what it holds can be seen in the bar."""
 IDLE_S, READ_S, LAST_S = 2.0, 2.5, 8.0
 """Seconds of the idle machine, of each result, and of the verdict at the end."""
@@ -84,8 +84,8 @@ def gpus() -> Iterator[bool]:
     with tempfile.TemporaryDirectory(dir=state_folder()) as state:
         if libraries is not None:
             os.environ.update(simulated.environment(libraries, SETTINGS, Path(state) / "state"))
-        look = "import torch; raise SystemExit(not torch.cuda.is_available())"
-        if subprocess.run([sys.executable, "-c", look], check=False).returncode:
+        check = "import torch; raise SystemExit(not torch.cuda.is_available())"
+        if subprocess.run([sys.executable, "-c", check], check=False).returncode:
             raise SystemExit("torch sees no GPU here, real or simulated")
         yield libraries is not None
 
@@ -93,15 +93,15 @@ def gpus() -> Iterator[bool]:
 @contextmanager
 def neighbour(folder: Path) -> Iterator[None]:
     """Another process on the last GPU, which has another parent than this program."""
-    script, told = folder / "train.py", folder / "neighbour"
+    script, pid = folder / "train.py", folder / "neighbour"
     script.write_text(NEIGHBOUR)
     # The shell ends at once, so that the process has no ancestor of ours.
-    line = f'"{sys.executable}" "{script}" & echo $! > "{told}"'
+    line = f'"{sys.executable}" "{script}" & echo $! > "{pid}"'
     subprocess.run(["sh", "-c", line], check=True, start_new_session=True)
     try:
         yield
     finally:
-        os.kill(int(told.read_text()), signal.SIGKILL)
+        os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 async def play(session: Session, folder: Path, snapshot: Path) -> None:
@@ -156,19 +156,19 @@ async def play(session: Session, folder: Path, snapshot: Path) -> None:
         if not snapshot.exists():
             raise SystemExit(f"{LEAK} has not run out of memory: {session.state.log.lines}")
         session.set_parameters(LAST, dict(LARGE))
-        session.run([LAST], ["cuda:0"], "careful")
+        session.run([LAST], ["cuda:0"], "normal")
         await show("It ran out of memory. Why? The verdict names the line", tab="snapshot")
         await until(lambda state: any(_is_measured(run) for run in state.runs.book.values()))
         await asyncio.sleep(LAST_S)
 
 
-def _require(told: bool, otherwise: str) -> None:
+def _require(confirmed: bool, otherwise: str) -> None:
     """Check that what was measured is what the story tells.
 
     Raises:
         SystemExit: it is not.
     """
-    if not told:
+    if not confirmed:
         raise SystemExit(f"{otherwise}: record again on a quiet machine")
 
 
@@ -194,8 +194,8 @@ def _is_measured(run: RunState) -> bool:
 
 async def record(path: Path, folder: Path, snapshot: Path, *, simulated: bool) -> None:
     """Run the session into a file that is not there yet."""
-    told = "its GPUs are simulated: memory is torch's own, times are invented" if simulated else ""
-    recorder = Recorder(path, Redaction(), told, simulated=simulated)
+    note = "its GPUs are simulated: memory is torch's own, times are invented" if simulated else ""
+    recorder = Recorder(path, Redaction(), note, simulated=simulated)
     session = Session(files=[str(OWN)], attachments=[recorder])
     await session.start()
     try:
@@ -204,7 +204,7 @@ async def record(path: Path, folder: Path, snapshot: Path, *, simulated: bool) -
         await session.stop()
 
 
-# ---- what tells of this machine ----
+# ---- traces of this machine ----
 
 
 def _neutral(text: str, folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""A workload of one's own, for the demo: an evaluation that keeps what it should let go of.
+"""A workload of one's own, for the demo: an evaluation that keeps tensors it no longer needs.
 
 ``gpu-workbench --workloads docs/demo_workloads.py`` has it in its table. It ends in a real
 OutOfMemoryError at a stated budget. Where ``DEMO_SNAPSHOT`` names a file, torch's memory history up
@@ -27,14 +27,14 @@ def _keep_history(file: str) -> None:
 
     written: list[str] = []
 
-    def out_of_memory(_device: int, _asked: int, _total: int, _free: int) -> None:
-        # cuDNN may try again with less: the first failure is the one that tells.
+    def out_of_memory(_device: int, _requested: int, _total: int, _free: int) -> None:
+        # cuDNN may try again with less: only the first failure shows why.
         if not written:
             written.append(file)
             torch.cuda.memory._dump_snapshot(file)  # noqa: SLF001 (as torch's documents say)
 
     torch.cuda.memory._record_memory_history(max_entries=100_000, stacks="python")  # noqa: SLF001
-    # Called before the exception unwinds, so that what was held then is in the snapshot.
+    # Called before the exception unwinds, so the snapshot shows what was allocated then.
     attach = torch._C._cuda_attach_out_of_memory_observer  # type: ignore[attr-defined]  # noqa: SLF001
     attach(out_of_memory)
 
