@@ -6,7 +6,8 @@ project's environment: ``python docs/pictures.py``.
 
 To look at what a change has done to the screens, ``python docs/pictures.py --all FOLDER`` makes
 every screen of ``tests/screens/every_screen.py`` at three sizes and in three themes; names after
-it choose among them. ``python docs/pictures.py --words`` counts the words on each of them.
+it choose among them. ``python docs/pictures.py --words`` counts the words on each of them, and
+``--text`` prints them as well; ``tests/screens/test_words.py`` limits the words.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from io import StringIO
 from itertools import product
 from pathlib import Path
@@ -30,11 +30,12 @@ sys.path.insert(0, str(ROOT))
 from rich.console import Console  # noqa: E402 (once the path is right)
 from textual.pilot import Pilot  # noqa: E402 (once the path is right)
 
-from tests.screens.app_helpers import POLL_S, Running, running  # noqa: E402
+from tests.screens.app_helpers import Running, running  # noqa: E402
 from tests.screens.every_screen import Scene, scenes  # noqa: E402
 from tests.screens.helpers import count_words  # noqa: E402 (once the path is right)
+from tests.screens.opened import opened as open_scene  # noqa: E402
+from tests.screens.opened import store_results  # noqa: E402
 from tests.screens.test_hosts import host_events  # noqa: E402
-from tests.screens.watched import ScriptedRuns, kept_run  # noqa: E402
 from tui.app.workbench import WorkbenchApp  # noqa: E402
 from tui.core.settings import OWN_PALETTE, THEME  # noqa: E402 (once the path is right)
 from tui.core.text import glyphs  # noqa: E402
@@ -42,10 +43,7 @@ from tui.devices.state.machine import SIMULATED  # noqa: E402
 from tui.recordings import lines  # noqa: E402
 from tui.recordings.replay import AT_ONCE, ReplaySession  # noqa: E402
 from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT  # noqa: E402
-from tui.results.store.database import Database  # noqa: E402
-from tui.results.store.location import store_path as path_of_results  # noqa: E402
 from tui.runs.screens.tab import WorkbenchScreen  # noqa: E402
-from tui.runs.screens.workloads_pane import WorkloadList  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures"
 RECORDING = ROOT / "tui" / "recordings" / DEMO
@@ -121,51 +119,10 @@ def _use_all_colors(app: WorkbenchApp, theme: str) -> None:
         app.theme = name
 
 
-def _select(table: WorkloadList, workload: str) -> None:
-    """Put the cursor on a workload, or with a stroke at its end on the heading of its group."""
-    for place in range(table.count):
-        table.go_to(place)
-        if table.workload == workload.rstrip("/"):
-            break
-    else:
-        raise SystemExit(f"there is no workload {workload}")
-    while workload.endswith("/") and table.workload is not None:
-        table.action_move(-1)
-
-
-def _answered(on: Running) -> bool:
-    tab = on.app.snapshot
-    if tab is None or tab.session.main.store.status == "empty":
-        return True
-    return tab.session.ready and not tab.session.main.store.waiting
-
-
-def _at_rest(on: Running) -> bool:
-    """Nothing is read from the store of results."""
-    return not any(worker.is_running for worker in on.app.workers if worker.node is on.app.front)
-
-
 @asynccontextmanager
 async def opened(scene: Scene, size: tuple[int, int], theme: str) -> AsyncIterator[Running]:
-    """Open a screen, by the steps that lead to it."""
-    runs = ScriptedRuns(kept_run(), opens=scene.watched)
-    async with running(size, "empty", *scene.events, runs=runs) as on:
-        _use_all_colors(on.app, theme)
-        if scene.workload:
-            _select(on.workbench.workloads.table, scene.workload)
-            await on.settle()
-        if scene.snapshot is not None:
-            on.app.open_snapshot(str(scene.snapshot))
-            await on.until(partial(_answered, on))
-        if scene.watched is not None:
-            on.app.open_run(scene.watched.run)
-            await on.settle()
-        for key in scene.keys:
-            await on.press(key)
-            await on.until(partial(_answered, on))
-            await on.until(partial(_at_rest, on))
-        await on.settle()
-        await on.pilot.pause(POLL_S)
+    """Open a screen in a theme."""
+    async with open_scene(scene, size, lambda app: _use_all_colors(app, theme)) as on:
         yield on
 
 
@@ -177,9 +134,11 @@ async def draw(folder: Path, scene: Scene, name: str) -> None:
             path.write_text(normalised(on.app.export_screenshot(title=path.stem)), "utf-8")
 
 
-async def write_words(scene: Scene, name: str) -> None:
-    """Write how many words stand on a screen."""
+async def write_words(scene: Scene, name: str, whole: bool) -> None:
+    """Write how many words stand on a screen, after the ``whole`` screen if it is wanted."""
     async with opened(scene, SIZE, THEME) as on:
+        if whole:
+            sys.stdout.write("".join(f"{row.rstrip()}\n" for row in on.rows))
         sys.stdout.write(f"{name:20}{count_words(on.rows):4}\n")
         sys.stdout.flush()
 
@@ -208,9 +167,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="every screen, into a folder")
     parser.add_argument("--words", action="store_true", help="count the words of every screen")
+    parser.add_argument("--text", action="store_true", help="print every screen and its words")
     parser.add_argument("names", nargs="*", help="of every screen these; without any, all")
     arguments = parser.parse_args()
-    if arguments.all is not None or arguments.words:
+    count = arguments.words or arguments.text
+    if arguments.all is not None or count:
         if arguments.all is not None:
             arguments.all.mkdir(parents=True, exist_ok=True)
         for name, scene in scenes().items():
@@ -218,11 +179,9 @@ def main() -> None:
                 # Not the results of whoever makes the pictures.
                 with TemporaryDirectory() as state:
                     os.environ["GPU_WORKBENCH_STATE"] = state
-                    if scene.kept:
-                        with Database(path_of_results(), writing=True) as database:
-                            database.add(scene.kept)
-                    if arguments.words:
-                        asyncio.run(write_words(scene, name))
+                    store_results(scene)
+                    if count:
+                        asyncio.run(write_words(scene, name, arguments.text))
                     else:
                         asyncio.run(draw(arguments.all, scene, name))
         return

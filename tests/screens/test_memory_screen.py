@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.screens.app_helpers import running
@@ -25,7 +27,7 @@ from tui.devices.screens.memory_tab import MemoryView
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
 from tui.devices.views.device_detail import device_detail
-from tui.devices.views.memory_account import account_lines
+from tui.devices.views.memory_account import account_details, account_lines
 from tui.kit.lines import plain, width
 from tui.runs.state.state import WorkbenchState
 
@@ -48,21 +50,49 @@ async def test_the_legend_stands_right_under_the_bar(size: tuple[int, int]) -> N
 
 
 @pytest.mark.parametrize("cells", [59, 79, 119, 199])
-def test_every_term_is_there_with_its_source(cells: int) -> None:
+def test_every_term_is_there(cells: int) -> None:
     state = make_store()
     text = "\n".join(lines_of(state, cells))
     gauge = account(state.machine, state.machine.selected_device, clock())
     for term in (*gauge.terms, *gauge.peaks):
         assert term.label in text
-    for words in ("12.2 GiB", "torch", "NVML", "derived", "alloc retries", "e would free"):
+    for words in ("12.2 GiB", "alloc retries", "2.5 GiB e frees", "sampled"):
         assert words in text
-    assert "UUID                GPU-00000000" in text
+    assert re.search(r"UUID +GPU-00000000", text)
+
+
+@pytest.mark.parametrize("cells", [59, 79, 119, 199])
+def test_the_details_have_every_term_with_its_source_and_meaning(cells: int) -> None:
+    state = make_store()
+    view = state.machine.selected_device
+    gauge = account(state.machine, view, clock())
+    drawn = account_details(gauge, view, cells)
+    assert all(width(line) <= cells for line in drawn)
+    text = " ".join(" ".join(plain(line) for line in drawn).split())
+    for term in (*gauge.terms, *gauge.peaks):
+        assert term.label in text
+        assert term.about in text
+    for words in ("nvidia-smi shows 20.7 GiB in use", "torch", "NVML", "derived"):
+        assert words in text
+
+
+async def test_i_explains_the_account() -> None:
+    async with running() as on:
+        await on.press("2")
+        assert "nvidia-smi shows" not in on.text
+        await on.press("i")
+        assert "nvidia-smi shows 20.7 GiB in use" in on.text
+        await on.press("escape")
+        assert "nvidia-smi shows" not in on.text
 
 
 def test_an_absent_figure_has_its_reason_beside_it() -> None:
-    rows = lines_of(make_store("one gpu", sample(gpu(1)), DeviceSelected(uuid(1))), 119)
-    process = next(row for row in rows if row.startswith("this process"))
-    assert "n/a  NVML, sampled  not seen in any sample" in process
+    silent = gpu_process(STRANGER, None, unavailable={"memory": "needs root"})
+    rows = lines_of(make_store("one gpu", sample(gpu(processes=(gpu_process(), silent)))), 119)
+    at = next(at for at, row in enumerate(rows) if row.startswith("process and device"))
+    others = next(row for row in rows[at:] if row.startswith("others"))
+    assert "n/a" in others
+    assert "1 of 1 give no figure, none is known: needs root" in " ".join(rows)
 
 
 def test_a_reason_that_several_figures_share_is_told_once_for_all_of_them() -> None:
@@ -79,10 +109,10 @@ def test_where_torch_sees_no_gpu_that_is_told_once_and_the_rest_stays() -> None:
     account_rows = rows[: next(at for at, row in enumerate(rows) if row.startswith("device ─"))]
     reason = "not among the devices that torch sees"
     text = " ".join(row.strip() for row in account_rows)
-    assert text.count(reason) == 2  # in the sentence that explains, and for the figures
-    assert f"out of memory; e would free n/a: {reason}" in text
+    assert text.count(reason) == 1
+    assert f"requested; rounding and 14 more n/a: {reason}" in text
     assert not any(row.startswith("torch's allocator") for row in rows)
-    assert any(row.startswith("device used            4.0 MiB") for row in rows)
+    assert any(row.startswith("device used           4.0 MiB") for row in rows)
 
 
 def test_a_reason_that_several_processes_share_is_told_once() -> None:
@@ -116,7 +146,7 @@ def test_processes_are_listed_the_largest_first_and_ours_is_named() -> None:
 def test_at_200_cells_the_device_stands_beside_the_account() -> None:
     rows = lines_of(make_store(), 199)
     start = 199 * 3 // 5 + 2
-    assert rows[1][start:].startswith("device ")
+    assert rows[0][start:].startswith("device ")
     assert any(row[start:].startswith("UUID") and row[:start].strip() for row in rows)
 
 

@@ -39,7 +39,9 @@ async def test_from_the_gpus_account_to_the_table_to_the_process_and_back() -> N
         assert at.app.front is not None
         assert at.app.front.focused_pane == "process-memory"
         assert "cached 1.5" in at.row("allocated 2.0")
-        assert "read from outside" in at.row("in blocks of live tensors")
+        await at.press("i")
+        assert " torch " in at.row("in blocks of live tensors")
+        await at.press("escape")
         assert "escape back" in at.rows[-1]
         for label in ("terminate", "sort", "filter", "device"):
             assert label not in at.rows[-1]

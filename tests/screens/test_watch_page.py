@@ -162,7 +162,7 @@ async def test_its_agent_is_asked_where_there_is_one_and_else_it_is_said_why() -
         assert f"a snapshot needs the agent in 5001: {NO_AGENT.split(';')[0]}" in at.said
         await at.press("H")
         at.runs.tell(watched(ran_out()))
-        await at.until(at.on_page(f"{STRANGER}: exit code 1"))
+        await at.until(at.on_page(f"{STRANGER}: 1 OOM, exit code 1"))
         await at.press("M")
         assert f"needs a running process: {STRANGER}" in at.said
         assert len(at.runs.asked) == asked
@@ -242,8 +242,8 @@ async def test_an_oom_opens_with_its_verdict_and_the_exception_s_text() -> None:
         # The cursor is on the process that ran out, though it is not the first.
         assert f"Memory of {STRANGER}" in at.text
         banner = at.said
-        assert f"OOM in process {STRANGER}, rank 0, at step 220: 2.0 GiB asked on cuda:0" in banner
-        assert "o opens its snapshot and verdict" in banner
+        assert f"{STRANGER}, rank 0: 2.0 GiB asked on cuda:0" in banner
+        assert "o opens its verdict" in banner
         await at.press("o")
         assert at.app.snapshot is not None
         session = at.app.snapshot.session
@@ -339,7 +339,7 @@ async def test_a_run_that_cannot_be_opened_says_why_and_none_says_how_to_have_on
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 55)])
 async def test_at_each_size_nothing_is_wider_than_the_screen(size: tuple[int, int]) -> None:
-    async with on_runs(watched(ran_out(), unread()), size=size) as at:
+    async with on_runs(watched(device(), unread()), size=size) as at:
         await at.press("enter")
         assert all(len(row) <= size[0] for row in at.rows)
         assert len(at.rows) == size[1]
@@ -352,6 +352,20 @@ async def test_at_each_size_nothing_is_wider_than_the_screen(size: tuple[int, in
         assert "GiB over time" in at.text
         await at.on.resize(40, 12)
         assert "? help" in at.rows[-1]
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 55)])
+async def test_where_there_is_room_an_ended_process_has_its_plot_alone(
+    size: tuple[int, int],
+) -> None:
+    async with on_runs(watched(ran_out(), unread()), size=size) as at:
+        await at.press("enter")
+        assert all(len(row) <= size[0] for row in at.rows)
+        has_plot = "GiB over time" in at.text
+        assert has_plot == (size[0] >= 80)
+        assert ("torch's allocator" in at.text) != has_plot
+        await at.press("i")
+        assert "torch's allocator" in at.text
 
 
 async def test_the_list_follows_runs_that_others_start_and_end(
@@ -411,8 +425,9 @@ async def test_a_rehearsal_shows_its_card_as_full_as_the_process_makes_it() -> N
         await at.until(lambda: "rehearsed on a simulated L4" in at.said)
         assert "no bar" not in at.text
         assert "use unknown 18.5 GiB" in at.text
+        await at.press("i")
         assert "the card is simulated" in at.said
-        await at.press("V")
+        await at.press("escape", "V")
         await at.until(lambda: at.front is RehearseScreen)
 
 

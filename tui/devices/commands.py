@@ -16,6 +16,17 @@ DEVICES = (
         target="app",
     ),
     Command(
+        "explain_memory",
+        ("i",),
+        "explain",
+        "Explain the memory in sentences, and give each figure's source and meaning.",
+        group="Devices and memory",
+        tabs=("memory", "processes"),
+        now=lambda now: now.tab == "memory" or now.pane == PROCESS_MEMORY,
+        meaning="detail",
+        footer=11,
+    ),
+    Command(
         "empty_cache",
         ("e",),
         "empty cache",

@@ -107,6 +107,17 @@ WATCH_COMMANDS = (
         footer=8,
     ),
     Command(
+        "explain_watched_memory",
+        ("i",),
+        "explain",
+        "Explain the memory of the process under the cursor, figure by figure.",
+        group="Watch",
+        meaning="detail",
+        tabs=WATCH,
+        now=_run_is_open,
+        footer=11,
+    ),
+    Command(
         "watch_end",
         ("x",),
         "end",

@@ -272,7 +272,7 @@ def _peaks(
     reason = figures.torch.reserved
     why = reason.reason if isinstance(reason, Absent) else None
     exact, seen = "torch, exact", f"{figures.source}, sampled"
-    not_seen = "not seen in any sample since the last reset"
+    not_seen = "no sample since the last reset"
     return (
         Term(
             "allocated_peak",

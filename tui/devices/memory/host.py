@@ -185,7 +185,7 @@ def _terms(
 
 def _peaks(sampled: MemoryPoint) -> tuple[Term, ...]:
     source = f"{HOST}, sampled"
-    not_seen = "not seen in any sample since the last reset"
+    not_seen = "no sample since the last reset"
     return (
         Term("process_peak", "runner, resident", reading(sampled.process, not_seen), source),
         Term("used_peak", "host used", reading(sampled.used, not_seen), source),

@@ -28,6 +28,11 @@ COPIED_CELLS = 100
 """Cells of a line of copied sentences."""
 
 
+def explain_title(view: DeviceView) -> str:
+    """Return the title of a dialog that explains a device's memory."""
+    return f"Memory of {view.label}"
+
+
 class AccountPane(AgingPane):
     """The account of the selected device's memory at the last change of the state.
 
@@ -166,4 +171,4 @@ class MemoryPane(AccountPane):
     def explanation(self) -> TextScreen:
         """Return a dialog with the account in sentences, as it is now."""
         gauge = self.gauge
-        return TextScreen(f"Memory of {self.view.label}", lambda cells: explain_lines(gauge, cells))
+        return TextScreen(explain_title(self.view), lambda cells: explain_lines(gauge, cells))

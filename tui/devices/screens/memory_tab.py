@@ -13,7 +13,7 @@ from tui.core.events import Topic
 from tui.devices.commands import DEVICES
 from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
-from tui.devices.screens.account_panes import AccountPane
+from tui.devices.screens.account_panes import AccountPane, explain_title
 from tui.devices.screens.panes import DeviceProgram
 from tui.devices.session.process_details import ProcessDetails
 from tui.devices.state.devices import DeviceView
@@ -23,6 +23,7 @@ from tui.devices.views.device_detail import device_detail
 from tui.devices.views.history import whole_lines, whole_rows
 from tui.devices.views.memory import legend, title
 from tui.devices.views.memory_account import (
+    account_details,
     account_lines,
     history_rows,
     process_history,
@@ -31,6 +32,7 @@ from tui.devices.views.memory_account import (
 from tui.devices.views.process_page import detail_lines
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import PROCESS_MEMORY
+from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line
 from tui.kit.pane import FittedView, FooterBar, LinesView
 
@@ -94,6 +96,11 @@ class MemoryView(AccountPane):
         facts = device_detail(self.view, self.machine.sample, self.now)
         return account_lines(self.gauge, self.view, facts, self.machine.worker_pid, cells)
 
+    def explanation(self) -> TextScreen:
+        """Return a dialog with the account in sentences and the meaning of each figure."""
+        gauge, view = self.gauge, self.view
+        return TextScreen(explain_title(view), lambda cells: account_details(gauge, view, cells))
+
     def state_changed(self) -> None:
         """Update the account, and the histories, which depend on the device."""
         super().state_changed()
@@ -129,6 +136,10 @@ class MemoryTab(CommandScreen):
         yield self.header()
         yield self.view
         yield FooterBar(self.program.commands, self.situation)
+
+    def action_explain_memory(self) -> None:
+        """Explain the account."""
+        self.app.push_screen(self.view.explanation())
 
 
 class ProcessMemoryView(MemoryView):

@@ -429,6 +429,11 @@ class ProcessesTab(CommandScreen):
     def action_toggle_tree(self) -> None:
         self.pane.toggle_tree()
 
+    def action_explain_memory(self) -> None:
+        """Explain the memory of the chosen process."""
+        if self.memory is not None:
+            self.app.push_screen(self.memory.explanation())
+
     def action_filter(self) -> None:
         if self.memory is None:
             self.pane.filter_line.begin()

@@ -289,11 +289,6 @@ def warnings(gauge: Gauge, cells: int) -> list[Line]:
     ]
 
 
-def explanation(gauge: Gauge, cells: int) -> list[Line]:
-    """Explain the use of the memory in sentences."""
-    return paragraph(" ".join(gauge.explanation), cells, TextStyle.QUIET)
-
-
 HOLDERS_SHOWN = 4
 
 
@@ -467,13 +462,19 @@ def is_absent_for(figure: Reading[int], reasons: Reasons) -> bool:
     return isinstance(figure, Absent) and figure in reasons
 
 
-def reason_lines(reasons: Reasons, cells: int) -> list[Line]:
-    """Return each reason once, with the figures that it concerns."""
+def reason_lines(reasons: Reasons, cells: int, most: int | None = None) -> list[Line]:
+    """Return each reason once, with its figures; where they are ``most`` or more, with two."""
+
+    def name(labels: list[str]) -> str:
+        if most is None or len(labels) < most:
+            return "; ".join(labels)
+        return f"{'; '.join(labels[:2])} and {len(labels) - 2} more"
+
     return [
         row
         for absent, labels in reasons.items()
         for row in paragraph(
-            f"{'; '.join(labels)} {absent.short}: {absent.reason}",
+            f"{name(labels)} {absent.short}: {absent.reason}",
             cells,
             TextStyle.QUIET,
             indent="  ",

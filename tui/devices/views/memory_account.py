@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 from tui.allocators.messages import TorchProcess
 from tui.core.text import glyphs
@@ -22,10 +24,11 @@ from tui.devices.views.history import (
     span_rule,
 )
 from tui.devices.views.memory import (
+    EMPTY_KEY,
     Reasons,
     choose_free_label,
     drop_absent,
-    explanation,
+    explain_lines,
     find_shared_reasons,
     is_absent_for,
     other_lines,
@@ -46,10 +49,17 @@ from tui.kit.lines import (
 )
 from tui.monitor.messages import GpuProcess, Sample
 
-NAME_CELLS = 20
+NAME_CELLS = 19
 SIZE = text.SIZE_WIDTH + 1
 BESIDE_FROM = 150
 """Cells of width from which the device's facts stand beside the account."""
+RELEASABLE = "releasable"
+FREES = f"{EMPTY_KEY} frees"
+"""What stands beside the releasable memory of this program."""
+MOST_NAMED = 6
+"""From this many figures with the same reason on, not all are named."""
+COLUMNS_FROM = 78
+"""Cells of width from which sections stand in two columns."""
 ABOUT_FROM = 30
 """Cells that a remark needs to stand on the line of its figure."""
 _SECTIONS = {
@@ -86,8 +96,11 @@ def account_lines(
     worker_pid: int | None,
     cells: int,
     about: str = "device",
+    told: Collection[str] = (),
 ) -> list[Line]:
     """Return all lines below the bar and its legend, including the facts of the device.
+
+    :func:`account_details` has the source and the meaning of each figure.
 
     Args:
         gauge: the account.
@@ -96,28 +109,108 @@ def account_lines(
         about: the subject of the facts.
         worker_pid: our own process, marked among the processes on the device.
         cells: width of a line.
+        told: keys of figures that stand beside the account, and are left out of it if known.
     """
+    gauge = _choose_terms(gauge, told)
     wide = cells >= BESIDE_FROM
     main = cells * 3 // 5 if wide else cells
     reasons = find_shared_reasons(gauge)
-    known = drop_absent(gauge, reasons)
+    column = _column(main)
     found = [
         *other_lines(gauge.others, main),
         *warnings(gauge, main),
-        *explanation(gauge, main),
-        *_terms(gauge.terms, reasons, main),
-        *(_section("peaks", main) if known.peaks else ()),
-        *_term_rows(known.peaks, main),
-        *_counters(known, main),
-        *(() if is_absent_for(gauge.would_free, reasons) else _would_free(gauge, view, main)),
+        *_in_columns(_figures(gauge, view, reasons, column, explained=False), main),
         *(_section("not known", main) if reasons else ()),
-        *reason_lines(reasons, main),
+        *reason_lines(reasons, main, MOST_NAMED),
     ]
     rest = cells - main - 2 if wide else cells
     side = [*_facts(facts, about, rest), *_processes(view, worker_pid, rest)]
     if not wide:
-        return [*found, *side]
-    return beside(found, side, main)
+        found = [*found, *side]
+    elif not found[0] and not side[0]:
+        return beside(found[1:], side[1:], main)
+    else:
+        found = beside(found, side, main)
+    return found if found[0] else found[1:]
+
+
+def _choose_terms(gauge: Gauge, told: Collection[str]) -> Gauge:
+    """Return the account without what says nothing beside the bar: :func:`account_details` has it.
+
+    Left out are known figures with a key in ``told``, counters with such a label, peaks that no
+    sample has, and what this kind of process never reports.
+    """
+    missing = gauge.wording.no_workspace
+    return replace(
+        gauge,
+        terms=tuple(
+            term
+            for term in gauge.terms
+            if (
+                term.bytes.reason != missing
+                if isinstance(term.bytes, Absent)
+                else term.key not in told
+            )
+        ),
+        peaks=tuple(
+            term
+            for term in gauge.peaks
+            if not isinstance(term.bytes, Absent) and term.key not in told
+        ),
+        counters=tuple(each for each in gauge.counters if each.label not in told),
+    )
+
+
+def account_details(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
+    """Return the account in sentences, then every known figure with its source and its meaning.
+
+    Args:
+        gauge: the account.
+        view: the device.
+        cells: width of a line.
+    """
+    reasons = find_shared_reasons(gauge)
+    blocks = _figures(gauge, view, reasons, cells, explained=True)
+    if reasons:
+        blocks.append([*_section("not known", cells), *reason_lines(reasons, cells)])
+    return [*explain_lines(gauge, cells), *(row for block in blocks for row in block)]
+
+
+def _figures(
+    gauge: Gauge, view: DeviceView, reasons: Reasons, cells: int, *, explained: bool
+) -> list[list[Line]]:
+    """Return the known figures by section, ``explained`` with their sources and meanings."""
+    known = drop_absent(gauge, reasons)
+    peaks = _term_rows(known.peaks, cells, explained=explained)
+    blocks = [
+        *_terms(gauge, reasons, cells, explained=explained),
+        [*_section("peaks", cells), *peaks] if peaks else [],
+        _counters(known, cells, explained=explained),
+    ]
+    if not is_absent_for(gauge.would_free, reasons) and (explained or not _is_a_term(gauge)):
+        blocks.append(_would_free(gauge, view, cells, explained=explained))
+    return [block for block in blocks if block]
+
+
+def _is_a_term(gauge: Gauge) -> bool:
+    """Return whether what emptying the cache frees is among the account's terms."""
+    return any(term.key == RELEASABLE for term in gauge.terms)
+
+
+def _column(cells: int) -> int:
+    """Return the cells of a column: all, or half where two fit."""
+    return (cells - 2) // 2 if cells >= COLUMNS_FROM else cells
+
+
+def _in_columns(blocks: Sequence[list[Line]], cells: int) -> list[Line]:
+    """Put sections below each other, or in two columns of about equal length."""
+    column = _column(cells)
+    every = [row for block in blocks for row in block]
+    if column == cells:
+        return every
+    ends = [sum(len(block) for block in blocks[: at + 1]) for at in range(len(blocks))]
+    cut = min(ends, key=lambda end: max(end, len(every) - end), default=0)
+    return beside(every[:cut], every[cut:], column)
 
 
 def _section(title: str, cells: int) -> list[Line]:
@@ -125,18 +218,19 @@ def _section(title: str, cells: int) -> list[Line]:
     return [(), (Span(f"{title} ", TextStyle.STRONG), Span(rule, TextStyle.QUIET))]
 
 
-def _terms(terms: tuple[Term, ...], reasons: Reasons, cells: int) -> list[Line]:
+def _terms(gauge: Gauge, reasons: Reasons, cells: int, *, explained: bool) -> list[list[Line]]:
     """Return the terms under their headings, except those with a reason in ``reasons``."""
     sections: dict[str, list[Term]] = {}
     title = ""
-    for term in terms:
+    for term in gauge.terms:
         title = _SECTIONS.get(term.key, title)
         if not is_absent_for(term.bytes, reasons):
             sections.setdefault(title, []).append(term)
-    found: list[Line] = []
-    for title, own in sections.items():
-        found += [*_section(title, cells), *_term_rows(tuple(own), cells)]
-    return found
+    notes = {} if explained or gauge.wording.frees else {RELEASABLE: FREES}
+    return [
+        [*_section(title, cells), *_term_rows(tuple(own), cells, notes, explained=explained)]
+        for title, own in sections.items()
+    ]
 
 
 def _shared_age(terms: tuple[Term, ...]) -> Stale[int] | None:
@@ -147,12 +241,23 @@ def _shared_age(terms: tuple[Term, ...]) -> Stale[int] | None:
     return max(old, key=lambda each: each.age_s or 0.0)
 
 
-def _term_rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
-    """Return the rows of the terms: label, bytes, source, and a remark or reason."""
+def _term_rows(
+    terms: tuple[Term, ...],
+    cells: int,
+    notes: Mapping[str, str] = MappingProxyType({}),
+    *,
+    explained: bool,
+) -> list[Line]:
+    """Return the rows of the terms: label, bytes, any doubt; if ``explained``, more."""
     wide = cells >= 110
     sources = [term.source if wide else _SHORT.get(term.source, term.source) for term in terms]
+    gap = " " * 2
+    if not explained:
+        sources = ["sampled" if "sampled" in term.source else "" for term in terms]
+        sources = [notes.get(term.key, source) for term, source in zip(terms, sources, strict=True)]
+        gap = " "
     source_cells = max((len(source) for source in sources), default=0)
-    lead = NAME_CELLS + SIZE + 2 + source_cells + 2
+    lead = NAME_CELLS + SIZE + len(gap) + (source_cells + 2 if source_cells else 0)
     shared = _shared_age(terms)
     found: list[Line] = []
     if shared is not None:
@@ -164,19 +269,20 @@ def _term_rows(terms: tuple[Term, ...], cells: int) -> list[Line]:
         head: Line = (
             Span(left(term.label, NAME_CELLS)),
             Span(right(size, SIZE), style),
-            Span(f"  {left(source, source_cells)}", TextStyle.QUIET),
+            Span(f"{gap}{left(source, source_cells)}".rstrip(), TextStyle.QUIET),
         )
-        found += _with_remark(head, _remark(term, shared), lead, cells)
+        remark = _doubt(term, shared) or (term.about if explained else "")
+        found += _with_remark(head, remark, lead, cells)
     return found
 
 
-def _remark(term: Term, explained: Stale[int] | None) -> str:
-    """Return the remark on a term or its reason; ``explained`` already explains all old figures."""
+def _doubt(term: Term, shared: Stale[int] | None) -> str:
+    """Return why a term is unknown or old; ``shared`` already explains all old figures."""
     if isinstance(term.bytes, Absent):
         return term.bytes.reason
-    if isinstance(term.bytes, Stale) and explained is None:
+    if isinstance(term.bytes, Stale) and shared is None:
         return _age(term.bytes)
-    return term.about
+    return ""
 
 
 def _age(figure: Stale[int]) -> str:
@@ -197,10 +303,10 @@ def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
     return [(*head, Span(" " * (lead - width(head)) + first, TextStyle.QUIET)), *more]
 
 
-def _counters(gauge: Gauge, cells: int) -> list[Line]:
+def _counters(gauge: Gauge, cells: int, *, explained: bool) -> list[Line]:
     if not gauge.counters:
         return []
-    found = _section(f"counted since {gauge.wording.since}", cells)
+    found = _section(f"since {gauge.wording.since}", cells)
     for counter in gauge.counters:
         absent = isinstance(counter.count, Absent)
         style = TextStyle.QUIET if absent else TextStyle.STRONG
@@ -208,22 +314,27 @@ def _counters(gauge: Gauge, cells: int) -> list[Line]:
             Span(left(counter.label, NAME_CELLS)),
             Span(right(format_reading(counter.count, text.count), SIZE), style),
         )
-        remark = counter.count.reason if isinstance(counter.count, Absent) else counter.about
+        about = counter.about if explained else ""
+        remark = counter.count.reason if isinstance(counter.count, Absent) else about
         found += _with_remark(head, remark, NAME_CELLS + SIZE + 2, cells)
     return found
 
 
-def _would_free(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
+def _would_free(gauge: Gauge, view: DeviceView, cells: int, *, explained: bool) -> list[Line]:
     free = gauge.would_free
     if isinstance(free, Absent):
         remark = free.reason
-    else:
+    elif explained:
         remark = "the most that emptying the cache returns"
         if view.key != CPU:
             remark += "; private pools, as of CUDA graphs, may hold some of it"
+    else:
+        remark = ""
+    size = free.short if isinstance(free, Absent) else text.size(free.value)
+    upper = f"{glyphs.GLYPHS.at_most}{size}" if get_value(free) else size
     head: Line = (
         Span(left(choose_free_label(gauge), NAME_CELLS)),
-        Span(right(format_reading(free, text.size), SIZE), TextStyle.STRONG),
+        Span(right(upper, SIZE), TextStyle.STRONG),
     )
     return [*_section("cache", cells), *_with_remark(head, remark, NAME_CELLS + SIZE + 2, cells)]
 

@@ -137,9 +137,9 @@ def _live(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     elif leak is not None:
         live.deduct("leak", leak.bytes, leak.subject)
     why = (
-        "live tensors, purpose unknown: no inventory and no history"
+        "purpose unknown: no inventory, no history"
         if evidence.inventory is None and not evidence.purposes
-        else "live, purpose unknown: no source states it"
+        else "purpose unknown"
     )
     live.deduct_rest("other tensors", why)
 
@@ -229,7 +229,7 @@ def _cached(evidence: Evidence, torch: _Whole) -> None:
     torch.deduct("other streams", evidence.streams_cached, "cached for other streams")
     largest = evidence.largest
     pieces = (
-        "cached by the allocator, in pieces of unknown size"
+        "cached, in pieces of unknown size"
         if largest is None
         else "cached in pieces beside live blocks"
     )
@@ -262,7 +262,7 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
             "processes; only NVML or the exception's text tells them apart"
         )
     else:
-        why = "neither this process's nor free: the driver's own part, or processes not listed"
+        why = "neither this process's nor free: the driver, or unlisted processes"
     device.deduct_rest("unknown", why)
 
 

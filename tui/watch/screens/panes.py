@@ -13,12 +13,14 @@ from textual.widget import Widget
 
 from tui.core.events import Topic
 from tui.core.text import glyphs
+from tui.core.text import numbers as text
 from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.views.memory import bar_line, legend, title
-from tui.devices.views.memory_account import account_lines, process_facts
+from tui.devices.views.memory_account import account_details, account_lines, process_facts
+from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, Span, TextStyle, fit, line, verbatim
 from tui.kit.lists import KeyedList
 from tui.kit.offers import OfferList
@@ -264,6 +266,15 @@ WIDE_FROM = 110
 LEAST_ACCOUNT = 3
 """Rows of the account that stay visible below a plot."""
 MOST_TOLD = 4
+TOLD = frozenset(
+    [
+        *("allocated", "cached", "reserved", "context", "process", "others", "used", "driver"),
+        *("free", "total", "allocated_peak", "used_peak", "alloc retries", "out of memory"),
+    ]
+)
+"""Figures of the account in the bar's legend, the title or the process's row."""
+TOLD_FACTS = ("pid", "rank", "command")
+"""Facts of the process in its row or the title of the run."""
 NOT_OF_THEN = "the figures are recorded ones, and NVML tells of the present"
 
 
@@ -320,6 +331,15 @@ class WatchedMemoryPane(Pane):
             yield self._plot
             yield self.body
 
+    def explanation(self) -> TextScreen | None:
+        """Return a dialog that explains the account; ``None`` if there is none."""
+        gauge, view, row = self._gauge, self._view, self.row
+        if row is None or gauge is None:
+            return None
+        return TextScreen(
+            f"Memory of {row.process.pid}", lambda cells: account_details(gauge, view, cells)
+        )
+
     # ---- state ----
 
     def follow(self, state: WatchedRun) -> None:
@@ -352,22 +372,27 @@ class WatchedMemoryPane(Pane):
         self._update_account()
         width, height = self.size
         cells = max(1, width - 1)
-        self.retitle(self._title(width - ROOM))
-        legend_rows = len(legend(self._gauge, cells)) if self._gauge else 0
         told_rows = min(MOST_TOLD, len(self._finding_lines(cells)))
+        least = AROUND_PLOT + LEAST_PLOT
+        has_plot = self.row is not None and bool(self.row.points)
+        # The present memory of the device says nothing about a process that has ended.
+        alone = has_plot and self._is_over() and height - told_rows >= least
+        shown = None if alone else self._gauge
+        self.retitle(self._title(width - ROOM, shown))
+        legend_rows = len(legend(shown, cells)) if shown else 0
         for view, rows in ((self._legend, legend_rows), (self._findings_view, told_rows)):
             view.display = rows > 0
             view.styles.height = max(1, rows)
-        self._bar.display = self._gauge is not None
+        self._bar.display = shown is not None
+        self.body.display = not alone
         wide = width >= WIDE_FROM
         self.set_class(wide, "-wide")
-        left = height - 1 - legend_rows - told_rows
-        least = AROUND_PLOT + LEAST_PLOT
-        fits = self.row is not None and bool(self.row.points) and left >= least
+        left = height - (shown is not None) - legend_rows - told_rows
+        fits = has_plot and left >= least
         self._plot.display = fits
         if fits:
             # If the plot stands above it, the account keeps some rows.
-            rows = left if wide else max(least, left - max(LEAST_ACCOUNT, left // 3))
+            rows = left if wide or alone else max(least, left - max(LEAST_ACCOUNT, left // 3))
             self._plot.styles.height = rows
         for part in (self._bar, self._legend, self._findings_view, self._plot, self.body):
             part.rebuild()
@@ -376,15 +401,18 @@ class WatchedMemoryPane(Pane):
         """Rebuild the lines for the new size."""
         self.call_after_refresh(self.state_changed)
 
-    def _title(self, cells: int) -> str:
+    def _is_over(self) -> bool:
+        return self.row is not None and bool(self.row.ended)
+
+    def _title(self, cells: int, gauge: Gauge | None) -> str:
         if self.row is None:
             return "Memory"
         whose = f" of {self.row.process.pid}"
         if self._gauge is None:
             return f"Memory{whose}"
-        if self._view.nvml is None:
+        if gauge is None or self._view.nvml is None:
             return f"Memory{whose}   {self._view.label}"
-        return title(self._gauge, self._view, cells, whose)
+        return title(gauge, self._view, cells, whose)
 
     def _finding_lines(self, cells: int) -> list[Line]:
         if self.row is None or self.row.figures is None:
@@ -397,5 +425,9 @@ class WatchedMemoryPane(Pane):
     def _account(self, cells: int) -> list[Line]:
         if self.row is None or self._gauge is None:
             return []
-        facts = process_facts(self.row.process, self._clock())
-        return account_lines(self._gauge, self._view, facts, None, cells, "process")
+        facts = [
+            (label, value)
+            for label, value in process_facts(self.row.process, self._clock())
+            if label not in TOLD_FACTS and not value.startswith(f"{text.NA}: ")
+        ]
+        return account_lines(self._gauge, self._view, facts, None, cells, "process", TOLD)

@@ -468,9 +468,8 @@ class WatchTab(CommandScreen):
 
         words = [
             format_command(state.run),
-            "The signal goes to its process group. torchrun hands SIGINT and SIGTERM on to its "
-            "workers; SIGKILL goes to each process that has an agent, too. What the run has left "
-            "stays in its folder.",
+            "The signal goes to its process group. torchrun passes SIGINT and SIGTERM on to its "
+            "workers; SIGKILL also goes to each process with an agent. The run's folder stays.",
         ]
         self.app.push_screen(EndScreen("End the run?", words), answered)
 
@@ -487,6 +486,14 @@ class WatchTab(CommandScreen):
         self._place(state)
         self.set_focus(self.output.body if self._output_asked else self.run_pane.table)
         self.catch_up()
+
+    def action_explain_watched_memory(self) -> None:
+        """Explain the memory of the process under the cursor."""
+        page = self.memory.explanation()
+        if page is not None:
+            self.app.push_screen(page)
+        else:
+            self._notify("no memory of this process is known")
 
     def action_watch_over(self) -> None:
         """Plot over steps or over time."""

@@ -15,7 +15,7 @@ from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
 from tui.devices.state.watched_processes import StepPoint
-from tui.kit.lines import Line, Span, TextStyle, paragraph
+from tui.kit.lines import Line, Span, TextStyle, cell_len, paragraph
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines
 from tui.kit.scale import Scale, below, scale_for
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line
@@ -185,8 +185,9 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
     elif row.agent is None and not row.ended and row.why_no_agent:
         missing("agent", row.why_no_agent)
     found: list[Line] = []
-    if row.ended:
-        found += paragraph(f"{row.process.pid}: {row.ended}", cells, TextStyle.QUIET, indent="  ")
+    words, style = describe_state(row)
+    if row.ended and cell_len(words) > _columns(cells)[-1].width:
+        found += paragraph(f"{row.process.pid}: {words}", cells, style, indent="  ")
     if row.at_oom is not None:
         words = (
             f"allocated, reserved and cached are those at its OOM{_describe_requested(row.at_oom)}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tui.allocators.findings import GrowthRate, at_step
+from tui.allocators.findings import GrowthRate
 from tui.core.text import numbers as text
 from tui.core.text.commands import distinguish
 from tui.core.text.examples import EXAMPLE
@@ -35,8 +35,6 @@ from tui.watch.state.run import WatchedDevice, WatchedRun
 
 MOST_ROWS = 3
 """The most rows of an OOM's account on the page of its run; the verdict shows all."""
-BY_OBSERVER = "torch's OOM observer"
-"""The source of an OOM's numbers."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -120,19 +118,19 @@ def newest_oom(devices: Sequence[WatchedDevice]) -> OomOf | None:
 
 
 def describe_oom(found: OomOf, selected: WatchedDevice | None) -> str:
-    """Describe an OOM: process, time, request, outcome, and the key that opens its snapshot."""
+    """Describe an OOM: process, request, outcome, and the key that opens its snapshot.
+
+    The line above it, the explanation's, has the step and the place.
+    """
     oom, process = found.oom, found.row.process
-    who = f"process {process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
-    told_by = "" if oom.asked is None else f" ({BY_OBSERVER})"
-    what = f"{describe_request(oom)}{told_by}"
-    where = f" at {clean(oom.where)}" if oom.where else ""
+    who = f"{process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
     went_on = {True: "the program went on", False: "it ended the process"}
     end = went_on.get(oom.handled is True, "") if oom.handled is not None else oom.why_not_known
-    words = f"OOM in {who}, {at_step(oom.step)}: {what}{where}; {clean(end)}"
+    words = f"{who}: {describe_request(oom)}; {clean(end)}"
     if oom.snapshot is None:
         return f"{words}. No snapshot: {clean(oom.why_no_snapshot)}"
     if selected is not None and selected.process.pid == process.pid:
-        return f"{words}. o opens its snapshot and verdict"
+        return f"{words}. o opens its verdict"
     return f"{words}. For its verdict choose {process.pid}, then o"
 
 

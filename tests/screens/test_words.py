@@ -1,0 +1,33 @@
+"""Each view has few words: what explains a figure is behind ``i``.
+
+``docs/pictures.py --words`` counts them for every screen, and ``--text`` prints the screens.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.screens.every_screen import scenes
+from tests.screens.helpers import count_words
+from tests.screens.opened import opened, store_results
+
+MOST_WORDS = {
+    "first": 120,
+    "memory": 138,
+    "watch-oom": 140,
+    "watch-run": 140,
+}
+"""Words of a view at 120x40, at most."""
+
+
+@pytest.mark.parametrize("name", MOST_WORDS)
+async def test_a_view_has_few_words(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    scene = scenes()[name]
+    store_results(scene)
+    async with opened(scene, (120, 40)) as on:
+        assert count_words(on.rows) <= MOST_WORDS[name], on.text
