@@ -7,10 +7,11 @@ import threading
 
 import pytest
 
-from tests.screens.app_helpers import PromptApp, Running, running
+from tests.screens.app_helpers import PromptApp, Running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, make_store
 from tui.app import tabs
+from tui.app.tab_screens import TAB_SCREENS, TabScreens
 from tui.devices.screens.memory_tab import MemoryTab
 from tui.kit.terminal.textual_private import notifications
 
@@ -22,15 +23,14 @@ class Imports:
         self.threads: list[threading.Thread] = []
         self.may_end = threading.Event()
         self.error = error
-        monkeypatch.setattr(tabs, "import_module", self.begin)
-        # As if nothing were imported yet: it has no `FACTORIES`.
-        monkeypatch.setattr(tabs, "TAB_SCREENS", "tui.app")
+        monkeypatch.setattr(tabs, "import_tab_screens", self.begin)
 
-    def begin(self, _name: str) -> None:
+    def begin(self) -> TabScreens:
         self.threads.append(threading.current_thread())
         assert self.may_end.wait(60)
         if self.error is not None:
             raise self.error
+        return TAB_SCREENS
 
 
 class WaitingSession(FakeSession):
@@ -65,25 +65,33 @@ async def test_the_tabs_are_imported_in_a_thread_after_the_first_figures(
 async def test_a_tab_that_is_opened_early_waits_for_the_import_while_the_loop_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with running() as on:
-        imports = Imports(monkeypatch)
-        opening = asyncio.create_task(on.app.action_switch_mode(MemoryTab.TAB))
+    imports = Imports(monkeypatch)
+    session = WaitingSession()
+    app = PromptApp(session, clock=clock)
+    async with app.run_test() as pilot:
+        on = Running(app, session, pilot)
+        await on.settle()
+        opening = asyncio.create_task(app.action_switch_mode(MemoryTab.TAB))
         await on.until(lambda: bool(imports.threads))
         assert on.workbench, "the loop goes on, and the first tab is still there"
         imports.may_end.set()
         await opening
-        assert isinstance(on.app.front, MemoryTab)
+        assert isinstance(app.front, MemoryTab)
         assert threading.main_thread() not in imports.threads
 
 
 async def test_a_tab_that_cannot_be_imported_is_one_clear_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with running() as on:
-        imports = Imports(monkeypatch, ModuleNotFoundError("No module named 'tui.results'"))
-        imports.may_end.set()
+    imports = Imports(monkeypatch, ModuleNotFoundError("No module named 'tui.results'"))
+    imports.may_end.set()
+    session = WaitingSession()
+    app = PromptApp(session, clock=clock)
+    async with app.run_test() as pilot:
+        on = Running(app, session, pilot)
+        await on.settle()
         await on.press("2")
-        await on.until(lambda: bool(notifications(on.app)))
-        (shown,) = notifications(on.app)
+        await on.until(lambda: bool(notifications(app)))
+        (shown,) = notifications(app)
         assert shown.message == "the tab cannot be opened: No module named 'tui.results'"
         assert on.workbench, "the program goes on"

@@ -16,9 +16,10 @@ from tui.kit.commands.command import TABS
 HEAVY = ("torch", "numpy", "pynvml", "psutil", "pandas", "hypothesis")
 SCREENS = ("textual", "rich")
 TUI = Path(__file__).resolve().parents[2] / "tui"
-MOST_DEFERRED = 25
+MOST_DEFERRED = 12
 """Functions that may import inside their body: what a start or a command would wait for in vain.
-Each says beside the import what the import costs."""
+Each says beside the import what the import costs. The commands of ``tui.cli.program`` are a table
+beside them."""
 
 
 @cache

@@ -24,7 +24,8 @@ from tui.runs.views.workload_columns import (
     fit_workload_columns,
     list_hidden_columns,
 )
-from tui.runs.views.workload_table import Group, WorkloadRow, build_entries, build_row
+from tui.runs.views.workload_entries import build_entries
+from tui.runs.views.workload_table import Group, WorkloadRow, build_row
 from workloads.protocol.results import Check, Verdict
 
 GPU = {"cpu": "cpu", "cuda:0": "cuda:0"}

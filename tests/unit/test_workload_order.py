@@ -6,12 +6,12 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import busy
+from tui.runs.views.workload_entries import build_entries
 from tui.runs.views.workload_table import (
     ORDERS,
     Group,
     Order,
     WorkloadRow,
-    build_entries,
     get_next_order,
     sort_entries,
 )

@@ -14,10 +14,10 @@ from tui.runs.state.events import ConditionsRecorded, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.workload_columns import WIDEST
+from tui.runs.views.workload_entries import build_entries
 from tui.runs.views.workload_table import (
     Group,
     WorkloadRow,
-    build_entries,
     build_row,
     format_not_run,
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 
+from tui.allocators.messages import VERSION, LookFor, WatchHello
 from tui.allocators.process_files import ReadAccess, refusal_of_running
+from tui.allocators.watch import AllocatorWatch, lower_priority, serve
 from tui.core.child.inside import (
     ParentChannel,
     end_by_signals_alone,
@@ -47,12 +49,7 @@ def main() -> None:
     if arguments.mode == "check":
         parent.send(ReadAccess(refusal_of_running()))
         quit_now()
-    # Import the rest after the first message, for which the front end waits.
-    from tui.allocators.messages import VERSION, LookFor, WatchHello
-
     parent.send(WatchHello(version=VERSION, pid=os.getpid()))
-    from tui.allocators.watch import AllocatorWatch, lower_priority, serve
-
     lower_priority()
     wanted = LookFor(arguments.pids, not arguments.no_children, arguments.others)
     watch = AllocatorWatch(arguments.interval, wanted, arguments.listed, steps=arguments.steps)

@@ -15,10 +15,12 @@ from tui.kit.command_line.output import say
 from tui.kit.command_line.values import with_theme
 from tui.kit.commands.registry import key_text
 from tui.kit.themes import theme_for
-from tui.recordings.lines import RecordingSummary
+from tui.recordings.lines import RecordingSummary, scan_recording
 from tui.recordings.replay import NOTHING_ASKED, ReplaySession
 from tui.recordings.scene import Scene
+from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT, FOLDER
 from tui.runs.screens.tab import WorkbenchScreen
+from tui.watch.session.host_ooms import explain_host_ooms
 
 if TYPE_CHECKING:
     from tui.core.settings import Settings
@@ -97,7 +99,7 @@ class ReplayApp(WorkbenchApp):
 
 
 def run_replay(
-    found: RecordingSummary,
+    found: RecordingSummary | None,
     chosen: Settings,
     problems: Sequence[str],
     *,
@@ -108,7 +110,7 @@ def run_replay(
     """Play a recording on the terminal; return the exit code.
 
     Args:
-        found: the recording.
+        found: the recording; ``None`` for the demo, with its snapshot.
         chosen: the settings of the screen.
         problems: lines about settings, to print after the end.
         speed: multiple of real time; infinity never waits.
@@ -119,7 +121,10 @@ def run_replay(
         UsageError: the command line names an unknown theme.
     """
     chosen, problems = with_theme(chosen, problems)
+    if found is None:
+        found, snapshot = scan_recording(FOLDER / DEMO), FOLDER / DEMO_SNAPSHOT
     session = ReplaySession(found, speed, loop=loop)
+    explain_host_ooms(session.state.bus, session.state.machine.hosts)
     app = ReplayApp(session, theme=str(chosen.value("theme")), snapshot=snapshot)
     app.hears_signals = True
     app.run(mouse=bool(chosen.value("mouse")))

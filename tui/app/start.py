@@ -23,10 +23,9 @@ from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.options import read_oom_text
 
 if TYPE_CHECKING:
+    from tui.app.extras import Extras
     from tui.core.settings import Settings, Value
-    from tui.hosts.plan import HostPlan
     from tui.recordings.lines import RecordingSummary
-    from tui.recordings.recorder import Recorder
     from tui.watch.runs.runs import StartedRun
 
 DUMB = ("dumb", "unknown")
@@ -74,7 +73,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     """
     code, demo_wanted = _open(options)
     while demo_wanted:
-        code = _play_demo(options)
+        code = play_recording(None, options.given, speed=1.0, loop=False, snapshot=None)
         if code:
             return code
         again = replace(options, demo="", snapshot="", oom_text="", run=None)
@@ -82,25 +81,18 @@ def open_workbench(options: WorkbenchOptions) -> int:
     return code
 
 
-def _play_demo(options: WorkbenchOptions) -> int:
-    """Play the recording that comes with the program; returns the exit code."""
-    # Deferred: few sessions play it (30 modules).
-    from tui.recordings.lines import scan_recording
-    from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT, FOLDER
-
-    found, snapshot = scan_recording(FOLDER / DEMO), FOLDER / DEMO_SNAPSHOT
-    return play_recording(found, options.given, speed=1.0, loop=False, snapshot=snapshot)
-
-
 def play_recording(
-    found: RecordingSummary,
+    found: RecordingSummary | None,
     given: Mapping[str, Value],
     *,
     speed: float,
     loop: bool,
     snapshot: Path | None,
 ) -> int:
-    """Play a recording on the terminal, as ``tui.recordings.cli.replay.Play`` describes."""
+    """Play a recording on the terminal, as ``tui.recordings.cli.replay.Play`` describes.
+
+    Without one, play the demo that comes with the program.
+    """
     check_terminal()
     interrupt.end_at_once()
     chosen, problems = resolve(given)
@@ -129,7 +121,9 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     text = _oom_text(options)
     chosen, problems = resolve(options.given)
     python = python_of(chosen)
-    plan = _find_hosts(options)
+    extras = _find_extras(options)
+    plan = extras.hosts if extras is not None else None
+    recorder = extras.recorder if extras is not None else None
     # First, because it queries the driver while the screens are imported.
     monitor = _monitor(chosen) if plan is None or plan.here else None
     prepare_screen(chosen)
@@ -141,7 +135,6 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     from tui.runs.session.session import Session
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
-    recorder = _recorder(options)
     keeper = ResultRecorder() if options.storing and not options.readonly else None
     history = ResultHistory(traceless=options.readonly)
     session = Session(
@@ -157,6 +150,8 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
         words = f"workloads run in {python.path}: {python.why}"
         session.state.publish(LogLine("workbench", words))
     preferences.attach(session.state)
+    if extras is not None:
+        extras.attach(session.state)
     app = WorkbenchApp(
         session, readonly=options.readonly, demo=options.demo, preferences=preferences
     )
@@ -174,7 +169,10 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     app.alarms_wanted = chosen.value("alarm")
     app.hears_signals = True
     app.run(mouse=chosen.value("mouse"))
-    _print_runs_left(first, app.run_left)
+    # By folder: a run that was opened twice has several records.
+    runs = {run.folder: run for run in (first, app.run_left) if run is not None}
+    for words in filter(None, map(app.tab_screens.describe_run, runs.values()) if runs else ()):
+        say(words)
     for problem in (*preferences.problems, *(keeper.problems if keeper else ())):
         say(problem)
     if recorder is not None and recorder.problem:
@@ -183,30 +181,20 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     return code, app.demo_wanted
 
 
-def _find_hosts(options: WorkbenchOptions) -> HostPlan | None:
-    """Return the other hosts to show; ``None`` if the options name none.
+def _find_extras(options: WorkbenchOptions) -> Extras | None:
+    """Return the other hosts and the recorder; ``None`` if the options ask for neither.
 
     Raises:
-        UsageError: the hosts cannot be reached as the options say.
+        UsageError: the hosts cannot be reached as the options say, or nothing can be recorded.
     """
-    if not options.names_hosts:
+    if options.redact and not options.record:
+        raise UsageError("--redact belongs to a recording: give --record FILE too")
+    if not (options.names_hosts or options.record):
         return None
-    # Imported here: a start without other hosts does not need it.
-    from tui.devices.host_plan import find_hosts
+    # Deferred: most starts show this machine alone and record nothing (110 modules, 40 ms).
+    from tui.app.extras import build_extras
 
-    return find_hosts(options)
-
-
-def _print_runs_left(*seen: StartedRun | None) -> None:
-    """Print the folder of each run that is running or was started here, and how to reopen it."""
-    # Keyed by folder: a run that was opened twice has several records.
-    for run in {run.folder: run for run in seen if run is not None}.values():
-        # Deferred: most sessions open no run (15 modules, 9 ms).
-        from tui.watch.runs import start
-        from tui.watch.runs.run_summary import describe_left_run
-
-        if run.is_running or start.is_child(run):
-            say(describe_left_run(run))
+    return build_extras(options, options.record, redact=options.redact)
 
 
 def check_terminal(instead: str = f"use {WITHOUT_SCREEN}") -> None:
@@ -247,28 +235,6 @@ def prepare_screen(chosen: Settings) -> None:
     # Imported objects stay alive; the app collects again after its first paint.
     gc.disable()
     sys.setswitchinterval(SWITCH_S)
-
-
-def _recorder(options: WorkbenchOptions) -> Recorder | None:
-    """Return the recorder if one was requested.
-
-    Raises:
-        UsageError: the file exists already, or cannot be created.
-    """
-    if not options.record:
-        if options.redact:
-            raise UsageError("--redact belongs to a recording: give --record FILE too")
-        return None
-    # Deferred: most starts record nothing (50 modules, 21 ms).
-    from tui.recordings.recorder import Recorder, Redaction
-
-    path = Path(options.record)
-    try:
-        return Recorder(path, Redaction() if options.redact else None)
-    except FileExistsError:
-        raise UsageError(f"--record {path}: it is there already; name another file") from None
-    except OSError as error:
-        raise UsageError(f"--record {path}: {error.strerror}") from error
 
 
 def _oom_text(options: WorkbenchOptions) -> str:

@@ -1,4 +1,4 @@
-"""The screens of the tabs that open later than the first one.
+"""What the app imports after its first paint: the screens of the other tabs, and what they call.
 
 Importing this module imports some 300 others, which takes 0.2 s. :class:`tui.app.tabs.TabbedApp`
 imports it in a thread, so that the screen does not freeze.
@@ -6,17 +6,23 @@ imports it in a thread, so that the screen does not freeze.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
-from tui.app import offers
+from tui.app.offers import find_offers, list_offers
 from tui.core.events import Topic
 from tui.devices.screens.memory_tab import MemoryTab
 from tui.devices.screens.processes_tab import ProcessesTab
+from tui.kit.offers import Offer
 from tui.results.screens.tab import ResultsTab
+from tui.runs.screens.demo import DemoScreen
 from tui.snapshots.screens.tab import SnapshotTab
+from tui.watch.runs.run_summary import describe_left_run
+from tui.watch.runs.runs import StartedRun
+from tui.watch.runs.start import is_child
 from tui.watch.screens.tab import WatchTab
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.explained import find_oom_context
@@ -38,7 +44,6 @@ def create_watch_tab(app: TabbedApp) -> Screen[None]:
     return app.watched
 
 
-assert offers, "imported with the tabs, whose empty pages call it"
 FACTORIES: Mapping[str, Callable[[TabbedApp], Screen[None]]] = {
     "memory": MemoryTab,
     "snapshot": create_snapshot_tab,
@@ -46,5 +51,23 @@ FACTORIES: Mapping[str, Callable[[TabbedApp], Screen[None]]] = {
     "watch": create_watch_tab,
     "results": ResultsTab,
 }
-"""The function that creates each tab's screen, by the tab's id. Defined last: if it exists, the
-module is complete."""
+"""The function that creates each tab's screen, by the tab's id."""
+
+
+def describe_run(run: StartedRun) -> str:
+    """Return where a run is that goes on, or that was started here; empty for any other."""
+    return describe_left_run(run) if run.is_running or is_child(run) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class TabScreens:
+    """What the app calls of this module."""
+
+    demo: type[DemoScreen]
+    factories: Mapping[str, Callable[[TabbedApp], Screen[None]]]
+    list_offers: Callable[[TabbedApp, str], Sequence[Offer]]
+    find_offers: Callable[[TabbedApp, str], Sequence[Offer]]
+    describe_run: Callable[[StartedRun], str]
+
+
+TAB_SCREENS = TabScreens(DemoScreen, FACTORIES, list_offers, find_offers, describe_run)

@@ -7,12 +7,10 @@ paint.
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
@@ -31,16 +29,11 @@ from tui.runs.screens.tab import WorkbenchScreen
 from tui.runs.state.state import WorkbenchState
 
 if TYPE_CHECKING:
+    from tui.app.tab_screens import TabScreens
     from tui.devices.session.shared_watch import SharedWatch
     from tui.snapshots.screens.tab import SnapshotTab
     from tui.watch.runs.runs import StartedRun
     from tui.watch.screens.tab import RunSession, WatchTab
-
-
-TAB_SCREENS = "tui.app.tab_screens"
-
-
-OfferFunction: TypeAlias = "Callable[[TabbedApp, str], Sequence[Offer]]"
 
 
 class TabbedApp(textual_private.HookedApp):
@@ -94,6 +87,7 @@ class TabbedApp(textual_private.HookedApp):
         """Whether the demo can be played: the caller starts it once the app has ended."""
         self.first_start = False
         """Nothing was ever measured: the workbench says which keys to press."""
+        self._tab_screens: TabScreens | None = None
         self._shows_torch_processes = False
         self._opened_first: list[Callable[[], None]] = []
         """Functions that open something once the app runs."""
@@ -184,9 +178,15 @@ class TabbedApp(textual_private.HookedApp):
         Raises:
             ImportError: a file of the program is missing or damaged.
         """
-        # While another thread imports a module, it is in sys.modules before it is complete.
-        if not hasattr(sys.modules.get(TAB_SCREENS), "FACTORIES"):
-            await asyncio.to_thread(import_module, TAB_SCREENS)
+        if self._tab_screens is None:
+            self._tab_screens = await asyncio.to_thread(import_tab_screens)
+
+    @property
+    def tab_screens(self) -> TabScreens:
+        """The screens of the other tabs; imported now if :meth:`import_tabs` has not ended."""
+        if self._tab_screens is None:
+            self._tab_screens = import_tab_screens()
+        return self._tab_screens
 
     async def action_switch_mode(self, mode: str) -> None:
         """Open a tab as soon as its screen is imported."""
@@ -199,24 +199,26 @@ class TabbedApp(textual_private.HookedApp):
 
     def create_tab(self, tab: str) -> Screen[None]:
         """Create the screen of a tab other than the first."""
-        # Deferred: 300 modules, which a start does not wait for; import_tabs() has imported them.
-        from tui.app.tab_screens import FACTORIES
-
-        return FACTORIES[tab](self)
+        return self.tab_screens.factories[tab](self)
 
     def create_run_session(self) -> RunSession | None:
         """Create the session of the watch tab; ``None`` for the usual one."""
         return None
 
+    async def open_demo(self, group: str, workload: str | None = None) -> None:
+        """Open the pages of a group, at a workload or at the first page."""
+        await self.import_tabs()
+        self.push_screen(self.tab_screens.demo(self, group, workload))
+
     # ---- what empty tabs offer ----
 
     def list_offers(self, tab: str) -> Sequence[Offer]:
         """Return what an empty tab offers to open and needs no file."""
-        return _offer_functions()[0](self, tab)
+        return self.tab_screens.list_offers(self, tab)
 
     def find_offers(self, tab: str) -> Sequence[Offer]:
         """Return what an empty tab offers to open and is found in files; called in a thread."""
-        return _offer_functions()[1](self, tab)
+        return self.tab_screens.find_offers(self, tab)
 
     def play_demo(self) -> None:
         """End the app, whose caller plays the demo."""
@@ -296,9 +298,13 @@ def command_of(action: str, parameters: tuple[object, ...]) -> Command | None:
     return REGISTRY.by_id.get(name)
 
 
-def _offer_functions() -> tuple[OfferFunction, OfferFunction]:
-    """Return the functions that list what an empty tab offers, and that find it in files."""
-    # Deferred, as the tabs that show them: import_tabs() has imported it.
-    from tui.app.offers import find_offers, list_offers
+def import_tab_screens() -> TabScreens:
+    """Import the screens of the other tabs.
 
-    return list_offers, find_offers
+    Raises:
+        ImportError: a file of the program is missing or damaged.
+    """
+    # Deferred: 300 modules, which a start does not wait for.
+    from tui.app.tab_screens import TAB_SCREENS
+
+    return TAB_SCREENS

@@ -39,7 +39,6 @@ from tui.core.events import LogLine, Topics
 from tui.core.settings import THEME
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
-from tui.hosts.events import HostTorch
 from tui.kit import styles
 from tui.kit.command_line.values import theme_names
 from tui.kit.command_screen import bindings_of
@@ -52,14 +51,12 @@ from tui.kit.terminal.nearest_colors import Nearest256
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches, write_to_terminal
 from tui.kit.themes import THEMES, ThemeScreen, theme_for
 from tui.runs.screens.program import RunActions
-from tui.runs.screens.tab import WorkbenchScreen
 from tui.runs.state.alarms import RunAlarms
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.queue import format_quit_warning
 
 if TYPE_CHECKING:
     from tui.app.preferences import Preferences
-    from tui.watch.session.host_ooms import HostOomNotes
 
 INTERRUPTED = 130
 AT_ONCE_S = 0.05
@@ -173,8 +170,6 @@ class WorkbenchApp(TabbedApp):
         if preferences is not None:
             self.borders = preferences.borders
         self._session = session
-        self._host_ooms: HostOomNotes | None = None
-        session.state.bus.subscribe(HostTorch, self._explain_host_oom)
         self._first_demo = demo
         self._drawing = Drawing(self, self._draw)
         self._upkeep = ProcessHooks()
@@ -189,17 +184,6 @@ class WorkbenchApp(TabbedApp):
         if glyphs.GLYPHS.ascii:
             self.add_class("-ascii")
             ScrollBar.renderer = AsciiScrollBar
-
-    def _explain_host_oom(self, event: HostTorch) -> Topics:
-        """Explain why a process of another host has run out of memory."""
-        if event.log is None:
-            return frozenset()
-        if self._host_ooms is None:
-            # Imported here: the start needs none of it.
-            from tui.watch.session.host_ooms import HostOomNotes
-
-            self._host_ooms = HostOomNotes(self.state.machine.hosts)
-        return self._host_ooms.apply(event.host, event.log)
 
     # ---- appearance ----
 
@@ -275,8 +259,8 @@ class WorkbenchApp(TabbedApp):
             self.set_interval(ALARM_S, self._ring)
         # A function, not a coroutine: if the app ends first, no coroutine is left unawaited.
         _: Worker[None] = self.run_worker(self._start_session, name="session", group="session")
-        if self._first_demo and isinstance(self.screen, WorkbenchScreen):
-            self.screen.open_demo(self._first_demo)
+        if self._first_demo:
+            await self.open_demo(self._first_demo)
         await self.open_first()
 
     async def _start_session(self) -> None:

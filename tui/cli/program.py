@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 from tui.app.options import add_workbench
@@ -12,7 +12,7 @@ from tui.app.start import WorkbenchOptions, open_workbench
 from tui.core.settings import KNOWN
 from tui.core.text import glyphs
 from tui.kit.command_line.options import Parser, Subcommand, add_python_and_files
-from tui.kit.command_line.output import UsageError, flags_in, print_line
+from tui.kit.command_line.output import UsageError, flags_in
 
 ABOUT = (
     "A terminal workbench for PyTorch on GPU machines: look, run, debug "
@@ -90,6 +90,8 @@ COMMANDS: dict[str, ListedCommand] = {
     ),
 }
 """The commands by name, in the order of the list."""
+VERSION = "tui.cli.version:SUBCOMMAND"
+"""What ``--version`` does, as ``module:name``."""
 REST = "rest"
 """The name under which a command that stands first gets the arguments that it does not know."""
 
@@ -131,6 +133,7 @@ def parse(argv: Sequence[str]) -> Invocation:
     namespace, rest = program.parse_known_args(argv)
     found = vars(namespace)
     name, one = found.pop("asked")
+    one = one or resolve_name(VERSION)
     if one.usage_when_first and first == name:
         found[REST] = rest
     elif rest:
@@ -147,8 +150,7 @@ def parse(argv: Sequence[str]) -> Invocation:
 
 def resolve_passed(passes: Mapping[str, str]) -> dict[str, Any]:
     """Import the functions that a command receives, by the field of its options."""
-    parts = {name: path.partition(":") for name, path in passes.items()}
-    return {name: getattr(import_module(module), f) for name, (module, _, f) in parts.items()}
+    return {name: resolve_name(path) for name, path in passes.items()}
 
 
 def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
@@ -166,7 +168,7 @@ def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
         "--version",
         dest="asked",
         action="store_const",
-        const=("--version", VERSION),
+        const=("--version", None),
         help="print the version",
     )
     commands = program.add_subparsers(metavar="COMMAND", parser_class=Parser)
@@ -175,7 +177,7 @@ def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
         if name not in imported:
             commands.add_parser(name, help=listed.about)
             continue
-        one: Subcommand[Any] = import_module(listed.module).SUBCOMMAND
+        one: Subcommand[Any] = resolve_name(f"{listed.module}:SUBCOMMAND")
         # A command that must stand first, and does not, accepts no options.
         knows = not one.usage_when_first or first == name
         text = one.description or listed.about
@@ -217,19 +219,3 @@ def _check_options_before(program: Parser, command: Parser, found: dict[str, Any
         if flags[0] in its_own:
             command.error(f"{flags[0]} goes after the command: {command.prog} {flags[0]}")
         command.error(f"{flags[0]} is for the workbench and not for this command")
-
-
-@dataclass(frozen=True, slots=True)
-class NoOptions:
-    """The options of a command that takes none."""
-
-
-def _show_version(_options: NoOptions) -> int:
-    # Deferred: every command would import 31 modules more (8 ms).
-    from importlib.metadata import version
-
-    print_line(f"gpu-workbench {version('gpu-workbench')}")
-    return 0
-
-
-VERSION = Subcommand(NoOptions, lambda _parser: None, _show_version)

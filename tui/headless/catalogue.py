@@ -12,8 +12,7 @@ from tui.core.child.request import NoAnswerError, first_answer
 from tui.core.child.runner import runner_command
 from tui.kit.command_line.output import Failure, UsageError, not_known
 from tui.kit.command_line.progress import ProgressLine
-from tui.runs.session.runner_supervisor import SILENT_S
-from tui.runs.session.silence import describe_file_import
+from tui.runs.session.silence import SILENT_S, describe_file_import
 from workloads.protocol import messages
 from workloads.protocol.messages import Event
 

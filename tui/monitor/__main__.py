@@ -14,6 +14,9 @@ from tui.core.child.inside import (
     interval_s,
     quit_now,
 )
+from tui.monitor.messages import VERSION, MonitorHello
+from tui.monitor.monitor import send_one_sample, serve
+from tui.monitor.topology import read_gpu_topology
 
 NO_PROC = (
     "the figures of this machine are read from /proc, which is not there: mount it, as with"
@@ -47,23 +50,13 @@ def main() -> None:
         sys.exit(NO_PROC)
     parent = ParentChannel()
     end_by_signals_alone()
-    # The rest is imported after the first words: psutil takes longer than the front end should
-    # wait to know that there is a monitor.
     if arguments.mode == "serve":
         end_with_parent()
-        from tui.monitor.messages import VERSION, MonitorHello
-
         parent.send(MonitorHello(version=VERSION, pid=os.getpid()))
-        from tui.monitor.monitor import serve
-
         serve(parent, arguments.interval, arguments.keep_alive)
     elif arguments.mode == "topology":
-        from tui.monitor.topology import read_gpu_topology
-
         parent.send(read_gpu_topology())
     else:
-        from tui.monitor.monitor import send_one_sample
-
         send_one_sample(parent)
     quit_now()
 

@@ -27,7 +27,7 @@ from tui.runs.state.state import RunsState
 from workloads.protocol import messages
 
 if TYPE_CHECKING:
-    from tui.results.store.database import Database
+    from tui.results.store.access import StoreAccess
     from tui.results.store.earlier import EarlierSessions
     from tui.results.store.records import StoredResult
     from tui.runs.state.parameters import Sweep
@@ -104,30 +104,24 @@ class ResultRecorder:
         state = runs.book.get(run_id) or runs.comparisons.get(run_id)
         if state is None:
             return
-        # Deferred: the first result needs the store, the start does not (12 modules, 8 ms).
-        from tui.results.store.database import Database
-        from tui.results.store.records import build_stored_result
-
         pid = runs.hello.pid if runs.hello else 0
         sweep = self._sweep_of_run.pop(state.request.id, "")
         process = f"{self._session}-{pid}"
-        stored = build_stored_result(state, runs.machine, process, sweep)
+        stored = _import_access().build(state, runs.machine, process, sweep)
         if stored is None:
             return
         self.processes[process] = None
         if self._thread is None:
-            # Opened for each result: another program may have moved or replaced the file.
-            writing = (lambda: Database(self._place or store_path(), writing=True),)
-            self._thread = threading.Thread(
-                target=self._write, args=writing, name="results", daemon=True
-            )
+            self._thread = threading.Thread(target=self._write, name="results", daemon=True)
             self._thread.start()
         self._waiting.put(stored)
 
-    def _write(self, open_store: Callable[[], Database]) -> None:
+    def _write(self) -> None:
+        database_class = _import_access().database
         while (stored := self._waiting.get()) is not None:
             try:
-                with open_store() as database:
+                # Opened for each result: another program may have moved or replaced the file.
+                with database_class(self._place or store_path(), writing=True) as database:
                     database.add([stored])
             except StoreError as error:
                 self._complain(f"results are not stored: {error}")
@@ -207,10 +201,16 @@ class ResultHistory:
             return None
 
     def _run_query(self, query: Callable[[EarlierSessions], T]) -> T:
-        # Deferred: imported in this thread, so that it does not delay the start (13 ms).
-        from tui.results.store.earlier import EarlierSessions
+        earlier = _import_access().earlier
+        return query(earlier(self._place, self.began, traceless=self._traceless))
 
-        return query(EarlierSessions(self._place, self.began, traceless=self._traceless))
+
+def _import_access() -> StoreAccess:
+    """Import the store's code; first called in a thread, so that it does not delay the start."""
+    # Deferred: a start needs no database (25 modules, 20 ms).
+    from tui.results.store.access import ACCESS
+
+    return ACCESS
 
 
 def _find_alike(result: RunResult, runs: RunsState) -> list[RunState]:

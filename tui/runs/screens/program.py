@@ -67,3 +67,6 @@ class RunProgram(DeviceProgram, Protocol):
     @property
     def actions(self) -> RunActions:
         """The requests that screens can make."""
+
+    async def open_demo(self, group: str, workload: str | None = None) -> None:
+        """Open the pages of a group, at a workload or at the first page."""

@@ -406,19 +406,12 @@ class WorkbenchScreen(CommandScreen):
         else:
             super().action_copy()
 
-    def action_demo(self) -> None:
+    async def action_demo(self) -> None:
         """Step through the group of the selected workload."""
         names = self.workloads.table.under_cursor()
         info = self.state.find_workload(names[0] if names else None)
         if info is not None:
-            self.open_demo(info.group, self.workload)
-
-    def open_demo(self, group: str, workload: str | None = None) -> None:
-        """Open the pages of a group, at a workload or at the first page."""
-        # Deferred: a dialog that most sessions never open (21 modules, 9 ms).
-        from tui.runs.screens.demo import DemoScreen
-
-        self.app.push_screen(DemoScreen(self._program, group, workload))
+            await self._program.open_demo(info.group, self.workload)
 
     # ---- the table ----
 

@@ -20,13 +20,13 @@ from tui.runs.state.state import RunsState
 from tui.runs.views.queue import build_queue, queue_line
 from tui.runs.views.runner_notes import runner_notes
 from tui.runs.views.workload_columns import draw_entry, fit_workload_columns, list_hidden_columns
+from tui.runs.views.workload_entries import build_entries
 from tui.runs.views.workload_table import (
     ORDERS,
     Entry,
     Group,
     Order,
     WorkloadRow,
-    build_entries,
     explain_no_match,
     format_no_gpu,
     format_not_run,

@@ -15,13 +15,14 @@ from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.runner import VARIABLES, runner_command
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import LogLine, Publish, RequestSent, RunnerStatus
+from tui.runs.session.process_activity import inspect_process
 from tui.runs.session.silence import (
+    SILENT_S,
     ProcessActivity,
     SilenceMessage,
     Who,
     describe_file_import,
     describe_silence,
-    inspect_process,
 )
 from tui.runs.state.events import CeilingsRead
 from tui.runs.state.state import RunsState
@@ -32,9 +33,6 @@ from workloads.protocol.results import Ceiling
 
 if TYPE_CHECKING:
     from tui.hosts.children import HostConnection
-
-SILENT_S = 5.0
-"""Seconds of silence after which the supervisor inspects a child."""
 
 
 class RunnerSupervisor(ChildSupervisor[Event]):

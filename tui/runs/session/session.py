@@ -20,7 +20,6 @@ from tui.devices.state.devices import CPU
 from tui.devices.state.machine import PeaksReset
 from tui.monitor.messages import Sample
 from tui.runs.session.conditions import build_conditions
-from tui.runs.session.runner_supervisor import RunnerSupervisor
 from tui.runs.state.events import (
     CatalogueRead,
     CompareQueued,
@@ -38,6 +37,7 @@ from workloads.protocol.results import Setting
 if TYPE_CHECKING:
     from tui.hosts.children import HostConnection
     from tui.hosts.plan import HostPlan
+    from tui.runs.session.runner_supervisor import RunnerSupervisor
 
 CANCEL_S = 1.5
 """Seconds for a runner to end a cancelled run before it is replaced."""
@@ -122,6 +122,9 @@ class Session(DeviceSession):
             advice = "start without --no-here to run workloads on this machine"
             self.state.publish(RunnerStatus("unusable", "this machine is left out", advice))
             return
+        # Deferred: with psutil, it is first needed once the devices are drawn.
+        from tui.runs.session.runner_supervisor import RunnerSupervisor
+
         self._runner = RunnerSupervisor(
             self._runs,
             self.state.publish,

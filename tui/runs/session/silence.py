@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+SILENT_S = 5.0
+"""Seconds of silence after which a child is inspected."""
 AT_WORK = 0.05
 """Cores; a process that uses more processor time than this is busy."""
 Who = Literal["runner", "worker"]
@@ -34,34 +36,6 @@ class SilenceMessage:
 
     reason: str = ""
     advice: str = ""
-
-
-def inspect_process(pid: int, at: float) -> ProcessActivity | None:
-    """Return the present state of a process; ``None`` if it does not exist or access is denied.
-
-    Args:
-        pid: number of the process.
-        at: the present moment, for :attr:`ProcessActivity.at`.
-    """
-    # Deferred: only a silent process needs it (8 modules, 7 ms).
-    import psutil
-
-    letters = {
-        psutil.STATUS_RUNNING: "R",
-        psutil.STATUS_SLEEPING: "S",
-        psutil.STATUS_DISK_SLEEP: "D",
-        psutil.STATUS_STOPPED: "T",
-        psutil.STATUS_TRACING_STOP: "t",
-        psutil.STATUS_ZOMBIE: "Z",
-        psutil.STATUS_IDLE: "I",
-    }
-    try:
-        process = psutil.Process(pid)
-        with process.oneshot():
-            times, state = process.cpu_times(), process.status()
-    except psutil.Error:
-        return None
-    return ProcessActivity(letters.get(state, state), times.user + times.system, at)
 
 
 def describe_silence(

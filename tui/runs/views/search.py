@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from textual.fuzzy import Matcher
+
 from workloads.protocol.results import WorkloadInfo
 
 MEANINGS: Mapping[str, tuple[str, ...]] = {
@@ -100,9 +102,6 @@ def _loose(info: WorkloadInfo, word: str) -> float:
     """Return the score of a word that is nearly the name, or stands in the description."""
     if len(word) < LEAST_LOOSE:
         return 0.0
-    # Imported here: headless commands, which need no Textual, import this module for its tables.
-    from textual.fuzzy import Matcher
-
     near = Matcher(word).match(info.name) / len(word)
     if near >= COMPACT:
         return LOOSE + near / 10

@@ -16,7 +16,6 @@ from tui.runs.state.result_format import compute_half_width, find_peak, format_m
 from tui.runs.state.runs import EarlierResult, RunState, are_comparable
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings
-from tui.runs.views.search import rank_workloads
 from tui.runs.views.workload_state import (
     Forms,
     format_state,
@@ -87,33 +86,6 @@ def list_devices(state: RunsState) -> tuple[str, ...]:
     """Return torch's names for the timing columns: the CPU and the selected GPU, if any."""
     gpu = state.machine.gpu_column
     return (CPU, gpu.torch) if gpu and gpu.torch else (CPU,)
-
-
-def build_entries(
-    state: RunsState, pattern: str = "", folded: frozenset[str] = frozenset()
-) -> list[Entry]:
-    """Group the workloads, the groups in the order of their first appearance.
-
-    With a pattern, what fits best comes first, both among the groups and within each.
-
-    Args:
-        state: the state of the runs.
-        pattern: words that a workload must match; matches are shown even in a folded group.
-        folded: names of groups whose workloads are hidden.
-    """
-    groups: dict[str, list[WorkloadInfo]] = {}
-    scores = rank_workloads(state.catalogue, pattern)
-    # Sorting is stable: what fits alike stays in the order of the catalogue.
-    fitting = [info for info in state.catalogue if info.name in scores]
-    for info in sorted(fitting, key=lambda info: -scores[info.name]):
-        groups.setdefault(info.group, []).append(info)
-    found: list[Entry] = []
-    for name, members in groups.items():
-        hide = name in folded and not pattern.strip()
-        found.append(Group(name, hide, len(members)))
-        if not hide:
-            found.extend(build_row(state, info) for info in members)
-    return found
 
 
 def explain_no_match(pattern: str, cells: int) -> list[Line]:

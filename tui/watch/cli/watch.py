@@ -17,6 +17,7 @@ from tui.kit.command_line.alarm import CommandAlarm
 from tui.kit.command_line.options import Parser, Subcommand, add_screen
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_line, print_text, say
 from tui.kit.command_line.progress import run_to_exit
+from tui.watch.cli import launch
 from tui.watch.cli.host_processes import HostProcessReport
 from tui.watch.cli.processes import (
     OpenRun,
@@ -25,6 +26,7 @@ from tui.watch.cli.processes import (
     inject_agent,
     without_screen,
 )
+from tui.watch.cli.stacks import print_stacks
 from tui.watch.runs import runs, start
 from tui.watch.runs.run_summary import describe_left_run
 from tui.watch.runs.runs import StartedRun
@@ -115,9 +117,6 @@ def _print_stacks(options: WatchOptions) -> int:
         raise UsageError(
             "--stacks: give the name of one run, or none, and no other option than --json"
         )
-    # Imported here: it brings in the code that asks the agents.
-    from tui.watch.cli.stacks import print_stacks
-
     return print_stacks("".join(options.command), as_json=options.json)
 
 
@@ -417,9 +416,6 @@ def _in_place(options: LaunchOptions) -> int:
 
 
 async def _without_a_screen(options: LaunchOptions) -> int:
-    # Imported here: it brings in sampling and reading, which --here and --env do not need.
-    from tui.watch.cli import launch
-
     shows = not (options.json or options.markdown)
     command = launch.RunWithoutScreen(
         options.command,

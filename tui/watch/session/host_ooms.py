@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tui.allocators.messages import AgentLogPart
-from tui.core.events import Topic, Topics
+from tui.core.events import EventBus, Topic, Topics
 from tui.devices.state.hosts import HostsState
+from tui.hosts.events import HostTorch
 from tui.watch.state.host_ooms import HostOomLogs
 
 
@@ -35,3 +36,18 @@ class HostOomNotes:
         ooms = logs.explain(host.machine.allocators, sample.devices if sample is not None else ())
         host.oom_notes = tuple(each.line for each in ooms)
         return frozenset({Topic.ALLOCATORS})
+
+
+def explain_host_ooms(bus: EventBus, hosts: HostsState) -> None:
+    """Explain from now on why processes of other hosts run out of memory.
+
+    Args:
+        bus: the events of the hosts.
+        hosts: their states, which get the notes.
+    """
+    notes = HostOomNotes(hosts)
+
+    def explain(event: HostTorch) -> Topics:
+        return frozenset() if event.log is None else notes.apply(event.host, event.log)
+
+    bus.subscribe(HostTorch, explain)
