@@ -137,7 +137,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "memory free, and refused",
         evidence(reserved=GIB, allocated=GIB, total=8 * GIB, free=6 * GIB),
         "refused with memory free",
-        "Refused with memory free: the device had 6 GiB free, more than the 64 MiB",
+        "Refused with memory free: 64 MiB was refused with 6 GiB free on the device",
         "look for a limit: MIG",
     ),
     (
@@ -152,7 +152,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             text=False,
         ),
         "unknown",
-        "Unknown: 64 MiB was refused with 2 GiB live in this process",
+        "Unknown: 64 MiB was refused with 2 GiB live",
         "start the program with gpu-workbench watch",
     ),
 ]
@@ -185,5 +185,5 @@ def test_expandable_segments_that_would_not_have_been_enough_are_not_advised() -
     told = explain(found)
     assert told.cause == "activations"
     last = told.advice[-1]
-    assert last.what == "do not expect expandable segments or empty_cache() to help"
+    assert last.what == "expandable segments and empty_cache() do not help"
     assert "they would free 1.2 GiB, less than the missing 1.3 GiB" in last.why

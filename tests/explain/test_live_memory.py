@@ -131,7 +131,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             text=False,
         ),
         "full",
-        "Full: this process's live tensors hold 76 GiB, all of an 80 GB device.",
+        "Full: live tensors hold 76 GiB of an 80 GB device.",
         "use less GPU memory at once at train.py:15",
     ),
 ]

@@ -25,10 +25,10 @@ grows by 32 MiB per step.
 
 Used 6.5 GiB of 6.5 GiB
   5.9 GiB  91% ███████████· leak               losses (list of 190, train.py:13)
-  500 MiB   7% █··········· outside torch      this process outside torch: CUDA…
+  500 MiB   7% █··········· outside torch      CUDA context, kernels, libraries
  96.0 MiB   1% █··········· activations        unnamed: saved by autograd, temp…
  16.0 MiB  <1% █··········· parameters         model (GPT)
-  4.0 MiB  <1% █··········· fragmentation      cached in pieces beside live blo…"""
+  4.0 MiB  <1% █··········· fragmentation      cached beside live blocks"""
 
 
 def shown(cells: int) -> list[str]:

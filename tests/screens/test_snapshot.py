@@ -114,11 +114,21 @@ async def test_the_summary_of_a_file_without_an_oom() -> None:
         assert on.row("client.py:176 reset_model").startswith("  478 MiB  28%     196")
 
 
+async def test_i_gives_the_reasons_for_the_verdict(tmp_path: Path) -> None:
+    async with running((100, 40)) as on:
+        await open_file(on, oom_file(tmp_path))
+        await on.until(lambda: bool(on.row("Could not allocate 100 MiB")))
+        assert "requested 100 MiB" not in on.text
+        await press(on, "i")
+        for words in ("requested 100 MiB", "reserved ", "Requested at"):
+            assert words in on.text
+
+
 async def test_a_verdict_takes_the_text_of_the_exception(tmp_path: Path) -> None:
     async with running((100, 40)) as on:
         await open_file(on, oom_file(tmp_path))
         assert on.row("OOM on device 0, event 0")
-        assert "requested 100 MiB" in on.text
+        assert "Could not allocate 100 MiB" in on.text
         assert "device total n/a" in on.text
         await press(on, "I")
         on.app.screen.query_one("TextArea").text = MESSAGE  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from tests.screens.opened import opened, store_results
 MOST_WORDS = {
     "first": 120,
     "memory": 138,
+    "snapshot-verdict": 165,
     "watch-oom": 140,
     "watch-run": 140,
 }

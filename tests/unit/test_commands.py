@@ -32,6 +32,7 @@ from tui.kit.key_help import (
 from tui.kit.lines import plain, width
 from tui.runs.screens.demo import DemoScreen
 from tui.runs.state.state import WorkbenchState
+from tui.snapshots.commands import VERDICT_PANE
 
 COMMANDS = REGISTRY.commands
 KEYS = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
@@ -48,7 +49,7 @@ SCREENS = _screens()
 PANES: dict[str, tuple[str | None, ...]] = {
     "workbench": ("workloads", "backend"),
     "processes": ("processes",),
-    "snapshot": ("sites", "timeline"),
+    "snapshot": ("sites", "timeline", VERDICT_PANE),
     "watch": ("kept-runs", "watched-run"),
     "results": ("results",),
     "demo": ("demo",),

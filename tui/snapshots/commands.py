@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from tui.kit.commands.command import SNAPSHOT, Command, Situation
 
+VERDICT_PANE = "verdict"
+"""Id of the pane that shows a verdict."""
+
 
 def _has_snapshot(now: Situation) -> bool:
     return now.snapshot
@@ -220,6 +223,17 @@ SNAPSHOT_COMMANDS = (
         tabs=SNAPSHOT,
         now=lambda now: now.snapshot and now.pane in ("timeline", "map"),
         footer=12,
+    ),
+    Command(
+        "snapshot_explain",
+        ("i",),
+        "why",
+        "Give the reasons for the verdict and for each piece of advice.",
+        group="Snapshot",
+        tabs=SNAPSHOT,
+        meaning="detail",
+        now=lambda now: now.snapshot_ooms and now.pane == VERDICT_PANE,
+        footer=0,
     ),
     Command(
         "snapshot_text",

@@ -90,7 +90,7 @@ def _round_to_three_digits(value: int) -> str:
 
 LIMITS = (
     "a MIG instance, a vGPU profile, a container's memory limit, or another process that used the"
-    " memory at that moment and released it before the event was written"
+    " memory at that moment"
 )
 """Limits that may refuse free memory, besides ``set_per_process_memory_fraction``."""
 
@@ -196,7 +196,7 @@ WORDS: dict[Cause, str] = {
     "private pools": "the cached memory belongs to private pools",
     "other processes": "other processes use the memory",
     "process limit": "this process reached its memory limit",
-    "refused with memory free": "the device had room, so a limit may have refused the request",
+    "refused with memory free": "the device had room; perhaps a limit refused it",
     "unknown": "the cause is unknown",
 }
 _FULL_OF_WHOM = "the device was full; it is unknown whether this process filled it"
@@ -279,7 +279,7 @@ def _explain_larger_than_free(_explanation: Explanation, figures: Figures) -> tu
     here = figures.reserved + free
     if figures.needed > here:
         what = (
-            f"even with no live memory in this process, only {text(here)} would have been available"
+            f"even with nothing live in this process, only {text(here)} would have been available"
         )
     else:
         least = "" if figures.total is not None else "at least "
@@ -314,21 +314,21 @@ def _explain_unknown(explanation: Explanation, figures: Figures) -> tuple[str, .
     if figures.device_free is None and figures.cached > 0:
         return (
             request,
-            f"{text(figures.cached)} was cached, but no piece was usable; the device's free memory"
-            " was not recorded, so it is unknown whether both together would have been enough",
+            f"{text(figures.cached)} was cached, but no piece was usable; whether it was enough"
+            " with the device's free memory is unknown",
         )
     lines = [request, _describe_live(figures)]
     unlisted = sum_rows(explanation, "unknown")
     if explanation.cause == "outside torch":
         outside = sum_rows(explanation, "outside torch")
         lines.append(
-            f"{text(outside)} was used by this process outside PyTorch: its CUDA context, libraries"
-            " such as NCCL, or other allocators"
+            f"{text(outside)} was used by this process outside PyTorch: CUDA context, NCCL, other"
+            " allocators"
         )
     elif unlisted >= NORMAL_OUTSIDE and figures.others is not None:
         lines.append(
-            f"{text(unlisted)} is neither PyTorch's, nor free, nor used by a listed process:"
-            " libraries of this process such as NCCL, its other allocators, or unlisted processes"
+            f"{text(unlisted)} is neither PyTorch's, nor free, nor a listed process's: NCCL, other"
+            " allocators, or unlisted processes"
         )
     return tuple(lines)
 
@@ -342,11 +342,10 @@ def _explain_process_limit(_explanation: Explanation, figures: Figures) -> tuple
 
 def _explain_refusal(_explanation: Explanation, figures: Figures) -> tuple[str, ...]:
     fraction = (
-        "it is not set_per_process_memory_fraction, which the exception's text would mention; it"
-        " may be "
+        "it is not set_per_process_memory_fraction, which the exception's text would mention;"
+        " perhaps "
         if figures.has_text
-        else "it may be a limit of set_per_process_memory_fraction (the exception's text then"
-        " states it), "
+        else "perhaps set_per_process_memory_fraction (the exception's text then states it), "
     )
     return (
         f"the device had {text(figures.device_free or 0)} free, more than the"
@@ -413,7 +412,7 @@ def _describe_live(figures: Figures) -> str:
     else:
         cached = (
             f"the cached {text(figures.cached)} would have been enough for this request, but not"
-            " for the next ones"
+            " for the next"
         )
     return f"{text(figures.live)} was live in this process{of}; {cached}"
 
@@ -422,10 +421,9 @@ def _describe_fitting_piece(figures: Figures) -> tuple[str, ...]:
     if not has_fitting_piece(figures.requested, figures.serving_largest):
         return ()
     return (
-        f"a free piece of {text(figures.serving_largest)} appears to have been available for the"
-        f" request of {text(figures.rounded)} (a segment of {text(figures.needed)}); the trace may"
-        " lack events, the request may have been for another pool, or max_split_size prevented a"
-        " split",
+        f"a piece of {text(figures.serving_largest)} seems to have been free for the request of"
+        f" {text(figures.rounded)}; perhaps the trace lacks events, the request was for another"
+        " pool, or max_split_size prevented a split",
     )
 
 

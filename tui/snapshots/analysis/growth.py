@@ -272,15 +272,11 @@ def describe_growth(found: Growth, verb: Literal["were", "are"] = "were") -> str
     """Describe growth in one sentence: site, bytes and count, start, pace."""
     ago = found.seconds
     before = "" if ago is None else f" ({duration(ago) if ago >= 60 else seconds(ago)} before)"
-    freed = (
-        "none of them was freed"
-        if not found.freed
-        else f"{grouped(found.freed)} others of its allocations were freed"
-    )
+    freed = "none was freed" if not found.freed else f"{grouped(found.freed)} others were freed"
     return (
-        f"{found.label} grew: {grouped(found.count)} of its allocations {verb} live,"
-        f" {text(found.bytes)}, allocated at a steady pace since event {found.first}{before};"
-        f" {freed}; {text(found.per_event)} for each event of the trace"
+        f"{found.label} grew steadily since event {found.first}{before}, by"
+        f" {text(found.per_event)} per event: {grouped(found.count)} allocations {verb} live,"
+        f" {text(found.bytes)}; {freed}"
     )
 
 

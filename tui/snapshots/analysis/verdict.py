@@ -404,10 +404,7 @@ def _free(parts: Iterable[Filled]) -> int:
 
 def headline(explained: ExplainedCause, figures: Figures) -> str:
     """Describe the failed request and the cause in one sentence."""
-    return (
-        f"Could not allocate {text(figures.requested)}: {explained.phrase}"
-        f" ({text(figures.live)} live of {text(figures.reserved)} reserved)"
-    )
+    return f"Could not allocate {text(figures.requested)}: {explained.phrase}"
 
 
 def _unknowns(
@@ -422,13 +419,13 @@ def _unknowns(
     if figures.total is None and cause in ("larger than what was free", "unknown"):
         seen = figures.reserved + (figures.device_free or 0)
         lines.append(
-            f"the device has at least {text(seen)}; its total is not in the file, so the memory of"
-            " other processes is unknown; the exception's text states it"
+            f"the device has at least {text(seen)}; its total and the memory of other processes are"
+            " only in the exception's text"
         )
     if entry.pool is None and len(snapshot.pools) > 1:
         lines.append(
-            "the event does not name its pool; the default pool is assumed, but a capture would use"
-            " a private one"
+            "the event does not name its pool: the default one is assumed, a capture would use a"
+            " private one"
         )
     if (
         (message is None or message.process is None)
@@ -438,7 +435,7 @@ def _unknowns(
     ):
         outside = figures.total - figures.device_free - figures.reserved
         lines.append(
-            f"{text(outside)} is neither free nor reserved here: the CUDA context of this process,"
-            " libraries, and other processes"
+            f"{text(outside)} is neither free nor reserved here: CUDA context, libraries, other"
+            " processes"
         )
     return tuple(lines)

@@ -122,7 +122,7 @@ async def _overview(reader: SnapshotReader, loaded: Loaded, cells: int, top: int
     rows: list[Line] = []
     for summary in loaded.devices:
         rows += await _verdicts(reader, summary, cells, top)
-        rows += summary_lines(summary, cells)
+        rows += summary_lines(summary, cells, sites=not summary.ooms)
     if not loaded.devices:
         rows.append(line("no device in this file"))
     for info in loaded.files:

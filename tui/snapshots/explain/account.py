@@ -128,8 +128,8 @@ def compute_account(evidence: Evidence, leak: Leak | None) -> Account:
 
 def _live(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     if evidence.rounding:
-        live.deduct("rounding", evidence.rounding, "blocks larger than the request")
-    live.deduct("pending", evidence.pending, "freed, but a stream still uses it (record_stream)")
+        live.deduct("rounding", evidence.rounding, "larger than requested")
+    live.deduct("pending", evidence.pending, "freed, but in use by a stream (record_stream)")
     if evidence.inventory is not None:
         _by_inventory(evidence, live, leak)
     elif evidence.purposes:
@@ -175,7 +175,7 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
         live.deduct(
             "activations",
             remainder,
-            "unnamed: saved by autograd, temporaries of the failing call, memory of C++",
+            "unnamed: saved by autograd, temporaries, memory of C++",
         )
 
 
@@ -200,7 +200,7 @@ def _by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
         name = PURPOSES.get(each.name, "other tensors")
         by_name[name] += each.bytes
         if each.site:
-            most.setdefault(name, f"most of it at {each.site}")
+            most.setdefault(name, f"mostly {each.site}")
     if leak is not None:
         left = live.deduct("leak", leak.bytes, leak.subject)
         # The leak's tensors were created somewhere: deduct them from the row that contains them.
@@ -215,7 +215,7 @@ def _by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
             by_name[part] -= less
             left -= less
     for name, size in by_name.most_common():
-        live.deduct(name, size, most.get(name, "by the stacks of the history"))
+        live.deduct(name, size, most.get(name, "by their stacks"))
 
 
 def _cached(evidence: Evidence, torch: _Whole) -> None:
@@ -224,15 +224,11 @@ def _cached(evidence: Evidence, torch: _Whole) -> None:
     torch.deduct(
         "private pools",
         evidence.private_cached,
-        "free in private pools; the file does not tell CUDA graphs and MemPools apart",
+        "free in private pools of CUDA graphs or MemPools",
     )
     torch.deduct("other streams", evidence.streams_cached, "cached for other streams")
     largest = evidence.largest
-    pieces = (
-        "cached, in pieces of unknown size"
-        if largest is None
-        else "cached in pieces beside live blocks"
-    )
+    pieces = "cached, in pieces of unknown size" if largest is None else "cached beside live blocks"
     torch.deduct_rest("fragmentation", pieces)
 
 
@@ -242,7 +238,7 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
         device.deduct(
             "outside torch",
             own - evidence.reserved,
-            "this process outside torch: CUDA context, kernels, libraries",
+            "CUDA context, kernels, libraries",
         )
     if evidence.holders:
         for each in sorted(evidence.holders, key=lambda each: -each.bytes):
@@ -254,13 +250,10 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
         device.deduct(
             "other processes",
             evidence.others_least,
-            "more was used outside this process than at another moment of the trace",
+            "more used outside this process than at another moment",
         )
     if own is None:
-        why = (
-            "neither torch's nor free: this process's CUDA context and libraries, and other "
-            "processes; only NVML or the exception's text tells them apart"
-        )
+        why = "neither torch's nor free: CUDA context, libraries, other processes"
     else:
         why = "neither this process's nor free: the driver, or unlisted processes"
     device.deduct_rest("unknown", why)

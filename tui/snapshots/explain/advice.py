@@ -83,20 +83,17 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
                 Remedy(
                     f"cut the graph of {name}{place} with detach() in each iteration, or "
                     "use torch.no_grad() if no backward follows",
-                    "its graph covers all earlier iterations and keeps the tensors that each saved "
-                    f"for backward; {held}",
+                    f"its graph keeps what every earlier iteration saved for backward; {held}",
                 )
             ]
         return [
             Remedy(
                 f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
-                f"the graph behind {name} covers many steps and keeps the tensors that each saved "
-                f"for backward; {held}",
+                f"the graph behind {name} keeps what many steps saved for backward; {held}",
             ),
             Remedy(
                 "do not use backward(retain_graph=True) unless a second backward follows",
-                "it keeps the tensors saved by autograd while anything references the graph; cut a "
-                "state carried from step to step with detach()",
+                "it keeps what autograd saved; cut a state carried from step to step with detach()",
             ),
         ]
     if leak.kind == "cat":
@@ -104,8 +101,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
             Remedy(
                 f"preallocate {leak.name or 'the cache'}{place} for its maximum length and "
                 "write into it, or bound its length",
-                "torch.cat copies all of it for each added piece, so the old and the new "
-                f"tensor are live at once; {held}",
+                f"torch.cat copies it for each piece: old and new are live at once; {held}",
             ),
             Remedy(
                 "use fewer sequences at once, a shorter context, or a cache of lower precision",
@@ -117,7 +113,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
             Remedy(
                 "do not store exceptions: store str(error) or traceback.format_exc(), or call "
                 "error.with_traceback(None)",
-                "a traceback keeps its frames alive, and these keep all their tensors alive",
+                "a traceback keeps its frames alive, and they their tensors",
             )
         ]
     if leak.kind == "list" and leak.name:
@@ -143,13 +139,12 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
         ]
     return [
         Remedy(
-            f"store detach() or item() of the tensors allocated{place}, move them to the host with "
-            ".cpu(), or bound their collection",
-            f"{held}; deque(maxlen=N) or clear() bounds a collection",
+            f"store detach() or item() of the tensors allocated{place}, or bound their collection",
+            f"{held}; .cpu() moves them to the host, deque(maxlen=N) bounds their number",
         ),
         Remedy(
-            "if these are outputs of an evaluation, wrap it in torch.no_grad()",
-            "with gradients enabled, each output also keeps the activations of its pass",
+            "wrap an evaluation in torch.no_grad()",
+            "else each of its outputs keeps the activations of its pass",
         ),
     ]
 
@@ -161,8 +156,8 @@ def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> list[Re
     )
     no_grad = Remedy(
         f"wrap the evaluation{place} in torch.no_grad() or torch.inference_mode()",
-        f"{count(leak.graphs, 'tensor')} in {name} carry a graph, which keeps the activations of "
-        f"each pass; {remark}",
+        f"{count(leak.graphs, 'tensor')} in {name} carry a graph, which keeps each pass's "
+        f"activations; {remark}",
     )
     detach = Remedy(
         f"store detach() or item() of each tensor in {name}{place}, and move large ones to the "
@@ -260,7 +255,7 @@ def _advise_on_temporaries(request: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             "construct the optimizer with foreach=False (or fused=True)",
-            "foreach updates all parameters at once, and its temporaries are as large as they are: "
+            "foreach updates all parameters at once, with temporaries of their size: "
             f"{request.size('parameters')}",
         ),
         *_advise_on_state(request),
@@ -279,7 +274,7 @@ def _advise_on_activations(request: FailedRequest) -> list[Remedy]:
         ),
         Remedy(
             "use activation checkpointing (torch.utils.checkpoint), or autocast to bfloat16",
-            "checkpointing stores the inputs of each part and recomputes the rest in backward",
+            "checkpointing stores each part's inputs and recomputes the rest in backward",
         ),
     ]
     function = request.where.name if request.where is not None else ""
@@ -302,8 +297,7 @@ def _advise_on_inference(request: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             "if no backward pass follows, wrap it in torch.no_grad()",
-            "no optimizer has made a step and no gradient exists; with gradients enabled, each "
-            "operation saves its inputs",
+            "no step was made and no gradient exists, yet each operation saves its inputs",
         )
     ]
 
@@ -343,9 +337,8 @@ def _advise_on_request(request: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             f"allocate a smaller tensor{request.line}, or compute it in parts",
-            f"{round_size(request.evidence.requested)} in one piece; such a size often comes from "
-            "a tensor over all pairs: x[:, None] with y[None, :], distances, attention weights, "
-            "or a target of (N, 1) beside an output of (N)",
+            "such a size often comes from a tensor over all pairs: x[:, None] with y[None, :], "
+            "distances, attention weights, a target of (N, 1) beside an output of (N)",
         ),
     ]
 
@@ -418,13 +411,12 @@ def _warn_expandable_segments(request: FailedRequest, cause: LeadingCause) -> li
         return []
     if stuck < WORTH_A_WORD * evidence.reserved and stuck < evidence.shortfall:
         return []
-    after = "; the allocator had already released its free segments when it failed"
     if stuck < evidence.shortfall:
         lacked = round_size(evidence.shortfall)
         why = f"they would free {round_size(stuck)}, less than the missing {lacked}"
     else:
         why = f"they would free {round_size(stuck)}: enough for this request, not for long"
-    return [Remedy("do not expect expandable segments or empty_cache() to help", why + after)]
+    return [Remedy("expandable segments and empty_cache() do not help", why)]
 
 
 def _advise_history(request: FailedRequest, cause: LeadingCause) -> list[Remedy]:
@@ -438,7 +430,7 @@ def _advise_history(request: FailedRequest, cause: LeadingCause) -> list[Remedy]
             return [
                 Remedy(
                     f"run it with {RECORD}",
-                    "the history of allocations names the lines that allocated the live memory",
+                    "the history names the lines that allocated the live memory",
                 )
             ]
         return []
@@ -448,8 +440,8 @@ def _advise_history(request: FailedRequest, cause: LeadingCause) -> list[Remedy]
         return [
             Remedy(
                 f"start the program with {EXAMPLE}",
-                "the requesting line or the owner of the memory was not recorded; the snapshot "
-                "that this writes at an OOM names it",
+                "the requesting line or the memory's owner was not recorded; its snapshot at an "
+                "OOM names it",
             )
         ]
     return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tui.core.text.numbers import round_size, share
+from tui.core.text.numbers import round_size
 from tui.snapshots.explain.account import Account, Capacity, describe_models, find_models, owners
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
@@ -27,24 +27,17 @@ def conclude(
     words = _OF_CAUSE.get(cause)
     if words is not None:
         return words(evidence, found, device)
-    live = round_size(evidence.allocated)
     if cause == "full":
-        return f"Full: this process's live tensors hold {live}, {_all_of(evidence, device)}."
+        return f"Full: live tensors hold {_of_device(evidence.allocated, device)}."
     if has_fitting_piece(evidence.requested, evidence.largest):
         return (
-            f"Unknown: {asked} was refused, although a free piece of "
-            f"{round_size(evidence.largest or 0)} appears to have been available."
+            f"Unknown: {asked} was refused, although a piece of "
+            f"{round_size(evidence.largest or 0)} seems to have been free."
         )
     return (
-        f"Unknown: {asked} was refused with {live} live in this process; the device has "
-        f"{device.words}, and it is unknown whether this process fills it."
+        f"Unknown: {asked} was refused with {round_size(evidence.allocated)} live; the device has "
+        f"{device.words}, and whether this process fills it is unknown."
     )
-
-
-def _all_of(evidence: Evidence, device: Capacity) -> str:
-    part = evidence.allocated / device.known if device.known else 0.0
-    article = "" if device.inferred else "the device's "
-    return f"{'all' if part > 0.9 else share(part)} of {article}{device.words}"
 
 
 def _of_device(size: int, device: Capacity) -> str:
@@ -204,9 +197,8 @@ def _describe_larger(evidence: Evidence, _found: Account, device: Capacity) -> s
 
 def _describe_refused(evidence: Evidence, _found: Account, _device: Capacity) -> str:
     return (
-        f"Refused with memory free: the device had {round_size(evidence.free or 0)} free, more "
-        f"than the {round_size(evidence.needed)} requested from the driver; a limit may have "
-        "refused the request."
+        f"Refused with memory free: {round_size(evidence.needed)} was refused with "
+        f"{round_size(evidence.free or 0)} free on the device, perhaps by a limit."
     )
 
 

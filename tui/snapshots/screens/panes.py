@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.message import Message
 
 from tui.core.text import glyphs
+from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.offers import OfferList
 from tui.kit.pane import LineBar, LinesView, Pane
@@ -19,7 +20,9 @@ from tui.snapshots.session.snapshot_reader import Answered, Refused, SnapshotRea
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views.overview import (
     exception_lines,
+    explain_lines,
     file_lines,
+    remark_lines,
     start_lines,
     summary_lines,
     verdict_lines,
@@ -103,17 +106,12 @@ class VerdictPane(SnapshotPane):
     """The cause of the failure and the device's memory, then the file and its irregularities."""
 
     HELP = (
-        "Why an allocation failed, one page for each OOM; n goes to the next OOM, d to the next "
-        "device. First the line of your program, the optimizer step and the cause: without it, "
-        "this request and the next steps would have fit. Then an account of the device's used "
-        "memory, whose rows add up. live: requested bytes of all live allocations; reserved: "
-        "the allocator's memory; cached: reserved and not live; device free: of the whole GPU; "
-        "largest free block: the longest free range of the default pool. The cause is decided "
-        "from these figures, and the reasons say how. Then the lines of your program by bytes "
-        "at that event (not when the file was written), with their share of live memory and "
-        "their number of allocations. The file contains neither the device's total nor other "
-        "processes: i reads the text of the exception, which does. y copies a report as "
-        "Markdown."
+        "Why an allocation failed: your line, the step and the cause, without which this request "
+        "and the next steps would have fit; an account of the used memory, whose rows add up; what "
+        "would help; your lines by bytes at that moment. i gives the reasons. live: requested "
+        "bytes of live allocations. cached: reserved and not live. device free: of the whole GPU. "
+        "The file has neither the device's total nor other processes: the exception's text, which "
+        "I reads, has both."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
@@ -155,9 +153,7 @@ class VerdictPane(SnapshotPane):
             rows = [line(Span("no device in this file", TextStyle.STRONG))]
         else:
             rows = self._verdict(cells)
-            if rows:
-                rows += [(), line(Span("The device as a whole", TextStyle.STRONG))]
-            rows += summary_lines(summary, cells)
+            rows += remark_lines(summary, cells) if rows else summary_lines(summary, cells)
         for info in loaded.files[:1]:
             rows += file_lines(info, cells)
         return rows
@@ -172,6 +168,15 @@ class VerdictPane(SnapshotPane):
         need = self._need()
         return () if need is None else (need,)
 
+    def explanation(self) -> TextScreen | None:
+        """Return a dialog with the reasons for the verdict; ``None`` without one."""
+        need, summary = self._need(), self.session.summary
+        answer = None if need is None else self.arrived(need)
+        if answer is None or summary is None or isinstance(answer.value, Refused):
+            return None
+        verdict = answer.value
+        return TextScreen("Why", lambda cells: explain_lines(verdict, summary, cells))
+
     def _verdict(self, cells: int) -> list[Line]:
         need, summary = self._need(), self.session.summary
         if need is None or summary is None:
@@ -183,7 +188,7 @@ class VerdictPane(SnapshotPane):
             return refused_lines(answer.value, cells)
         text, source = self.session.main.store.oom_text, self.session.text_source
         return [
-            *verdict_lines(answer.value, summary, cells),
+            *verdict_lines(answer.value, summary, cells, explained=False),
             *(exception_lines(text, source, cells) if text and source else ()),
         ]
 

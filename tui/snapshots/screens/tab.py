@@ -20,7 +20,7 @@ from tui.snapshots.commands import SNAPSHOT_COMMANDS, VIEWS, SnapshotView
 from tui.snapshots.explain.evidence import OomContext
 from tui.snapshots.model.calls import REPORT, ReportArguments
 from tui.snapshots.screens.dialogs import FileScreen, OomTextScreen
-from tui.snapshots.screens.panes import SnapshotBar, SnapshotPane, StartPane
+from tui.snapshots.screens.panes import SnapshotBar, SnapshotPane, StartPane, VerdictPane
 from tui.snapshots.screens.sites import SitesPane
 from tui.snapshots.session.snapshot_reader import CallError, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
@@ -163,6 +163,13 @@ class SnapshotTab(CommandScreen):
                 self.session.main.set_text(text)
 
         self.app.push_screen(OomTextScreen(self.session.main.store.oom_text), done)
+
+    def action_snapshot_explain(self) -> None:
+        """Give the reasons for the verdict, once it is made."""
+        pane = self.shown
+        page = pane.explanation() if isinstance(pane, VerdictPane) else None
+        if page is not None:
+            self.app.push_screen(page)
 
     # ---- views ----
 

@@ -59,7 +59,12 @@ DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"
 """Commands for the user to copy, one per line."""
 MOST_ENTRIES = 1000
 """Maximum number of folder entries to examine."""
-TOLD_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments", "max_split_size")
+TOLD_SETTINGS = {
+    "PYTORCH_CUDA_ALLOC_CONF": "",
+    "expandable_segments": "False",
+    "max_split_size": "-1",
+}
+"""Settings of the allocator that are shown, each with its value where it is off."""
 
 
 _NAME, _BAR = 18, 12
@@ -68,6 +73,8 @@ BAR_FROM, WORDS_FROM = 48, 64
 """Minimum widths, in cells, for a row's bar and for its explanation."""
 FEWEST_ROWS_WITH_REST = 7
 """Number of account rows above which small rows are combined into one."""
+MOST_FRAMES = 5
+"""The most lines of a stack below a verdict; the innermost frames tell most."""
 SMALL = 0.005
 """Share of the used memory below which a row counts as small."""
 
@@ -210,8 +217,17 @@ def found_line(item: FoundFile, cells: int) -> Line:
 # ---- the verdict and the file --------------------------------------------------------------------
 
 
-def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
-    """Draw one failed allocation: request, cause, owners, remedies and place."""
+def verdict_lines(
+    verdict: Verdict, summary: Summary, cells: int, *, explained: bool = True
+) -> list[Line]:
+    """Draw one failed allocation: cause, owners, remedies, request and place.
+
+    Args:
+        verdict: the verdict.
+        summary: the device.
+        cells: width of a line.
+        explained: give the reasons and every figure, else only what one needs to act.
+    """
     place = summary.ooms.index(verdict.event) + 1 if verdict.event in summary.ooms else 0
     which = f"OOM {place} of {len(summary.ooms)}" if len(summary.ooms) > 1 else "OOM"
     where = f"device {verdict.device}, event {verdict.event}"
@@ -224,22 +240,59 @@ def verdict_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
     ]
     rows += first_lines(verdict.explanation, cells)
     rows += account_lines(verdict.explanation, cells)
-    rows += [(), *paragraph(verdict.headline, cells, TextStyle.PLAIN)]
-    rows += _figure_lines(list_verdict_facts(verdict), cells)
-    rows += paragraph(verdict.cause, cells, label="cause: ")
-    for reason in verdict.reasons:
-        rows += bulleted(reason, cells)
-    for doubt in verdict.state.doubts:
-        rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
+    advice = advice_lines(verdict.advice, cells, AGAINST_OOM, explained=explained)
+    request = _request_lines(verdict, cells, explained=explained)
     held = top_lines("Memory by site at this event", verdict.top, cells)
-    advice = advice_lines(verdict.advice, cells, AGAINST_OOM)
-    if not any(item.kind is not None for item in verdict.top):
+    if not any(item.kind is not None for item in verdict.top) or (
+        not explained and _names_sites(verdict)
+    ):
         # Without a site to name, the account is more informative.
         held = []
-    asked = [(), line(Span("Requested at", TextStyle.STRONG)), *stack_lines(verdict.stack, cells)]
+    stack = stack_lines(verdict.stack, cells, MOST_FRAMES)
+    asked = [(), line(Span("Requested at", TextStyle.STRONG)), *stack]
     # If the request is to blame, its origin matters more than the owners of memory.
     blamed = verdict.cause in ("larger than the device", "larger than what was free")
-    return rows + (asked + advice + held if blamed else advice + held + asked)
+    return rows + (asked + advice + request + held if blamed else advice + request + held + asked)
+
+
+def _names_sites(verdict: Verdict) -> bool:
+    """Return whether the account names the site that held most."""
+    most = verdict.top[0].label
+    return any(most in row.description for row in verdict.explanation.account)
+
+
+def _request_lines(verdict: Verdict, cells: int, *, explained: bool) -> list[Line]:
+    """Draw the failed request in the allocator's terms, with its figures and doubts."""
+    facts = list_verdict_facts(verdict)
+    why = "" if explained else " (i)"
+    rows = [(), *paragraph(verdict.headline + why, cells, TextStyle.PLAIN)]
+    rows += _figure_lines(facts, cells) if explained else _known_figure_lines(facts, cells)
+    if explained:
+        rows += reason_lines(verdict, cells)
+    for doubt in verdict.state.doubts:
+        rows += bulleted(doubt, cells, TextStyle.NOTE, "!")
+    return rows
+
+
+def reason_lines(verdict: Verdict, cells: int) -> list[Line]:
+    """Draw the reasons for the cause in the allocator's terms."""
+    return [row for reason in verdict.reasons for row in bulleted(reason, cells)]
+
+
+def explain_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
+    """Draw what :func:`verdict_lines` leaves out unless it explains, and the device as a whole."""
+    return [
+        *paragraph(verdict.headline, cells, TextStyle.STRONG),
+        *reason_lines(verdict, cells),
+        (),
+        *_figure_lines(list_verdict_facts(verdict), cells),
+        *advice_lines(verdict.advice, cells, AGAINST_OOM),
+        (),
+        line(Span("Requested at", TextStyle.STRONG)),
+        *stack_lines(verdict.stack, cells),
+        (),
+        *summary_lines(summary, cells),
+    ]
 
 
 def _figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
@@ -247,16 +300,42 @@ def _figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
     return flow([labelled_figure(fact.name, fact.words) for fact in shown], cells)
 
 
-def summary_lines(summary: Summary, cells: int) -> list[Line]:
-    """Draw one device that has no OOM: its figures, largest sites and remarks."""
+_TOLD = ("", "asked", "live", "reserved", "cached")
+"""Paths of facts in the headline and in the account."""
+
+
+def _known_figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
+    """Draw the known figures, and the names of those that the exception's text may have."""
+    shown = [fact for fact in select_displayed_facts(facts, detail=False) if fact.path not in _TOLD]
+    items = [labelled_figure(fact.name, fact.words) for fact in shown if fact.value is not None]
+    unknown = ", ".join(fact.name for fact in shown if fact.value is None)
+    if unknown:
+        items.append(line(Span(f"{unknown} {text.NA} (I)", TextStyle.QUIET)))
+    return flow(items, cells)
+
+
+def summary_lines(summary: Summary, cells: int, *, sites: bool = True) -> list[Line]:
+    """Draw one device: its figures, largest sites and remarks.
+
+    Args:
+        summary: the device.
+        cells: width of a line.
+        sites: list the largest sites, which a verdict above has already listed.
+    """
     rows = paragraph(summary.headline, cells, label=f"device {summary.device}: ")
     rows += _figure_lines(list_summary_facts(summary), cells)
-    for remark in summary.remarks:
-        rows += bulleted(remark, cells, TextStyle.NOTE, "!")
-    held = f"Memory by site at the {summary.top_at}"
-    rows += top_lines(held, summary.top, cells)
+    rows += remark_lines(summary, cells)
+    if sites:
+        rows += top_lines(f"Memory by site at the {summary.top_at}", summary.top, cells)
     rows += advice_lines(summary.advice, cells, OF_CACHED)
     return rows
+
+
+def remark_lines(summary: Summary, cells: int) -> list[Line]:
+    """Draw the remarks on one device."""
+    return [
+        row for remark in summary.remarks for row in bulleted(remark, cells, TextStyle.NOTE, "!")
+    ]
 
 
 def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
@@ -270,14 +349,17 @@ def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
     ]
 
 
-def advice_lines(advice: Sequence[Remedy], cells: int, title: str = "") -> list[Line]:
-    """Draw the advice, each piece with its figure, below a title if there is one."""
+def advice_lines(
+    advice: Sequence[Remedy], cells: int, title: str = "", *, explained: bool = True
+) -> list[Line]:
+    """Draw the advice below a title if there is one; ``explained`` with the reason of each."""
     if not advice:
         return []
     rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))] if title else []
     for number, item in enumerate(advice, start=1):
         rows += bulleted(item.what, cells, mark=f"{number}")
-        rows += indented(wrap(item.why, max(10, cells - 5)), 5, TextStyle.QUIET)
+        if explained:
+            rows += indented(wrap(item.why, max(10, cells - 5)), 5, TextStyle.QUIET)
     return rows
 
 
@@ -301,9 +383,9 @@ def file_lines(info: FileInfo, cells: int) -> list[Line]:
         }
         parts.append(line(words.get(info.form, info.form)))
     parts += [
-        line(Span(f"{name} ", TextStyle.QUIET), info.settings[name] or "not set")
-        for name in TOLD_SETTINGS
-        if name in info.settings
+        line(Span(f"{name} ", TextStyle.QUIET), info.settings[name])
+        for name, off in TOLD_SETTINGS.items()
+        if info.settings.get(name, off) != off
     ]
     if info.host_segments:
         parts.append(line(f"{text.count(info.host_segments, 'pinned-host segment')}, not shown"))

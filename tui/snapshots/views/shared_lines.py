@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import itertools
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from tui.core.text import glyphs
@@ -37,6 +37,7 @@ FRAME_STYLES: dict[FrameKind | None, TextStyle] = {
     "native": TextStyle.QUIET,
     None: TextStyle.QUIET,
 }
+MOST_LIBRARY_FRAMES = 2
 SITE_FIGURES = 24
 """Width of a site's figures, including the gap after them."""
 
@@ -77,26 +78,43 @@ def refused_lines(answer: Refused, cells: int) -> list[Line]:
     return paragraph(answer.reason, cells, TextStyle.NOTE)
 
 
-def stack_lines(frames: Sequence[Frame], cells: int) -> list[Line]:
-    """Draw a stack, innermost first; mark user frames, and combine repeated and C++ frames."""
+def stack_lines(frames: Sequence[Frame], cells: int, most: int | None = None) -> list[Line]:
+    """Draw a stack, innermost first; mark user frames, and combine repeated and C++ frames.
+
+    Args:
+        frames: the stack.
+        cells: width of a line.
+        most: the most lines of Python frames, where successive frames of libraries share a line
+            after the first; ``None`` for all frames.
+    """
     rows: list[Line] = []
     python = [frame for frame in frames if classify_frame(frame) != "native"]
-    for frame, group in itertools.groupby(python):
-        own = classify_frame(frame) == "user"
-        times = sum(1 for _ in group)
-        label = f" {glyphs.GLYPHS.selected if own else ' '} {format_frame(frame)}"
-        label += f"  ({times} times)" if times > 1 else ""
-        row: Line = (Span(fit(label, cells), TextStyle.PLAIN if own else TextStyle.QUIET),)
-        folder = frame.filename[: -len(base_name(frame.filename))]
-        if folder and cells - len(label) - 2 >= len(folder):
-            row = (*row, Span(f"  {folder}", TextStyle.QUIET))
-        rows.append(row)
+    for own, run in groupby(python, lambda frame: classify_frame(frame) == "user"):
+        made = [_frame_line(frame, len(list(group)), own, cells) for frame, group in groupby(run)]
+        if most is not None and not own and len(made) > MOST_LIBRARY_FRAMES:
+            rest = text.count(len(made) - 1, "library frame")
+            made[1:] = [line(Span(f"   and {rest}", TextStyle.QUIET))]
+        rows += made
+    if most is not None and len(rows) > most:
+        rest = text.count(len(rows) - most + 1, "more frame")
+        rows[most - 1 :] = [line(Span(f"   and {rest}", TextStyle.QUIET))]
     native = len(frames) - len(python)
     if native:
         rows.append(line(Span(f"   and {text.count(native, 'C++ frame')}", TextStyle.QUIET)))
     if not rows:
         rows.append(line(Span("   no stack recorded", TextStyle.QUIET)))
     return rows
+
+
+def _frame_line(frame: Frame, times: int, own: bool, cells: int) -> Line:
+    """Draw a frame: a user's with its folder, as far as there is room."""
+    label = f" {glyphs.GLYPHS.selected if own else ' '} {format_frame(frame)}"
+    label += f"  ({times} times)" if times > 1 else ""
+    row: Line = (Span(fit(label, cells), TextStyle.PLAIN if own else TextStyle.QUIET),)
+    folder = frame.filename[: -len(base_name(frame.filename))]
+    if own and folder and cells - len(label) - 2 >= len(folder):
+        row = (*row, Span(f"  {folder}", TextStyle.QUIET))
+    return row
 
 
 def bulleted(
