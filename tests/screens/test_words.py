@@ -15,6 +15,7 @@ from tests.screens.opened import opened, store_results
 
 MOST_WORDS = {
     "first": 120,
+    "help": 235,
     "memory": 138,
     "snapshot-verdict": 165,
     "watch-oom": 140,

@@ -122,14 +122,14 @@ async def test_help_begins_with_keys_and_explains_the_focused_pane() -> None:
     async with running((120, 100)) as on:
         await on.press("question_mark")
         assert on.rows[1].strip("│ ") == "Keys of Workloads"
-        assert on.row("Run every workload in the table")
+        assert on.row("Run all workloads, after confirmation.")
         assert on.row("What Workloads shows")
         await on.press("question_mark", "F", "question_mark")
         assert on.rows[1].strip("│ ") == "Keys of Backends"
         assert on.row("What Backends shows")
         await on.press("slash", *"reset peaks")
         assert on.row("0 ")
-        assert not on.row("Run every workload")
+        assert not on.row("Run all workloads")
         await on.press("enter", "escape")
         assert on.row("Workloads")
 

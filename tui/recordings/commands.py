@@ -9,7 +9,7 @@ REPLAY_COMMANDS = (
         "replay_pause",
         ("P",),
         "pause",
-        "Pause or resume the replay; at its end, start it again.",
+        "Pause or resume the replay; at its end, start again.",
         group="Replay",
         tabs=EVERYWHERE,
         replays=True,

@@ -96,18 +96,13 @@ class MemoryPane(AccountPane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.MEMORY, Topic.SELECTION, Topic.ALLOCATORS})
     HELP = (
-        "Where the selected device's memory is. allocated: live tensors of the runner, from "
-        "torch. cached: reserved by torch but not allocated. context: the runner's NVML figure "
-        "minus torch's reserved memory, that is CUDA context, kernels and libraries. cuBLAS: "
-        "the workspace that torch gives to cuBLAS during a run. ours: other processes of this "
-        "program, such as ranks. others: all other processes; those with a readable torch "
-        "allocator are split below the legend, and in the bar if there is room. moving: torch "
-        "reserved or released memory after NVML was read, so the two figures are not "
-        "subtracted. unattributed: used, but by no process in NVML's list. driver: reserved by "
-        "the driver. Peaks of allocated and reserved are torch's own and exact; the sampled ones, "
-        "on i, come from one reading per second and may miss a peak. e empties the cache, 0 resets "
-        "the peaks. i explains the figures in sentences. pinned on the host: host memory that "
-        "torch locks for copies; the bar does not include it. n/a comes with its reason."
+        "The selected device's memory. allocated: live tensors of the runner. cached: reserved "
+        "by torch, not allocated. context: CUDA context, kernels, libraries. cuBLAS: its "
+        "workspace. ours: this program's other processes. others: all other processes, split if"
+        " their torch can be read. moving: torch reserved or released memory since NVML was "
+        "read. unattributed: of no listed process. driver: its reserve. Peaks are torch's own "
+        "and exact. pinned: host memory locked for copies, not in the bar. i explains the "
+        "figures."
     )
 
     def __init__(

@@ -47,16 +47,11 @@ class MemoryView(AccountPane):
         {Topic.MEMORY, Topic.DEVICES, Topic.SELECTION, Topic.ALLOCATORS}
     )
     HELP = (
-        "Every figure of the selected device's memory, with its source. torch's allocator: "
-        "tensors request memory, which is rounded up to allocated. The cache is freed memory "
-        "that a stream may still use (pending), freed parts of segments in use (stuck) and "
-        "whole free segments (releasable). Reserved is all of this plus the workspace for "
-        "cuBLAS. context is this process's NVML figure minus reserved. Pinned host memory is "
-        "not part of the device. Each of these must be no larger than the next: requested, "
-        "allocated, active, reserved, this process, device used, total; if one is, a warning "
-        "names a likely cause. The histories have fixed scales: a column of dots is the highest "
-        "reading of its seconds, a gap has no reading. d selects the next device, e empties the "
-        "cache, 0 resets the peaks."
+        "Every figure of the selected device's memory; i gives its source and meaning. Each is "
+        "no larger than the next: requested, allocated, active, reserved, this process, device "
+        "used, total; if one is, a warning names a likely cause. cached memory is stuck in "
+        "segments in use, or releasable. context: this process minus reserved. In the histories"
+        " a gap has no reading."
     )
 
     def __init__(
@@ -147,12 +142,10 @@ class ProcessMemoryView(MemoryView):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.MEMORY, Topic.DEVICES, Topic.ALLOCATORS})
     HELP = (
-        "The figures of torch's allocator in this process, read from outside: its statistics in "
-        "memory, through /proc/PID/mem opened for reading. This runs nothing in the process and "
-        "does not stop it. The figures match torch.cuda.memory_stats() and count from the start "
-        "of the process; allocated includes the memory that torch gives to cuBLAS. context is "
-        "the process's NVML figure minus reserved. The sentences explain how the figures "
-        "changed while they were read. escape returns to the processes."
+        "torch's allocator in this process, read from outside through /proc/PID/mem: nothing "
+        "runs in it, and it is not stopped. The figures match torch.cuda.memory_stats() and "
+        "count from the start of the process; allocated includes what torch gives to cuBLAS. "
+        "context: the process's NVML figure minus reserved. i explains each figure."
     )
 
     def __init__(

@@ -287,27 +287,15 @@ class DevicesPane(AgingPane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.SELECTION})
     HELP = (
-        "One line per device. up and down select the device for the memory pane and for the "
-        "table's GPU column. The name is torch's (cuda:0) if torch sees the device, otherwise "
-        "NVML's; UUIDs pair them. The first bar is the share of time in which the device was "
-        "busy, the second is used memory. A sign and a color mark a figure near its limit: memory "
-        "in use from 95 %, a temperature within 10 degrees of the slowdown threshold (red from 2 "
-        "degrees below), power at its cap. A red ! marks a fault: heat or a fault limits the "
-        "clocks. Utilization has no limit. s or a click on a heading sorts by "
-        "index, load, memory or heat; a row moves up once its mean of ten seconds is ahead of "
-        "the row above by 10 points of load, 2 points of memory or 3 degrees. The plots below "
-        "show the selected device's last minutes on fixed scales; a gap has no reading. With up to "
-        "four GPUs one figure is a filled area, solid up to the mean of each cell's seconds and "
-        "shaded up to their highest; h draws load, memory, power, temperature or PCIe traffic, "
-        "which is read of the selected GPU alone. With more GPUs each figure has a row of dots, "
-        "and h draws one large; where there is room, all are large. 'throttled' gives NVML's "
-        "reason for lower clocks; without room for it, it replaces the memory bar. 'lost': the "
-        "device no longer answers. enter shows all that is known of a device. '12 s old': the "
-        "figures are old. n/a: unknown; the memory screen "
-        "(2) gives the reason. With --host, a heading stands above the GPUs of each host and shows "
-        "its driver (\u2260: not that of most hosts), its round-trip time, its CPU and its memory; "
-        "enter folds it. Where there is no room for all, GPUs of the same model, with about the "
-        "same memory in use and all free or all not free, are folded into one row."
+        "One line per device, with torch's name (cuda:0) or NVML's. The bars: time busy, memory"
+        " used. A mark and a color: memory from 95 %, a temperature within 10 degrees of the "
+        "slowdown, power at its cap; a red !: heat or a fault limits the clocks. throttled: "
+        "NVML's reason for lower clocks. lost: no longer answers. '12 s old': old figures. n/a:"
+        " tab 2 gives the reason. Sorted, a row moves up once its mean of ten seconds is 10 "
+        "points of load, 2 of memory or 3 degrees ahead. The plots have fixed scales; a gap has"
+        " no reading; an area is solid up to the mean and shaded up to the highest. With --host"
+        " each host has a heading with its driver (\u2260: not that of most), round-trip time, "
+        "CPU and memory; enter folds it. Without room, equal GPUs are folded into one row."
     )
 
     def __init__(

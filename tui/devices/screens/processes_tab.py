@@ -126,24 +126,14 @@ class ProcessesPane(AgingPane):
         {Topic.DEVICES, Topic.SELECTION, Topic.MEMORY, Topic.ALLOCATORS}
     )
     HELP = (
-        "The processes that use the memory of the GPUs, in one table; with the CPU selected, "
-        "those that use the host's memory. The list is NVML's. sm: share of time in which the "
-        "process used multiprocessors, from NVML's newest sample. cpu: processor time; 100% is "
-        "one core. host: resident memory. Processes of one launcher, such as torchrun's ranks, "
-        "stand below the launcher, and its row has their sums; rows are sorted by the totals of "
-        "what is below them, and t shows all beside each other. Below the table, the selected "
-        "device's account adds up: the processes and unattributed memory make device used; with "
-        "the driver's part and free memory, this is the total. Unattributed is memory of "
-        "processes that NVML does not name: in a container NVML sees the host's processes only "
-        "with --pid=host, and under MIG or the Windows driver it gives no sizes. On the CPU, "
-        "the sizes are resident memory, which counts shared pages once per process. d selects "
-        "the next device. s or a click on a heading sorts; sorted by sm or cpu, a row moves up "
-        "once it is 10 points ahead of the row above. / shows only rows that contain all the "
-        "words. x ends the process under the cursor, by a signal of your choice. allocated, "
-        "cached, context, peak, retries and ooms come from torch's allocator in the process, read "
-        "from outside without running anything in it. If they cannot be read, a word replaces "
-        "them, and the sentence below the table says why and what helps. enter shows all that "
-        "is known of a process: its memory, threads, tree and environment."
+        "NVML's processes on the GPUs; with the CPU selected, those of the host by resident "
+        "memory, which counts shared pages once per process. sm: share of time on "
+        "multiprocessors. cpu: 100% is one core. host: resident memory. A launcher's row has "
+        "the sums of its ranks. allocated to ooms: torch's allocator, read from outside; where "
+        "it cannot be read, a word says why, and the line below what helps. unattributed: "
+        "memory of processes that NVML does not name, as in a container without --pid=host; it "
+        "gives no sizes under MIG. Below: the account of the selected device. Sorted by sm or "
+        "cpu, a row moves up once it is 10 points ahead."
     )
 
     def __init__(

@@ -26,23 +26,23 @@ class Tab:
 
 TABS = (
     Tab("workbench", "1", "Workbench", "Work", "Show the workbench."),
-    Tab("memory", "2", "Memory", "Mem", "Show the memory of the devices."),
+    Tab("memory", "2", "Memory", "Mem", "Show the memory."),
     Tab(
         "snapshot",
         "3",
         "Snapshot",
         "Snap",
-        "Show the open allocator snapshot, or open one.",
+        "Show or open a snapshot.",
     ),
     Tab(
         "processes",
         "4",
         "Processes",
         "Proc",
-        "Show which processes use the memory of the selected device.",
+        "Show the processes.",
     ),
-    Tab("watch", "5", "Watch", "Watch", "Show a watched run, or the list of watched runs."),
-    Tab("results", "6", "Results", "Results", "Show stored results and compare them."),
+    Tab("watch", "5", "Watch", "Watch", "Show the watched runs."),
+    Tab("results", "6", "Results", "Results", "Show the results."),
 )
 
 Group = Literal[

@@ -45,9 +45,7 @@ SHARED = (
         "open_row",
         ("enter",),
         "open",
-        "Open what is under the cursor: the details of a device or a process, the account of the "
-        "memory, the parameters of a workload, a result over time, a watched run; fold a group; "
-        "switch a flag.",
+        "Open the row, fold the group, or switch the flag.",
         group="Screen",
         tabs=(*WORKBENCH, *PROCESSES, *WATCH, *RESULTS),
         now=_can_open,
@@ -58,8 +56,7 @@ SHARED = (
         "filter",
         ("slash",),
         "filter",
-        "Show only workloads whose name, group or title has all typed words, processes whose "
-        "GPU, user or command has them, or matching results, such as matmul torch=2.12.",
+        "Show rows that match all words, such as matmul torch=2.12.",
         group="Runs",
         tabs=(*WORKBENCH, *PROCESSES, *RESULTS),
         meaning="find",
@@ -71,7 +68,7 @@ SHARED = (
         "go_back",
         ("escape",),
         "back",
-        "Go back to the table or list, restore the layout, or clear the filter.",
+        "Go back, restore the layout, or clear the filter.",
         group="Screen",
         tabs=(*WORKBENCH, *PROCESSES, *WATCH, *RESULTS),
         meaning="leave",
@@ -82,9 +79,7 @@ SHARED = (
         "copy",
         ("y",),
         "copy",
-        "Copy what has the focus to the terminal's clipboard (OSC 52) and to a file: the selected "
-        "workload's figures, in its detail and in the demo its script, the verdict on a flag in a "
-        "sentence, a table or a text.",
+        "Copy what has the focus: clipboard (OSC 52) and file.",
         group="Screen",
         tabs=(*WORKBENCH, *DEMO, "memory", *PROCESSES, *WATCH, *RESULTS),
         now=lambda now: now.pane is not None and not now.typing,

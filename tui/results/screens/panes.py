@@ -83,16 +83,11 @@ class ResultsPane(Pane):
     """The stored results, newest first, and below them the selected result in full."""
 
     HELP = (
-        "Results of earlier runs on this machine and on machines whose results you imported. / "
-        "filters the list with the words of results compare: box=alpha, device=cuda, "
-        "driver=580, torch=2.12, tag=nightly, workload=matmul, since:7d, before:2026-01-31; any "
-        "other word must occur in the workload's name, its device, its status, a tag or the "
-        "beginning of its id. space marks two results; the first is A. A result stands for all "
-        "results of exactly its environment: machine, GPU, driver, torch, flags, threads and "
-        "the other facts below the list. c compares A's environment with B's over all workloads "
-        "that both have; within one environment, it compares the sessions. enter shows the "
-        "workload over time. # tags the marked results, or the one under the cursor; delete "
-        "deletes them, after asking. The list is read again when the tab opens."
+        "Earlier results, of this machine and imported. / filters: box=alpha, device=cuda, "
+        "driver=580, torch=2.12, tag=nightly, workload=matmul, since:7d, before:2026-01-31; any"
+        " other word must occur in the name, device, status, tag or id. space marks A, then B; "
+        "c compares their environments over all workloads that both have. The facts below the "
+        "list make an environment; within one, c compares sessions."
     )
 
     class Narrowed(Message):
@@ -270,12 +265,10 @@ class ComparisonPane(Pane):
     """A line a workload with the ratio and its interval drawn; below it what differs."""
 
     HELP = (
-        "B next to A, one line for each workload that both have: the median and the number of "
-        "runs on each side, the verdict on B, and the ratio with its 95 % interval, all on one "
-        "scale. Right of 1, B is faster. The unit is the run: with fewer than three on a side, "
-        "the verdict is unclear. A mark after the verdict means that some runs were throttled "
-        "or have other warnings; they stand below for the workload under the cursor, with the "
-        "differences of its environments. enter shows the workload over time, escape goes back."
+        "B beside A, one line for each workload that both have: medians, runs, verdict, and the"
+        " ratio with its 95 % interval. Right of 1, B is faster. The unit is the run: with "
+        "fewer than three on a side the verdict is unclear. '!': some runs have warnings, which"
+        " stand below."
     )
 
     def __init__(self, found: EnvironmentComparison) -> None:
@@ -318,10 +311,8 @@ class HistoryPane(Pane):
     """The runs of one workload over time, and where driver or torch changed."""
 
     HELP = (
-        "Each run of this workload on this GPU and machine with the same parameters and flags: "
-        "its median over the time of its end. A vertical line marks a new driver or a new "
-        "torch. Below, for each of these: the median of its runs and their spread. escape goes "
-        "back."
+        "Each run of this workload with the same GPU, parameters and flags: its median over "
+        "time. A line marks a new driver or torch. Below: the median and the spread under each."
     )
 
     def __init__(self, found: WorkloadHistory, clock: Callable[[], float]) -> None:

@@ -46,14 +46,10 @@ class DemoPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "One workload of the group on a page. Above: the GPU's speed relative to the CPU, the "
-        "parameters, and the time on each device as a bar with the rate and the share of the "
-        "limit, or the progress of the run. Below: what to look for, the timed code, what it "
-        "shows, and the findings of its study. When a page opens, it runs its workload quickly "
-        "with the catalogue's defaults and the current flags; your own results stay in the "
-        "table. Leaving a page cancels its run, so that the next page can start its own; "
-        "opening the page again starts a new run. A page of the first steps ends with a question; "
-        "enter shows the answer."
+        "One workload of the group on a page: the speed-up, the time on each device with its "
+        "rate and share of the limit, what to look for, the timed code, and what its study "
+        "found. A page runs its workload quickly, with the catalogue's defaults and the current"
+        " flags; your own results stay. A page of the first steps ends with a question."
     )
 
     def __init__(

@@ -96,15 +96,12 @@ class BackendPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.BACKEND, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "Flags of the libraries that compute convolutions and products: cuDNN and cuBLAS on the "
-        "GPU, oneDNN on the CPU. Switching a flag queues comparisons of convolutions, or for "
-        "cuBLAS of matmul, old setting against new, in alternating pairs. The verdict is "
-        "faster or slower if the 95 % interval of the ratio excludes 1 and the change is at "
-        "least 1 %, same if the whole interval lies within 2 % of 1, and otherwise unclear: c "
-        "runs more pairs. Speeds are the new setting's over the old one's. Below: the medians of "
-        "both settings, their first calls, and the number of calls after which a longer first "
-        "call pays off. A flag that a process cannot change after its first convolution is "
-        "compared in fresh processes."
+        "Flags of cuDNN and cuBLAS (GPU) and oneDNN (CPU). A switch compares convolutions, or "
+        "for cuBLAS matmul, with the old and the new setting in alternating pairs. faster or "
+        "slower: the 95 % interval of the ratio excludes 1, and the change is at least 1 %. "
+        "same: the interval lies within 2 % of 1. unclear: c runs more pairs. Below: both "
+        "medians, their first calls, and after how many calls a longer first call pays. Flags "
+        "that a process cannot change later are compared in fresh processes."
     )
 
     def __init__(self, state: RunsState, *, id: str | None = "backend") -> None:  # noqa: A002 (Textual's name)
@@ -168,14 +165,11 @@ class DetailPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.BACKEND})
     HELP = (
-        "The selected workload in full. median: of blocks of calls, with its 95 % interval by "
-        "order statistics. quartiles, min: of the blocks. p95: of calls timed one by one. first "
-        "call: separate, because it loads, searches and allocates. stopped by: why the "
-        "measurement ended. wall, device, enqueue: time by the host's clock, time by the "
-        "device's events, and the host's time to launch a call; with a cold cache, wall and "
-        "enqueue include the flushes. page faults: on the CPU they "
-        "can take most of the time. Share of a limit: with the limit's value and source. n/a "
-        "comes with its reason."
+        "The selected workload in full. median: of blocks of calls, with its 95 % interval. "
+        "quartiles, min: of the blocks. p95: of single calls. first call: loads, searches and "
+        "allocates. wall, device, enqueue: the host's clock, the device's events, the host's "
+        "time to launch a call; with a cold cache wall and enqueue include the flushes. page "
+        "faults: can take most of the time on the CPU."
     )
 
     def __init__(

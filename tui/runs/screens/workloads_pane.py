@@ -173,14 +173,11 @@ class WorkloadsPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "One line per workload with the newest run of its current parameters. '*' after a name: "
-        "they differ from the defaults; the detail shows both. For a sweep: the figures of the "
-        "value before 'of the'. cpu and the GPU's name: median time of a call, with as many "
-        "digits as its 95 % interval supports. speed-up: CPU time over GPU time. rate, of "
-        "limit, peak memory: of the GPU if there is one; the limit is named, and its source is "
-        "in the detail. state: ok with half of the interval, the progress of a run, or the "
-        "reason for a missing figure. n/a: it does not run there. 'other flags': measured under "
-        "backend flags that differ from the current ones. '!': read the warnings in the detail."
+        "The newest run of each workload's parameters. cpu and the GPU's name: median time of a"
+        " call. speed-up: CPU over GPU time. rate, of limit, peak memory: of the GPU. state: "
+        "half of the 95 % interval, or why there is no figure. '*': parameters differ from the "
+        "defaults. '!': warnings (i). 'other flags': measured under others. n/a: does not run "
+        "there."
     )
 
     def __init__(

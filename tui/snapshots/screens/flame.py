@@ -62,13 +62,10 @@ class FlamePane(SnapshotPane):
     """The code that called for what is live at the current moment."""
 
     HELP = (
-        "Who allocated what is live at this moment: each frame is as wide as the live memory that "
-        "was allocated below it, under the frame that called it. down goes to the largest call, "
-        "up to the caller, left and right along the level; enter gives the frame under the "
-        "cursor the whole width, backspace goes back. A gap under a frame is what it allocates "
-        "itself, and what is too small to draw. Frames of libraries are left out; b shows all "
-        "Python frames. p shows the peak, n the next OOM, E the end, and the timeline's cursor "
-        "any other moment. Below, the stack with the most bytes under the cursor."
+        "Who allocated what is live: a frame is as wide as the memory allocated below it. down "
+        "goes to the largest call, up to the caller, left and right along the level; enter "
+        "gives a frame the whole width, backspace goes back. A gap: allocated by the frame "
+        "itself, or too small to draw. Frames of libraries are left out; b shows all."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)

@@ -68,16 +68,11 @@ class MapPane(SnapshotPane):
     """The memory layout at the current moment."""
 
     HELP = (
-        "One row per segment, by address (for expandable segments, per mapped range): its size, "
-        "the share in use, S small or L large pool, e expandable, P private pool, s a stream "
-        "other than the default, and a picture of its addresses. A full cell is in use, with a "
-        "line at the start of a block and a broken line at the starts of several; a dot is "
-        "free, other cells are partly in use; p is freed but a stream may still use it. Below, "
-        "a wider picture of the segment under the cursor: left and right move along it, + or "
-        "enter zooms in and - out, and the text shows the block there with its stack. Then the "
-        "block that pins the segment: releasing it frees the longest span. The map shows the "
-        "same moment as the other views: p the peak, n the next OOM, E the end. tab moves to "
-        "the lower part to scroll it."
+        "One row per segment, by address: size, share in use, S small or L large pool, e "
+        "expandable, P private pool, s another stream, and its addresses. A full cell is in "
+        "use, a dot free, others partly in use; a line marks the start of a block; p: freed, "
+        "but a stream may still use it. Below: the segment under the cursor, enlarged, and the "
+        "block that pins it: releasing it frees the longest span. left and right move there."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)

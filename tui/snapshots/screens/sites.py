@@ -68,14 +68,10 @@ class SitesPane(SnapshotPane):
     """The owners of memory at the current moment."""
 
     HELP = (
-        "Memory at this moment by the innermost line of your own code; p shows the peak, n the "
-        "next OOM, E the end, and the timeline's cursor any other moment. right or space "
-        "unfolds the callers of a line, left folds them. b changes the grouping: site, "
-        "function, file, annotation, size class, stream, pool and context. s sorts by bytes, "
-        "count or name. / searches all frames for a text, for a pattern in slashes, or for the "
-        "allocation at an address such as 0x7f1200. Below, the full stack with the most bytes "
-        "under the cursor, innermost frame first; frames outside your code are dim, and C++ "
-        "frames are counted. tab moves there to scroll."
+        "Memory at this moment by your innermost line. right or space unfolds its callers, left"
+        " folds them. / searches all frames: a text, a /pattern/, or an address such as "
+        "0x7f1200. Below: the stack with the most bytes under the cursor, innermost first; "
+        "frames outside your code are dim. tab goes there."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
@@ -253,11 +249,9 @@ class DifferencePane(SnapshotPane):
     """Sites that have grown, appeared, disappeared or shrunk between two files."""
 
     HELP = (
-        "This file (A) against another file (B), by site: new and grown are larger in B, gone "
-        "and shrunk smaller; the largest change comes first. p compares the peaks of both "
-        "files, E their ends; b changes the grouping; c chooses the other file. Unchanged sites "
-        "are left out. A line that moved between two versions of the program appears as gone "
-        "and new; group by function to avoid this."
+        "What changed from file A to file B, by site, the largest change first: new and grown "
+        "are larger in B, gone and shrunk smaller. p compares the peaks, E the ends. A line "
+        "that moved between two versions appears as gone and new: group by function."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)

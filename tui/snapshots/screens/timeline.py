@@ -107,22 +107,13 @@ class TimelinePane(SnapshotPane):
     """The device's live bytes over all events, in layers, and its reserved bytes."""
 
     HELP = (
-        "Live memory over the events of the trace, from zero to the highest reserved or live "
-        "figure, in layers: the largest sites, with a letter and a color each, the steadiest at "
-        "the bottom; the line above them is reserved memory. b stacks by site, category or "
-        "annotation. Every column has the same number of events and shows its moment of highest "
-        "live memory. P marks the peak, X an OOM, ^ the cursor; annotations stand below from "
-        "where they begin. left and right move by a column, comma and full stop by one event, "
-        "page up and down by ten columns, home and end to the ends; p goes to the peak, n to "
-        "the next OOM, E to the end; + and - zoom around the cursor. up and down, or a click, "
-        "choose a layer of the cursor's column: its memory and stack stand below, otherwise the "
-        "cursor's event and its stack. tab moves there to scroll. The other views show the same "
-        "moment. A category comes from the file (a snapshot of torch's profiler), from the "
-        "stack (a module's .to, a forward or backward pass, an optimizer's step) or from an "
-        "annotation; without any of them it is unknown, and the view says so. A forward pass "
-        "makes activations and temporaries, a backward pass gradients and temporaries. If the "
-        "file has the stack of the free, memory freed by the backward pass is called "
-        "activations, and memory freed by zero_grad gradients."
+        "Live memory over the events of the trace, in layers: the largest sites, each with a "
+        "letter and a color; the line above them is reserved memory. A column shows its highest"
+        " moment. P marks the peak, X an OOM, ^ the cursor. left and right move by a column, "
+        "comma and full stop by an event, page up and down by ten columns; up and down choose a"
+        " layer. Below: the cursor's event or the layer, with its stack. A category comes from "
+        "the file, from the stack (a .to, a forward or backward pass, an optimizer's step) or "
+        "from an annotation; otherwise it is unknown."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)

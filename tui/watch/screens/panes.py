@@ -86,9 +86,9 @@ class StoredRunsPane(Pane):
     """The stored runs, newest first; if there are none, how to create one."""
 
     HELP = (
-        "Runs that gpu-workbench watch started, newest first; the newest 20 are stored, up to 5 "
-        "GiB. enter opens one: a live run is followed, an ended run shows its recorded samples. "
-        "steps: of the process with the most. snaps: snapshots of the run."
+        "Runs that gpu-workbench watch started, newest first: the newest 20, up to 5 GiB. enter"
+        " follows a live run, or shows what an ended one recorded. steps: of the process with "
+        "the most."
     )
 
     def __init__(self, clock: Callable[[], float], offers: OfferList) -> None:
@@ -164,14 +164,11 @@ class RunPane(Pane):
     """A summary of the run, its processes as a table, and reasons for missing figures."""
 
     HELP = (
-        "The processes of the run, one row for each device that a process uses. allocated, "
-        "reserved, peak, cached and retries (cache flushes) come from torch's allocator, read "
-        "from outside; process is the process's NVML figure. The agent in the process counts "
-        "step and steps/s: steps of all its optimizers. If a figure is missing, a word replaces "
-        "it, and the sentence below the table gives the reason and what helps. Above the table: "
-        "OOMs, with the numbers that torch passed to its OOM observer, and a note while the "
-        "figures are frozen. s, h and D need the agent. x asks before it ends anything; q "
-        "leaves the run alone."
+        "One row for each device of each process. allocated to retries (cache flushes): torch's"
+        " allocator, read from outside. process: NVML's figure. step, steps/s: of all "
+        "optimizers, counted by the agent in the process; M and H need the agent, too. Below "
+        "the table: why a figure is missing, and what helps. Above it: OOMs, with the numbers "
+        "that torch passed to its OOM observer."
     )
 
     def __init__(self, read: Read, clock: Callable[[], float]) -> None:
@@ -231,9 +228,8 @@ class OutputPane(Pane):
     """The end of the run's output, which the view follows unless it was scrolled up."""
 
     HELP = (
-        "The last lines of the run's standard output and standard error, from output.log in its "
-        "folder. The pane follows the newest line until you scroll up; end follows again. l "
-        "shows the memory again."
+        "The last lines of output.log: standard output and standard error. The pane follows the"
+        " newest line until you scroll up; end follows again."
     )
 
     def __init__(self, read: Read) -> None:
@@ -283,12 +279,10 @@ class WatchedMemoryPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.MEMORY})
     HELP = (
-        "torch's allocator in the process under the cursor, read from outside, and the GPU that "
-        "the process uses. growth: of allocated memory, from the lowest value of each part of "
-        "the time or of the steps; the median of slopes with its 95 % interval (Sen 1968). If "
-        "the interval includes zero, growth is not certain. In the plot, a vertical line marks "
-        "an OOM, a snapshot or a cache flush; A switches between steps and time. context is the "
-        "process's NVML figure minus reserved. j and k scroll the account."
+        "torch's allocator in the process under the cursor, read from outside, and its GPU. "
+        "growth: the median of slopes with its 95 % interval (Sen 1968), from the lowest "
+        "values; if the interval includes zero, growth is not certain. A line in the plot marks"
+        " an OOM, a snapshot or a cache flush. i explains each figure."
     )
 
     def __init__(
