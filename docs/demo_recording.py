@@ -144,7 +144,7 @@ async def play(session: Session, folder: Path, snapshot: Path) -> None:
         await show(f"It loses by {loss:.1f}x: launching takes longer than computing", LOSS)
         await show("Its sweep over widths says from where on the GPU is ahead", LOSS)
         session.state.publish(FlagSet(FLAG, True))
-        session.request_comparison(CONVOLUTION, "cuda:0", FLAG, (False, True), budget="quick")
+        session.here.request_comparison(CONVOLUTION, "cuda:0", FLAG, (False, True), budget="quick")
         await show("cuDNN may search for the fastest convolution: does that pay?", CONVOLUTION)
         await until(settled)
         verdicts = [each.comparison for each in session.state.runs.comparisons.values()]

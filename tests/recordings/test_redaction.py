@@ -18,6 +18,7 @@ from tui.hosts.events import HostLost, HostSample, HostsNamed
 from tui.monitor.messages import HostProcesses, ParentProcess
 from tui.recordings.lines import AnyEvent
 from tui.recordings.recorder import Redaction, extract_program_name
+from tui.runs.state.events import HostRunEvent
 from workloads.protocol import messages, wire
 from workloads.protocol.results import TorchDevice
 
@@ -173,3 +174,17 @@ def test_names_of_other_hosts_are_left_out() -> None:
     assert found(DeviceSelected("gpu1:3")) == DeviceSelected("host1:3")
     assert found(PeaksReset("ada@gpu2:cpu")) == PeaksReset("host2:cpu")
     assert found(DeviceSelected("cpu")) == DeviceSelected("cpu")
+
+
+def test_the_names_of_hosts_are_left_out_of_what_runs_there() -> None:
+    found = redaction()
+    found(HostsNamed(("gpu1", "ada@gpu2"), here=True))
+    for event in (
+        RunnerStatus("unusable", "connection to ada@gpu2 lost", "run `ssh ada@gpu2` once"),
+        messages.Rejected("run-1", "connection to ada@gpu2 lost"),
+        messages.Ready(environment(executable="/home/ada/gpu2/bin/python"), 1.0),
+    ):
+        redacted = found(HostRunEvent("ada@gpu2", event))
+        assert redacted.host == "host2"
+        assert type(redacted.event) is type(event)
+        assert "gpu2" not in str(redacted)

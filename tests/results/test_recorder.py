@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from tests.results.samples import BEGAN, timing
-from tests.screens.fakes import FakeSession
 from tests.screens.helpers import gpu, make_store, sample, uuid
 from tui.core.events import LogLine
 from tui.recordings.lines import AnyEvent
 from tui.results.store.database import Database
 from tui.results.store.recorder import ResultRecorder
 from tui.results.store.records import StoredResult
-from tui.runs.session.session import Session
+from tui.runs.session.runner_session import RunnerSession
 from tui.runs.state.events import CompareQueued, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import WorkbenchState
@@ -49,10 +49,16 @@ def _finished(request: messages.Run, status: Status = "ok", *, timed: bool = Tru
     return messages.Finished(result)
 
 
+def _attach(recorder: ResultRecorder, state: WorkbenchState) -> None:
+    """Attach a recorder to the runs of this machine, without the runner's own subscriptions."""
+    runs = SimpleNamespace(bus=state.bus, runs=state.runs, publish=state.publish)
+    recorder.attach_runner(cast(RunnerSession, runs))
+
+
 async def _kept(state: WorkbenchState, place: Path, *events: AnyEvent) -> list[StoredResult]:
     """What is in the store of results, the oldest first, after a session over these events."""
     recorder = ResultRecorder(place)
-    recorder.attach(cast(Session, FakeSession(state)))
+    _attach(recorder, state)
     for event in events:
         state.publish(event)
     await recorder.detach()
@@ -179,7 +185,7 @@ async def test_a_store_that_cannot_be_used_is_one_line_and_costs_no_run(tmp_path
     state, told = make_store("one gpu"), list[LogLine]()
     recorder = ResultRecorder(place)
     state.bus.subscribe(LogLine, told.append)
-    recorder.attach(cast(Session, FakeSession(state)))
+    _attach(recorder, state)
     recorder.start()
     for number in (1, 2):
         request = _request(number)
@@ -213,7 +219,7 @@ async def test_what_nobody_foresaw_is_told_and_the_next_is_kept(
         return add(database, kept)
 
     monkeypatch.setattr(Database, "add", failing_once)
-    recorder.attach(cast(Session, FakeSession(state)))
+    _attach(recorder, state)
     for number in (1, 2):
         request = _request(number)
         for event in (RunQueued(request), _finished(request)):

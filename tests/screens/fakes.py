@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tests.screens.helpers import Recorder
 from tui.devices.state.machine import DeviceSelected
 from tui.recordings.lines import AnyEvent
-from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet
+from tui.runs.state.events import FlagSet, HostRunEvent, ParametersSet, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep, get_defaults
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
@@ -68,10 +68,13 @@ class FakeSession(Recorder):
         budget: Budget = "normal",
     ) -> None:
         super().run(workloads, devices, budget)
+        runs = self.state.runs.shown
         for name in workloads:
-            for parameters in self.state.runs.points(name):
-                number = f"run-{len(self.state.runs.book)}-{len(self.asked)}-{name}"
-                self.tell(RunQueued(messages.Run(number, name, "cpu", parameters, {})))
+            for parameters in runs.points(name):
+                number = f"run-{len(runs.book)}-{len(self.asked)}-{name}"
+                queued = RunQueued(messages.Run(number, name, "cpu", parameters, {}))
+                host = runs.machine.host
+                self.tell(HostRunEvent(host, queued) if host else queued)
 
     def run_for_demo(self, workload: str) -> None:
         super().run_for_demo(workload)

@@ -7,13 +7,16 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.app_helpers import Running, running
-from tests.screens.helpers import GIB, NOW, gpu, gpu_process, sample
+from tests.screens.helpers import GIB, NOW, environment, gpu, gpu_process, sample
+from tests.screens.results import DEFAULTS, result
 from tests.screens.watching import figures, torch_process
 from tui.allocators.messages import ProcessFigures, RankJob, TorchProcesses
-from tui.core.events import Topic
+from tui.core.events import RunnerStatus, Topic
 from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
 from tui.monitor.messages import DeviceMemory, Driver, Sample, Utilization
 from tui.recordings.lines import AnyEvent
+from tui.runs.state.events import HostRunEvent, RunQueued
+from workloads.protocol import messages
 
 SKEW_S = 3600.0
 """The clock of a host is an hour ahead."""
@@ -143,17 +146,91 @@ async def test_memory_and_processes_are_those_of_the_selected_host(size: tuple[i
         assert "4711" in at.text
 
 
-async def test_nothing_is_run_and_no_process_is_signalled_on_another_host() -> None:
+async def test_no_process_is_signalled_on_another_host() -> None:
     async with running((80, 24)) as at:
         await _hosts(at, *host_events(here=True))
         at.session.select_device("gpu1:0")
         asked = len(at.asked)
-        await at.press("r")
-        # The notice wraps.
-        assert "on this machine only. For gpu1" in " ".join(at.text.split())
         await at.press("4", "x")
-        assert not [each for each in at.asked[asked:] if each[0] in ("run", "terminate")]
+        assert not [each for each in at.asked[asked:] if each[0] == "terminate"]
         assert "Terminate process" not in at.text
+
+
+def _run_of(host: str, number: str, median_s: float) -> tuple[AnyEvent, ...]:
+    """Return the events of one run of ``matmul`` on the CPU of a host, from its request."""
+    request = messages.Run(number, "matmul", "cpu", DEFAULTS, {})
+    found = result("matmul", "cpu", median_s, id=number)
+    return (
+        HostRunEvent(host, RunQueued(request)),
+        HostRunEvent(host, messages.Finished(found)),
+    )
+
+
+async def test_the_workloads_are_those_of_the_selected_host() -> None:
+    async with running((120, 40)) as at:
+        await _hosts(at, *host_events(here=True))
+        for host in ("gpu1", "gpu2"):
+            await at.tell(HostRunEvent(host, messages.Ready(environment(), 1.0)))
+        await at.tell(*_run_of("gpu1", "run-1", 1e-3), *_run_of("gpu2", "run-1", 7e-3))
+        here = at.row("matmul")
+        assert "1.00 ms" not in here
+        assert "7.00 ms" not in here
+        at.session.select_device("gpu1:0")
+        await at.settle()
+        at.app.draw_now()
+        await at.settle()
+        assert "Workloads on gpu1" in at.text
+        assert "1.00 ms" in at.row("matmul")
+        at.session.select_device("gpu2:0")
+        at.app.draw_now()
+        await at.settle()
+        assert "Workloads on gpu2" in at.text
+        assert "7.00 ms" in at.row("matmul")
+
+
+async def test_a_run_of_another_host_is_queued_there_alone() -> None:
+    async with running((120, 40)) as at:
+        await _hosts(at, *host_events(here=True))
+        at.session.select_device("gpu1:0")
+        await at.press("r")
+        assert [each[0] for each in at.asked].count("run") == 1
+        runs = at.session.state.runs
+        assert [len(each.book) for each in runs.everywhere] == [0, 1, 0, 0]
+        assert "queued" in at.text
+        at.session.select_device("gpu2:0")
+        at.app.draw_now()
+        await at.settle()
+        assert "queued" not in at.text
+
+
+async def test_a_host_says_what_starts_torch_there_and_then_why_it_cannot() -> None:
+    async with running((80, 24)) as at:
+        await _hosts(at)
+        assert "r runs a workload on gpu1: the first one starts torch there" in at.text
+        reason = "connection to gpu1 lost: not answering for 10 s"
+        await at.tell(HostRunEvent("gpu1", RunnerStatus("unusable", reason)))
+        assert f"Nothing can be run: {reason}" in at.text
+        assert "The next run there tries again." in at.text
+        assert "nothing can be run" in at.rows[0]
+
+
+async def test_readonly_offers_no_run_on_a_host_and_says_so() -> None:
+    async with running((80, 24), readonly=True) as at:
+        await _hosts(at)
+        asked = len(at.asked)
+        assert "--readonly: nothing is run on gpu1" in at.text
+        await at.press("r", "R", "F", "space", "c", "e", "N", "X", "4", "x")
+        assert not [each for each in at.asked[asked:] if each[0] != "watch_host"]
+
+
+async def test_quitting_names_each_host_on_which_runs_go_on() -> None:
+    async with running((80, 24)) as at:
+        await _hosts(at)
+        for host in ("gpu1", "gpu2"):
+            await at.tell(_run_of(host, "run-1", 1e-3)[0])
+        await at.press("q")
+        assert "gpu1: 1 queued." in at.text
+        assert "gpu2: 1 queued." in at.text
 
 
 async def test_a_silent_host_shows_the_age_of_its_figures_and_a_lost_one_why() -> None:

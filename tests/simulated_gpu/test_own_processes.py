@@ -124,7 +124,7 @@ async def compared(accounts: Accounts, ranks: Watched) -> Watched:
 
 async def _compare(accounts: Accounts, flag: str, pairs: int) -> None:
     session = accounts.session
-    name = session.request_comparison("conv2d", GPU, flag, (False, True), pairs, "quick")
+    name = session.here.request_comparison("conv2d", GPU, flag, (False, True), pairs, "quick")
     await until(session, lambda: session.state.runs.comparisons[name].done)
     comparison = session.state.runs.comparisons[name].comparison
     assert comparison is not None

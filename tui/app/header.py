@@ -42,6 +42,8 @@ def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
             )
         waiting = len(runs.pending())
         return Span(f"{waiting} queued" if waiting else "ready", TextStyle.GOOD)
+    if runner.status == "not started":
+        return Span("")  # the workloads pane says what starts it
     styles = {"unusable": TextStyle.BAD, "ended": TextStyle.BAD, "restarting": TextStyle.NOTE}
     reason = f": {runner.reason}" if runner.reason and runner.status == "restarting" else ""
     words = "nothing can be run" if runner.status == "unusable" else runner.status
@@ -57,7 +59,7 @@ def facts(machine: MachineState) -> list[Line]:
         found.append(line(machine.sample.host.name))
         driver = machine.sample.driver
         found.append(line(_driver(driver)))
-    environment = machine.environment
+    environment = machine.shown.environment
     if environment:
         for name, version in (
             ("torch", environment.torch),
@@ -127,8 +129,16 @@ def header_line(
     While something runs, a narrow header shows that instead of the program's name, and so it does
     with the number of hosts. A note that
     the GPUs are simulated comes first.
+
+    Args:
+        runs: the runs on this machine; the header shows those on the machine of the selected row.
+        tab: the open tab.
+        cells: width of the header.
+        readonly: nothing can be run.
+        note: what is shown of a recording.
     """
     machine = runs.machine
+    runs = runs.shown
     tabs = tabs_shown(machine, tab, cells)
     room = max(0, cells - width(tabs))
     busy = bool(format_current_run(runs))

@@ -137,6 +137,13 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     keeper = ResultRecorder() if options.storing and not options.readonly else None
     history = ResultHistory(traceless=options.readonly)
+    keepers = [] if keeper is None else [keeper]
+
+    def attach_to_host() -> list[ResultRecorder | ResultHistory]:
+        of_host = [] if keeper is None else [ResultRecorder()]
+        keepers.extend(of_host)
+        return [*of_host, ResultHistory(traceless=options.readonly)]
+
     session = Session(
         python.path,
         preferences.refresh,
@@ -145,6 +152,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
         monitor,
         readonly=options.readonly,
         hosts=plan,
+        host_attachments=attach_to_host,
     )
     if python.found:
         words = f"workloads run in {python.path}: {python.why}"
@@ -173,7 +181,8 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     runs = {run.folder: run for run in (first, app.run_left) if run is not None}
     for words in filter(None, map(app.tab_screens.describe_run, runs.values()) if runs else ()):
         say(words)
-    for problem in (*preferences.problems, *(keeper.problems if keeper else ())):
+    stored = dict.fromkeys(problem for each in keepers for problem in each.problems)
+    for problem in (*preferences.problems, *stored):
         say(problem)
     if recorder is not None and recorder.problem:
         say(recorder.problem)

@@ -26,7 +26,7 @@ from tui.kit.offers import Offer
 from tui.kit.terminal import textual_private
 from tui.runs.screens.program import RunActions
 from tui.runs.screens.tab import WorkbenchScreen
-from tui.runs.state.state import WorkbenchState
+from tui.runs.state.state import RunsState, WorkbenchState
 
 if TYPE_CHECKING:
     from tui.app.tab_screens import TabScreens
@@ -61,7 +61,6 @@ class TabbedApp(textual_private.HookedApp):
         super().__init__()
         self.state = state
         self.machine = state.machine
-        self.runs = state.runs
         self.event_log = state.log
         self.actions = actions
         self.readonly = readonly
@@ -95,6 +94,16 @@ class TabbedApp(textual_private.HookedApp):
             if tab.id != self.DEFAULT_MODE:
                 self.add_mode(tab.id, partial(self.create_tab, tab.id))
 
+    @property
+    def all_runs(self) -> RunsState:
+        """The runs on this machine, which know those on other hosts."""
+        return self.state.runs
+
+    @property
+    def runs(self) -> RunsState:
+        """The runs on the machine of the selected row."""
+        return self.state.runs.shown
+
     def draw_now(self) -> None:
         """Draw at once what a key has changed."""
         raise NotImplementedError
@@ -110,7 +119,7 @@ class TabbedApp(textual_private.HookedApp):
     def header_line(self, tab: str, cells: int) -> Line:
         """Return the header of a tab's screen."""
         note = self.header_note()
-        return header_line(self.runs, tab, cells, readonly=self.readonly, note=note)
+        return header_line(self.all_runs, tab, cells, readonly=self.readonly, note=note)
 
     def tab_at(self, tab: str, x: int, cells: int) -> str | None:
         """Return the tab under a column of that header."""
@@ -118,15 +127,14 @@ class TabbedApp(textual_private.HookedApp):
 
     def situation(self) -> Situation:
         """Return the facts of the program that decide which commands are valid."""
-        machine, runs = self.machine, self.runs
+        machine, runs = self.machine.shown, self.runs
         return Situation(
             runner_usable=runs.runner.status != "ended",
             has_workloads=bool(runs.catalogue),
             has_selection=False,
             pending=bool(runs.pending()),
             has_switches=False,
-            has_worker=machine.shown.worker_pid is not None
-            and machine.selected_device.torch is not None,
+            has_worker=machine.worker_pid is not None and machine.selected_device.torch is not None,
             on_process=False,
             readonly=self.readonly,
             replay=self.replay,
@@ -150,7 +158,7 @@ class TabbedApp(textual_private.HookedApp):
 
     def action_empty_cache(self) -> None:
         """Empty the selected device's cache."""
-        self.actions.empty_cache(self.machine.selected)
+        self.actions.empty_cache(self.machine.selected_key)
 
     def action_reset_peaks(self) -> None:
         """Reset the selected device's peaks."""

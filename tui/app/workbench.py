@@ -164,7 +164,8 @@ class WorkbenchApp(TabbedApp):
         """Seconds between two samples of the devices."""
         self.alarms_wanted = False
         """Ring, and notify the user, when a long run has ended or memory has run out."""
-        self._alarms = RunAlarms(clock)
+        self._alarms: dict[str, RunAlarms] = {}
+        """Those of the runs on this machine and on each other host, by its name."""
         self.demo_wanted = False
         """The app has ended because the user wants to see the demo."""
         if preferences is not None:
@@ -289,7 +290,11 @@ class WorkbenchApp(TabbedApp):
 
     def _ring(self) -> None:
         """Ring for what has happened since the last look, and notify the user of it."""
-        lines = self._alarms.of_runs(self.runs)
+        lines: list[str] = []
+        for runs in self.all_runs.everywhere:
+            host = runs.machine.host
+            alarms = self._alarms.setdefault(host, RunAlarms(self.clock))
+            lines += [f"{host}: {each}" if host else each for each in alarms.of_runs(runs)]
         if self.watched is not None:
             lines += self.watched.alarm_lines()
         for words in lines:
@@ -377,7 +382,8 @@ class WorkbenchApp(TabbedApp):
             self.demo_wanted = demo
             self.exit()
 
-        if self.readonly or not self.runs.pending():
+        busy = [runs for runs in self.all_runs.everywhere if runs.pending()]
+        if self.readonly or not busy:
             leave()
             return
 
@@ -386,7 +392,8 @@ class WorkbenchApp(TabbedApp):
                 leave()
 
         title = "Quit while runs go on?"
-        words = [*format_quit_warning(self.runs), *([left] if left else [])]
+        words = [each for runs in busy for each in format_quit_warning(runs)]
+        words += [left] if left else []
         self.push_screen(ConfirmScreen(title, words), answered)
 
     def action_save_screen(self) -> None:

@@ -111,7 +111,10 @@ class RequestSent:
     request: object
 
 
-ChildStatus = Literal["starting", "importing torch", "ready", "unusable", "restarting", "ended"]
+ChildStatus = Literal[
+    "not started", "starting", "importing torch", "ready", "unusable", "restarting", "ended"
+]
+"""A child that is not started waits for a request; the runner of another host does."""
 
 
 @dataclass(frozen=True, slots=True)

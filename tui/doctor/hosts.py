@@ -121,9 +121,7 @@ async def _query_torch(connection: HostConnection) -> Environment | messages.Unu
         raise problem
     environment = runs.machine.environment
     if runs.runner.status == "unusable" or environment is None:
-        option = f"--host-python {connection.host.name}=PATH"
-        advice = runs.runner.advice.replace("--python PATH", option)
-        return messages.Unusable(runs.runner.reason, advice)
+        return messages.Unusable(runs.runner.reason, runs.runner.advice)
     return environment
 
 

@@ -126,7 +126,7 @@ async def _run_comparison(python: str, options: CompareOptions) -> int:
             print_problems(session.state.runs.hello)
             name = choose_workloads(session.state.runs, options.names)[0]
             set_parameters(session, [name], dict(options.parameters))
-            session.request_comparison(
+            session.here.request_comparison(
                 name,
                 _choose_device(session, flag, options.devices),
                 flag,

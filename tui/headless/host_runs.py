@@ -131,8 +131,7 @@ class HostRuns:
             waiter.until(lambda: runs.runner.status in ("ready", "unusable"), self._draw)
         )
         if runs.runner.status == "unusable":
-            reason = "; ".join(filter(None, (runs.runner.reason, runs.runner.advice)))
-            self.error = reason.replace("--python PATH", f"--host-python {host.name}=PATH")
+            self.error = "; ".join(filter(None, (runs.runner.reason, runs.runner.advice)))
         self._running = False
 
     async def run(self, request: Callable[[Session], None]) -> None:

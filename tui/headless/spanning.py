@@ -160,7 +160,7 @@ async def run_together(
 
         def request(session: Session) -> None:
             place, device = places[name], devices[name]
-            session.request_run(
+            session.here.request_run(
                 workload, device, settings, budget, meeting=place, time_only=time_only
             )
 

@@ -195,6 +195,7 @@ class ConnectionWatch:
             ended: how the program that connects ended.
             errors: its last lines on standard error.
         """
-        if self._given_up:
-            return self._given_up
-        return explain_failure(self._host, ended, errors, tuple(self._banner)).text
+        why = self._given_up
+        if not why:
+            why = explain_failure(self._host, ended, errors, tuple(self._banner)).text
+        return f"connection to {self._host.name} lost: {why}" if self._ready else why

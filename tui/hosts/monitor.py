@@ -21,6 +21,7 @@ from tui.monitor.messages import (
     MonitorHello,
     Pace,
     Sample,
+    Watch,
     WatchDevice,
     WatchHost,
 )
@@ -55,6 +56,7 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         """Why there is no Python, if there is no nvidia-smi either."""
         self._smi = SmiSamples(host.name, interval, "")
         self._device = WatchDevice("", detail=False)
+        self._worker: int | None = None
 
     # ---- requests ----
 
@@ -73,6 +75,13 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
     def _request_processes(self, *, always: bool = False) -> None:
         if self.greeted and (always or self._lists_processes):
             self.send(WatchHost(self._lists_processes))
+
+    def watch_worker(self, pid: int | None) -> None:
+        """Read the memory of this program's worker there, also after another connection."""
+        if pid != self._worker:
+            self._worker = pid
+            if self.greeted:
+                self.send(Watch(() if pid is None else (pid,)))
 
     def watch_device(self, request: WatchDevice) -> None:
         """Read the costly figures of one device, also after another connection."""
@@ -104,6 +113,8 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
                 self._request_processes()
                 if self._device.id:
                     self.send(self._device)
+                if self._worker is not None:
+                    self.send(Watch((self._worker,)))
         elif isinstance(event, Sample) and self.greeted:
             self.is_useful = True
             self._publish(HostSample(self.host.name, event, self.round_trip_s, time.time()))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tui.hosts.address import HostAddress
+from tui.hosts.archive import build_runner_archive
+from tui.hosts.children import HostConnection
 from tui.hosts.events import HostEvent
 from tui.hosts.monitor import HostMonitor
 from tui.hosts.process_watch import HostWatch, HostWatchEvent
+from tui.hosts.supervisor import with_shared_connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +54,13 @@ class HostPlan:
             interval: seconds between two readings.
         """
         return HostWatch(host, publish, interval, self.pythons.get(host.name))
+
+    async def connect(self, host: HostAddress) -> HostConnection:
+        """Return what starts a runner on a host, over the connection that its children share.
+
+        Args:
+            host: one of them.
+        """
+        # In a thread: packing the modules takes 0.1 s, during which no key would be answered.
+        await asyncio.to_thread(build_runner_archive)
+        return HostConnection(await with_shared_connection(host), self.pythons.get(host.name))

@@ -5,8 +5,11 @@ A recording is text, one JSON object a line. The first is a :class:`Recording`; 
 ``{"t": seconds, "from": "monitor" | "runner" | "watch" | "workbench", "message": {…}}``
 
 or, with ``"to"`` in place of ``"from"``, a request to a child. The seconds count from the first
-line. A message has the form used between the processes (see ``workloads.protocol.wire``);
-messages of the workbench are the events of its features.
+line. Around an event of the runs on another host there is a message of the workbench:
+``{"type": "host_run", "host": name, "event": {…}}``.
+
+A message has the form used between the processes (see ``workloads.protocol.wire``); messages of the
+workbench are the events of its features.
 
 A crash leaves a file with an incomplete last line, which can be played up to that line. Any other
 defect makes the program reject the whole file.
@@ -29,7 +32,7 @@ from tui.devices.state.machine import DeviceEvent
 from tui.hosts.events import AnyHostEvent
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent
 from tui.recordings.scene import Scene
-from tui.runs.state.events import RunEvent
+from tui.runs.state.events import HostRunEvent, RunEvent, RunsOfHostEvent
 from workloads.protocol import messages, wire
 
 VERSION = 2
@@ -42,7 +45,7 @@ _MANY_DIGITS = re.compile(rb"\d{19}")
 LONGEST_S = 10 * 365 * 86400.0
 
 LocalEvent = Union[CoreEvent, DeviceEvent, RunEvent, AnyHostEvent, Scene]
-AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent, WatchEvent]
+AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent, WatchEvent, HostRunEvent]
 Speaker = Literal["monitor", "runner", "watch", "workbench"]
 Child = Literal["monitor", "runner", "watch"]
 
@@ -56,6 +59,8 @@ _KINDS: dict[str, tuple[type, ...]] = {
     speaker: tuple(kind for kind, its in _SPEAKERS.items() if its == speaker)
     for speaker in get_args(Speaker)
 }
+_HOST_RUN = "host_run"
+"""Type of the message around an event of the runs on another host."""
 
 
 class RecordingError(ValueError):
@@ -99,6 +104,11 @@ def encode_event(at: float, event: AnyEvent) -> bytes:
         event: its type gives the sender: the monitor, the runner or the workbench. Events sent on
             behalf of the runner, such as the end of a run that died with it, count as the runner's.
     """
+    if isinstance(event, HostRunEvent):
+        inner = wire.encode(event.event).rstrip(b"\n")
+        host = json.dumps(event.host).encode()
+        body = b'{"type":"%s","host":%s,"event":%s}' % (_HOST_RUN.encode(), host, inner)
+        return _frame_line(at, "from", "workbench", body)
     return _encode_line(at, "from", _SPEAKERS[type(event)], event)
 
 
@@ -108,7 +118,10 @@ def encode_request(at: float, child: Child, request: object) -> bytes:
 
 
 def _encode_line(at: float, way: str, who: str, message: object) -> bytes:
-    body = wire.encode(message).rstrip(b"\n")
+    return _frame_line(at, way, who, wire.encode(message).rstrip(b"\n"))
+
+
+def _frame_line(at: float, way: str, who: str, body: bytes) -> bytes:
     return b'{"t":%.6f,"%s":"%s","message":%s}\n' % (at, way.encode(), who.encode(), body)
 
 
@@ -183,6 +196,10 @@ def decode_event(found: RecordedLine) -> AnyEvent:
         WireError: the event is unknown to this program, or has another form.
     """
     assert found.speaker is not None
+    message = found.message
+    if message.get("type") == _HOST_RUN:
+        event = wire.from_object(message.get("event"), get_args(RunsOfHostEvent))
+        return HostRunEvent(str(message.get("host")), event)
     return cast(AnyEvent, wire.from_object(found.message, _KINDS[found.speaker]))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import TypeVar, cast
 
 from tui.allocators.messages import TorchProcesses
-from tui.core.events import LogLine, RequestSent
+from tui.core.events import LogLine, RequestSent, RunnerStatus
 from tui.core.text.redact import HOST, NAME, Redactor, with_texts
 from tui.devices.state.machine import DeviceSelected, PeaksReset
 from tui.hosts.events import AnyHostEvent, HostLost, HostSample, HostsNamed, HostTorch
@@ -25,6 +25,7 @@ from tui.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sampl
 from tui.recordings import lines
 from tui.recordings.lines import GZIP, AnyEvent
 from tui.runs.session.session import Session
+from tui.runs.state.events import HostRunEvent
 from workloads.protocol import messages, wire
 from workloads.protocol.process import write_whole
 
@@ -89,6 +90,8 @@ class Redaction:
         return (found["kind"] or "") + known[number]
 
     def _without_names(self, event: E) -> E:
+        if isinstance(event, HostRunEvent):
+            return cast(E, self._host_run(event))
         if isinstance(
             event, (HostsNamed, HostSample, HostLost, HostTorch, DeviceSelected, PeaksReset)
         ):
@@ -128,6 +131,17 @@ class Redaction:
         if colon and name in self._hosts:
             return replace(event, key=f"{self._host(name)}:{device}")
         return self._redact.all_of(event)
+
+    def _host_run(self, event: HostRunEvent) -> HostRunEvent:
+        """Return an event of the runs on a host with stand-ins for the names of hosts."""
+        inner = event.event
+        if isinstance(inner, RunnerStatus) and inner.reason:
+            # ssh's own words have names and addresses.
+            inner = replace(inner, reason=NO_REASON, advice="")
+        elif isinstance(inner, messages.Rejected):
+            # The loss of the connection ends runs with the same words.
+            inner = replace(inner, reason=NO_REASON)
+        return HostRunEvent(self._host(event.host), self._without_names(inner))
 
     def _host(self, name: str) -> str:
         """Return the stand-in for the name of another host."""

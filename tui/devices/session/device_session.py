@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ from tui.devices.state.machine import DeviceSelected, MachineState
 from tui.hosts.events import HostSample, HostsNamed, HostTorch
 from tui.monitor.messages import Sample, WatchDevice
 from workloads.protocol import messages
-from workloads.protocol.keep_alive import EVERY_S, KeepAlive
 
 if TYPE_CHECKING:
     from tui.hosts.address import HostAddress
@@ -42,6 +40,14 @@ FIRST_SAMPLE_S = 2.0
 driver does not answer."""
 ON_HOSTS_S = 1.0
 """Seconds between two readings of the torch processes of another host."""
+RUNNER_CHANGES: tuple[type, ...] = (
+    messages.WorkerStarted,
+    messages.WorkerEnded,
+    messages.Ready,
+    messages.Unusable,
+    RunnerStatus,
+)
+"""All events that change the runner's worker or its start."""
 Children = list[ChildProcess[Any]]
 
 
@@ -104,14 +110,7 @@ class DeviceSession:
         bus.subscribe(Sample, self._follow_sample)
         bus.subscribe(HostSample, self._follow_host_sample)
         bus.subscribe(DeviceSelected, self._follow_selection)
-        # All events that change the runner's worker or its start.
-        for kind in (
-            messages.WorkerStarted,
-            messages.WorkerEnded,
-            messages.Ready,
-            messages.Unusable,
-            RunnerStatus,
-        ):
+        for kind in RUNNER_CHANGES:
             bus.subscribe(kind, self._follow_runner)
 
     # ---- life ----
@@ -137,13 +136,6 @@ class DeviceSession:
         )
         self.spawn(self._monitor.supervise())
 
-    async def send_keep_alives(self) -> None:
-        """Tell the children on a host that this side is there; never returns."""
-        for number in itertools.count():
-            for child in self._children():
-                child.send(KeepAlive(number))
-            await asyncio.sleep(EVERY_S)
-
     def _connect(self, plan: HostPlan, interval: float) -> None:
         names = tuple(host.name for host in plan.hosts)
         self._bus.publish(HostsNamed(names, plan.here))
@@ -151,7 +143,17 @@ class DeviceSession:
             plan.create_monitor(host, self._bus.publish, interval) for host in plan.hosts
         )
         for monitor in self._host_monitors:
+            self._watch_worker_of(monitor)
             self.spawn(monitor.watch())
+
+    def _watch_worker_of(self, monitor: HostMonitor) -> None:
+        """Have the monitor of a host read the memory of this program's worker there."""
+        host = self._machine.hosts.find_named(monitor.host.name)
+        if host is None:
+            return
+        machine = host.machine
+        for kind in RUNNER_CHANGES:
+            host.bus.subscribe(kind, lambda _event: monitor.watch_worker(machine.worker_pid))
 
     async def wait_for_sample(self, patience: float = FIRST_SAMPLE_S) -> None:
         """Wait for the first sample, or until none is to be expected soon.

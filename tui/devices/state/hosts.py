@@ -13,7 +13,7 @@ from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
 if TYPE_CHECKING:
     from tui.devices.state.machine import DeviceSelected, MachineState
 
-NO_RUNNER = "this program runs nothing on {host}"
+NO_TORCH_YET = "torch starts there with the first run"
 HERE = "here"
 """Name of this machine among the hosts."""
 CHANGED = frozenset({Topic.DEVICES, Topic.MEMORY})
@@ -38,8 +38,9 @@ class HostState:
         """Unix time, of this machine, of the first of the failures in a row."""
         self.oom_notes: tuple[str, ...] = ()
         """Why processes there have run out of memory, the newest first."""
-        self._bus = bus
-        self._bus.publish(RunnerStatus("unusable", NO_RUNNER.format(host=name)))
+        self.bus = bus
+        """The events of this host alone; they are published by the states of all hosts."""
+        self.bus.publish(RunnerStatus("not started", NO_TORCH_YET))
 
     @property
     def key(self) -> str:
@@ -51,6 +52,11 @@ class HostState:
         """The host's GPUs in the driver's order."""
         return tuple(view for view in self.machine.devices if view.key != CPU)
 
+    def find_key(self, key: str) -> str:
+        """Return the key that a device of a row has on the host, by the row's key."""
+        views = self.machine.devices
+        return next((view.key for view in views if view.label == key), CPU)
+
     def apply(self, event: HostSample) -> None:
         """Apply a sample, which also shows that the host is connected."""
         machine, ahead_s = self.machine, event.sample.at - event.at
@@ -58,16 +64,16 @@ class HostState:
         known = machine.clock_ahead_s
         machine.clock_ahead_s = ahead_s if self.lost or known is None else max(known, ahead_s)
         self.round_trip_s, self.lost = event.round_trip_s, None
-        self._bus.publish(event.sample)
+        self.bus.publish(event.sample)
 
     def apply_torch(self, event: HostTorch) -> Topics:
         """Apply what was read of the host's torch processes; return what changed."""
         changed = frozenset[Topic]()
         for each in (event.processes, event.steps, event.figures):
             if each is not None:
-                changed |= self._bus.publish(each)
+                changed |= self.bus.publish(each)
         if event.lost:
-            changed |= self._bus.publish(WatchStatus("restarting", event.lost))
+            changed |= self.bus.publish(WatchStatus("restarting", event.lost))
         return changed
 
     def lose(self, event: HostLost) -> None:
@@ -78,7 +84,7 @@ class HostState:
 
     def select(self, event: DeviceSelected) -> None:
         """Select one of the host's devices, by its key within the host."""
-        self._bus.publish(event)
+        self.bus.publish(event)
 
 
 class HostsState:
@@ -123,6 +129,10 @@ class HostsState:
         """The host of the selected row; ``None`` for this machine."""
         return self.find(self.selected) if self.selected else None
 
+    def find_named(self, name: str) -> HostState | None:
+        """Return the host with this name; ``None`` if there is none."""
+        return self._by_name.get(name)
+
     def find(self, key: str) -> HostState | None:
         """Return the host of a row, by the row's key; ``None`` for a row of this machine."""
         for host in self._by_name.values():
@@ -153,8 +163,7 @@ class HostsState:
         self.selected = key if host is not None else ""
         if host is None:
             return False
-        views = host.machine.devices
-        host.select(make(next((view.key for view in views if view.label == key), CPU)))
+        host.select(make(host.find_key(key)))
         return True
 
     def _on_named(self, event: HostsNamed) -> Topics:

@@ -73,7 +73,7 @@ class MachineState:
         host: str = "",
     ) -> None:
         self._make_processes = processes
-        self.box = ""
+        self.box = host
         """Name by which the user reaches the host; empty for this machine."""
         self.simulated = simulated
         self.host = host
@@ -208,13 +208,13 @@ class MachineState:
         return frozenset({Topic.DEVICES, Topic.MEMORY})
 
     def _on_runner_status(self, event: RunnerStatus) -> Topics:
-        if event.status in ("restarting", "ended", "unusable"):
+        if event.status in ("not started", "restarting", "ended", "unusable"):
             self._forget_worker()
             self.moments.forget_torch()
             self.runner_answered = True
-        unusable = event.status == "unusable"
-        self._torch_problem = event.reason or None if unusable else None
-        if not unusable:
+        has_no_torch = event.status in ("not started", "unusable")
+        self._torch_problem = event.reason or None if has_no_torch else None
+        if not has_no_torch:
             return _MEMORY
         self._pair()
         return _ALL

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tui.core import reports
 from tui.core.events import LogLine, Publish
 from tui.results.store.location import StoreError, store_path
+from tui.runs.session.runner_session import RunnerSession
 from tui.runs.session.session import Session
 from tui.runs.state.events import ComparedWithEarlier, EarlierRead, RunQueued
 from tui.runs.state.runs import CompareState, RunState
@@ -39,7 +40,7 @@ END_S = 6.0
 
 
 class ResultRecorder:
-    """Stores the results of one session.
+    """Stores the results of the runs on one machine.
 
     Args:
         place: path of the store; ``None`` for the store of this user.
@@ -62,9 +63,13 @@ class ResultRecorder:
         """The newest sweep of each workload with its name."""
 
     def attach(self, session: Session) -> None:
-        """Store the result of each run and comparison of a session."""
-        self._publish = session.state.publish
-        runs, subscribe = session.state.runs, session.state.bus.subscribe
+        """Store the result of each run and comparison of a session on its own machine."""
+        self.attach_runner(session.here)
+
+    def attach_runner(self, runner: RunnerSession) -> None:
+        """Store the result of each run and comparison on one machine."""
+        self._publish = runner.publish
+        runs, subscribe = runner.runs, runner.bus.subscribe
         subscribe(RunQueued, lambda event: self._note_sweep(event.request, runs))
         subscribe(messages.Finished, lambda event: self._store(event.result.id, runs))
         subscribe(messages.Rejected, lambda event: self._store(event.id, runs))
@@ -153,18 +158,22 @@ class ResultHistory:
         self._problem = ""
 
     def attach(self, session: Session) -> None:
-        """Compare each successful run of a session with earlier runs."""
-        self._session = session
+        """Compare each successful run of a session on its own machine with earlier runs there."""
+        self.attach_runner(session.here)
+
+    def attach_runner(self, runner: RunnerSession) -> None:
+        """Compare each successful run on one machine with earlier runs there."""
+        self._runner = runner
 
         def compare(event: messages.Finished) -> None:
-            session.spawn(self.compare(event.result.id, session.state.runs, session.state.publish))
+            runner.spawn(self.compare(event.result.id, runner.runs, runner.publish))
 
-        session.state.bus.subscribe(messages.Finished, compare)
+        runner.bus.subscribe(messages.Finished, compare)
 
     def start(self) -> None:
         """Read the newest results of each workload."""
-        state = self._session.state
-        self._session.spawn(self.read(state.runs, state.publish))
+        runner = self._runner
+        runner.spawn(self.read(runner.runs, runner.publish))
 
     async def detach(self) -> None:
         """Do nothing: the session ends the tasks."""
@@ -172,7 +181,7 @@ class ResultHistory:
     async def read(self, runs: RunsState, publish: Publish) -> None:
         """Publish the newest stored results of each workload."""
         sample = runs.machine.sample
-        box = sample.host.name if sample else platform.node()
+        box = runs.machine.box or (sample.host.name if sample else platform.node())
         found = await self._query(lambda earlier: earlier.read_newest(box), publish)
         if found:
             publish(EarlierRead(self.began, found))

@@ -42,8 +42,13 @@ class BackendSwitches(LinesView):
 
     def __init__(self, state: RunsState) -> None:
         super().__init__(self._view)
-        self._state = state
+        self._runs = state
         self._flag: str | None = None
+
+    @property
+    def _state(self) -> RunsState:
+        """The runs on the machine of the selected row."""
+        return self._runs.shown
 
     @property
     def flag(self) -> str | None:
@@ -106,8 +111,13 @@ class BackendPane(Pane):
 
     def __init__(self, state: RunsState, *, id: str | None = "backend") -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
-        self.state = state
+        self._runs = state
         self.body = BackendSwitches(state)
+
+    @property
+    def state(self) -> RunsState:
+        """The runs on the machine of the selected row."""
+        return self._runs.shown
 
     def compose(self) -> ComposeResult:
         yield self.body
@@ -129,7 +139,9 @@ class BackendPane(Pane):
         self.body.rebuild()
         names = dict.fromkeys(format_backend_name(flag.name) for flag in list_switches(self.state))
         going = sum(not state.done for state in self.state.comparisons.values())
-        title = f"Backends: {', '.join(names)}" if names else "Backends"
+        host = self.state.machine.host
+        title = f"Backends of {host}" if host else "Backends"
+        title += f": {', '.join(names)}" if names else ""
         title += f"   {going} to compare" if going else ""
         if self.has_class("-folded"):
             title = format_folded_title(self.state, self.size.width - ROOM)
@@ -189,13 +201,18 @@ class DetailPane(Pane):
             id: id of the widget.
         """
         super().__init__(id=id)
-        self.state = state
+        self._runs = state
         self._selected = selected
         self._group = group
         self._workload: str | None = None
         self.roofline = False
         """True if the pane shows the device's roofline instead of the workload."""
         self.body = LinesView(self._detail)
+
+    @property
+    def state(self) -> RunsState:
+        """The runs on the machine of the selected row."""
+        return self._runs.shown
 
     def on_descendant_focus(self) -> None:
         """Show everything about a workload."""

@@ -57,8 +57,12 @@ class RunProgram(DeviceProgram, Protocol):
     """The app as a screen of runs sees it."""
 
     @property
+    def all_runs(self) -> RunsState:
+        """The runs on this machine, which know those on other hosts."""
+
+    @property
     def runs(self) -> RunsState:
-        """The state of the runs."""
+        """The runs on the machine of the selected row."""
 
     @property
     def event_log(self) -> EventLog:

@@ -27,8 +27,14 @@ from tui.runs.screens.parameters import ParametersScreen
 from tui.runs.screens.program import RunProgram
 from tui.runs.screens.workloads_pane import WorkloadList, WorkloadsPane
 from tui.runs.state.parameters import Sweep, Valid
+from tui.runs.state.state import RunsState
 from tui.runs.views.detail import format_for_clipboard
 from tui.runs.views.queue import format_run_all_question
+from tui.runs.views.runner_notes import (
+    NOT_STARTED,
+    NOT_STARTED_IN_RECORDING,
+    NOT_STARTED_READONLY,
+)
 
 
 class WorkbenchScreen(CommandScreen):
@@ -44,12 +50,14 @@ class WorkbenchScreen(CommandScreen):
     def __init__(self, program: RunProgram) -> None:
         super().__init__(program)
         self._program = program
-        self.state, self.actions = program.runs, program.actions
-        state, machine, clock = program.runs, program.machine, program.clock
+        self.actions = program.actions
+        state, machine, clock = program.all_runs, program.machine, program.clock
         self.devices = DevicesPane(machine, self.actions, clock)
         self.memory = MemoryPane(machine, clock)
         first = program.first_start and not program.readonly
-        self.workloads = WorkloadsPane(state, first_start=first)
+        self.workloads = WorkloadsPane(
+            state, first_start=first, not_started=_explain_not_started(program)
+        )
         self.backend = BackendPane(state)
         self.detail = DetailPane(state, lambda: self.workload, lambda: self.workloads.table.group)
         self.log_pane = LogPane(program.event_log)
@@ -72,6 +80,11 @@ class WorkbenchScreen(CommandScreen):
         """Rows that the devices and the backends needed at the last layout, and whether there
         were comparisons and runs."""
         self._was_away = False
+
+    @property
+    def state(self) -> RunsState:
+        """The runs on the machine of the selected row."""
+        return self._program.runs
 
     def compose(self) -> ComposeResult:
         """Two rows of two panes with the table between them."""
@@ -343,7 +356,7 @@ class WorkbenchScreen(CommandScreen):
     def action_run_all(self) -> None:
         """Run all listed workloads; ask first if there is more than one."""
         names = self.workloads.table.listed()
-        if len(names) < 2 or self.state.machine.shown.host:
+        if len(names) < 2:
             self._run(names)
             return
 
@@ -354,12 +367,7 @@ class WorkbenchScreen(CommandScreen):
         self.app.push_screen(ConfirmScreen(*format_run_all_question(self.state, names)), answered)
 
     def _run(self, names: list[str]) -> None:
-        host = self.state.machine.shown.host
-        if host:
-            command = f"gpu-workbench run {names[0] if names else 'NAME'} --host {host}"
-            words = f"The screen runs workloads on this machine only. For {host}: {command}"
-            self.notify(words, severity="warning", markup=False)
-        elif names:
+        if names:
             self.actions.run(names)
             self.program.draw_now()
 
@@ -533,3 +541,10 @@ class WorkbenchScreen(CommandScreen):
     def action_previous_pane(self) -> None:
         """Focus the previous pane."""
         self.step_focus(-1)
+
+
+def _explain_not_started(program: RunProgram) -> str:
+    """Return what is said of a host on which nothing was run yet."""
+    if program.replay:
+        return NOT_STARTED_IN_RECORDING
+    return NOT_STARTED_READONLY if program.readonly else NOT_STARTED

@@ -18,7 +18,7 @@ from tui.kit.pane import LineBar, LinesView, Pane
 from tui.kit.table import heading_line
 from tui.runs.state.state import RunsState
 from tui.runs.views.queue import build_queue, queue_line
-from tui.runs.views.runner_notes import runner_notes
+from tui.runs.views.runner_notes import NOT_STARTED, runner_notes
 from tui.runs.views.workload_columns import draw_entry, fit_workload_columns, list_hidden_columns
 from tui.runs.views.workload_entries import build_entries
 from tui.runs.views.workload_table import (
@@ -50,11 +50,16 @@ class WorkloadList(KeyedList):
 
     def __init__(self, state: RunsState) -> None:
         super().__init__()
-        self._state = state
+        self._runs = state
         self.pattern = ""
         self.folded = frozenset({FIRST_STEPS})
         self.order: Order = ORDERS[0]
         self.found: list[Entry] = []
+
+    @property
+    def _state(self) -> RunsState:
+        """The runs on the machine of the selected row."""
+        return self._runs.shown
 
     # ---- what is under the cursor ----
 
@@ -185,6 +190,7 @@ class WorkloadsPane(Pane):
         state: RunsState,
         *,
         first_start: bool = False,
+        not_started: str = NOT_STARTED,
         id: str | None = "workloads",  # noqa: A002 (Textual's name)
     ) -> None:
         """Show the table over a state.
@@ -192,11 +198,12 @@ class WorkloadsPane(Pane):
         Args:
             state: the runner and its runs.
             first_start: nothing was ever measured here: say which keys to press first.
+            not_started: what is said of a ``{host}`` on which nothing was run yet.
             id: the widget's.
         """
         super().__init__(id=id)
-        self.state = state
-        self._first_start = first_start
+        self._runs = state
+        self._first_start, self._not_started = first_start, not_started
         self.table = WorkloadList(state)
         # Not found by a query: the app may end before the pane has its children.
         self._heading = LineBar(self.table.heading, id="heading")
@@ -213,6 +220,11 @@ class WorkloadsPane(Pane):
         """The progress line; created with the first large request."""
         self._minute = 0
         """The minute of the last call of :meth:`have_aged`."""
+
+    @property
+    def state(self) -> RunsState:
+        """The runs on the machine of the selected row."""
+        return self._runs.shown
 
     @property
     def keys_go_to(self) -> Widget | None:
@@ -245,7 +257,9 @@ class WorkloadsPane(Pane):
         self.call_after_refresh(self.state_changed)
 
     def _notes(self, cells: int) -> list[Line]:
-        return runner_notes(self.state, cells, first_start=self._first_start)
+        return runner_notes(
+            self.state, cells, first_start=self._first_start, not_started=self._not_started
+        )
 
     def _place_notes(self) -> None:
         # The width is taken from here, because a hidden view has none.
@@ -276,7 +290,8 @@ class WorkloadsPane(Pane):
         return () if found is None else queue_line(found, cells)
 
     def _retitle(self) -> None:
-        words = ["Workloads"]
+        host = self.state.machine.host
+        words = [f"Workloads on {host}" if host else "Workloads"]
         if self.table.pattern:
             matching = f"{len(self.table.listed())} of {len(self.state.catalogue)}"
             words.append(f"filter: {self.table.pattern} ({matching})")

@@ -41,17 +41,17 @@ class RunnerSupervisor(ChildSupervisor[Event]):
     Args:
         runs: state with the pending requests.
         publish: receives each event.
-        python: the Python that runs the workloads.
+        python: the Python that runs the workloads on this machine.
         files: the workload files of the user.
         variables: environment variables of the runner, in addition to :data:`VARIABLES`.
-        connection: the host that it runs on; ``None`` for this machine.
+        connection: the host that it runs on, and its Python; ``None`` for this machine.
     """
 
     def __init__(
         self,
         runs: RunsState,
         publish: Publish,
-        python: str,
+        python: str = "",
         files: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
         connection: HostConnection | None = None,
@@ -65,6 +65,8 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self._connection = connection
         self._watch = connection.create_connection_watch() if connection else None
         self._retry_asked = asyncio.Event()
+        self._is_replaced = False
+        """The present runner is killed because the user wants a new one."""
         self._started = 0.0
         """Monotonic time of the runner's start."""
         self._heard = 0.0
@@ -74,7 +76,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         """The silent process at the previous inspection."""
 
     def make_child(self) -> ChildProcess[Event]:
-        self._heard = 0.0
+        self._heard, self._is_replaced = 0.0, False
         if self._connection is not None:
             self._watch = self._connection.create_connection_watch()
             return self._connection.runner_child(self._variables, lambda _request: None)
@@ -103,12 +105,20 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self._started = time.monotonic()
         known = self._known_ceilings()
         self.send(messages.KnownCeilings(known))
-        # Applied events are recorded too, so omit hosts that share the home folder.
-        here = tuple(one for one in known if one.under.get("host") == socket.gethostname())
-        if here:
-            self._publish(CeilingsRead(here))
+        # Applied events are recorded too, so omit those of other machines.
+        name = self._find_host_name()
+        there = tuple(one for one in known if name and one.under.get("host") == name)
+        if there:
+            self._publish(CeilingsRead(there))
         for request in self._runs.pending_requests():
             self.send(request)
+
+    def _find_host_name(self) -> str:
+        """Return what the machine of the runner calls itself; empty if that is unknown."""
+        if self._connection is None:
+            return socket.gethostname()
+        sample = self._runs.machine.sample
+        return sample.host.name if sample is not None else ""
 
     def apply_event(self, event: Event) -> None:
         self._note_event(event)
@@ -127,7 +137,8 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             self._publish(LogLine("runner", text, "warning"))
 
     async def wait_for_next_start(self, reason: str, seconds: float) -> None:
-        if self._watch is not None and self._runs.runner.status != "unusable":
+        is_unusable = self._runs.runner.status == "unusable"
+        if self._watch is not None and not is_unusable and not self._is_replaced:
             errors = self.child.stderr.last() if self.child else []
             self._publish(RunnerStatus("unusable", self._watch.explain_end(reason, errors)))
         if self._runs.runner.status == "unusable":
@@ -154,6 +165,9 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             )
             # Trust no further message of it.
             self.replace()
+        if isinstance(event, messages.Unusable) and self._connection is not None:
+            option = f"--host-python {self._connection.host.name}=PATH"
+            event = replace(event, advice=event.advice.replace("--python PATH", option))
         if isinstance(event, messages.Hello) and self._runs.runner.status == "starting":
             # The message on its silence is out of date.
             self._publish(RunnerStatus("starting"))
@@ -185,6 +199,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
 
     def replace(self) -> None:
         """Kill the runner in any state, and start a new one."""
+        self._is_replaced = True
         self._retry_asked.set()
         if self.child is not None and self.child.running:
             self.child.kill()
@@ -195,7 +210,11 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             return False
         return event.busy_with == self._runs.busy_with
 
-    async def watch_connection(self) -> None:
+    async def watch(self) -> None:
+        """Watch for the silence of the runner; never returns."""
+        await (self._watch_silence() if self._connection is None else self._watch_connection())
+
+    async def _watch_connection(self) -> None:
         """End a connection to a host that has gone silent; never returns."""
         while True:
             await asyncio.sleep(EVERY_S)
@@ -204,7 +223,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             if self._watch.give_up_if_silent():
                 self.child.kill()
 
-    async def watch_silence(self) -> None:
+    async def _watch_silence(self) -> None:
         """Report the state of a silent child within a second; never return.
 
         The runner sends a heartbeat every second; its worker reports the progress of runs.
@@ -255,9 +274,10 @@ class RunnerSupervisor(ChildSupervisor[Event]):
 
     def _save_report(self, reason: str) -> str | None:
         """Save the runner's stderr; return the path, or log the failure and return ``None``."""
-        environment = self._runs.machine.environment
+        environment, hello = self._runs.machine.environment, self._runs.hello
+        on_host = self._connection is not None
         facts = [
-            ("python", self._python),
+            ("python", (hello.executable if hello else "not known") if on_host else self._python),
             ("torch", environment.torch if environment else "not known"),
             ("busy with", self._runs.busy_with or "nothing"),
         ]

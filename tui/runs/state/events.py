@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Union
 
+from tui.core.events import RunnerStatus
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.runs import Against, Conditions, EarlierResult
 from workloads.protocol import messages
@@ -77,7 +78,7 @@ class CeilingsRead:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRead:
-    """The stored results of earlier sessions on this machine."""
+    """The stored results of earlier sessions on the machine of these runs."""
 
     at: float
     """Unix time of reading."""
@@ -106,3 +107,12 @@ RunEvent = Union[
     EarlierRead,
     ComparedWithEarlier,
 ]
+RunsOfHostEvent = Union[RunnerStatus, messages.Event, RunEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class HostRunEvent:
+    """An event of the runs on another host, which changes the state of that host alone."""
+
+    host: str
+    event: RunsOfHostEvent

@@ -13,6 +13,7 @@ from tui.core.events import EventBus, EventLog, LogLine, RunnerStatus, Topic, To
 from tui.core.text.numbers import rate, size
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import MachineState
+from tui.hosts.events import HostsNamed
 from tui.runs.state.events import (
     CatalogueRead,
     CeilingsRead,
@@ -21,6 +22,7 @@ from tui.runs.state.events import (
     ConditionsRecorded,
     EarlierRead,
     FlagSet,
+    HostRunEvent,
     ParametersSet,
     RunQueued,
     SweepSet,
@@ -50,7 +52,7 @@ _RUNNER = frozenset({Topic.RUNNER, Topic.WORKLOADS, Topic.BACKEND})
 
 
 class RunsState:
-    """Runs and comparisons of this session, and the parameters and flags that they depend on.
+    """Runs and comparisons on one machine, and the parameters and flags that they depend on.
 
     Args:
         bus: the events that change the state.
@@ -67,7 +69,9 @@ class RunsState:
 
     def forget(self) -> None:
         """Clear the state in place, so that references of the front ends stay valid."""
-        self.runner = RunnerStatus("starting")
+        self.of_hosts: dict[str, RunsState] = {}
+        """The runs on the other hosts of the session, by the names of the hosts."""
+        self.runner = RunnerStatus("not started" if self.machine.host else "starting")
         self.hello: messages.Hello | None = None
         self.busy_with: str | None = None
         self.catalogue: tuple[WorkloadInfo, ...] = ()
@@ -85,6 +89,17 @@ class RunsState:
         """Ceilings of this host under any conditions, in the order of arrival."""
 
     # ---- queries ----
+
+    @property
+    def shown(self) -> RunsState:
+        """The runs on the machine of the selected row: this one, or another host."""
+        host = self.machine.hosts.selected_host
+        return self if host is None else self.of_hosts[host.name]
+
+    @property
+    def everywhere(self) -> tuple[RunsState, ...]:
+        """The runs on this machine, then those on each other host."""
+        return (self, *self.of_hosts.values())
 
     def find_workload(self, name: str | None) -> WorkloadInfo | None:
         """Return the workload of that name; ``None`` if the catalogue has none."""
@@ -200,6 +215,8 @@ class RunsState:
             CeilingsRead: self._on_ceilings_read,
             EarlierRead: self._on_earlier_read,
             ComparedWithEarlier: self._on_compared_with_earlier,
+            HostsNamed: self._on_hosts_named,
+            HostRunEvent: self._on_host_run,
         }
 
     def _on_runner_status(self, event: RunnerStatus) -> Topics:
@@ -221,14 +238,14 @@ class RunsState:
         if self.machine.worker_pid is None and not self.pending_requests():
             self.machine.moments.forget_torch()
         if not event.expected:
-            self.log.append(LogLine("runner", event.reason, "error"))
+            self._note(event.reason, "error")
         return frozenset({Topic.RUNNER, Topic.MEMORY, Topic.LOG})
 
     def _on_hello(self, event: messages.Hello) -> Topics:
         self.hello = event
         self.runner = replace(self.runner, status="importing torch")
         for problem in event.problems:
-            self.log.append(LogLine("runner", problem, "error"))
+            self._note(problem, "error")
         return self._on_catalogue_read(CatalogueRead(event.workloads)) | {Topic.RUNNER, Topic.LOG}
 
     def _on_catalogue_read(self, event: CatalogueRead) -> Topics:
@@ -265,8 +282,7 @@ class RunsState:
             return frozenset()
         self.book.change(result.id, result=result)
         if result.status == "failed":
-            text = f"{result.workload} on {result.device}: {result.reason}"
-            self.log.append(LogLine("runner", text, "error"))
+            self._note(f"{result.workload} on {result.device}: {result.reason}", "error")
         return frozenset({Topic.WORKLOADS, Topic.LOG})
 
     def _on_compared(self, event: messages.Compared) -> Topics:
@@ -277,19 +293,17 @@ class RunsState:
             self.comparisons[comparison.id], comparison=comparison, done=event.done
         )
         if comparison.status == "failed":
-            text = f"{comparison.flag} on {comparison.workload}: {comparison.reason}"
-            self.log.append(LogLine("runner", text, "error"))
+            self._note(f"{comparison.flag} on {comparison.workload}: {comparison.reason}", "error")
         return frozenset({Topic.BACKEND, Topic.LOG})
 
     def _on_emptied(self, event: messages.Emptied) -> Topics:
-        text = f"{event.device}: {size(event.freed)} returned"
-        self.log.append(LogLine("runner", text))
+        self._note(f"{event.device}: {size(event.freed)} returned")
         return frozenset({Topic.MEMORY, Topic.LOG})
 
     def _on_ceiling_measured(self, event: messages.CeilingMeasured) -> Topics:
         ceiling = event.ceiling
         value = rate(ceiling.value, "B/s" if ceiling.kind == COPY else "FLOP/s")
-        self.log.append(LogLine("runner", f"ceiling of {ceiling.kind}: {value}, {ceiling.how}"))
+        self._note(f"ceiling of {ceiling.kind}: {value}, {ceiling.how}")
         self.ceilings = (*self.ceilings, ceiling)
         return frozenset({Topic.LOG, Topic.WORKLOADS})
 
@@ -303,8 +317,7 @@ class RunsState:
         return frozenset({Topic.RUNNER}) if changed else frozenset()
 
     def _on_rejected(self, event: messages.Rejected) -> Topics:
-        level: Literal["info", "error"] = "error" if event.status == "failed" else "info"
-        self.log.append(LogLine("runner", event.reason, level))
+        self._note(event.reason, "error" if event.status == "failed" else "info")
         if event.id in self.book:
             run = self.book[event.id]
             result = ended_run(
@@ -359,6 +372,28 @@ class RunsState:
             return frozenset()
         self.book.change(event.run_id, against=event.against)
         return frozenset({Topic.WORKLOADS})
+
+    def _on_hosts_named(self, _event: HostsNamed) -> Topics:
+        for host in self.machine.hosts.all:
+            its = RunsState(host.bus, host.machine, self.log)
+            # The host gets the workloads of this program, and begins with the same parameters.
+            its.catalogue = self.catalogue
+            its.parameters = {name: dict(values) for name, values in self.parameters.items()}
+            self.of_hosts[host.name] = its
+        return _RUNNER
+
+    def _on_host_run(self, event: HostRunEvent) -> Topics:
+        its = self.machine.hosts.find_named(event.host)
+        if its is None:
+            return frozenset()
+        changed = its.bus.publish(event.event)
+        # What runs on a host that is not shown changes the log alone.
+        return changed if its is self.machine.hosts.selected_host else changed & {Topic.LOG}
+
+    def _note(self, text: str, level: Literal["info", "error"] = "info") -> None:
+        """Append a line to the log; one about another host begins with its name."""
+        of = f"{self.machine.host}: " if self.machine.host else ""
+        self.log.append(LogLine("runner", f"{of}{text}", level))
 
 
 class WorkbenchState:

@@ -138,6 +138,8 @@ def explain_waiting(state: RunsState) -> str:
     """Explain why there are no switches yet."""
     if state.runner.status in ("unusable", "ended"):
         return "no switches: the runner is not usable"
+    if state.runner.status == "not started":
+        return "the switches are known once torch has started there"
     return "the switches are known when torch is imported"
 
 

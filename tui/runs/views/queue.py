@@ -223,7 +223,10 @@ def format_quit_warning(state: RunsState) -> list[str]:
     """
     waiting = len(state.pending())
     doing = format_current_run(state)
+    host = state.machine.host
     words = [f"{doing[0][0].upper()}{doing[0][1:]}." if doing else f"{waiting} queued."]
+    if host:
+        words[0] = f"{host}: {words[0]}"
     words.append(f"{'It is' if waiting == 1 else f'All {waiting} are'} cancelled.")
     results = sum(run.result is not None and not run.cancelled for run in state.book.values())
     results += sum(item.done for item in state.comparisons.values())

@@ -15,19 +15,29 @@ FIRST_START = (
 )
 """What a user can press first, in one line of 80 cells; a narrower one leaves out the last."""
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
+TRIES_AGAIN = "The next run there tries again. What works there: gpu-workbench doctor --host {host}"
+NOT_STARTED = "r runs a workload on {host}: the first one starts torch there"
+NOT_STARTED_READONLY = "--readonly: nothing is run on {host}"
+NOT_STARTED_IN_RECORDING = "nothing has been run on {host} so far"
 LOG_STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextStyle.BAD}
 
 
-def runner_notes(state: RunsState, cells: int, *, first_start: bool = False) -> list[Line]:
+def runner_notes(
+    state: RunsState, cells: int, *, first_start: bool = False, not_started: str = NOT_STARTED
+) -> list[Line]:
     """Return the lines for the top of the workloads pane; none if there is nothing to say.
 
     Args:
         state: the runner and its runs.
         cells: width of a line.
         first_start: nothing was ever measured here: say which keys to press first.
+        not_started: what is said of a ``{host}`` on which nothing was run yet.
     """
     runner = state.runner
     rows: list[Line] = []
+    if runner.status == "not started":
+        told = not_started.format(host=state.machine.host)
+        return paragraph(told, cells, TextStyle.QUIET, "  ")
     if runner.status == "unusable":
         rows += paragraph(f"Nothing can be run: {runner.reason}", cells, TextStyle.BAD, "  ")
     elif runner.reason:
@@ -37,7 +47,9 @@ def runner_notes(state: RunsState, cells: int, *, first_start: bool = False) -> 
     hosts = state.machine.hosts
     wanted = hosts.here or not hosts  # with --no-here there is nothing to try again
     if runner.status == "unusable" and wanted:
-        rows += paragraph(STILL_WORKS, cells, TextStyle.QUIET, "  ")
+        host = state.machine.host
+        still = TRIES_AGAIN.format(host=host) if host else STILL_WORKS
+        rows += paragraph(still, cells, TextStyle.QUIET, "  ")
     if runner.report:
         rows += paragraph(f"Report: {runner.report}", cells, TextStyle.QUIET, "  ")
     for problem in state.hello.problems if state.hello else ():

@@ -1,0 +1,24 @@
+"""The requests by which children on a host notice that this side is there."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tui.core.child.process import ChildProcess
+from workloads.protocol.keep_alive import EVERY_S, KeepAlive
+
+
+async def send_keep_alives(children: Callable[[], Iterable[ChildProcess[Any] | None]]) -> None:
+    """Tell children on a host that this side is there; never returns.
+
+    Args:
+        children: returns those that there are at present.
+    """
+    for number in itertools.count():
+        for child in children():
+            if child is not None:
+                child.send(KeepAlive(number))
+        await asyncio.sleep(EVERY_S)
