@@ -19,6 +19,7 @@ from tests.hosts.conftest import Boxes
 from tests.hosts.rig import NEEDS_RIG, Rig, make_rig
 from tests.screens.driving import press, settle
 from tests.screens.helpers import screen_text
+from tests.terminal.terminal import Terminal
 from tests.waiting import assert_gone, until
 from tui.app.workbench import WorkbenchApp
 from tui.hosts.address import parse_hosts
@@ -327,6 +328,22 @@ async def test_a_run_over_ssh_is_stored_here_and_a_cut_ends_the_next_one(
         boxes = {facts.values["box"] for facts in database.read_facts().values()}
     assert boxes == set(rig.names)
     until(lambda: not any(_has_runner(rig, number) for number in (1, 2)))
+
+
+@_rig_test
+def test_nothing_is_left_there_when_the_workbench_is_killed_in_a_run(rig: Rig) -> None:
+    argv = (sys.executable, "-m", "tui", "--no-here", "--host", rig.hosts, *rig.pythons)
+    with Terminal(argv, variables=rig.environment()) as terminal:
+        terminal.until_shows("r runs a workload on box1")
+        terminal.keys("/", "burn", "\r")
+        terminal.until_shows("filter: burn (1 of")
+        terminal.keys("r")
+        terminal.until_shows("running burn")
+        assert _has_runner(rig, 1)
+        terminal.process.kill()
+        terminal.process.wait(60)
+        # The server alone is left.
+        until(lambda: [len(rig.pids(number)) for number in (1, 2)] == [1, 1])
 
 
 def _has_runner(rig: Rig, number: int) -> bool:
