@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -37,8 +38,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
 NAMED = ("gpu1", "gpu2")
-MEDIANS = {"gpu1": 1e-3, "gpu2": 7e-3}
-"""Seconds of every run on a host whose runner is scripted."""
+MEDIANS = {"gpu1": 1.5e-3, "gpu2": 7.5e-3}
+"""Seconds of every run on a host whose runner is scripted, to 0.1 %."""
+ON_GPU1, ON_GPU2 = r"\b1\.(49|50)\d* ms", r"\b7\.(49|50|51)\d* ms"
+"""How the screen shows them."""
 
 
 def _scripted(boxes: Boxes, median: float) -> str:
@@ -141,12 +144,12 @@ async def test_each_host_runs_what_is_asked_of_it_and_shows_its_own(
         assert _runners_started(boxes) == ["gpu1"]
         assert at.ended("gpu2") == []
         assert "Workloads on gpu1" in at.text
-        assert "1.00 ms" in at.text
+        assert re.search(ON_GPU1, at.text)
         await at.select("gpu2")
-        assert "1.00 ms" not in at.text
+        assert not re.search(ON_GPU1, at.text)
         await at.press("r")
         await at.until_ended("gpu2")
-        assert "7.0" in at.text
+        assert re.search(ON_GPU2, at.text)
         assert _runners_started(boxes) == ["gpu1", "gpu2"]
         assert [at.ended(name) for name in NAMED] == [["ok"], ["ok"]]
         assert not at.session.state.runs.book

@@ -203,6 +203,18 @@ async def test_a_run_of_another_host_is_queued_there_alone() -> None:
         assert "queued" not in at.text
 
 
+async def test_the_row_of_a_host_says_what_runs_there_also_while_another_is_shown() -> None:
+    async with running((80, 24)) as at:
+        await _hosts(at)
+        at.session.select_device("gpu1:0")
+        asked, ended = _run_of("gpu2", "run-1", 1e-3)
+        await at.tell(asked)
+        assert "180 ms   running matmul" in at.row("▾ gpu2")
+        assert "running" not in at.row("▾ gpu1")
+        await at.tell(ended)
+        assert "running" not in at.text
+
+
 async def test_a_host_says_what_starts_torch_there_and_then_why_it_cannot() -> None:
     async with running((80, 24)) as at:
         await _hosts(at)

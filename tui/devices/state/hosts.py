@@ -36,6 +36,8 @@ class HostState:
         """Why it is not connected; ``None`` while it is, or before the first attempt has ended."""
         self.lost_since = 0.0
         """Unix time, of this machine, of the first of the failures in a row."""
+        self.activity = ""
+        """What this program runs there, in a word or two; empty while nothing runs."""
         self.oom_notes: tuple[str, ...] = ()
         """Why processes there have run out of memory, the newest first."""
         self.bus = bus

@@ -183,7 +183,7 @@ def _share(device: Device) -> float | None:
 
 
 def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]) -> Line:
-    """Return the line of a host: its GPUs, driver and round-trip time, or why it has none.
+    """Return the line of a host: its GPUs, driver, round-trip time and runs, or why it has none.
 
     Args:
         row: of the host.
@@ -208,6 +208,8 @@ def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]
         parts.append(f"driver {version}{differs if version in differing else ''}")
     if host is not None and host.round_trip_s is not None:
         parts.append(f"{1000 * host.round_trip_s:.0f} ms")
+    if host is not None and host.activity:
+        parts.append(host.activity)
     age = group.machine.now(now) - sample.at
     problem = notice(sample, group.machine.monitor, group.machine.now(now)) if group.gpus else ""
     if host is not None and age > stale_after(sample):

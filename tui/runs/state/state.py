@@ -177,6 +177,11 @@ class RunsState:
         runs = list(self.book.newest_first(info.name, device, get_defaults(info)))
         return select_standing(run for run in runs if run.demo) or select_standing(runs)
 
+    def describe_activity(self) -> str:
+        """Return what runs, in a word or two, such as ``running matmul``; empty if nothing does."""
+        pending = self.pending_requests()
+        return f"running {pending[0].workload}" if pending else ""
+
     def pending_requests(self) -> tuple[messages.Run | messages.Compare, ...]:
         """Return the unfinished runs, then the unfinished comparisons, oldest first."""
         runs = [run.request for run in self.book.values() if not run.ended]
@@ -387,8 +392,14 @@ class RunsState:
         if its is None:
             return frozenset()
         changed = its.bus.publish(event.event)
-        # What runs on a host that is not shown changes the log alone.
-        return changed if its is self.machine.hosts.selected_host else changed & {Topic.LOG}
+        if its is not self.machine.hosts.selected_host:
+            # What runs on a host that is not shown changes the log, and the row of the host.
+            changed &= {Topic.LOG}
+        activity = self.of_hosts[event.host].describe_activity()
+        if activity == its.activity:
+            return changed
+        its.activity = activity
+        return changed | {Topic.DEVICES}
 
     def _note(self, text: str, level: Literal["info", "error"] = "info") -> None:
         """Append a line to the log; one about another host begins with its name."""
