@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks import startup
-from benchmarks.startup import FIGURES, Starts, driver, starts, usable_after
+from benchmarks.startup import FIGURES, Starts, driver, measure_start, starts
 from tests.compiled import compile_program
 from tests.terminal.terminal import PROGRAM, Terminal
 
@@ -145,14 +145,14 @@ def compare(
     for number in range(starts):
         say(f"start {number + 1} of {starts} of each")
         for program in programs:
-            seconds_until = usable_after(
+            start = measure_start(
                 program.argv,
                 program.usable,
                 size=SIZE,
                 variables=variables,
                 quit_key=program.quit,
             )
-            times[program.name].append(seconds_until)
+            times[program.name].append(start.seconds)
     found = []
     for program in programs:
         say(f"{program.name}, idle: {program.settle_s + seconds:.0f} s")

@@ -1,7 +1,8 @@
 """How long a program takes from its start to the first figures of GPUs, and to a usable screen.
 
-``python -m benchmarks.startup`` holds the workbench against an empty Textual app, in turns,
-beside a scripted driver with eight GPUs.
+``python -m benchmarks.startup`` compares the workbench with an empty Textual app, in turns,
+beside a scripted driver with eight GPUs. The processor time is that of the program's own process:
+other programs change it less than the seconds.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from tests.compiled import compile_program
 from tests.nvml.fixtures import ScriptedNvml, build_library
@@ -32,6 +35,15 @@ QUIET_S = 0.1
 """After so long without a byte, what has arrived is drawn and looked at."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramStart:
+    """One start, until the words were on the screen."""
+
+    seconds: float
+    processor_s: float
+    """Processor time of the program's own process, without its children, seconds."""
+
+
 class Arrivals(Terminal):
     """Notes when which bytes arrive, and draws them later.
 
@@ -39,38 +51,41 @@ class Arrivals(Terminal):
     is neither program's time.
     """
 
-    def usable_after(self, *words: str) -> float:
-        """Seconds from the start until the bytes had arrived that put all words on the screen."""
-        arrived: list[tuple[float, bytes]] = []
+    def wait_for(self, *words: str) -> ProgramStart:
+        """Return when the bytes had arrived that put all words on the screen."""
+        program = psutil.Process(self.process.pid)
+        arrived: list[tuple[ProgramStart, bytes]] = []
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             taken = self.take(QUIET_S)
             if taken:
-                arrived.append((time.perf_counter() - self.started, taken))
+                used = program.cpu_times()
+                seconds = time.perf_counter() - self.started
+                arrived.append((ProgramStart(seconds, used.user + used.system), taken))
                 continue
-            for seconds, chunk in arrived:
+            for start, chunk in arrived:
                 self.draw(chunk)
                 text = self.text()
                 if all(word in text for word in words):
-                    return seconds
+                    return start
             arrived.clear()
         raise AssertionError(f"the screen never came:\n{self.text()}")
 
 
-def usable_after(
+def measure_start(
     argv: Sequence[str],
     words: Sequence[str],
     *,
     size: tuple[int, int] = (80, 24),
     variables: Mapping[str, str] | None = None,
     quit_key: str = "\x11",
-) -> float:
-    """Start a program, wait until all words are on its screen, quit it; seconds until then."""
+) -> ProgramStart:
+    """Start a program, wait until all words are on its screen, and quit it."""
     with Arrivals(argv, *size, variables) as terminal:
-        seconds = terminal.usable_after(*words)
+        start = terminal.wait_for(*words)
         terminal.keys(quit_key)
         terminal.exit_code()
-    return seconds
+    return start
 
 
 def driver(folder: Path) -> dict[str, str]:
@@ -90,15 +105,21 @@ def driver(folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Seconds from the start until the words were on the screen, of starts in turns."""
+    """Starts of the workbench and of the empty app, in turns."""
 
-    ours: tuple[float, ...]
-    empty: tuple[float, ...]
+    ours: tuple[ProgramStart, ...]
+    empty: tuple[ProgramStart, ...]
 
     @property
     def ratio(self) -> float:
-        """The median of the pairs' ratios."""
+        """The median of the pairs' ratios of seconds."""
         return statistics.median(self._ratios)
+
+    @property
+    def processor_ratio(self) -> float:
+        """The median of the pairs' ratios of processor time."""
+        pairs = zip(self.ours, self.empty, strict=True)
+        return statistics.median(a.processor_s / b.processor_s for a, b in pairs)
 
     @property
     def quartiles(self) -> tuple[float, float]:
@@ -111,14 +132,18 @@ class Starts:
 
     @property
     def _ratios(self) -> list[float]:
-        return [a / b for a, b in zip(self.ours, self.empty, strict=True)]
+        return [a.seconds / b.seconds for a, b in zip(self.ours, self.empty, strict=True)]
 
     def __str__(self) -> str:
         low, high = self.quartiles
+        ours, empty = (
+            statistics.median(start.seconds for start in starts)
+            for starts in (self.ours, self.empty)
+        )
         return (
-            f"{statistics.median(self.ours):.3f} s, empty Textual app "
-            f"{statistics.median(self.empty):.3f} s, ratio {self.ratio:.2f}, "
-            f"quartiles {low:.2f} to {high:.2f} ({len(self.ours)} pairs)"
+            f"{ours:.3f} s, empty Textual app {empty:.3f} s, ratio {self.ratio:.2f}, "
+            f"quartiles {low:.2f} to {high:.2f} ({len(self.ours)} pairs); "
+            f"ratio of processor time {self.processor_ratio:.2f}"
         )
 
 
@@ -135,8 +160,8 @@ def starts(
     """
     ours, empty = [], []
     for _ in range(pairs):
-        empty.append(usable_after(EMPTY, EMPTY_USABLE, size=size))
-        ours.append(usable_after(PROGRAM, words, size=size, variables=variables))
+        empty.append(measure_start(EMPTY, EMPTY_USABLE, size=size))
+        ours.append(measure_start(PROGRAM, words, size=size, variables=variables))
     return Starts(tuple(ours), tuple(empty))
 
 
