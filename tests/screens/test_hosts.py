@@ -219,6 +219,11 @@ async def test_a_host_says_what_starts_torch_there_and_then_why_it_cannot() -> N
     async with running((80, 24)) as at:
         await _hosts(at)
         assert "r runs a workload on gpu1: the first one starts torch there" in at.text
+        at.workbench.focus_pane("detail")
+        await at.settle()
+        assert "Two square matrices" in at.text
+        assert "skipped" not in at.text
+        await at.press("escape")
         reason = "connection to gpu1 lost: not answering for 10 s"
         await at.tell(HostRunEvent("gpu1", RunnerStatus("unusable", reason)))
         assert f"Nothing can be run: {reason}" in at.text

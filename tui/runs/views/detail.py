@@ -115,6 +115,8 @@ def _outcome_lines(
 
 def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Explain why a run leaves out the selected GPU, if torch does not see it."""
+    if state.runner.status == "not started":
+        return []  # the first run shows what torch sees
     gpu = state.machine.gpu_column
     if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
         return []
