@@ -10,8 +10,12 @@ from tests.screens.helpers import environment, gpu, hello, sample, torch_gpu
 from tests.screens.results import DEFAULTS, result
 from tui.core.events import Publish
 from tui.devices.session.watch_supervisor import WatchSupervisor
+from tui.hosts.address import HostAddress
+from tui.hosts.events import HostSample, HostsNamed
+from tui.hosts.plan import HostPlan
 from tui.results.store.recorder import ResultHistory
 from tui.runs.session.session import Session
+from tui.runs.state.events import HostRunEvent
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import RunsState
 from workloads.protocol import messages
@@ -83,6 +87,19 @@ def test_a_run_gets_the_flags_of_its_device_and_no_others() -> None:
     by_device = {run.request.device: run.request.flags for run in session.state.runs.book.values()}
     assert {name.partition(".")[0] for name in by_device["cuda:0"]} == {"cuda", "cudnn"}
     assert all(name.startswith("mkldnn.") for name in by_device["cpu"])
+
+
+async def test_a_host_far_away_has_longer_to_end_a_cancelled_run() -> None:
+    plan = HostPlan((HostAddress("gpu1", ("false",)),), here=False)
+    session = Session(interval=None, hosts=plan)
+    session.state.publish(HostsNamed(("gpu1",), here=False))
+    (runs,) = session.state.runs.of_hosts.values()
+    session.state.publish(HostSample("gpu1", sample(), 0.5))
+    for event in (hello(), messages.Ready(environment(), 1.0)):
+        session.state.publish(HostRunEvent("gpu1", event))
+    assert runs.runner.status == "ready"
+    runner = session.find_runner("gpu1")
+    assert runner.cancel_s == session.here.cancel_s + 1.0
 
 
 def test_the_catalogue_is_there_before_the_runner() -> None:

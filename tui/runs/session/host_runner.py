@@ -12,13 +12,17 @@ from tui.core.events import LogLine, Publish, RunnerStatus, Topics
 from tui.devices.session.monitor_supervisor import KEPT_SAMPLES, SampledDevice, sampled
 from tui.devices.state.hosts import HostState
 from tui.monitor.messages import Sample
-from tui.runs.session.runner_session import RunnerSession, Spawn
+from tui.runs.session.runner_session import CANCEL_S, RunnerSession, Spawn
 from tui.runs.state.events import HostRunEvent, RunsOfHostEvent
 from tui.runs.state.state import RunsState
 
 if TYPE_CHECKING:
     from tui.hosts.address import HostAddress
     from tui.hosts.plan import HostPlan
+
+
+ROUND_TRIPS = 2
+"""Round trips that a cancelled run is given, as the next one may take longer than the last."""
 
 
 class RunnerAttachment(Protocol):
@@ -64,7 +68,7 @@ class HostRunner(RunnerSession):
 
         self._sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
         super().__init__(host.bus, runs, publish_of_host, spawn, lambda: self._sampled)
-        self._address, self._plan = address, plan
+        self._host, self._address, self._plan = host, address, plan
         self._attachments = tuple(attachments)
         self._is_starting = False
         for attachment in self._attachments:
@@ -81,6 +85,11 @@ class HostRunner(RunnerSession):
             for attachment in self._attachments:
                 attachment.start()
             self.spawn(self._start_there())
+
+    @property
+    def cancel_s(self) -> float:
+        """Seconds for the runner to end a cancelled run: the request and the answer take theirs."""
+        return CANCEL_S + ROUND_TRIPS * (self._host.round_trip_s or 0.0)
 
     async def _start_there(self) -> None:
         self.start(connection=await self._plan.connect(self._address))

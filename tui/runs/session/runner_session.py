@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tui.runs.session.runner_supervisor import RunnerSupervisor
 
 CANCEL_S = 1.5
-"""Seconds for a runner to end a cancelled run before it is replaced."""
+"""Seconds for a runner on this machine to end a cancelled run before it is replaced."""
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
@@ -204,8 +204,13 @@ class RunnerSession:
         for run_id in run_ids:
             self.publish(messages.Rejected(run_id, reason, "cancelled"))
 
+    @property
+    def cancel_s(self) -> float:
+        """Seconds for the runner to end a cancelled run before it is replaced."""
+        return CANCEL_S
+
     async def _replace_unless_cancelled(self, wanted: Sequence[str]) -> None:
-        await asyncio.sleep(CANCEL_S)
+        await asyncio.sleep(self.cancel_s)
         left = [item for item in wanted if item in self.runs.pending()]
         if left:
             self._cancel_runs(left, "the runner did not answer and is replaced")

@@ -149,9 +149,9 @@ class Session(DeviceSession):
 
     @property
     def _shown(self) -> RunnerSession:
-        return self._find_runner(self.state.machine.shown.host)
+        return self.find_runner(self.state.machine.shown.host)
 
-    def _find_runner(self, host: str) -> RunnerSession:
+    def find_runner(self, host: str) -> RunnerSession:
         """Return the runs on a host; an empty name means this machine."""
         return self._of_hosts[host] if host else self.here
 
