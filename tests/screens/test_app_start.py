@@ -11,6 +11,7 @@ from tests.screens.app_helpers import PromptApp, Running
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, gpu, make_store, sample, screen_text
 from tui.app.workbench import AT_ONCE_S
+from tui.monitor.messages import Utilization
 
 
 class SeeingSession(FakeSession):
@@ -24,7 +25,8 @@ class SeeingSession(FakeSession):
         self.at_start: list[str] = []
 
     def watch(self) -> None:
-        self.tell(sample(*(gpu(index) for index in range(8))))
+        busy = Utilization(50.0, 0.0)  # idle ones would share a row
+        self.tell(sample(*(gpu(index, utilization=busy) for index in range(8))))
 
     async def wait_for_sample(self, patience: float = 60.0) -> None:
         if patience > AT_ONCE_S:

@@ -329,3 +329,28 @@ async def test_enter_shows_the_details_of_a_device_and_has_them_read_meanwhile()
         await at.press("escape")
         assert at.session.device_details == [False, True, False]
         assert not at.row("clocks limited by")
+
+
+async def test_idle_gpus_of_one_machine_share_a_row_until_enter_unfolds_them() -> None:
+    seen = sample(*(gpu(n) for n in range(8)), at=NOW + 20)
+    async with running((80, 24), "one gpu", seen, now=lambda: NOW + 20) as at:
+        devices = at.workbench.devices.list
+
+        def kinds() -> list[str]:
+            return [row.kind for row in devices._host_rows]
+
+        assert "6 more like nvml:1" in at.row("enter to unfold")
+        assert kinds() == ["device", "device", "more", "device"]
+        assert at.row("cpu ")
+        await at.press("v")
+        devices.go_to(kinds().index("more"))
+        await at.press("enter")
+        assert all(at.row(f"nvml:{n} ") for n in range(1, 8))
+        devices.go_to(kinds().index("fold"))
+        assert "6 alike" in at.row("enter to fold")
+        await at.press("enter")
+        assert kinds() == ["device", "device", "more", "device"]
+        # Another key selects one of them: it has a row of its own then.
+        await at.press("d", "d")
+        assert at.row("▸ nvml:2 ")
+        assert kinds().count("more") == 1

@@ -11,7 +11,7 @@ CELLS = 12
 TEXT = st.text(alphabet="ab°█ 漢", max_size=8)
 LINES = st.lists(
     st.lists(
-        st.builds(Span, TEXT, st.sampled_from([TextStyle.PLAIN, TextStyle.BAD])), max_size=3
+        st.builds(Span, TEXT, st.sampled_from([TextStyle.PLAIN, TextStyle.BAD])), max_size=5
     ).map(tuple),
     max_size=4,
 )
@@ -53,6 +53,12 @@ def test_the_upper_half_of_a_cell_is_drawn_when_it_changes() -> None:
     old = HalfBlocks("▄▄", TextStyle.GOOD, TextStyle.BAD)
     new = HalfBlocks("▄▄", TextStyle.GOOD, TextStyle.NOTE)
     assert changes([(old,)], [(new,)], 20) == [Change(0, 0, 2)]
+
+
+def test_a_change_between_equal_spans_is_found() -> None:
+    old = (Span("a"), Span("b", TextStyle.BAD), Span("c"), Span("d", TextStyle.BAD))
+    new = (Span("a"), Span("x", TextStyle.BAD), Span("c"), Span("d", TextStyle.BAD))
+    assert changes([old], [new], 20) == [Change(0, 1, 2)]
 
 
 def test_one_figure_takes_its_own_cells() -> None:

@@ -20,7 +20,6 @@ from tui.devices.views.history import (
     column_s,
     compute_shares,
     draw_history,
-    explain_gaps,
     figures,
     span_rule,
     whole_lines,
@@ -49,7 +48,7 @@ def test_a_gap_is_where_nothing_was_sampled_and_a_zero_is_not() -> None:
     found = compute_shares(points, LOAD, 4, 4.0, EVEN + 13)
     assert found == [0.5, None, None, 0.0]
     seen = sample(gpu(), at=EVEN + 13)
-    (row,) = draw_history(points, LOAD, seen, EVEN + 13, 2, 1)
+    (row,) = draw_history(points, LOAD, seen, EVEN + 13, 2, 1).rows
     # Half of the height, nothing, nothing, the lowest dot.
     assert row == "\u2844\u2880"
 
@@ -59,7 +58,7 @@ def test_a_blank_cell_of_a_small_history_says_why() -> None:
     seen = sample(gpu(), at=EVEN + 39)
 
     def gap(*points: Point) -> str:
-        return explain_gaps(points, [LOAD], seen, EVEN + 39, 5)
+        return draw_history(points, LOAD, seen, EVEN + 39, 5, 1).gap
 
     busy = loads(*[10.0] * 8), loads(*[10.0] * 16, start=EVEN + 24)
     silent = [Point(EVEN + at) for at in range(8, 24)]
@@ -101,20 +100,19 @@ def test_the_heading_of_the_rows_histories_says_why_they_have_gaps() -> None:
 def test_the_picture_stands_still_until_a_cell_is_full() -> None:
     points = loads(*range(40))
     seen = sample(gpu(), at=EVEN + 40)
-    before = draw_history(points, LOAD, seen, EVEN + 40, 8, 1)[0]
-    later = draw_history([*points, Point(EVEN + 40, utilization=7.0)], LOAD, seen, EVEN + 40, 8, 1)[
-        0
-    ]
+    before = draw_history(points, LOAD, seen, EVEN + 40, 8, 1).rows[0]
+    more = [*points, Point(EVEN + 40, utilization=7.0)]
+    later = draw_history(more, LOAD, seen, EVEN + 40, 8, 1).rows[0]
     assert later[:-1] == before[:-1]
     next_cell = sample(gpu(), at=EVEN + 48)
-    moved = draw_history(points, LOAD, next_cell, EVEN + 48, 8, 1)[0]
+    moved = draw_history(points, LOAD, next_cell, EVEN + 48, 8, 1).rows[0]
     assert moved[:-2] == before[1:-1]
 
 
 def test_what_comes_no_more_leaves_a_gap_up_to_the_present() -> None:
     points, seen = loads(*[80] * 20), sample(gpu(), at=EVEN + 19)
-    assert draw_history(points, LOAD, seen, EVEN + 20, 4, 1)[0].strip()
-    late = draw_history(points, LOAD, seen, EVEN + 36, 4, 1)[0]
+    assert draw_history(points, LOAD, seen, EVEN + 20, 4, 1).rows[0].strip()
+    late = draw_history(points, LOAD, seen, EVEN + 36, 4, 1).rows[0]
     assert late.endswith("  ")
     assert late.strip()
 

@@ -26,7 +26,7 @@ from tui.devices.views.large_history import (
     stacked_lines,
 )
 from tui.kit.lines import Span, TextStyle, plain, width
-from tui.monitor.messages import Pcie, PcieTraffic
+from tui.monitor.messages import Pcie, PcieTraffic, Utilization
 
 LOAD = PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
 EVEN = 1_750_000_000.0
@@ -174,7 +174,9 @@ async def test_with_few_gpus_one_history_is_large_and_h_draws_the_next(
 
 
 async def test_with_more_gpus_each_figure_has_a_row_and_h_draws_one_large() -> None:
-    async with running((120, 45), "one gpu", sample(*(gpu(at) for at in range(8)))) as on:
+    busy = Utilization(50.0, 0.0)  # idle ones would share a row
+    seen = sample(*(gpu(at, utilization=busy) for at in range(8)))
+    async with running((120, 45), "one gpu", seen) as on:
         assert on.row(" memory   0")
         await on.press("h")
         assert "cuda:0 util, last " in on.text

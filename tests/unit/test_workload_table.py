@@ -9,11 +9,11 @@ import pytest
 from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
 from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
 from tui.devices.state.machine import DeviceSelected
-from tui.kit.lines import plain
+from tui.kit.lines import Span, plain
 from tui.runs.state.events import ConditionsRecorded, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
-from tui.runs.views.workload_columns import WIDEST
+from tui.runs.views.workload_columns import WIDEST, cut_parameters
 from tui.runs.views.workload_entries import build_entries
 from tui.runs.views.workload_table import (
     Group,
@@ -247,3 +247,17 @@ def test_workloads_without_a_run_are_counted_once_instead_of_in_each_row() -> No
     for event in ran():
         state.publish(event)
     assert format_not_run(state.runs) == "2 not run"
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"),
+    [
+        (40, "matmul size=4096 float32 warm"),
+        (28, "matmul size=4096 float32 …"),
+        (20, "matmul size=4096 …"),
+        (17, "matmul …"),
+        (7, "matmul"),
+    ],
+)
+def test_a_parameter_is_shown_in_full_or_not_at_all(cells: int, shown: str) -> None:
+    assert cut_parameters(Span("matmul size=4096 float32 warm"), cells).text == shown

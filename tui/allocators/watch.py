@@ -38,7 +38,9 @@ from tui.monitor.processes import is_in_pid_namespace
 from workloads.protocol.torch_memory import TorchMemory
 
 SEARCH_S = 2.0
-"""Seconds between two searches for processes."""
+"""Seconds between two searches for processes while some are requested by their pid."""
+IDLE_SEARCH_S = 5.0
+"""Seconds between two searches while none are; a process that NVML lists is searched at once."""
 _RETRY_S = 6.0
 """Seconds after which a process that has not used CUDA is searched again in any case."""
 _MOST_ANCESTORS = 8
@@ -95,6 +97,11 @@ class AllocatorWatch:
         self._answered: LookFor | None = None
         """The request that the last list answers."""
         self._lost = False
+
+    @property
+    def search_s(self) -> float:
+        """Seconds between two searches."""
+        return SEARCH_S if self.wanted.pids else IDLE_SEARCH_S
 
     def apply_request(self, request: WatchRequest) -> None:
         """Apply one request of the front end."""
@@ -303,7 +310,7 @@ def serve(parent: ParentChannel, watch: AllocatorWatch, keep_alive_s: float | No
         if watch.search_now.is_set() or time.monotonic() >= next_search:
             watch.search_now.clear()
             processes = watch.search(time.time())
-            next_search = time.monotonic() + SEARCH_S
+            next_search = time.monotonic() + watch.search_s
             # Before the list that says a process has ended: nobody may wait for more after it.
             for part in watch.read_logs():
                 parent.send(part)

@@ -5,12 +5,12 @@ A timer that polls for changes all the time would cost processor time.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
 
 from textual.app import App
-from textual.timer import Timer
 
 from tui.core.events import Topic, Topics
 from tui.devices.state.history import stale_after
@@ -33,7 +33,7 @@ class Drawing:
         self._app = app
         self._draw = draw
         self._coalescer = Coalescer()
-        self._timer: Timer | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._ended = False
 
     def changed(self, parts: Topics) -> None:
@@ -53,16 +53,20 @@ class Drawing:
         """Stop drawing: the session still reports its children's end after the screens are gone."""
         self._ended = True
         if self._timer is not None:
-            self._timer.stop()
+            self._timer.cancel()
 
     def _wait(self) -> None:
         if self._timer is None and not self._ended:
             seconds = self._coalescer.due_in(time.monotonic())
             if seconds is not None:
-                self._timer = self._app.set_timer(seconds, self._due)
+                # Each timer of the framework is a task of its own.
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(seconds, self._app.call_later, self._due)
 
     def _due(self) -> None:
         self._timer = None
+        if self._ended:
+            return
         self._draw(self._coalescer.due(time.monotonic()))
         self._wait()
 

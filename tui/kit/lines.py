@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -34,6 +34,7 @@ def cell_len(text: str) -> int:
 class TextStyle(enum.Enum):
     """The role of a span; never the only carrier of a meaning."""
 
+    __hash__ = object.__hash__  # its members are the same objects throughout: a quick key
     PLAIN = "plain"
     STRONG = "strong"
     QUIET = "quiet"
@@ -180,7 +181,8 @@ def plain(spans: Line) -> str:
 
 def width(spans: Line) -> int:
     """Return the number of cells that the line takes."""
-    return sum(span.width for span in spans)
+    # Measured as one text: each piece on its own takes ten times as long.
+    return cell_len("".join([span.text for span in spans]))
 
 
 def fit(text: str, cells: int) -> str:
@@ -378,25 +380,45 @@ def changes(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Change
 
 def _differing(before: Line, after: Line, cells: int) -> tuple[int, int] | None:
     """Return where the cells that differ begin and end; ``None`` if all look the same."""
-    if any(span.width != len(span.text) for span in (*before, *after)):
+    old_text, new_text = plain(before), plain(after)
+    if cell_len(old_text) != len(old_text) or cell_len(new_text) != len(new_text):
         # Some character takes other than one cell, so that columns cannot be counted.
         return 0, cells
-    old, new = _cells(before), _cells(after)
-    if max(len(old), len(new)) > cells:
+    start = _count_shared(before, after)
+    if max(len(old_text), len(new_text)) > cells:
         # Where the line is cut, its last cell is an ellipsis.
-        shared = min(len(old), len(new))
-        start = next((at for at in range(shared) if old[at] != new[at]), shared)
         return min(start, cells - 1), cells
+    if start == len(old_text) == len(new_text):
+        return None
+    if len(old_text) == len(new_text):
+        return start, len(old_text) - _count_shared(before, after, backwards=True)
     blank = (" ", TextStyle.PLAIN, None)
-    pairs = enumerate(itertools.zip_longest(old, new, fillvalue=blank))
+    pairs = enumerate(itertools.zip_longest(_cells(before), _cells(after), fillvalue=blank))
     differing = [at for at, (one, two) in pairs if one != two]
     return (differing[0], differing[-1] + 1) if differing else None
 
 
+def _count_shared(one: Line, other: Line, *, backwards: bool = False) -> int:
+    """Count the equal cells at the start of two lines, or at their end."""
+    step = -1 if backwards else 1
+    mine, theirs = one[::step], other[::step]
+    pairs = zip(mine, theirs, strict=False)
+    equal = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    # Two lines can be cut into spans in different places.
+    rest = zip(_each_cell(mine[equal:], step), _each_cell(theirs[equal:], step), strict=False)
+    cells = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], rest))
+    return len(plain(mine[:equal])) + cells
+
+
+def _each_cell(
+    row: Iterable[Span], step: int = 1
+) -> Iterator[tuple[str, TextStyle, TextStyle | None]]:
+    """Yield the character of each cell, its style, and the style of an upper half block."""
+    for span in row:
+        upper = span.upper if isinstance(span, HalfBlocks) else None
+        for character in span.text[::step]:
+            yield character, span.style, upper
+
+
 def _cells(row: Line) -> list[tuple[str, TextStyle, TextStyle | None]]:
-    """Return the character of each cell, its style, and the style of an upper half block."""
-    return [
-        (character, span.style, span.upper if isinstance(span, HalfBlocks) else None)
-        for span in row
-        for character in span.text
-    ]
+    return list(_each_cell(row))

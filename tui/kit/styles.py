@@ -8,6 +8,9 @@ own themes.
 
 from __future__ import annotations
 
+import functools
+from typing import Union
+
 from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
@@ -131,6 +134,7 @@ IN_OWN_COLORS = _with_reaches(
 """In the program's own dark theme: exact colors, on its background."""
 OWN_CURSOR, OWN_PLACE = Style(bgcolor="#22304a"), Style(bgcolor="#1a2130")
 """The row under the cursor in that theme, with and without the focus: data keep their colors."""
+_NO_STYLE = Style()
 UPRIGHT = Style(reverse=False)
 PALE = (TextStyle.QUIET, TextStyle.GOOD, TextStyle.KEY)
 """Reversed, these would be patches in a row: a colour behind letters is for what is wrong."""
@@ -191,6 +195,7 @@ def use(*, native: bool, dark: bool, own: bool = False) -> None:
     """
     palette = (ON_DARK if dark else ON_LIGHT) if native else IN_TRUECOLOR
     _Present.styles = IN_OWN_COLORS if own else palette
+    _merged.cache_clear()
 
 
 def cursor_row(*, focused: bool) -> Style:
@@ -211,24 +216,59 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     """
     fitted = fit_line(spans, cells)
     filled = (*fitted, Span(" " * (cells - width(fitted))))
-    over = over or Style()
-    base = _without_defaults(base)
+    merged = _merged(base, over or _NO_STYLE)
     segments: list[Segment] = []
-    text, style = "", Style()
+    text, style = "", _NO_STYLE
     # Equal styles become one segment: each costs the link some twenty bytes.
     for span in filled:
-        own = _style_of(span)
-        if over.reverse and (span.style is TextStyle.REST or _is_bar(span.text)):
-            own += UPRIGHT
-        else:
-            own = over if over.reverse and span.style in PALE else own + over
-        if own != style and text:
-            segments.append(Segment(text, base + style))
+        key = (span.style, span.upper) if isinstance(span, HalfBlocks) else span.style
+        own = merged.upright(key) if merged.reversed and _is_bar(span.text) else merged[key]
+        if own is not style and own != style and text:
+            segments.append(Segment(text, style))
             text = ""
         text, style = text + span.text, own
     if text:
-        segments.append(Segment(text, base + style))
+        segments.append(Segment(text, style))
     return Strip(segments, cells)
+
+
+_StyleKey = Union[TextStyle, tuple[TextStyle, TextStyle]]
+"""The style of a span; of half blocks, also that of the upper halves."""
+
+
+class _MergedStyles(dict[_StyleKey, Style]):
+    """The styles of spans on a widget, merged when they are first drawn.
+
+    Args:
+        base: the widget's own style.
+        over: laid over all of a line.
+    """
+
+    def __init__(self, base: Style, over: Style) -> None:
+        super().__init__()
+        self._base = _without_defaults(base)
+        self._over = over
+        self.reversed = bool(over.reverse)
+        """The line is reversed, where some styles are drawn otherwise."""
+
+    def __missing__(self, key: _StyleKey) -> Style:
+        style = key[1] if isinstance(key, tuple) else key
+        if self.reversed and style is TextStyle.REST:
+            return self.upright(key)
+        pale = self.reversed and style in PALE
+        found = self._base + (self._over if pale else _style_of(key) + self._over)
+        self[key] = found
+        return found
+
+    def upright(self, key: _StyleKey) -> Style:
+        """Return the style of what is not reversed: a bar of 20 % would be one of 80 %."""
+        return self._base + (_style_of(key) + UPRIGHT)
+
+
+@functools.lru_cache(maxsize=64)
+def _merged(base: Style, over: Style) -> _MergedStyles:
+    """Return the merged styles of a widget and of what is laid over a line."""
+    return _MergedStyles(base, over)
 
 
 def _without_defaults(base: Style) -> Style:
@@ -238,12 +278,12 @@ def _without_defaults(base: Style) -> Style:
     return base.without_color if own else base
 
 
-def _style_of(span: Span) -> Style:
+def _style_of(key: _StyleKey) -> Style:
     """Return the present style; of two layers, the lower is the block and the upper is behind."""
-    own = _Present.styles[span.style]
-    if not isinstance(span, HalfBlocks):
-        return own
-    return Style(color=own.color, bgcolor=_Present.styles[span.upper].color)
+    if not isinstance(key, tuple):
+        return _Present.styles[key]
+    lower, upper = key
+    return Style(color=_Present.styles[lower].color, bgcolor=_Present.styles[upper].color)
 
 
 def _is_bar(text: str) -> bool:

@@ -19,7 +19,7 @@ from tui.devices.views.large_history import (
     large_lines,
     large_rows,
 )
-from tui.devices.views.memory import bar_line, body, choose_sizes, explain_lines, title
+from tui.devices.views.memory import bar_line, draw_body, explain_lines, title
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, plain
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
@@ -114,6 +114,9 @@ class MemoryPane(AccountPane):
     ) -> None:
         """Show the selected device; the arguments are those of :class:`AccountPane`."""
         super().__init__(machine, clock, id=id)
+        self._drawn: tuple[Gauge, int, text.SizeFormat, list[Line]] | None = None
+        """The body's lines with the style of their sizes, and the account and width that they are
+        of: the title and the history ask for the style too."""
         self.history = FittedView(self._history)
         self.history.can_focus = False
 
@@ -135,20 +138,26 @@ class MemoryPane(AccountPane):
     def _history(self, cells: int, rows: int) -> list[Line]:
         machine = self.machine
         points = machine.history.points(machine.selected)
-        sizes = self._choose_sizes(cells)
+        sizes = self._choose_sizes()
         return large_lines(
             self.view, points, machine.sample, self.now, "used", cells, rows,
             hint="", format_size=sizes,
         )  # fmt: skip
 
-    def _choose_sizes(self, cells: int) -> text.SizeFormat:
-        """Return how all sizes of the pane are written."""
-        width = max(1, cells + ROOM - 1)
-        return choose_sizes(self.gauge, self.view, width, self.machine.worker_pid)
+    def _choose_sizes(self) -> text.SizeFormat:
+        """Return how all sizes of the pane are written: as in the body."""
+        return self._draw(self.body.cells or max(1, self.size.width - 1))[0]
+
+    def _draw(self, cells: int) -> tuple[text.SizeFormat, list[Line]]:
+        """Return the body's lines of a width and the style of their sizes, drawn once."""
+        if self._drawn is None or self._drawn[0] is not self.gauge or self._drawn[1] != cells:
+            sizes, lines = draw_body(self.gauge, self.view, cells, self.machine.worker_pid)
+            self._drawn = (self.gauge, cells, sizes, lines)
+        return self._drawn[2], self._drawn[3]
 
     def title(self, cells: int) -> str:
         """Return the title, whose sizes are written as those below it."""
-        return title(self.gauge, self.view, cells, format_size=self._choose_sizes(cells))
+        return title(self.gauge, self.view, cells, format_size=self._choose_sizes())
 
     def count_rows(self, cells: int) -> int:
         """Count the pane's rows with its title and its bar, at a width."""
@@ -156,7 +165,7 @@ class MemoryPane(AccountPane):
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return the legend and the figures, shortened to fit."""
-        return body(self.gauge, self.view, cells, self.machine.worker_pid)
+        return self._draw(cells)[1]
 
     def clipboard_text(self) -> str:
         """Return the figures, then the account in sentences."""

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from textual import events, on
 from textual.app import ComposeResult
+from textual.message import Message
 
 from tui.core.events import Topic
 from tui.devices.session.actions import DeviceActions
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import MEAN_S, ORDERS, Order, compute_sort_value, sort_devices
+from tui.devices.state.hosts import HERE
 from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import DeviceColumns, columns, find_order, heading
 from tui.devices.views.device_page import device_page
-from tui.devices.views.devices import device_row, devices_title, notice_lines
-from tui.devices.views.history import block_lines, block_rows, explain_gaps, figures
+from tui.devices.views.devices import NO_HISTORY, device_row, devices_title, notice_lines
+from tui.devices.views.history import (
+    LOAD_STYLE,
+    DrawnHistory,
+    block_lines,
+    block_rows,
+    draw_history,
+    figures,
+    find_end,
+)
 from tui.devices.views.host_rows import (
     MORE,
     HostGroup,
@@ -30,6 +40,7 @@ from tui.devices.views.host_rows import (
     host_rows,
     host_views,
     hosts_title,
+    machine_rows,
     more_row,
 )
 from tui.devices.views.jobs import rank_spans
@@ -45,7 +56,7 @@ from tui.devices.views.large_history import (
 )
 from tui.kit.command_screen import Program
 from tui.kit.dialogs import LiveTextScreen
-from tui.kit.lines import Line
+from tui.kit.lines import Line, Span
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
 
@@ -68,6 +79,9 @@ class DeviceProgram(Program, Protocol):
 class DeviceList(KeyedList):
     """A list of devices with adjacent changing columns, so that a sample redraws few cells."""
 
+    class Folded(Message):
+        """Rows were folded or unfolded: the list needs another height."""
+
     def __init__(
         self, machine: MachineState, actions: DeviceActions, clock: Callable[[], float]
     ) -> None:
@@ -88,11 +102,15 @@ class DeviceList(KeyedList):
         self._shown_of: dict[str, tuple[str, ...]] = {}
         """The displayed order of each host's devices, by its name."""
         self._host_rows: tuple[HostRow, ...] = ()
-        """The rows in place of ``_shown`` while the session has other hosts."""
+        """The rows: of the machine's devices, or of the hosts and theirs."""
         self._on_more = ""
         """Key of the row for more devices that the cursor is on; empty on any other row."""
         self._folds: dict[str, bool] = {}
         """The hosts, by name, that the user has folded or unfolded."""
+        self._drawn_histories: (
+            tuple[int, float, tuple[DeviceView, ...], Mapping[str, DrawnHistory]] | None
+        ) = None
+        """The rows' histories, after the width, the time and the devices that they are of."""
 
     def sort_by(self, order: Order) -> None:
         """Change the sort order, with effect at once."""
@@ -125,16 +143,32 @@ class DeviceList(KeyedList):
         if row is None or row.kind == "device":
             super().choose()
             return
-        self._folds[row.group.name] = row.kind == "heading" and not row.folded
+        if row.kind == "fold":
+            self._folds.pop(row.group.name, None)
+        else:
+            self._folds[row.group.name] = row.kind == "heading" and not row.folded
         self._on_more = ""
         self.rebuild()
+        self.say(self.Folded())
+
+    @property
+    def _is_unfolded(self) -> bool:
+        """Whether the user wants to see all devices of the one machine."""
+        return self._folds.get(HERE) is False
 
     def count_rows(self) -> int:
         """Count the rows of all devices and hosts that the user has not folded."""
         machine = self._machine
         if not machine.hosts:
-            return len(machine.devices)
+            keys = [view.key for view in machine.devices]
+            return len(machine_rows(machine, keys, unfolded=self._is_unfolded))
         return len(host_rows(host_groups(machine), self._folds, ALL_ROWS, self.attached_key()))
+
+    def count_gpu_rows(self) -> int:
+        """Count the GPUs that have a row of their own."""
+        keys = [view.key for view in self._machine.devices]
+        rows = machine_rows(self._machine, keys, unfolded=self._is_unfolded)
+        return sum(row.view is not None and row.view.nvml is not None for row in rows)
 
     def row_keys(self) -> Sequence[str]:
         """Return the devices in order; close figures do not change the displayed order."""
@@ -142,7 +176,8 @@ class DeviceList(KeyedList):
         if machine.hosts:
             return self._host_keys()
         self._shown = self._sort(machine, self._shown)
-        return self._shown
+        self._host_rows = machine_rows(machine, self._shown, unfolded=self._is_unfolded)
+        return [row.key for row in self._host_rows]
 
     def _sort(self, machine: MachineState, before: Sequence[str]) -> tuple[str, ...]:
         """Return the keys of a machine's devices in the order of the list.
@@ -207,17 +242,19 @@ class DeviceList(KeyedList):
         if machine.hosts:
             return self._host_lines(cells)
         plan = columns(machine.devices, cells)
-        views = {view.key: view for view in machine.devices}
+        histories = self._draw_histories(plan.history)
         return [
-            device_row(
-                views[key],
+            more_row(row, cells)
+            if row.view is None
+            else device_row(
+                row.view,
                 machine.sample,
                 now,
                 plan,
-                selected=key == machine.selected,
-                points=machine.history.points(key) if plan.history else (),
+                selected=row.key == machine.selected,
+                history=Span(histories[row.key].rows[0], LOAD_STYLE) if histories else NO_HISTORY,
             )
-            for key in self._shown
+            for row in self._host_rows
         ]
 
     def explain_gaps(self, cells: int) -> str:
@@ -226,17 +263,26 @@ class DeviceList(KeyedList):
         Args:
             cells: width of a history; 0 if the rows have none.
         """
-        machine, now = self._machine, self._clock()
+        return next((each.gap for each in self._draw_histories(cells).values() if each.gap), "")
+
+    def _draw_histories(self, cells: int) -> Mapping[str, DrawnHistory]:
+        """Return the load of each device over the last minutes, drawn once for each sample.
+
+        Args:
+            cells: width of a history; 0 if the rows have none.
+        """
+        machine, sample = self._machine, self._machine.sample
         if machine.hosts or not cells:
-            return ""
-        sample = machine.sample
-        found = (
-            explain_gaps(
-                machine.history.points(view.key), figures(view, sample)[:1], sample, now, cells
-            )
-            for view in machine.devices
-        )
-        return next(filter(None, found), "")
+            return {}
+        now = find_end(sample, self._clock())
+        drawn = self._drawn_histories
+        if drawn is None or drawn[:3] != (cells, now, machine.devices):
+            found = {}
+            for view in machine.devices:
+                points, load = machine.history.points(view.key), figures(view, sample)[0]
+                found[view.key] = draw_history(points, load, sample, now, cells, 1)
+            self._drawn_histories = drawn = (cells, now, machine.devices, found)
+        return drawn[3]
 
     def rebuild(self) -> None:
         """Rebuild the lines, and scroll to a device that another pane selected."""
@@ -295,7 +341,8 @@ class DevicesPane(AgingPane):
         "points of load, 2 of memory or 3 degrees ahead. The plots have fixed scales; a gap has"
         " no reading; an area is solid up to the mean and shaded up to the highest. With --host"
         " each host has a heading with its driver (\u2260: not that of most), round-trip time, "
-        "CPU and memory; enter folds it. Without room, equal GPUs are folded into one row."
+        "CPU and memory; enter folds it. Idle GPUs that are alike share a row, which enter "
+        "unfolds, as do others without room."
     )
 
     def __init__(
@@ -349,9 +396,8 @@ class DevicesPane(AgingPane):
 
     @property
     def _few(self) -> bool:
-        """Whether there are so few GPUs that one figure is always drawn large."""
-        gpus = sum(view.nvml is not None for view in self.machine.devices)
-        return not self.machine.hosts and gpus <= FOR_GPUS
+        """Whether so few GPUs have rows that one figure is always drawn large."""
+        return not self.machine.hosts and self.list.count_gpu_rows() <= FOR_GPUS
 
     @property
     def _is_large(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, replace
 
@@ -65,7 +66,28 @@ def columns(views: tuple[DeviceView, ...], width: int, *, hosts: bool = False) -
         hosts: the devices are of several hosts: headings of hosts name them, and the users of the
             GPUs matter more than wide bars.
     """
-    layout = fit_columns(_host_columns(views, width) if hosts else _columns(views, width), width)
+    # No less than the heading above it.
+    label = max(max((len(view.label) for view in views), default=0), len("gpu") + 1)
+    name = 0
+    if not hosts and find_shared_name(views) is None:
+        longest = max((len(shorten_name(view)) for view in views), default=0)
+        name = max(NAME[0], min(longest, NAME[1]))
+    return _fit(label, name, width, hosts, _history())
+
+
+@functools.lru_cache(maxsize=64)
+def _fit(label: int, name: int, width: int, hosts: bool, history: str) -> DeviceColumns:
+    """Return the columns that fit, which are the same at each sample.
+
+    Args:
+        label: cells of the longest label.
+        name: cells of the names; 0 without that column.
+        width: cells of a row.
+        hosts: the devices are of several hosts.
+        history: the heading of the histories.
+    """
+    found = _host_columns(label, width) if hosts else _columns(label, name, width, history)
+    layout = fit_columns(found, width)
     cells = {placed.column.name: placed.width for placed in layout}
     power, memory = cells.get("power", 0), cells.get("memory", 0) - _BAR_GAP - MEMORY
     return DeviceColumns(
@@ -78,7 +100,7 @@ def columns(views: tuple[DeviceView, ...], width: int, *, hosts: bool = False) -
         power=power + cells.get(_LIMIT, 0),
         clocks=cells.get("SM/mem clock", 0),
         status=cells.get("throttled", 0) or cells.get(_USERS, 0),
-        history=cells.get(_history(), 0),
+        history=cells.get(history, 0),
         users=_USERS in cells,
         layout=layout,
     )
@@ -101,9 +123,7 @@ def _beside_bars(least: int) -> int:
     return 2 * (least + _BAR_GAP) + UTILISATION + MEMORY
 
 
-def _columns(views: tuple[DeviceView, ...], width: int) -> list[Column[None]]:
-    # No less than the heading above it.
-    label = max(max((len(view.label) for view in views), default=0), len("gpu") + 1)
+def _columns(label: int, name: int, width: int, history: str) -> list[Column[None]]:
     util, memory = 1 + _BAR_GAP + UTILISATION, 1 + _BAR_GAP + MEMORY
     found: list[Column[None]] = [
         Column(_GPU, MARK + label, align="left", gap=0, order="index"),
@@ -122,23 +142,20 @@ def _columns(views: tuple[DeviceView, ...], width: int) -> list[Column[None]]:
         Column("SM/mem clock", CLOCKS, gap=1, drop_order=0, leaves=_beside_bars(16)),
         Column("throttled", STATUS, align="left", gap=1, drop_order=1, leaves=_beside_bars(14)),
         Column(
-            _history(), max(HISTORY_LEAST, width // 4), align="left", gap=1, drop_order=2,
+            history, max(HISTORY_LEAST, width // 4), align="left", gap=1, drop_order=2,
             leaves=_beside_bars(12) if width >= HISTORY_FROM else REST, order="load",
         ),
     ]  # fmt: skip
-    if find_shared_name(views) is None:
-        longest = max((len(shorten_name(view)) for view in views), default=0)
-        cells = max(NAME[0], min(longest, NAME[1]))
+    if name:
         leaves = _beside_bars(6)
         found.insert(
             1,
-            Column("name", cells, align="left", gap=1, drop_order=5, leaves=leaves, order="index"),
+            Column("name", name, align="left", gap=1, drop_order=5, leaves=leaves, order="index"),
         )
     return found
 
 
-def _host_columns(views: tuple[DeviceView, ...], width: int) -> list[Column[None]]:
-    label = max(max((len(view.label) for view in views), default=0), len("gpu") + 1)
+def _host_columns(label: int, width: int) -> list[Column[None]]:
     util, memory = 1 + _BAR_GAP + UTILISATION, 1 + _BAR_GAP + MEMORY
     return [
         Column(_GPU, MARK + label, align="left", gap=0, order="index"),
@@ -198,9 +215,12 @@ def find_order(plan: DeviceColumns, cell: int) -> Order | None:
 
 def shorten_name(view: DeviceView) -> str:
     """Return a device's name without the vendor's common words and without the memory size."""
-    if view.key == CPU:
-        return shorten_cpu_model(view.name)
-    name = view.name.removeprefix("NVIDIA ")
+    return shorten_cpu_model(view.name) if view.key == CPU else _shorten_gpu_name(view.name)
+
+
+@functools.lru_cache(maxsize=256)
+def _shorten_gpu_name(full: str) -> str:
+    name = full.removeprefix("NVIDIA ")
     return " ".join(_SIZE.sub("", name).split()) or name
 
 
@@ -210,6 +230,7 @@ def find_shared_name(views: tuple[DeviceView, ...]) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
+@functools.lru_cache(maxsize=256)
 def shorten_cpu_model(model: str) -> str:
     """Shorten a CPU's name, such as ``AMD EPYC 9654 96-Core Processor`` to ``AMD EPYC 9654``."""
     return " ".join(_NOISE.sub(" ", model).split())

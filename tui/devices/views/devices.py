@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.core.events import MonitorStatus
@@ -11,7 +10,7 @@ from tui.core.text import numbers as text
 from tui.core.text.commands import name_program
 from tui.devices.memory.figures import compute_device_age
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.history import Order, Point, stale_after
+from tui.devices.state.history import Order, stale_after
 from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import (
     MARK,
@@ -23,7 +22,6 @@ from tui.devices.views.device_columns import (
     shorten_cpu_model,
     shorten_name,
 )
-from tui.devices.views.history import draw_history, figures
 from tui.devices.views.levels import (
     LEVEL_STYLES,
     LimitLevel,
@@ -216,6 +214,9 @@ def format_loss(device: Device, now: float, width: int) -> Span:
     return Span(fit(f"lost{since}: {device.lost}", width), TextStyle.BAD)
 
 
+NO_HISTORY = Span("", TextStyle.GOOD)
+
+
 def device_row(
     view: DeviceView,
     sample: Sample | None,
@@ -223,7 +224,7 @@ def device_row(
     plan: DeviceColumns,
     *,
     selected: bool,
-    points: Sequence[Point] = (),
+    history: Span = NO_HISTORY,
     rank: Span | None = None,
 ) -> Line:
     """Return one device as one row.
@@ -234,7 +235,7 @@ def device_row(
         now: Unix time.
         plan: the columns, the same for all rows.
         selected: mark the row, whose device the other panes show.
-        points: its history, oldest first.
+        history: its load over the last minutes, as wide as its column.
         rank: the rank of a job on it; ``None`` if none is known.
     """
     mark = left(glyphs.GLYPHS.selected if selected else "", MARK)
@@ -253,9 +254,7 @@ def device_row(
         state = format_user(view, plan.status, rank)
     parts = [head, *_cells(view, sample, plan, _format_name(view, sample), state, quiet=quiet)]
     if plan.history:
-        load = figures(view, sample)[0]
-        (picture,) = draw_history(points, load, sample, now, plan.history, 1)
-        parts.append(Span(f" {picture}", load.style))
+        parts.append(Span(f" {left(history.text, plan.history)}", history.style))
     return tuple(parts)
 
 

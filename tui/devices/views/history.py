@@ -21,6 +21,10 @@ LEAST_COLUMN_S = 4.0
 the terminal link as all figures do."""
 
 
+LOAD_STYLE = TextStyle.GOOD
+"""Style of the load, whose history stands in the devices' rows too."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlottedFigure:
     """One figure of a history's points and its scale, from zero to ``full``."""
@@ -57,7 +61,7 @@ def figures(
     limit = device.power_limit_w if device else None
     size = format_size(total)
     found = [
-        PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD),
+        PlottedFigure("utilization", "util", 100.0, "100 %", LOAD_STYLE),
         PlottedFigure("used", "memory", total, size, TextStyle.ALLOCATED),
     ]
     if torch and view.torch and view.key != CPU:
@@ -130,30 +134,13 @@ def explain_gap(
     return NO_READING if blank & sampled else NO_SAMPLE
 
 
-def explain_gaps(
-    points: Sequence[MemoryPoint],
-    wanted: Sequence[PlottedFigure],
-    sample: Sample | None,
-    now: float,
-    cells: int,
-) -> str:
-    """Return why cells in some of the histories are blank; empty if none are.
+@dataclass(frozen=True, slots=True)
+class DrawnHistory:
+    """A figure's history in dots."""
 
-    Args:
-        points: oldest first.
-        wanted: the figures of the histories.
-        sample: the monitor's newest.
-        now: Unix time.
-        cells: width of each picture.
-    """
-    seconds, until = column_s(sample), find_end(sample, now)
-    for figure in wanted:
-        shares = compute_shares(points, figure, cells * ACROSS, seconds, until)
-        pairs = zip(shares[0::ACROSS], shares[1::ACROSS], strict=True)
-        found = [one if one is not None else other for one, other in pairs]
-        if gap := explain_gap(points, found, seconds * ACROSS, until):
-            return gap
-    return ""
+    rows: list[str]
+    gap: str = ""
+    """Why cells between two readings are blank; empty if none are."""
 
 
 def draw_history(
@@ -163,15 +150,25 @@ def draw_history(
     now: float,
     cells: int,
     rows: int,
-) -> list[str]:
-    """Return the dots of a history: a sampled zero is one dot high, a gap has no dots."""
-    seconds = column_s(sample)
-    columns = cells * ACROSS
-    found = compute_shares(points, figure, columns, seconds, find_end(sample, now))
+) -> DrawnHistory:
+    """Draw a history: a sampled zero is one dot high, a gap has no dots.
+
+    Args:
+        points: oldest first.
+        figure: the figure of the history.
+        sample: the monitor's newest.
+        now: Unix time.
+        cells: width of the picture.
+        rows: height of the picture.
+    """
+    seconds, until = column_s(sample), find_end(sample, now)
+    shares = compute_shares(points, figure, cells * ACROSS, seconds, until)
+    pairs = zip(shares[0::ACROSS], shares[1::ACROSS], strict=True)
+    found = [one if one is not None else other for one, other in pairs]
     # A share above zero has at least one dot.
-    return braille(
-        filled([share if share is None else share or 1e-9 for share in found], rows), cells, rows
-    )
+    dots = filled([share if share is None else share or 1e-9 for share in shares], rows)
+    gap = explain_gap(points, found, seconds * ACROSS, until)
+    return DrawnHistory(braille(dots, cells, rows), gap)
 
 
 def find_end(sample: Sample | None, now: float) -> float:
@@ -189,8 +186,10 @@ def history_lines(
     *,
     cells: int,
     rows: int,
-) -> list[Line]:
+) -> tuple[list[Line], str]:
     """Draw figures below each other, the newest points on the right, with the scales in front.
+
+    Returns the lines, and why cells in some of the histories are blank; empty if none are.
 
     Args:
         points: of the device, oldest first.
@@ -202,17 +201,19 @@ def history_lines(
     """
     room = max(0, cells - LABEL)
     lines: list[Line] = []
+    gap = ""
     for figure in wanted:
         if figure.full is None:
             words = f" {figure.label} {text.NA}: the end of its scale is not known"
             lines += [(Span(left(fit(words, cells), cells), TextStyle.QUIET),)]
             lines += [()] * (rows - 1)
             continue
-        pictures = draw_history(points, figure, sample, now, room, rows)
-        for row, picture in enumerate(pictures):
+        drawn = draw_history(points, figure, sample, now, room, rows)
+        gap = gap or drawn.gap
+        for row, picture in enumerate(drawn.rows):
             label = scale_label(figure, row, rows)
             lines.append((Span(label, TextStyle.QUIET), Span(picture, figure.style)))
-    return lines
+    return lines, gap
 
 
 def scale_label(figure: PlottedFigure, row: int, rows: int) -> str:
@@ -250,11 +251,8 @@ def block_lines(
     """
     wanted = figures(view, sample)
     rows = max(1, (height - 1) // len(wanted))
-    gap = explain_gaps(points, wanted, sample, now, max(0, cells - LABEL))
-    return [
-        span_rule(view.label, sample, cells, cells, gap),
-        *history_lines(points, wanted, sample, now, cells=cells, rows=rows),
-    ]
+    lines, gap = history_lines(points, wanted, sample, now, cells=cells, rows=rows)
+    return [span_rule(view.label, sample, cells, cells, gap), *lines]
 
 
 BESIDE_FROM = 110
@@ -292,13 +290,12 @@ def whole_lines(
     rows = max(1, (height - 1) // deep)
     beside = len(wanted) > deep
     room = (cells - 2) // 2 if beside else cells
-    first = history_lines(points, wanted[:deep], sample, now, cells=room, rows=rows)
-    other = history_lines(points, wanted[deep:], sample, now, cells=room, rows=rows)
+    first, gap_here = history_lines(points, wanted[:deep], sample, now, cells=room, rows=rows)
+    other, gap_there = history_lines(points, wanted[deep:], sample, now, cells=room, rows=rows)
     gap = Span("  ")
     other += [()] * (len(first) - len(other))
     lines = [(*one, gap, *two) for one, two in zip(first, other, strict=True)] if beside else first
-    why = explain_gaps(points, wanted, sample, now, max(0, room - LABEL))
-    return [span_rule(view.label, sample, room, cells, why), *lines]
+    return [span_rule(view.label, sample, room, cells, gap_here or gap_there), *lines]
 
 
 def span_rule(device: str, sample: Sample | None, room: int, cells: int, gap: str = "") -> Line:

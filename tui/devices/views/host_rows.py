@@ -1,9 +1,13 @@
-"""The rows of the device list over several hosts: a heading per host, and its GPUs. Pure."""
+"""The rows of the device list: GPUs that are alike are folded into one, hosts have headings. Pure.
+
+One machine has a row for each device, except that its idle GPUs share one where that saves rows;
+over several hosts, a heading stands above the GPUs of each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tui.core.text import glyphs
@@ -20,6 +24,10 @@ from tui.monitor.messages import Device
 
 ALIKE_PERCENT = 10.0
 """Percentage points of used memory within which GPUs of one model are alike."""
+IDLE_PERCENT = 5.0
+"""Percent of a GPU's memory in use up to which a free one is idle: no program holds any."""
+LEAST_HIDDEN = 4
+"""The fewest idle GPUs of one machine that share a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class HostGroup:
 class HostRow:
     """One row of the list."""
 
-    kind: Literal["heading", "device", "more"]
+    kind: Literal["heading", "device", "more", "fold"]
     key: str
     group: HostGroup
     view: DeviceView | None = None
@@ -48,7 +56,7 @@ class HostRow:
     folded: bool = False
     """Of a heading: its devices have no rows."""
     hidden: int = 0
-    """Of a row for more devices: how many."""
+    """Of a row for more devices: how many; of one that folds them again: how many it would."""
     like: str = ""
     """The name of the device that they are like; empty if they are of several kinds."""
 
@@ -89,6 +97,37 @@ def host_rows(
         if len(rows) <= room:
             break
     return rows
+
+
+def machine_rows(
+    machine: MachineState, order: Sequence[str], *, unfolded: bool
+) -> tuple[HostRow, ...]:
+    """Return the rows of one machine's devices: idle GPUs that are alike share a row.
+
+    Busy GPUs, the selected one and those in trouble keep their rows.
+
+    Args:
+        machine: the machine.
+        order: the keys of its devices in the order of the list.
+        unfolded: the user wants to see all of them; a last row folds them again.
+    """
+    views = {view.key: view for view in machine.devices}
+    gpus = tuple((key, views[key]) for key in order if key != CPU)
+    group = HostGroup(HERE, CPU, machine, None, gpus)
+    idle = tuple((key, view) for key, view in gpus if view.nvml and _is_idle(view.nvml))
+    shown, like = _show_distinct(replace(group, gpus=idle), machine.selected)
+    folded = [key for key, _ in idle if key not in shown]
+    if len(folded) < LEAST_HIDDEN:
+        folded = []
+    rows: list[HostRow] = []
+    for key in order:
+        if unfolded or key not in folded:
+            rows.append(HostRow("device", key, group, views[key]))
+        elif key == folded[0]:
+            rows.append(HostRow("more", MORE, group, hidden=len(folded), like=like))
+    if unfolded and folded:
+        rows.append(HostRow("fold", MORE, group, hidden=len(folded), like=like))
+    return tuple(rows)
 
 
 _Show = Callable[[HostGroup, str], tuple[list[str], str]]
@@ -156,6 +195,12 @@ def _show_troubled(group: HostGroup, selected: str) -> tuple[list[str], str]:
         if key == selected or view.nvml is None or _is_in_trouble(view.nvml)
     ]
     return (shown, "") if len(group.gpus) - len(shown) > 1 else _show_all(group, selected)
+
+
+def _is_idle(device: Device) -> bool:
+    """Return whether no program uses a GPU, by its memory and its load."""
+    share = _share(device)
+    return is_free(device) and share is not None and share <= IDLE_PERCENT
 
 
 def _is_in_trouble(device: Device) -> bool:
@@ -229,10 +274,12 @@ def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]
 
 
 def more_row(row: HostRow, cells: int) -> Line:
-    """Return the line that stands for a host's devices without rows of their own."""
+    """Return the line of devices without rows of their own, or the one that folds them again."""
     like = f" like {row.like}" if row.like else ""
     words = f"  {glyphs.GLYPHS.ellipsis} {row.hidden} more{like}"
     advice = "enter to unfold"
+    if row.kind == "fold":
+        words, advice = f"  {row.hidden} alike", "enter to fold"
     room = cells - len(words) - len(advice) - 1
     return (Span(fit(words + " " * room + advice if room > 1 else words, cells), TextStyle.QUIET),)
 

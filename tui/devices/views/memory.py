@@ -335,17 +335,25 @@ def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) 
 
     All sizes are in the style of :func:`choose_sizes`.
     """
-    return _draw_body(gauge, view, cells, worker, choose_sizes(gauge, view, cells, worker))
+    return draw_body(gauge, view, cells, worker)[1]
 
 
 def choose_sizes(
     gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None
 ) -> text.SizeFormat:
     """Return how the pane writes its sizes: in full, or short where that saves a line."""
-    return min(
-        (text.size, text.size_short),
-        key=lambda each: len(_draw_body(gauge, view, cells, worker, each)),
-    )
+    return draw_body(gauge, view, cells, worker)[0]
+
+
+def draw_body(
+    gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None
+) -> tuple[text.SizeFormat, list[Line]]:
+    """Return both :func:`choose_sizes` and :func:`body`, drawn once."""
+    drawn = [
+        (each, _draw_body(gauge, view, cells, worker, each))
+        for each in (text.size, text.size_short)
+    ]
+    return min(drawn, key=lambda each: len(each[1]))
 
 
 def _draw_body(

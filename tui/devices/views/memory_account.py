@@ -16,13 +16,7 @@ from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import Fact
-from tui.devices.views.history import (
-    LABEL,
-    PlottedFigure,
-    explain_gaps,
-    history_lines,
-    span_rule,
-)
+from tui.devices.views.history import PlottedFigure, history_lines, span_rule
 from tui.devices.views.memory import (
     EMPTY_KEY,
     Reasons,
@@ -56,6 +50,8 @@ BESIDE_FROM = 150
 RELEASABLE = "releasable"
 FREES = f"{EMPTY_KEY} frees"
 """What stands beside the releasable memory of this program."""
+TOTALS = frozenset({"allocated", "reserved", "process", "used", "free", "total"})
+"""Keys of the terms that are shown even if they are zero."""
 MOST_NAMED = 6
 """From this many figures with the same reason on, not all are named."""
 COLUMNS_FROM = 78
@@ -219,18 +215,27 @@ def _section(title: str, cells: int) -> list[Line]:
 
 
 def _terms(gauge: Gauge, reasons: Reasons, cells: int, *, explained: bool) -> list[list[Line]]:
-    """Return the terms under their headings, except those with a reason in ``reasons``."""
+    """Return the terms under their headings, except those with a reason in ``reasons``.
+
+    Unless all are ``explained``, parts of zero bytes are left out too.
+    """
     sections: dict[str, list[Term]] = {}
     title = ""
     for term in gauge.terms:
         title = _SECTIONS.get(term.key, title)
-        if not is_absent_for(term.bytes, reasons):
-            sections.setdefault(title, []).append(term)
+        if is_absent_for(term.bytes, reasons) or (not explained and _is_empty_part(term)):
+            continue
+        sections.setdefault(title, []).append(term)
     notes = {} if explained or gauge.wording.frees else {RELEASABLE: FREES}
     return [
         [*_section(title, cells), *_term_rows(tuple(own), cells, notes, explained=explained)]
         for title, own in sections.items()
     ]
+
+
+def _is_empty_part(term: Term) -> bool:
+    """Return whether a term is a part of a total and known to be zero, which says nothing."""
+    return get_value(term.bytes) == 0 and term.key not in TOTALS
 
 
 def _shared_age(terms: tuple[Term, ...]) -> Stale[int] | None:
@@ -489,8 +494,5 @@ def process_history(
         if name != "process" or any(point.process is not None for point in points)
     ]
     rows = max(1, (height - 1) // len(wanted))
-    gap = explain_gaps(points, wanted, sample, now, max(0, cells - LABEL))
-    return [
-        span_rule("", sample, cells, cells, gap),
-        *history_lines(points, wanted, sample, now, cells=cells, rows=rows),
-    ]
+    lines, gap = history_lines(points, wanted, sample, now, cells=cells, rows=rows)
+    return [span_rule("", sample, cells, cells, gap), *lines]

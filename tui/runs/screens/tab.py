@@ -13,7 +13,7 @@ from textual.widget import Widget
 from tui.core.borders import STEP
 from tui.core.events import Topic, Topics
 from tui.devices.screens.account_panes import MemoryPane
-from tui.devices.screens.panes import DevicesPane
+from tui.devices.screens.panes import DeviceList, DevicesPane
 from tui.kit import arrangement
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
@@ -175,9 +175,17 @@ class WorkbenchScreen(CommandScreen):
         self.fit_devices()
         self.fit_columns()
 
-    def _rows_wanted(self) -> tuple[int, int, bool, bool]:
+    def _rows_wanted(self, parts: Topics | None = None) -> tuple[int, int, bool, bool]:
+        """Return what the arrangement depends on.
+
+        Args:
+            parts: the only topics that have changed since the panes were placed; ``None`` if
+                anything may have.
+        """
         cells = max(1, self.app.size.width - 1)
-        backend = self.backend.count_rows(cells, arrangement.BACKEND_ROWS)
+        backend = self._fitted[1]
+        if parts is None or parts & self.backend.SHOWS:
+            backend = self.backend.count_rows(cells, arrangement.BACKEND_ROWS)
         started = bool(self.state.book or self.state.sweeps)
         return self.devices.count_rows(0), backend, bool(self.state.comparisons), started
 
@@ -317,7 +325,7 @@ class WorkbenchScreen(CommandScreen):
 
     def draw(self, parts: Topics) -> None:
         """Draw the changed parts; the number of devices may have changed."""
-        if self._rows_wanted() != self._fitted:
+        if self._rows_wanted(parts) != self._fitted:
             self.place_panes()
         if self.workloads.have_aged():
             parts |= {Topic.WORKLOADS}
@@ -434,6 +442,10 @@ class WorkbenchScreen(CommandScreen):
             self.devices.next_order()
         else:
             self.workloads.next_order()
+
+    @on(DeviceList.Folded)
+    def _devices_folded(self) -> None:
+        self.place_panes()
 
     @on(WorkloadList.Moved)
     def _workload_moved(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU
-from tui.kit.lines import Line, Span, TextStyle, fit_line, left, plain, width
+from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, left, plain, width
 from tui.kit.table import REST, Column, Layout, PlacedColumn, fit_columns, row_line
 from tui.runs.state.state import RunsState
 from tui.runs.views.workload_table import (
@@ -136,9 +136,11 @@ def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> L
     """
     if isinstance(entry, Group):
         return _draw_heading(entry, layout[-1].end if layout else 0)
-    shown = (entry, under_cursor)
     if not layout:
         return ()
+    room = next((each.width for each in layout if each.column.name == NAME), 0)
+    entry = replace(entry, name=cut_parameters(entry.name, room))
+    shown = (entry, under_cursor)
     *others, state = layout
     while width(entry.state) > layout[-1].width and others and _is_empty(others[-1], shown):
         start = others.pop().start
@@ -148,6 +150,22 @@ def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> L
     if form is not entry.state:
         shown = (replace(entry, state=form), under_cursor)
     return row_line((*others, state), shown)
+
+
+def cut_parameters(name: Span, cells: int) -> Span:
+    """Return a name with as many whole parameters as fit, and a mark where some are left out.
+
+    Args:
+        name: of a workload, with its parameters.
+        cells: width of the column.
+    """
+    if name.width <= cells:
+        return name
+    words, mark = name.text.split(" "), f" {glyphs.GLYPHS.ellipsis}"
+    while len(words) > 1 and cell_len(" ".join(words) + mark) > cells:
+        words.pop()
+    kept = " ".join(words)
+    return Span(kept + mark if cell_len(kept + mark) <= cells else kept, name.style)
 
 
 def _draw_heading(group: Group, room: int) -> Line:
