@@ -96,7 +96,9 @@ def test_tags_name_results_and_keep_them(run: Run, store: list[StoredResult]) ->
 @pytest.mark.usefixtures("store")
 def test_two_sides_are_compared(run: Run) -> None:
     text = run("compare", "driver=580", "new")
-    assert text.startswith("A: driver=580\nB: new\n1 workload on both sides\n")
+    assert text.startswith(
+        "A: driver=580\nB: new\n1 workload on both sides, cuda:0, each 4 runs in 4 sessions\n"
+    )
     assert "slower" in text
     assert "0.83x" in text or "0.833x" in text or "0.834x" in text
     assert "driver 580.65.06 → 590.1" in " ".join(text.split())

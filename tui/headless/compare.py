@@ -23,7 +23,15 @@ from tui.kit.command_line.options import (
     add_no_store,
     add_parameters,
 )
-from tui.kit.command_line.output import Failure, UsageError, not_known, print_json, print_text, say
+from tui.kit.command_line.output import (
+    Failure,
+    UsageError,
+    fit_to_terminal,
+    not_known,
+    print_json,
+    print_text,
+    say,
+)
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import python_to_use
 from tui.results.store.recorder import ResultRecorder
@@ -154,7 +162,7 @@ async def _run_comparison(python: str, options: CompareOptions) -> int:
         if options.json:
             print_json(encode_comparison(session.state.machine.environment, entry), "compare")
         else:
-            print_text(format_comparison(entry), "compare.txt")
+            print_text(fit_to_terminal(format_comparison(entry)), "compare.txt")
     if not found and waiter.signalled is None:
         raise Failure("the comparison ended before it began")
     failed = not found or found[0].status == "failed"

@@ -20,7 +20,7 @@ from tui.headless.measured_hosts import (
 from tui.headless.waiter import choose_devices
 from tui.hosts.address import HostAddress
 from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
-from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
+from tui.kit.command_line.output import Failure, UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 
 
@@ -91,7 +91,8 @@ async def _compare(
             print_json(encode_fleet(fleets, problems))
         else:
             progress.clear()
-            print_text(rows_of_text(fleet_lines(fleets, problems)), "fleet.txt")
+            lines = fleet_lines(fleets, problems)
+            print_text(fit_to_terminal(rows_of_text(lines)), "fleet.txt")
     failed = any(lane.error for lane in lanes) or any(
         member.problem for each in fleets for member in each.members
     )

@@ -19,7 +19,7 @@ from tui.hosts.address import HostAddress
 from tui.hosts.meeting import MeetingError
 from tui.hosts.survey import HostFailureError, query_topology
 from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
-from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
+from tui.kit.command_line.output import Failure, UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.links.measure import BetweenHosts, LinkFindings, measure_within
 from tui.links.views import encode_links, is_slow, links_lines
@@ -91,7 +91,7 @@ async def _measure(
             print_json(encode_links(found))
         else:
             progress.clear()
-            print_text(rows_of_text(links_lines(found)), "links.txt")
+            print_text(fit_to_terminal(rows_of_text(links_lines(found))), "links.txt")
     problems = [
         *found.problems,
         *(each.error for each in lanes if each.error),

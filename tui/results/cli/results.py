@@ -10,6 +10,7 @@ from tui.kit.command_line.options import Subcommand
 from tui.kit.command_line.output import (
     Failure,
     UsageError,
+    fit_to_terminal,
     print_json,
     print_line,
     print_text,
@@ -113,7 +114,7 @@ def _show(options: ResultsOptions) -> int:
         print_json({"result": kept})
         return 0
     said = format_summary(kept.record.run) if kept.record.run else row.said
-    print_text(rows_of_text(format_result(kept, said)))
+    print_text(fit_to_terminal(rows_of_text(format_result(kept, said))))
     return 0
 
 

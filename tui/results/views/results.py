@@ -133,31 +133,51 @@ def build_comparison_table(found: StoreComparison) -> Table:
 
     The ratio is the speed of B over the speed of A in every line.
     """
-    names = ("workload", "device", "A (runs/sessions)", "B (runs/sessions)")
+    devices = {_format_devices(one) for one in found.questions}
+    counts = {_count_runs(side) for one in found.questions for side in (one.a, one.b)}
+    device = devices.pop() if len(devices) == 1 else ""
+    runs = "times with (runs/sessions)"
+    if len(counts) == 1:
+        many, sessions = counts.pop()
+        runs = f"each {text.count(many, 'run')} in {text.count(sessions, 'session')}"
+    both = f"{text.count(len(found.questions), 'workload')} on both sides"
+    names = ("workload", *(() if device else ("device",)), "A", "B", "B is", "speed", "95%")
     return Table(
         "compare",
-        f"{text.count(len(found.questions), 'workload')} on both sides",
-        tuple(map(DataColumn, (*names, "B is", "speed B/A", "95% interval"))),
-        tuple(_build_question_cells(one) for one in found.questions),
+        ", ".join(filter(None, (both, device, runs))),
+        tuple(map(DataColumn, names)),
+        tuple(
+            _build_question_cells(one, with_device=not device, with_runs=bool(counts))
+            for one in found.questions
+        ),
     )
 
 
-def _build_question_cells(one: Question) -> tuple[str, ...]:
+def _format_devices(one: Question) -> str:
+    return " | ".join(dict.fromkeys(one.devices))
+
+
+def _count_runs(side: ComparisonSide) -> tuple[int, int]:
+    """Count the runs of one side, and their sessions."""
+    return len(side.rows), len(side.sessions)
+
+
+def _build_question_cells(one: Question, *, with_device: bool, with_runs: bool) -> tuple[str, ...]:
     ratio = one.answer.ratio
     return (
         format_name(one.workload, one.parameters),
-        " | ".join(dict.fromkeys(one.devices)),
-        format_side(one.a),
-        format_side(one.b),
+        *((_format_devices(one),) if with_device else ()),
+        *(format_side(side, with_runs=with_runs) for side in (one.a, one.b)),
         one.answer.verdict + (f" ({ratio.alone} alone)" if one.answer.corrected else ""),
         text.ratio(ratio.value),
         format_interval(*ratio.ci95) if ratio.ci95 else "",
     )
 
 
-def format_side(one: ComparisonSide) -> str:
+def format_side(one: ComparisonSide, *, with_runs: bool = True) -> str:
     """Format one side: ``2.71 ms (15/3)``, its time, number of runs and number of sessions."""
-    return f"{text.seconds(one.typical_s)} ({len(one.rows)}/{len(one.sessions)})"
+    runs, sessions = _count_runs(one)
+    return text.seconds(one.typical_s) + (f" ({runs}/{sessions})" if with_runs else "")
 
 
 def format_verdict(one: Question) -> str:
@@ -173,8 +193,8 @@ def format_notes(one: Question) -> list[str]:
         lines.append(f"unclear: {_format_sessions(one)}; {format_spread(one.spread)}")
     elif one.answer.corrected:
         lines.append(
-            f"its interval alone says {ratio.alone}; Holm's correction for all that are asked at"
-            " once says it can be chance, so it is unclear"
+            f"its interval alone says {ratio.alone}; corrected for all comparisons (Holm), it may"
+            " be chance"
         )
     for letter, side in (("A", one.a), ("B", one.b)):
         if side.marked:
@@ -184,8 +204,8 @@ def format_notes(one: Question) -> list[str]:
             )
         if len(side.rows) >= FEWEST and side.processes == 1:
             lines.append(
-                f"{letter}: all runs are of one process; what differs from process to process is"
-                " not in the interval"
+                f"{letter}: all runs are of one process: the interval lacks what differs between"
+                " processes"
             )
     return lines
 
@@ -267,12 +287,9 @@ def format_closing_notes(found: StoreComparison) -> list[str]:
     if found.tested > 1:
         corrected = sum(one.answer.corrected for one in found.questions)
         lines.append(
-            f"{found.tested} questions were asked at once, each with the 95% interval that it has"
-            " alone; by Holm's correction the clearest is called a difference at a chance of"
-            f" 5%/{found.tested}, the next at 5%/{found.tested - 1} and so on, so that one such"
-            " table in twenty at most shows any by chance; without it"
-            f" {found.false_alone:.1f} false alarms were to be expected"
-            + (f"; it makes {corrected} of them unclear" if corrected else "")
+            f"corrected for {found.tested} comparisons at once (Holm): at most one such table in"
+            f" twenty shows a difference by chance; uncorrected, {found.false_alone:.1f} false"
+            " alarms were to be expected" + (f"; {corrected} became unclear" if corrected else "")
         )
     if any(found.only):
         lines.append(f"on one side alone: {found.only[0]} of A, {found.only[1]} of B")

@@ -318,11 +318,11 @@ def _format_step(comparison: Comparison | None, phase: str) -> Line:
     return (Span(f"{step}: ", TextStyle.KEY), Span(f"{times} so far", STYLES[word]))
 
 
-def format_verdict(comparison: Comparison, hint: str = "c runs more pairs") -> Line:
+def format_verdict(comparison: Comparison, hint: str = "c runs more") -> Line:
     """Format the verdict: ``1.43x faster (1.40–1.47, 5 of 5 pairs)``.
 
     The second setting is faster or slower, by a ratio of at least 1. If it is neither, the ratio
-    is the second setting's speed over that of the first, and the text names the first.
+    is the second setting's speed over that of the first.
 
     Args:
         comparison: unfinished or done.
@@ -340,7 +340,7 @@ def format_verdict(comparison: Comparison, hint: str = "c runs more pairs") -> L
 
 
 def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
-    """Format the ratio, ``1.43x faster`` or ``1.02x the speed of off``; return its interval too."""
+    """Format the ratio, ``1.43x faster`` or ``1.02x``; return its interval too."""
     ratio, interval, word = comparison.ratio, comparison.ci95, comparison.verdict
     if ratio is None or ratio <= 0:
         return "", None
@@ -348,12 +348,7 @@ def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | No
         ratio = 1 / ratio
         interval = (1 / interval[1], 1 / interval[0]) if interval and interval[0] > 0 else None
     times = text.ratio(ratio, (interval[1] - interval[0]) / 2 / ratio if interval else None)
-    if word in ("faster", "slower"):
-        return f"{times} {word}", interval
-    return (
-        f"{times} the speed of {format_setting(comparison.flag, comparison.arms[0].setting)}",
-        interval,
-    )
+    return f"{times} {word}" if word in ("faster", "slower") else times, interval
 
 
 def format_interval(low: float, high: float) -> str:

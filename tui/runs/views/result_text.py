@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from tui.core.text import glyphs
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.output import WIDTH, width
@@ -211,7 +212,7 @@ def encode_comparison(environment: Environment | None, entry: CompareState) -> d
 
 
 def format_comparison(entry: CompareState) -> str:
-    """Return the verdict in a line, with its notes below it."""
+    """Return the settings in a line, with the verdict and its notes below it."""
     assert entry.comparison is not None
     seen = entry.conditions
     warnings = [*entry.comparison.warnings, *(seen.warnings if seen else ())]
@@ -221,9 +222,9 @@ def format_comparison(entry: CompareState) -> str:
         clock = f"SM clock {fmt.megahertz(seen.sm_clock_mhz_median)}"
         heat = f"{fmt.watts(seen.power_w_max)}, {fmt.temperature(seen.temperature_c_max)}"
         notes.insert(0, f"    {clock}, up to {heat}")
-    return rows_of_text(
-        [format_comparison_line(entry.comparison), *_format_ratio(entry.comparison), *notes]
-    )
+    first, *others = _format_parts(entry.comparison)
+    verdict = [INDENT + part for part in others]
+    return rows_of_text([first, *verdict, *_format_ratio(entry.comparison), *notes])
 
 
 def _format_ratio(comparison: Comparison) -> list[str]:
@@ -234,19 +235,22 @@ def _format_ratio(comparison: Comparison) -> list[str]:
 
 def format_comparison_line(comparison: Comparison) -> str:
     """Return the settings, the verdict, the times and the cost in a line."""
+    return "  ".join(_format_parts(comparison))
+
+
+def _format_parts(comparison: Comparison) -> list[str]:
+    """Return the settings, then the verdict, the times and the cost as far as they are known."""
     a, b = comparison.arms
-    parts = [
-        f"{comparison.workload} on {comparison.device}",
-        f"{comparison.flag} {format_setting(comparison.flag, a.setting)} to "
-        f"{format_setting(comparison.flag, b.setting)}",
-    ]
+    old, new = (format_setting(comparison.flag, arm.setting) for arm in (a, b))
+    arrow = glyphs.GLYPHS.arrow
+    parts = [f"{comparison.workload} on {comparison.device}  {comparison.flag} {old}{arrow}{new}"]
     if comparison.status != "ok":
         parts += [plain(said) for said in format_unfinished(comparison) if said]
     elif comparison.ratio is not None:
         parts.append(plain(format_verdict(comparison, "--pairs for more")))
     if comparison.ratio is not None:
-        parts.append(f"{fmt.seconds(a.median_s)} and {fmt.seconds(b.median_s)} a call")
-    if comparison.break_even_calls is not None:
-        calls = fmt.count(round(comparison.break_even_calls), "call")
-        parts.append(f"the first call has paid for itself after {calls}")
-    return "  ".join(parts)
+        times = f"{old} {fmt.seconds(a.median_s)} {arrow} {new} {fmt.seconds(b.median_s)}"
+        calls = comparison.break_even_calls
+        pays = "" if calls is None else f", pays after {fmt.count(round(calls), 'call')}"
+        parts.append(f"{times}{pays}")
+    return parts

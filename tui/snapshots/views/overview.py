@@ -14,7 +14,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import clean
-from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, wrap
+from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, width, wrap
 from tui.snapshots.explain.explanation import AccountRow, Explanation, Remedy
 from tui.snapshots.model.facts import (
     Fact,
@@ -407,7 +407,7 @@ def account_lines(explanation: Explanation, cells: int) -> list[Line]:
     """Draw the causes that fill the device's used memory, each with bytes, share and bar."""
     rows: list[Line] = [(), line(Span(format_used(explanation), TextStyle.STRONG))]
     shown, small = _apart(explanation.account)
-    rows += [account_line(row, cells) for row in shown]
+    rows += [drawn for row in shown for drawn in _account_rows(row, cells)]
     if small:
         names = ", ".join(f"{row.name} {text.size(row.bytes)}" for row in small)
         rows += [fit_line(line(Span(f"{'':>14}less than 1%: {names}", TextStyle.QUIET)), cells)]
@@ -422,7 +422,25 @@ def _apart(account: Sequence[AccountRow]) -> tuple[list[AccountRow], list[Accoun
 
 
 def account_line(row: AccountRow, cells: int) -> Line:
-    """Draw one cause: bytes, share, bar, name and explanation."""
+    """Draw one cause on one line, with as much of its explanation as fits."""
+    parts = _account_head(row, cells)
+    if cells >= WORDS_FROM:
+        parts = line(*parts, Span(f" {row.description}", TextStyle.QUIET))
+    return fit_line(parts, cells)
+
+
+def _account_rows(row: AccountRow, cells: int) -> list[Line]:
+    """Draw one cause with all of its explanation."""
+    head = _account_head(row, cells)
+    if cells < WORDS_FROM:
+        return [fit_line(head, cells)]
+    lead = width(head) + 1
+    first, *more = wrap(row.description, max(10, cells - lead)) or [""]
+    return [line(*head, Span(f" {first}", TextStyle.QUIET)), *indented(more, lead, TextStyle.QUIET)]
+
+
+def _account_head(row: AccountRow, cells: int) -> Line:
+    """Draw bytes, share, bar and name."""
     style = TextStyle.NOTE if row.name == "unknown" else TextStyle.PLAIN
     parts: list[str | Span] = [
         Span(f"{text.size(row.bytes):>9} {text.share(row.share):>4} ", TextStyle.QUIET)
@@ -433,6 +451,4 @@ def account_line(row: AccountRow, cells: int) -> Line:
         parts.append(Span(filled * full, TextStyle.ALLOCATED))
         parts.append(Span(f"{rest * (_BAR - full)} ", TextStyle.REST))
     parts.append(Span(f"{row.name:<{_NAME}}", style))
-    if cells >= WORDS_FROM:
-        parts.append(Span(f" {row.description}", TextStyle.QUIET))
-    return fit_line(line(*parts), cells)
+    return line(*parts)

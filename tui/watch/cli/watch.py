@@ -15,7 +15,15 @@ from tui.core.text.glyphs import rows_of_text
 from tui.devices.host_options import add_connection
 from tui.kit.command_line.alarm import CommandAlarm
 from tui.kit.command_line.options import Parser, Subcommand, add_screen
-from tui.kit.command_line.output import Failure, UsageError, print_json, print_line, print_text, say
+from tui.kit.command_line.output import (
+    Failure,
+    UsageError,
+    fit_to_terminal,
+    print_json,
+    print_line,
+    print_text,
+    say,
+)
 from tui.kit.command_line.progress import run_to_exit
 from tui.watch.cli import launch
 from tui.watch.cli.host_processes import HostProcessReport
@@ -434,7 +442,7 @@ async def _without_a_screen(options: LaunchOptions) -> int:
     elif options.markdown:
         print_text(rows_of_text(await launch.format_markdown(outcome)))
     else:
-        print_text(rows_of_text(await launch.format_text(outcome)))
+        print_text(fit_to_terminal(rows_of_text(await launch.format_text(outcome))))
     run = outcome.run
     if run.code is None and run.signal is None:
         return 1
