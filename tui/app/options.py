@@ -20,25 +20,23 @@ def add_workbench(parser: Parser) -> None:
     parser.add_argument(
         "--oom-text",
         metavar="FILE",
-        help="with --snapshot: read the exception's text from this file",
+        help="with --snapshot: the exception's text",
     )
     parser.add_argument(
         MEMORY_OPTION,
         type=parse_memory,
         metavar="SIZE",
-        help="memory limit for reading a snapshot, such as 8GiB (default: a quarter "
-        "of the available memory)",
+        help="memory limit for reading a snapshot (default: a quarter of what is available)",
     )
     parser.add_argument(
         "--record",
         metavar="FILE",
-        help="record the session for replay; a name that ends in .gz is compressed. "
-        "The file has the names of this host, its users and their programs",
+        help="record the session for replay (.gz: compressed); it has the names of the host, its "
+        "users and their programs",
     )
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="with --record: leave out the names of hosts and users, GPU UUIDs, home "
-        "directories and program arguments",
+        help="with --record: leave out names, GPU UUIDs, home directories and arguments",
     )
     add_no_store(parser, "storing")

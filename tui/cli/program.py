@@ -37,17 +37,15 @@ class ListedCommand:
 COMMANDS: dict[str, ListedCommand] = {
     "devices": ListedCommand(
         "tui.devices.cli.devices",
-        "Show the devices of this machine, or of several hosts, and exit.",
+        "Show the devices, here or on several hosts.",
     ),
     "watch": ListedCommand(
         "tui.watch.cli.watch",
-        "Show PyTorch allocator memory of running processes, or run a command and monitor it.",
+        "Run a command and explain an OOM, or show the memory of running processes.",
         {"open_run": "tui.app.start:open_run"},
     ),
-    "list": ListedCommand("tui.headless.list", "List the workloads, or show parameters of one."),
-    "code": ListedCommand(
-        "tui.headless.code", "Print a workload as a PyTorch script that you can run and change."
-    ),
+    "list": ListedCommand("tui.headless.list", "List the workloads, or the parameters of one."),
+    "code": ListedCommand("tui.headless.code", "Print a workload as a PyTorch script."),
     "config": ListedCommand("tui.cli.config", "Show the settings and their sources."),
     "doctor": ListedCommand(
         "tui.doctor.doctor", "Check this machine, and say how to fix what fails."
@@ -73,20 +71,20 @@ COMMANDS: dict[str, ListedCommand] = {
     ),
     "snapshot": ListedCommand(
         "tui.snapshots.cli.snapshot",
-        "Explain an allocator snapshot: why it ran out of memory.",
+        "Explain an allocator snapshot: why did memory run out?",
         {"find_context": "tui.watch.state.explained:find_oom_context"},
     ),
     "replay": ListedCommand(
         "tui.recordings.cli.replay",
-        "Play a recording as if live, on any machine; --record makes one.",
+        "Play a recording; --record makes one.",
         {"play": "tui.app.start:play_recording"},
     ),
     "completion": ListedCommand(
         "tui.cli.completion",
-        'Print the completion script of a shell: eval "$(gpu-workbench completion bash)".',
+        'Print a shell\'s completion: eval "$(gpu-workbench completion bash)".',
     ),
     "serve": ListedCommand(
-        "tui.cli.serve", "Show the workbench in a browser, through an SSH tunnel on your machine."
+        "tui.cli.serve", "Show the workbench in a browser, through an SSH tunnel."
     ),
 }
 """The commands by name, in the order of the list."""

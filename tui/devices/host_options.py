@@ -14,7 +14,7 @@ def add_hosts(parser: Parser) -> None:
     parser.add_argument(
         "--host",
         metavar="A,B",
-        help="show these hosts too: names for ssh, docker:CONTAINER or kubectl:POD",
+        help="hosts, too: names for ssh, docker:CONTAINER or kubectl:POD",
     )
     parser.add_argument("--no-here", action="store_true", help="leave out this machine")
     parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
@@ -31,7 +31,7 @@ def add_connection(parser: Parser, default_python: str) -> None:
     parser.add_argument(
         "--transport",
         metavar="CMD",
-        help="reach the hosts with this command instead of ssh; {host} stands for the name",
+        help="command to use instead of ssh; {host} is the name",
     )
     parser.add_argument(
         "--host-python",
@@ -39,7 +39,7 @@ def add_connection(parser: Parser, default_python: str) -> None:
         type=host_python_of,
         action="append",
         metavar="HOST=PATH",
-        help=f"use this Python on a host (default: {default_python}); repeat for more hosts",
+        help=f"Python on a host (default: {default_python}); repeat for more",
     )
 
 

@@ -215,7 +215,7 @@ def watch_finding(refused: Refusal | None) -> CheckResult:
         refused: the reason that processes of this user are unreadable; ``None`` if readable.
     """
     if refused is None:
-        found = f"torch processes of yours can be read; {EXAMPLE} explains where memory runs out"
+        found = f"your torch processes can be read; for an OOM: {EXAMPLE}"
         return CheckResult("watch", "passed", found)
     return CheckResult(
         "watch", "warning", refused.reason, f"{EXAMPLE} explains where memory runs out all the same"

@@ -195,7 +195,7 @@ def access_finding(access: ReadAccess | HostFailure) -> CheckResult:
     if isinstance(access, HostFailure):
         return CheckResult("watch", "warning", access.reason, access.advice)
     if access.refusal is None:
-        return CheckResult("watch", "passed", "torch processes of yours can be read")
+        return CheckResult("watch", "passed", "your torch processes can be read")
     return CheckResult("watch", "warning", access.refusal.reason)
 
 

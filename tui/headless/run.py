@@ -78,7 +78,7 @@ def add_options(parser: Parser) -> None:
         dest="groups",
         action="append",
         metavar="G",
-        help="all workloads of a group; repeat for more groups",
+        help="all workloads of a group; repeat for more",
     )
     parser.add_argument("--all", dest="everything", action="store_true", help="every workload")
     add_devices(
@@ -92,34 +92,31 @@ def add_options(parser: Parser) -> None:
         "--runs",
         type=int,
         metavar="N",
-        help="repeat all runs N times, each time in a new process (default: 1; 3 with --against)",
+        help="repeat N times, each in a new process (default: 1; 3 with --against)",
     )
     parser.add_argument(
         "--against",
         metavar="A",
-        help="compare with stored results: a tag, an id, before:DATE, … as in "
-        "results compare; exit code 1 if something is slower",
+        help="compare with stored results (a tag, an id, before:DATE, …); exit code 1 if slower",
     )
     parser.add_argument(
         "--interleave",
         nargs=2,
         metavar=("A", "B"),
-        help=f"alternate two settings, --runs turns each (default: {TURNS}), and compare them:"
-        f" {FORMS}; exit code 1 if B is slower",
+        help=f"alternate two settings, --runs turns each (default: {TURNS}): {FORMS}; exit code 1"
+        " if B is slower",
     )
     parser.add_argument(
         "--host",
         metavar="A,B",
-        help="run on these hosts: names for ssh, docker:CONTAINER or kubectl:POD",
+        help="hosts: names for ssh, docker:CONTAINER or kubectl:POD",
     )
-    parser.add_argument(
-        "--slurm", action="store_true", help="run on all hosts of the Slurm allocation"
-    )
+    parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
     add_connection(parser, default_python="the first that has torch")
     parser.add_argument(
         "--together",
         action="store_true",
-        help="run on all hosts at the same time instead of one after another",
+        help="on all hosts at the same time",
     )
     add_no_store(parser)
 

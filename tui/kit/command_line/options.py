@@ -86,7 +86,7 @@ def add_python_and_files(parser: argparse.ArgumentParser) -> None:
         "--python",
         type=python_at,
         metavar="PATH",
-        help="run the workloads in this Python; it needs torch, but not this package",
+        help="the Python of the workloads; it needs torch, not this package",
     )
     parser.add_argument(
         "--workloads",
@@ -94,13 +94,13 @@ def add_python_and_files(parser: argparse.ArgumentParser) -> None:
         type=file_at,
         action="append",
         metavar="FILE",
-        help="add the workloads of this Python file; repeat for more files",
+        help="add the workloads of a Python file; repeat for more",
     )
 
 
 def add_ascii(parser: argparse.ArgumentParser) -> None:
     """``ascii``, which is a setting; what is printed goes by it where it is given."""
-    parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
+    parser.add_argument("--ascii", action="store_true", help="draw in ASCII")
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -123,9 +123,8 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         type=parameter,
         action="append",
         metavar="K=V",
-        help="set a parameter, such as n=4096; run also accepts several values: "
-        "n=256..8192x2 (times 2), n=1..9+2 (plus 2), n=256,1024, dtype=*; "
-        "repeat for more",
+        help="a parameter, n=4096, or for run a sweep: n=256..8192x2, n=1..9+2, n=256,1024, "
+        "dtype=*; repeat for more",
     )
 
 
@@ -173,7 +172,7 @@ def add_settings(parser: Parser) -> None:
         "--device",
         type=setting_named("device"),
         metavar="D",
-        help="select this device at the start: cpu, cuda:0 or a GPU's UUID",
+        help="device to select: cpu, cuda:0 or a GPU's UUID",
     )
 
 

@@ -110,12 +110,9 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--gpu",
         metavar="CARD",
-        help="the card: a name such as h100 or 4090, a size such as 24G, or all for a table"
-        " (default: h100)",
+        help="card: h100, 4090, a size such as 24G, or all for a table (default: h100)",
     )
-    parser.add_argument(
-        "--gpus", type=int, metavar="N", help="number of such cards in the machine (default: 1)"
-    )
+    parser.add_argument("--gpus", type=int, metavar="N", help="number of cards (default: 1)")
     parser.add_argument(
         "--steps",
         type=int,
@@ -135,21 +132,21 @@ def _add_options(parser: Parser) -> None:
         nargs="?",
         const=FindBatch.IN_COMMAND.value,
         metavar="NAME=LOW..HIGH",
-        help="find the largest value that fits: each {NAME} in the command stands for it; without"
-        " a range, the largest batch size, where an option such as --batch 64 sets it",
+        help="largest value that fits, for each {NAME} in the command; without a range, the largest"
+        " batch size, if an option such as --batch 64 sets it",
     )
     parser.add_argument(
         "--python",
         metavar="PATH",
-        help="the program's interpreter, where the command does not begin with it",
+        help="the program's interpreter, if the command does not name it",
     )
     parser.add_argument(
         "--target-requirements",
         dest="target",
         type=_parse_target,
         metavar="FILE",
-        help="say which libraries are not those of this file: what pip freeze prints on the"
-        " target, or a lock file",
+        help="name the libraries that differ from this file: the target's pip freeze, or a lock"
+        " file",
     )
     parser.add_argument(
         "command",

@@ -213,7 +213,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--host",
         metavar="A,B",
-        help="watch the processes of these hosts (default: of this machine)",
+        help="hosts to watch (default: this machine)",
     )
     parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
     add_connection(parser, default_python="python3")
@@ -224,7 +224,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--inject",
         action="store_true",
-        help="inject the agent into the process (Python 3.14 or later)",
+        help="inject the agent (Python 3.14 or later)",
     )
     parser.add_argument(
         "--jsonl", action="store_true", help="print one JSON object per line, until stopped"
@@ -236,37 +236,36 @@ def _add_options(parser: Parser) -> None:
         "--every",
         type=_parse_interval,
         metavar="S",
-        help="print every S seconds (default: 1); with --pid, until the process has ended",
+        help="print every S seconds (default: 1)",
     )
     parser.add_argument(
         "--no-screen",
         action="store_true",
-        help="with a command: print its output, its end, and why it ran out of memory",
+        help="print the command's output, its end, and why it ran out of memory",
     )
     parser.add_argument(
-        "--markdown", action="store_true", help="with a command: print the report as Markdown"
+        "--markdown", action="store_true", help="print the command's report as Markdown"
     )
     parser.add_argument(
         "--here",
         action="store_true",
-        help="replace this program by the command: same pid, terminal and exit code",
+        help="become the command: same pid, terminal and exit code",
     )
     parser.add_argument(
         "--env",
         action="store_true",
-        help="print the variables to export where a command is started",
+        help="print the variables to export for a command started elsewhere",
     )
     parser.add_argument(
         "--on-oom",
         metavar="CMD",
-        help="run this shell command once, at the first out-of-memory error, with "
-        "the run's name as $1; its output is in on-oom.log in the run's folder",
+        help="shell command to run at the first OOM, with the run's name as $1; its output is in "
+        "the run's on-oom.log",
     )
     parser.add_argument(
         "--stacks",
         action="store_true",
-        help="print the live Python stacks of all threads of each rank, of the named "
-        "run or the newest live one",
+        help="print each rank's Python stacks, of the named or the newest live run",
     )
     parser.add_argument(
         "--record",
@@ -275,15 +274,14 @@ def _add_options(parser: Parser) -> None:
         nargs="?",
         const=ENTRIES,
         metavar="ENTRIES",
-        help=f"record torch's memory history from the first CUDA call (default: {ENTRIES} entries)",
+        help=f"record torch's memory history (default: {ENTRIES} entries)",
     )
     parser.add_argument(
         "command",
         nargs="*",
         metavar="RUN | rm RUN | keep RUN | -- COMMAND",
-        help="open, remove (rm) or protect (keep) a stored run, by its name or the start of its "
-        "name; or, after --, run this command and monitor it on the screen, unless --no-screen "
-        "or --here is given",
+        help="open, remove (rm) or protect (keep) a stored run, by the start of its name; or run "
+        "this command and watch it",
     )
 
 
