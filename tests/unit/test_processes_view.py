@@ -89,7 +89,7 @@ def test_a_process_without_a_figure_is_named_as_the_reason_for_the_remainder() -
     row = gpu_process(5, None, unavailable={"memory": "not offered under MIG"})
     _, found = _view(processes=(row,))
     (rest,) = [item for item in found.remainders if item.label == "unattributed"]
-    assert rest.about.startswith("1 process above without a figure")
+    assert rest.about.startswith("1 process without a figure")
     assert "not offered under MIG" in plain(
         process_line(build_row(row, "cuda:0", 0, None), NOW, 200)
     )

@@ -344,5 +344,5 @@ def test_the_empty_page_names_the_watch_before_lines_in_the_program(cells: int) 
     assert all(width(row) <= cells for row in start_lines(SnapshotStore(), cells))
     # On a line of its own, to be copied.
     watch = rows.index(f" {EXAMPLE}")
-    assert "without changing the" in " ".join(rows[:watch]).replace("  ", " ")
+    assert "with the program unchanged" in " ".join(rows[:watch]).replace("  ", " ")
     assert any("_record_memory_history" in row for row in rows[watch:])

@@ -15,14 +15,8 @@ from tui.devices.views.devices import WAITING
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
 from tui.monitor.messages import Device, Sample
 
-CONTAINER = (
-    "NVML lists the host's processes, and a container sees none of them, or numbers that are the "
-    "host's: start the container with --pid=host to have them named"
-)
-RESIDENT = (
-    "resident memory counts the pages that processes share once for each of them, so the column "
-    "can add up to more than is used"
-)
+CONTAINER = "NVML lists the host's processes, which a container sees only with --pid=host"
+RESIDENT = "resident memory counts shared pages once for each process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +96,22 @@ def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -
         return Remainder("unattributed", None, "the device's own figure is not known")
     rest = used - known
     if rest < 0:
-        about = "more than used: memory that processes share, or figures of two moments"
+        about = "shared memory, or figures of two moments"
         return Remainder("counted twice", -rest, about)
     if unnamed:
         who = text.count(unnamed, "process", "processes")
-        return Remainder("unattributed", rest, f"{who} above without a figure, or others unseen")
+        return Remainder("unattributed", rest, f"{who} without a figure, or others unseen")
     if not listed:
         return Remainder("unattributed", rest, "no list of processes to attribute it to")
-    about = "processes that NVML does not list, and the driver's part" if rest else ""
+    about = "processes that NVML does not list, or the driver" if rest else ""
     return Remainder("unattributed", rest, about)
 
 
 def _host_holders(sample: Sample, now: float) -> Holders:
     memory, listed = sample.host.memory, sample.host_processes
     total = [
-        Remainder("used", memory.used, "of the host, or of the container's limit", strong=True),
-        Remainder("available", memory.available, "to allocate without swapping"),
+        Remainder("used", memory.used, "", strong=True),
+        Remainder("available", memory.available, ""),
         Remainder("total", memory.total, ""),
     ]
     if listed is None:
@@ -134,7 +128,7 @@ def _host_holders(sample: Sample, now: float) -> Holders:
         rest.append(Remainder("others", listed.others_memory, who))
     known = sum(row.memory or 0 for row in listed.rows) + listed.others_memory
     if known < memory.used:
-        about = "the kernel, shared memory and what is not shown"
+        about = "kernel, shared memory, and what is not shown"
         rest.append(Remainder("unattributed", memory.used - known, about))
     else:
         rest.append(Remainder("counted twice", known - memory.used, "shared pages, at least"))

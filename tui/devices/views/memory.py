@@ -289,6 +289,21 @@ def warnings(gauge: Gauge, cells: int) -> list[Line]:
     ]
 
 
+def brief_warnings(gauge: Gauge, cells: int) -> list[Line]:
+    """Return what contradicts each other, each in a line; ``i`` gives the likely causes."""
+    shown = gauge.warnings[:WARNINGS_SHOWN]
+    lines = [warning.partition(": ")[0] for warning in shown]
+    if len(shown) < len(gauge.warnings):
+        lines[-1] = text.count(len(gauge.warnings) - len(shown) + 1, "more warning")
+    mark = glyphs.GLYPHS.warning
+    return [
+        line
+        for words in lines
+        for line in paragraph(f"{mark} {words} (i)", cells, TextStyle.BAD, indent="  ")
+    ]
+
+
+WARNINGS_SHOWN = 2
 HOLDERS_SHOWN = 4
 
 
@@ -363,7 +378,7 @@ def _draw_body(
         *legend(gauge, cells, format_size),
         *other_lines(gauge.others, cells, OTHERS_SHOWN, format_size),
         *absent_names(gauge, cells),
-        *warnings(gauge, cells),
+        *brief_warnings(gauge, cells),
         *figures(gauge, view, cells, format_size),
         *holder_lines(gauge, view, cells, worker, format_size),
     ]

@@ -162,21 +162,18 @@ def render_selected(row: StoredRow | None, found: Listing | None, cells: int) ->
 
 
 NOTHING_KEPT = (
-    "No results are stored yet. Runs from r or R here, from gpu-workbench run and from compare are"
-    " stored in {place}. To add results of another machine: gpu-workbench results import FILE."
+    "No results are stored yet. Runs (r, R), gpu-workbench run and compare store theirs in"
+    " {place}; gpu-workbench results import FILE adds another machine's."
 )
 NO_STORE = (
-    "No results are stored, and this session stores none because of --no-store. Without it, they"
-    " would be in {place}."
+    "No results are stored, and none will be because of --no-store. Without it, they would be in"
+    " {place}."
 )
 READONLY = (
-    "No results are stored, and this session stores none because of --readonly. Without it, they"
-    " would be in {place}."
+    "No results are stored, and none will be because of --readonly. Without it, they would be in"
+    " {place}."
 )
-REPLAY = (
-    "This is a recording: it stores no results and does not show those of this machine."
-    " gpu-workbench results lists them."
-)
+REPLAY = "This is a recording, without results. gpu-workbench results lists those of this machine."
 
 
 def render_no_match(pattern: str, all_: int, cells: int) -> list[Line]:

@@ -47,12 +47,11 @@ from tui.snapshots.views.shared_lines import (
 )
 
 ABOUT = (
-    "o opens a snapshot that torch.cuda.memory._dump_snapshot wrote: a pickle, gzip or JSON of any "
-    "torch version. A separate process reads it as data: no code in it runs, and nothing leaves "
-    "this machine."
+    "o opens a snapshot of torch.cuda.memory._dump_snapshot: pickle, gzip or JSON, of any torch. "
+    "A separate process reads it as data: no code in it runs, and nothing leaves this machine."
 )
-UNCHANGED = "To get one when a program runs out of memory, without changing the program:"
-BEFORE = "To get one with lines in the program, before the work:"
+UNCHANGED = "To get one at an OOM, with the program unchanged:"
+BEFORE = "Or with lines in the program, before the work:"
 AFTER = "and after it, or at the OOM:"
 RECORD = "torch.cuda.memory._record_memory_history(max_entries=100000, stacks='python')"
 DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"

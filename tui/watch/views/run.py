@@ -292,8 +292,8 @@ def describe_missing_snapshot(row: WatchedDevice | None) -> str:
 # ---- stored runs ----
 
 NONE_STORED = (
-    "No run is stored. This command runs a training unchanged and watches it: this tab shows its "
-    "memory, and after an OOM the reason."
+    "No run is stored. This runs a training unchanged and shows its memory, and after an OOM the "
+    "reason:"
 )
 
 
