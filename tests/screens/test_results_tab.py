@@ -268,7 +268,7 @@ async def test_throttled_runs_are_marked_in_the_list_and_in_the_comparison(place
     fill(place, *_two_environments(), kept(500, facts=NEW, warnings=(hot,)))
     async with running((120, 40)) as at:
         await opened(at)
-        assert "! 1.00 ms" in at.row("matmul n=4096")
+        assert "! 1.00 ms" in at.row("  matmul  ")
         assert at.row(f"! {hot}")
         await at.press("space", "end", "space", "c")
         await read(at)

@@ -16,7 +16,9 @@ from tests.screens.opened import opened, store_results
 MOST_WORDS = {
     "first": 120,
     "help": 235,
-    "memory": 138,
+    "memory": 135,
+    "results-list": 160,
+    "results-compared": 130,
     "snapshot-verdict": 165,
     "watch-oom": 140,
     "watch-run": 140,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +22,8 @@ from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, wide
 from tui.results.store.queries import Listing
 from tui.results.store.records import StoredRow, rank_fact
 from tui.results.views.results import format_date, format_name, format_outcome, format_short_time
+from tui.runs.state.parameters import format_short
+from workloads.protocol.results import Setting
 
 Order = Literal["newest", "workload", "time"]
 ORDERS: tuple[Order, ...] = ("newest", "workload", "time")
@@ -71,7 +74,7 @@ def fit_list_columns(
     """
     texts: dict[str, tuple[str, ...]] = {
         "when": tuple(format_short_time(row.at, now) for row in rows),
-        "workload": tuple(format_name(row.workload, row.parameters) for row in rows),
+        "workload": name_rows(rows),
         "device": tuple(row.device for row in rows),
         "result": tuple(_format_result(row) for row in rows),
     }
@@ -86,6 +89,29 @@ def fit_list_columns(
     )
     columns = [mark, *(_build_column(name, values) for name, values in texts.items())]
     return fit_columns(columns, room)
+
+
+def name_rows(rows: Sequence[StoredRow]) -> tuple[str, ...]:
+    """Return each row's workload with the parameters in which the listed rows of it differ.
+
+    The lines below the list have all parameters of the row under the cursor.
+    """
+    parsed: dict[str, dict[str, Setting]] = {
+        parameters: json.loads(parameters) for parameters in {row.parameters for row in rows}
+    }
+    items: dict[str, list[frozenset[tuple[str, Setting]]]] = {}
+    for workload, parameters in {(row.workload, row.parameters) for row in rows}:
+        items.setdefault(workload, []).append(frozenset(parsed[parameters].items()))
+    shared = {workload: frozenset.intersection(*sets) for workload, sets in items.items()}
+
+    def name(row: StoredRow) -> str:
+        own = parsed[row.parameters].items()
+        differing = {
+            name: value for name, value in own if (name, value) not in shared[row.workload]
+        }
+        return f"{row.workload} {format_short(differing)}".strip()
+
+    return tuple(map(name, rows))
 
 
 def _build_column(name: str, values: Sequence[str]) -> Column[ListedRow]:
