@@ -74,3 +74,9 @@ def test_no_class_name_is_used_twice() -> None:
 
 def test_it_fits_on_three_pages() -> None:
     assert len(TEXT.splitlines()) <= 190
+
+
+def test_the_readme_has_one_picture_and_at_most_250_lines() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 250
+    assert text.count("![") == 1

@@ -62,7 +62,7 @@ def test_a_blank_cell_of_a_small_history_says_why() -> None:
 
     busy = loads(*[10.0] * 8), loads(*[10.0] * 16, start=EVEN + 24)
     silent = [Point(EVEN + at) for at in range(8, 24)]
-    assert gap(*busy[0], *busy[1]) == "blank: nothing was sampled"
+    assert gap(*busy[0], *busy[1]) == "blank: no samples"
     assert gap(*busy[0], *silent, *busy[1]) == "blank: the driver gave no reading"
     assert gap(*loads(*[10.0] * 40)) == ""
     assert gap(*loads(*[10.0] * 12), *loads(*[10.0] * 24, start=EVEN + 16)) == ""
@@ -86,10 +86,10 @@ def test_the_line_above_the_histories_says_why_they_have_gaps(cells: int, words:
 
 def test_the_heading_of_the_rows_histories_says_why_they_have_gaps() -> None:
     views = make_store("two gpus").machine.devices
-    for cells, words in ((100, "blank: no"), (150, "blank: nothing was sampled")):
+    for cells, words in ((100, "blank: no"), (150, "blank: no samples")):
         plan = columns(views, cells)
         assert plan.history
-        gap = "blank: nothing was sampled"
+        gap = "blank: no samples"
         before = plain(heading(plan, "index"))
         after = plain(heading(plan, "index", gap))
         assert "0\u2013100 %" in before

@@ -46,7 +46,7 @@ def test_a_gap_says_why() -> None:
         return explain_gap(points, found, 2.0, EVEN + 9)
 
     both = Point(EVEN, utilization=1.0), Point(EVEN + 8, utilization=1.0)
-    assert gap(*both) == "blank: nothing was sampled"
+    assert gap(*both) == "blank: no samples"
     silent = [Point(EVEN + at) for at in (2, 4, 6)]
     assert gap(both[0], *silent, both[1]) == "blank: the driver gave no reading"
     busy = [Point(EVEN + at, utilization=1.0) for at in (2, 4, 6)]

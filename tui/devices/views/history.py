@@ -107,7 +107,7 @@ def compute_shares(
 
 
 NO_READING = "blank: the driver gave no reading"
-NO_SAMPLE = "blank: nothing was sampled"
+NO_SAMPLE = "blank: no samples"
 """Why a cell between two readings is blank: samples came without the figure; none came, as while
 the machine slept or the monitor was started again."""
 
