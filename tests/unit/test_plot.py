@@ -218,7 +218,7 @@ def test_ticks_are_in_the_range_rising_and_not_too_many(
     scale = places_scale(values) if chosen else scale_for(values)
     ticks = scale.ticks(most)
     assert 1 <= len(ticks) <= most
-    assert all(map(scale.holds, ticks))
+    assert all(map(scale.contains, ticks))
     assert all(before < after for before, after in itertools.pairwise(ticks))
 
 

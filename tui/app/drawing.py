@@ -1,4 +1,4 @@
-"""When the screen is drawn: as rarely as the eye and the link allow.
+"""Decide when the screen is redrawn: as rarely as the eye and the link allow.
 
 A timer that polls for changes all the time would cost processor time.
 """
@@ -16,7 +16,7 @@ from tui.core.events import Topic, Topics
 from tui.devices.state.history import stale_after
 from tui.runs.state.state import WorkbenchState
 
-LOOK_S = 1.0
+CHECK_S = 1.0
 """Seconds between two checks whether figures have grown old."""
 GROWS_OLD = frozenset({Topic.DEVICES, Topic.MEMORY})
 
@@ -42,12 +42,12 @@ class Drawing:
         self._wait()
 
     def now(self) -> None:
-        """Draw everything that changed at once."""
+        """Draw everything that changed, at once."""
         self._draw(self._coalescer.all(time.monotonic()))
 
     def watch_age(self, state: WorkbenchState, clock: Callable[[], float]) -> None:
         """Check from now on whether figures have grown old."""
-        self._app.set_interval(LOOK_S, lambda: self._redraw_aged(state, clock))
+        self._app.set_interval(CHECK_S, lambda: self._redraw_aged(state, clock))
 
     def end(self) -> None:
         """Stop drawing: the session still reports its children's end after the screens are gone."""

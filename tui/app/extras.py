@@ -1,4 +1,4 @@
-"""What few starts of the workbench ask for: other hosts, and a recording of the session."""
+"""Parts of a session that few starts ask for: other hosts, and a recording."""
 
 from __future__ import annotations
 

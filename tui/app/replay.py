@@ -126,7 +126,7 @@ def run_replay(
     session = ReplaySession(found, speed, loop=loop)
     explain_host_ooms(session.state.bus, session.state.machine.hosts)
     app = ReplayApp(session, theme=str(chosen.value("theme")), snapshot=snapshot)
-    app.hears_signals = True
+    app.handles_signals = True
     app.run(mouse=bool(chosen.value("mouse")))
     for problem in problems:
         say(problem)

@@ -175,7 +175,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     app.snapshot_memory = options.memory
     app.keeps_results = keeper is not None
     app.alarms_wanted = chosen.value("alarm")
-    app.hears_signals = True
+    app.handles_signals = True
     app.run(mouse=chosen.value("mouse"))
     # By folder: a run that was opened twice has several records.
     runs = {run.folder: run for run in (first, app.run_left) if run is not None}

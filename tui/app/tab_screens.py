@@ -1,4 +1,4 @@
-"""What the app imports after its first paint: the screens of the other tabs, and what they call.
+"""The modules that the app imports after its first paint: the screens of the other tabs.
 
 Importing this module imports some 300 others, which takes 0.2 s. :class:`tui.app.tabs.TabbedApp`
 imports it in a thread, so that the screen does not freeze.
@@ -55,13 +55,13 @@ FACTORIES: Mapping[str, Callable[[TabbedApp], Screen[None]]] = {
 
 
 def describe_run(run: StartedRun) -> str:
-    """Return where a run is that goes on, or that was started here; empty for any other."""
+    """Describe a run that is running or was started here; empty for any other."""
     return describe_left_run(run) if run.is_running or is_child(run) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class TabScreens:
-    """What the app calls of this module."""
+    """The classes and functions of this module that the app uses."""
 
     demo: type[DemoScreen]
     factories: Mapping[str, Callable[[TabbedApp], Screen[None]]]

@@ -74,7 +74,7 @@ class TabbedApp(textual_private.HookedApp):
         self.readonly = readonly
         self.clock = clock
         self.borders = Borders()
-        """Where the borders between columns of panes stand."""
+        """Positions of the borders between columns of panes."""
         self.shared_watch: SharedWatch | None = None
         """The session's watch of this machine, for the open run; ``None`` for one of its own."""
         self.header_note: Callable[[], str] = str
@@ -93,7 +93,7 @@ class TabbedApp(textual_private.HookedApp):
         self.can_play_demo = False
         """Whether the demo can be played: the caller starts it once the app has ended."""
         self.first_start = False
-        """Nothing was ever measured: the workbench says which keys to press."""
+        """No result was ever stored: the workbench says which keys to press."""
         self._tab_screens: TabScreens | None = None
         self._shows_torch_processes = False
         self._opened_first: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""The wiring: states of a session to screens, keys to actions, signals to an orderly end.
+"""Connect a session's states to screens, keys to actions, and signals to an orderly end.
 
 The tabs that open later are imported after the first paint, see :mod:`tui.app.tabs`: the start
 is measured against an empty app, and each module adds half a millisecond.
@@ -78,9 +78,9 @@ DEFAULT_REFRESH_S = 1.0
 REFRESH_STEPS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """The choices of seconds between two samples."""
 ALARM_S = 1.0
-"""Seconds between two looks for what is worth an alarm."""
+"""Seconds between two checks for events that deserve an alarm."""
 LEAST_S, LETTERS_A_SECOND = 3.0, 20
-"""Seconds that a message stays at least, and how many letters of it are read in a second."""
+"""Least seconds that a message stays, and letters that a user reads in a second."""
 LEVELS: dict[SeverityLevel, Literal["info", "warning", "error"]] = {
     "information": "info",
     "warning": "warning",
@@ -143,7 +143,7 @@ class WorkbenchApp(TabbedApp):
     COMMAND_PALETTE_BINDING = "colon"
     COMMANDS: ClassVar = {WorkbenchCommands}
     MOST_NOTIFICATIONS = 2
-    hears_signals = False
+    handles_signals = False
     """Signals and the terminal's hang-up end the app; true where it has a process to itself."""
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings_of(each for each in REGISTRY.commands if each.target == "app"),
@@ -167,7 +167,7 @@ class WorkbenchApp(TabbedApp):
         self._alarms: dict[str, RunAlarms] = {}
         """Those of the runs on this machine and on each other host, by its name."""
         self.demo_wanted = False
-        """The app has ended because the user wants to see the demo."""
+        """The app ended because the user wants to see the demo."""
         if preferences is not None:
             self.borders = preferences.borders
         self._session = session
@@ -238,7 +238,7 @@ class WorkbenchApp(TabbedApp):
 
     async def on_load(self) -> None:
         """Read the devices once before there is a screen, so that the first paint shows them."""
-        if self.hears_signals:
+        if self.handles_signals:
             self._upkeep.loaded(self)
         self._session.on_error(self._session_failed)
         self._session.watch()
@@ -289,7 +289,7 @@ class WorkbenchApp(TabbedApp):
             self.log.warning("the session did not stop in time")
 
     def _ring(self) -> None:
-        """Ring for what has happened since the last look, and notify the user of it."""
+        """Ring, and notify the user, for each event since the last check."""
         lines: list[str] = []
         for runs in self.all_runs.everywhere:
             host = runs.machine.host
@@ -446,7 +446,7 @@ class ProcessHooks:
 
     def __init__(self) -> None:
         self._hangup_watch: HangupWatch | None = None
-        self._forced_exit = ending.forced_exit_of_screen()
+        self._forced_exit = ending.create_forced_exit()
 
     def loaded(self, app: App[Any]) -> None:
         """Handle signals and the terminal's hang-up, now that the app's loop runs."""

@@ -1,4 +1,4 @@
-"""Where the panes of the workbench stand at a size of the screen, and how high they are. Pure."""
+"""Place and height of the workbench's panes by the size of the screen. Pure."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Literal
 
 PANES = ("devices", "memory", "workloads", "backend")
 LOWER = ("detail", "log")
-"""Share one place; one of them is away."""
+"""Panes that share one place: only one of them is shown."""
 
 Mode = Literal["columns", "grid", "stack", "fold"]
 Place = Literal["natural", "open", "folded", "away"]
 
 GRID_CELLS, GRID_ROWS = 110, 30
-"""From here on panes stand side by side."""
+"""Least cells and rows for panes side by side."""
 COLUMNS_CELLS, COLUMNS_ROWS = 170, 45
-"""From here on there are three columns: the machine, the workloads, and what is said of one."""
+"""Least cells and rows for three columns: the machine, the workloads, and one in detail."""
 STACK_ROWS = 22
-"""Below this only one pane is open."""
+"""Rows below which only one pane is open."""
 TOP_ROWS = 10
-"""Of devices and memory side by side, at least."""
+"""Least rows of devices and memory side by side."""
 BARS, MEMORY_ROWS, BACKEND_ROWS, TABLE_ROWS, LOWER_OPEN = 2, 5, 4, 6, 12
-"""What the others take of a stack: header and footer, and each pane with its title, the table at
-least."""
+"""Rows of the other parts of a stack: header and footer, and each pane with its title; of the table
+the least."""
 TALL_ROWS = 50
-"""From here on each history of the devices pane has two rows."""
+"""Rows of the screen from which each history of the devices pane has two rows."""
 NOTICE_ROWS = 3
 """Rows of the table, in a stack, that the reason why no GPU can be read may use."""
 BRIEF_ROWS = 5

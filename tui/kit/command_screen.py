@@ -96,7 +96,7 @@ class CommandScreen(Screen[None]):
             self.program.situation(),
             tab=self.TAB,
             pane=self.focused_pane,
-            typing=_takes_letters(self.focused),
+            typing=_accepts_text(self.focused),
         )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -108,8 +108,8 @@ class CommandScreen(Screen[None]):
 
     # ---- drawing ----
 
-    def looks_at_torch(self) -> bool:
-        """Return whether it shows what torch holds in other processes now: it is read for that."""
+    def shows_allocators(self) -> bool:
+        """Return whether the screen shows allocators of other processes, read for it."""
         return False
 
     def header(self) -> HeaderBar:
@@ -121,7 +121,7 @@ class CommandScreen(Screen[None]):
 
     def draw(self, parts: Topics) -> None:
         """Draw what shows topics that have changed."""
-        self.program.watch_allocators(self.looks_at_torch())
+        self.program.watch_allocators(self.shows_allocators())
         # By their types: a query of the framework's matches selectors, which takes longer than what
         # is drawn.
         for pane in self.walk_children(Pane):
@@ -134,7 +134,7 @@ class CommandScreen(Screen[None]):
 
     def catch_up(self) -> None:
         """Draw all that may have changed while another screen was open."""
-        self.program.watch_allocators(self.looks_at_torch())
+        self.program.watch_allocators(self.shows_allocators())
         for pane in self.query(Pane):
             pane.state_changed()
         for bar in self.query(LineBar):
@@ -182,8 +182,8 @@ def front_of(app: App[Any]) -> CommandScreen | None:
     return next((screen for screen in screens if isinstance(screen, CommandScreen)), None)
 
 
-def _takes_letters(widget: Widget | None) -> bool:
-    """Return whether one types into it, be it a line or an editor of many."""
+def _accepts_text(widget: Widget | None) -> bool:
+    """Return whether a widget is a field or an editor, which letters go into."""
     return widget is not None and widget.check_consume_key("a", "a")
 
 

@@ -1,4 +1,4 @@
-"""Dialogs: the box they stand in, the help, the palette, and what is asked before an act."""
+"""Dialogs: their frame, the help, the command palette, and confirmations."""
 
 from __future__ import annotations
 

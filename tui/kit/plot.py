@@ -19,16 +19,16 @@ from tui.kit.lines import Line, Span, TextStyle, cell_len, flow, line, right
 from tui.kit.scale import Labels, Scale, labels
 
 HEIGHT = 9
-"""Rows between the edges where nobody asks for others."""
+"""Default number of rows between the edges."""
 LEAST_ROOM = 12
-"""Fewer cells than that between the edges show no curve."""
+"""Least cells between the edges: fewer show no curve."""
 LEAST_CELLS = 24
-"""Width below which points are better told than drawn."""
+"""Width in cells below which a text is clearer than a plot."""
 _SPARSE = 3
-"""Cells a point from which each has its mark."""
+"""Cells per point from which each point has a mark."""
 _MARK_EVERY = 10
 _TICK_ROWS, _TICK_CELLS = 2, 9
-"""What a tick takes of a wall and of a floor."""
+"""Rows per tick at the side, and cells per tick at the bottom."""
 CURVE_STYLES = (
     TextStyle.ALLOCATED,
     TextStyle.OTHERS,
@@ -41,41 +41,41 @@ CURVE_STYLES = (
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points of one thing."""
+    """Points of one quantity."""
 
     name: str
-    """In the legend; an empty one is left out of it."""
+    """Name in the legend; empty for none."""
     points: tuple[tuple[float, float | None], ...]
-    """Where and how much; ``None`` or a value that is no number leaves a gap."""
+    """Place and value; ``None`` or a value that is no number leaves a gap."""
     mark: str = ""
-    """At the points; told apart without colour. Empty: the line alone."""
+    """Sign at the points, which distinguishes curves without color; empty for the line alone."""
     style: TextStyle = TextStyle.KEY
     joined: bool = True
-    """A line goes from one point to the next."""
+    """Connect the points with a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A line straight across: a limit."""
+    """A horizontal line: a limit."""
 
     name: str
     value: float
     start: float | None = None
-    """The place from which on it holds; ``None`` for all of the axis."""
+    """Place where it begins; ``None`` for the whole axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A line straight up: something that happened there."""
+    """A vertical line: an event at a place of the axis."""
 
     name: str
-    """Empty: its sign alone."""
+    """Empty to draw its sign alone."""
     place: float
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What runs along an edge."""
+    """The quantity along an edge of the plot."""
 
     name: str
     unit: str
@@ -84,7 +84,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What is drawn in one frame."""
+    """Curves, levels and events in one frame."""
 
     across: Axis
     upright: Axis
@@ -93,11 +93,11 @@ class Plot:
     events: tuple[Event, ...] = ()
     title: str = ""
     note: str = ""
-    """In the legend: why the curves have gaps."""
+    """Reason in the legend why the curves have gaps."""
 
 
 _LEAST_HEIGHT = 4
-"""Rows that a picture keeps."""
+"""Least rows of a plot."""
 
 
 def mark_of(number: int) -> str:

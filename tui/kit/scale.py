@@ -14,11 +14,11 @@ LOGARITHMIC_FROM = 10.0
 """Ratio of the largest to the smallest value from which steps are ratios, not differences."""
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 _PARTS = 5
-"""Steps, at the most, that an axis from zero is rounded to."""
+"""Most steps that the end of an axis from zero is rounded to."""
 _LEAST, _MOST = 1e-140, 1e140
 """Sizes between which an axis reaches: ratios and products of two such floats are finite."""
 _NEAR = 1e-9
-"""A value that lies this share beside a round one is that one."""
+"""Relative distance within which a value counts as a round one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Scale:
     high: float
     logarithmic: bool = False
     doubling: bool = False
-    """Its round values are powers of two: sizes that are doubled from one to the next."""
+    """Round values are powers of two, as for sizes that double."""
 
     def share(self, value: float) -> float:
         """Return how far along the value stands: 0.0 at the low end, 1.0 at the high one."""
@@ -42,7 +42,7 @@ class Scale:
             return min(1.0, max(0.0, math.log(value / self.low) / whole))
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
-    def holds(self, value: float) -> bool:
+    def contains(self, value: float) -> bool:
         """Return whether the value lies in the range."""
         return self.low * (1 - _NEAR) <= value <= self.high * (1 + _NEAR)
 
@@ -70,7 +70,7 @@ class Scale:
                 fine = [
                     step * base**power for power in range(first - 1, last + 1) for step in steps
                 ]
-                inside = tuple(value for value in fine if self.holds(value))
+                inside = tuple(value for value in fine if self.contains(value))
                 if 2 <= len(inside) <= most:
                     return inside
         every = max(1, math.ceil(count / most))
@@ -212,7 +212,7 @@ def _rounded(value: float) -> float:
 _REACHES = (1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
 """Ratios at the ends of a line around one; the other end is the inverse."""
 LEAST_LINE = 9
-"""Cells of a line that shows something."""
+"""Least cells of a readable line."""
 
 
 def ratio_line(ratio: float, interval: tuple[float, float] | None, cells: int) -> Line:

@@ -1,4 +1,4 @@
-"""The dialog that asks which signal ends something; it is the confirmation, too."""
+"""The dialog that asks which signal to send, and so confirms the end of a process."""
 
 from __future__ import annotations
 

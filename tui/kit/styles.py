@@ -1,4 +1,4 @@
-"""How text looks: the sixteen colours of the terminal and its attributes, nothing else.
+"""Styles of text: the sixteen colors of the terminal and its attributes, nothing else.
 
 Which of the sixteen a terminal draws well depends on what it draws them on: the dark half of them
 is hard to read on black, the bright half on white. A truecolor theme draws the sixteen from the
@@ -180,7 +180,7 @@ PALETTE_ON_LIGHT = _palette_theme(
 
 
 class _Present:
-    """The present styles; every line asks when it is drawn."""
+    """The present styles, which each line reads when it is drawn."""
 
     styles = ON_DARK
 
@@ -287,5 +287,5 @@ def _style_of(key: _StyleKey) -> Style:
 
 
 def _is_bar(text: str) -> bool:
-    """Return whether it has parts of cells: reversed, a bar of 20 % would be one of 80 %."""
+    """Return whether a text is a bar with parts of cells: reversed, 20 % would look like 80 %."""
     return any("\u2580" <= sign <= "\u259f" or "\u2800" < sign <= "\u28ff" for sign in text)

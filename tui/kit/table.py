@@ -28,11 +28,11 @@ class Column(Generic[Row]):
     """One column of a table: it shows one figure of each row."""
 
     name: str
-    """Its heading."""
+    """The heading."""
     width: int
     """Least width in cells."""
     render: Callable[[Row], CellText] = lambda _row: ""
-    """The row's text; blank where a list draws its rows itself."""
+    """Returns the row's text; blank where a list draws its rows itself."""
     align: Literal["left", "right"] = "right"
     gap: int = 2
     """Blank cells before the column."""

@@ -23,7 +23,7 @@ from workloads.protocol.results import Table
 GAP = 2
 INDENT = 2
 NARROWEST = 12
-"""Cells that a column of text keeps when its cells are wrapped."""
+"""Least cells of a column whose texts are wrapped."""
 
 
 def table_lines(table: Table, unavailable: Mapping[str, str], cells: int) -> list[Line]:

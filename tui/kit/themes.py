@@ -1,4 +1,4 @@
-"""The program's own themes, and the dialog that shows a theme while one moves through the list."""
+"""The program's own themes, and the dialog that shows the theme under its cursor."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class MemoryTab(CommandScreen):
         self.machine = program.machine
         self.view = MemoryView(program.machine, program.clock)
 
-    def looks_at_torch(self) -> bool:
+    def shows_allocators(self) -> bool:
         """Return whether the account splits other processes' memory."""
         return self.machine.shown.has_other_processes()
 

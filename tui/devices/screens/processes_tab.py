@@ -309,7 +309,7 @@ class ProcessesTab(CommandScreen):
         yield self.pane
         yield FooterBar(self.program.commands, self.situation)
 
-    def looks_at_torch(self) -> bool:
+    def shows_allocators(self) -> bool:
         """Return whether the rows show allocator figures, as those of GPU processes do."""
         return self.memory is not None or not self.pane.of_host
 

@@ -1,11 +1,11 @@
 """End the program on a signal, or when its terminal is gone or no longer accepts output.
 
-The framework installs no handler for the signals that end a program, so the terminal would be left
-in its alternate screen; and where SIGHUP is ignored and the terminal vanishes, its input thread
-would spin for ever. A terminal that does not read (a stalled connection, a stopped multiplexer)
-blocks whoever writes to it, and with it the event loop, which hears no signal: an orderly end waits
-for it too. Then the process is ended from beside it: what is still to be written can be thrown
-away, and there is room for the few bytes that give the terminal back. No Textual here.
+Textual handles none of the signals that end a program, so the terminal would stay in its alternate
+screen. Where SIGHUP is ignored and the terminal vanishes, Textual's input thread would spin for
+ever. A terminal that does not read (a stalled connection, a stopped multiplexer) blocks every write
+to it, and so the event loop, which then handles no signal and cannot end in order. A timer's thread
+ends the process in that case: it drops the unread output, which leaves room for the few bytes that
+restore the terminal. No Textual here.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if sys.platform != "win32":
     import termios
 
     WAKE = signal.SIGURG
-    """Wakes a thread that is stuck; it means nothing without urgent data on a socket."""
+    """Interrupts a blocked write; without urgent data on a socket it has no other meaning."""
 
-_GOES_ON = (
+_NOT_FATAL = (
     "SIGCHLD",
     "SIGCONT",
     "SIGSTOP",
@@ -41,20 +41,20 @@ _GOES_ON = (
     "SIGXFSZ",
 )
 """Signals that do not end a program (signal(7))."""
-_NOT_HEARD = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
-"""Signals that Python cannot answer: the kernel kills, or repeats the instruction that failed."""
+_NOT_HANDLED = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
+"""Signals that Python cannot handle: the kernel kills, or repeats the instruction that failed."""
 
 
 def _ending() -> Iterator[signal.Signals | int]:
-    others = {getattr(signal, name, None) for name in (*_GOES_ON, *_NOT_HEARD)}
+    others = {getattr(signal, name, None) for name in (*_NOT_FATAL, *_NOT_HANDLED)}
     return (number for number in sorted(signal.valid_signals()) if number not in others)
 
 
 SIGNALS = tuple(each for each in _ending() if isinstance(each, signal.Signals))
-"""Those that would end the program at once, and leave the terminal as it is.
+"""Signals that would end the program at once, without restoring the terminal.
 
-Batch systems send some of them (SIGUSR1, SIGUSR2), the kernel others when the processor time is up
-(SIGXCPU), timers others (SIGALRM).
+Batch systems send some of them (SIGUSR1, SIGUSR2), the kernel others when the processor time is
+used up (SIGXCPU), and timers others (SIGALRM).
 """
 REAL_TIME = tuple(each for each in _ending() if not isinstance(each, signal.Signals))
 """The same for real-time signals, which have no names of their own."""
@@ -74,22 +74,22 @@ def handle_signals(
             loop.add_signal_handler(number, call, number)
 
 
-LOOK_S = 1.0
+CHECK_S = 1.0
 """Seconds between two checks of the terminal."""
 FORCED_EXIT_S = 1.4
 """Seconds after which the program is ended by force if it has not ended in order."""
 RESTORE = (
-    b"\x18"  # CAN: what was cut off in the middle of an escape sequence is over
+    b"\x18"  # CAN: ends an escape sequence that was cut off
     b"\x1b[?2026l\x1b[?2004l\x1b[?7h"
     b"\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1004l\x1b[<u"
     b"\x1b[?1049l\x1b[?25h\x1b[0m"
 )
 """Ends synchronized output, bracketed paste, mouse, focus reports, kitty keys and the alternate
 screen; turns line wrapping and the cursor on (xterm's control sequences)."""
-STALLED_LOOK_S = 0.3
-"""How often, once an end is overdue."""
+STALLED_CHECK_S = 0.3
+"""Seconds between two checks whether the terminal is stalled, once the end is overdue."""
 WRITE_S = 0.5
-"""How long the terminal is tried for its last bytes."""
+"""Seconds in which to write the last bytes to the terminal."""
 
 
 class HangupWatch:
@@ -120,8 +120,8 @@ class HangupWatch:
         for number in (*SIGNALS, *REAL_TIME):
             self._loop.add_signal_handler(number, self._finish, 128 + number)
             if self._forced_exit is not None:
-                # The loop is told through its own descriptor; this handler runs in a blocked write
-                # too.
+                # The loop learns of the signal through its own descriptor; this handler also runs
+                # during a blocked write.
                 signal.signal(number, self._signalled)
         if self._terminal is not None and self._timer is None:
             self._check_terminal()
@@ -150,7 +150,7 @@ class HangupWatch:
             timer.start()
             self._finish(128 + signal.SIGHUP)
             return
-        self._timer = self._loop.call_later(LOOK_S, self._check_terminal)
+        self._timer = self._loop.call_later(CHECK_S, self._check_terminal)
 
     def _finish(self, code: int) -> None:
         if not self._ended:
@@ -163,30 +163,30 @@ def hung_up(terminal: int) -> bool:
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
-    poll.register(terminal, 0)  # hang-up and error are always told
+    poll.register(terminal, 0)  # poll always reports hang-up and error
     return any(
         what & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, what in poll.poll(0)
     )
 
 
 def stalled(terminal: int) -> bool:
-    """Return whether the terminal has no room for a byte: its other side is stuck, or is gone."""
+    """Return whether the terminal has no room for a byte: its other side is stuck or gone."""
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
     poll.register(terminal, select.POLLOUT)
-    # Linux tells of room in a terminal that is gone too.
+    # Linux reports room in a terminal that is gone, too.
     gone = select.POLLHUP | select.POLLERR | select.POLLNVAL
     return not any(what & select.POLLOUT and not what & gone for _, what in poll.poll(0))
 
 
 class ForcedExit:
-    """Ends the process where an orderly end does not come because the terminal is stalled.
+    """Ends the process if a stalled terminal prevents an orderly end.
 
-    Made while the terminal is as it was found.
+    Create it before the terminal is changed: it stores the terminal's modes.
 
     Args:
-        terminal: descriptor of the terminal that is drawn on.
+        terminal: descriptor of the terminal that the screen is drawn on.
     """
 
     def __init__(self, terminal: int) -> None:
@@ -199,8 +199,7 @@ class ForcedExit:
     def arm(self, code: int, patience: float) -> None:
         """Prepare to force the end of the process; called in the main thread.
 
-        An end that is under way while the terminal takes what is written is left alone, however
-        long it takes.
+        An orderly end may take any time as long as the terminal accepts output.
 
         Args:
             code: exit code.
@@ -219,24 +218,24 @@ class ForcedExit:
 
     def _check_terminal(self, code: int) -> None:
         if not stalled(self._terminal):
-            self._start(STALLED_LOOK_S, code)
+            self._start(STALLED_CHECK_S, code)
             return
         self.restore()
         os._exit(code)
 
     def restore(self) -> None:
-        """Throw away what waits to be read, give the terminal back; once armed, waits a moment.
+        """Drop the unread output and restore the terminal; do nothing unless armed.
 
-        From then on what this process writes to the terminal is thrown away too.
+        Later output of this process to the terminal is dropped too.
         """
         if sys.platform == "win32" or self._modes is None or not self._armed:
             return
         try:
-            # A description of its own: this one must not wait, and others share the old one.
+            # A new open file description: it must not block, and other processes share the old one.
             name = os.ttyname(self._terminal)
             terminal = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError:
-            return  # the terminal is gone, nobody is left to see it
+            return  # the terminal is gone
         try:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._terminal)
@@ -245,15 +244,15 @@ class ForcedExit:
             _write_over(terminal, RESTORE)
             termios.tcsetattr(terminal, termios.TCSANOW, self._modes)
         except (OSError, termios.error):
-            return  # it has gone in between
+            return  # the terminal has gone in between
         finally:
             os.close(terminal)
 
 
 def _wake_writers() -> None:
-    """Have a thread that is stuck in a write give up the terminal, which it keeps to itself.
+    """Interrupt the threads that are blocked in a write to the terminal.
 
-    A signal that has a handler ends the system call; what is left of it goes nowhere.
+    A signal that has a handler ends the system call; the rest of the output goes to /dev/null.
     """
     for thread in threading.enumerate():
         if thread.ident is not None and thread is not threading.current_thread():
@@ -261,7 +260,7 @@ def _wake_writers() -> None:
 
 
 def _write_over(terminal: int, data: bytes) -> None:
-    """Write in place of all that waits to be read, as far as that comes about in a moment."""
+    """Write data in place of the unread output, for :data:`WRITE_S` seconds at most."""
     deadline = time.monotonic() + WRITE_S
     while data and time.monotonic() < deadline:
         termios.tcflush(terminal, termios.TCOFLUSH)
@@ -271,7 +270,7 @@ def _write_over(terminal: int, data: bytes) -> None:
             time.sleep(0.005)
 
 
-def forced_exit_of_screen() -> ForcedExit | None:
-    """Return one for the stream that the screen is drawn on; ``None`` if that is no terminal."""
+def create_forced_exit() -> ForcedExit | None:
+    """Create the forced exit for the screen's stream; ``None`` if that is no terminal."""
     stream = sys.__stderr__
     return ForcedExit(stream.fileno()) if stream is not None and stream.isatty() else None

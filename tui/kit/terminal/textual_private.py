@@ -18,7 +18,7 @@ from textual.geometry import Region
 from textual.notifications import Notification, Notify
 
 FORGET_S = 30.0
-"""How often :func:`forget_caches` is worth its time: what is in use is worked out anew at once."""
+"""Seconds between two calls of :func:`forget_caches`; entries in use are computed again at once."""
 _CACHED: tuple[Any, ...] = tuple(
     method
     for kind in (Region, Scalar, StylesCache)
@@ -32,7 +32,7 @@ class HookedApp(App[None]):
     """An app that chooses what is printed after an error, and how many messages show at once."""
 
     MOST_NOTIFICATIONS: ClassVar[int | None] = None
-    """Messages over the screen at a time: one more takes the place of the oldest."""
+    """Most messages over the screen at a time; another one replaces the oldest."""
 
     def format_error(self, error: BaseException | None) -> Text:
         """Return the text printed after an error that ends the app; a subclass overrides it."""
@@ -89,12 +89,11 @@ def write_to_terminal(app: App[Any], sequence: str) -> None:
 
 
 def forget_caches() -> None:
-    """Give up what Textual keeps of what is gone.
+    """Clear Textual's caches, most of whose entries are out of date.
 
-    It remembers what it works out of regions, thousands of each kind, most of which belong to one
-    size of the terminal; and ``StylesCache``, which has no public name, holds every widget that it
-    was asked for, a closed dialog or a toast with all of its lines. A day of use would cost some
-    20 MB.
+    It caches computations on regions, thousands of each kind, most of which belong to one size of
+    the terminal. ``StylesCache``, which has no public name, references every widget that was drawn,
+    such as a closed dialog or a toast with all of its lines. A day of use would cost some 20 MB.
     """
     for method in _CACHED:
         method.cache_clear()

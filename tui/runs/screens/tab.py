@@ -319,7 +319,7 @@ class WorkbenchScreen(CommandScreen):
             # All its styles would be computed a second time.
             event.refresh_styles = False
 
-    def looks_at_torch(self) -> bool:
+    def shows_allocators(self) -> bool:
         """Return whether the visible memory pane splits the memory of other processes."""
         return not self.memory.has_class("-folded") and self.state.machine.has_other_processes()
 
