@@ -87,6 +87,18 @@ async def test_y_copies_what_has_the_focus(size: tuple[int, int]) -> None:
             await on.press("escape")
 
 
+async def test_y_copies_the_points_of_a_plot() -> None:
+    async with running((120, 40), "two gpus", *busy_events()) as on:
+        for key in ("v", "2"):
+            await on.press("1", key, "y")
+            rows = on.app.clipboard.splitlines()
+            at = next(at for at, row in enumerate(rows) if row.startswith("time, Unix s\tused, "))
+            assert rows[at - 1] == "cuda:0"
+            figures = dict(zip(rows[at].split("\t"), rows[at + 1].split("\t"), strict=True))
+            assert (figures["util, %"], figures["power, W"]) == ("61", "310")
+            assert "\u28f6" not in on.app.clipboard
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_y_in_the_detail_and_in_the_demo_copies_the_script(size: tuple[int, int]) -> None:
     script = "import torch\n\nprint(torch.ones(1))\n"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample
 from tui.core.text import glyphs
 from tui.devices.state.history import MOST_POINTS, Point
+from tui.devices.state.watched_processes import StepPoint
 from tui.devices.views.device_columns import columns, heading
 from tui.devices.views.history import (
     LABEL,
@@ -21,6 +22,7 @@ from tui.devices.views.history import (
     compute_shares,
     draw_history,
     figures,
+    format_points,
     span_rule,
     whole_lines,
     whole_rows,
@@ -218,3 +220,14 @@ def test_ascii_draws_the_same_without_braille(monkeypatch: pytest.MonkeyPatch) -
     )
     assert all(plain(line).isascii() for line in lines)
     assert plain(lines[2])[LABEL:].strip()
+
+
+def test_copied_points_are_a_table_with_tabs_without_figures_that_were_never_read() -> None:
+    points = [Point(EVEN, used=7, utilization=40.0), Point(EVEN + 1, used=8)]
+    assert format_points(points) == [
+        "time, Unix s\tused, bytes\tutil, %",
+        "1750000000.0\t7\t40",
+        "1750000001.0\t8\t",
+    ]
+    assert format_points([StepPoint(EVEN, 3, 5, 9)])[1] == "1750000000.0\t3\t5\t9"
+    assert format_points([]) == ["time, Unix s"]

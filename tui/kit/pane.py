@@ -86,10 +86,20 @@ class Pane(Container):
         """Draw anew what depends on the states; called at most a few times a second."""
 
     def clipboard_text(self) -> str:
-        """Return the pane as text: its title, then every line, also those out of view."""
+        """Return the pane as text: its title, then every line, also those out of view.
+
+        Of a plot, its points are given.
+        """
         shown = [part for part in self.query(Widget) if part.display and isinstance(part, HasLines)]
-        rows = [plain(line).rstrip() for part in shown for line in part.shown_lines]
+        rows = [row for part in shown for row in _copied_rows(part)]
         return "\n".join([self._padded_title.strip(), *rows]).rstrip() + "\n"
+
+
+def _copied_rows(part: HasLines) -> Sequence[str]:
+    """Return the text of a widget: the points of a plot, else its lines."""
+    if isinstance(part, FittedView) and part.points is not None:
+        return part.points()
+    return [plain(line).rstrip() for line in part.shown_lines]
 
 
 class AgingPane(Pane):
@@ -356,14 +366,21 @@ class AsciiScrollBar(ScrollBarRender):
 class FittedView(Widget):
     """Lines made for the present size, of which only what has changed is drawn."""
 
-    def __init__(self, build: Callable[[int, int], Sequence[Line]]) -> None:
+    def __init__(
+        self,
+        build: Callable[[int, int], Sequence[Line]],
+        points: Callable[[], Sequence[str]] | None = None,
+    ) -> None:
         """Draw what a function makes.
 
         Args:
             build: is given the cells of a line and how many lines there are.
+            points: returns what is copied of a plot, as lines of text; ``None`` where the lines
+                are.
         """
         super().__init__()
         self._build = build
+        self.points = points
         self._lines: Sequence[Line] = ()
 
     @property

@@ -14,6 +14,7 @@ from tui.core.text import numbers as text
 from tui.devices.memory import Gauge, account
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
+from tui.devices.views.history import format_points
 from tui.devices.views.large_history import (
     LEAST_ROWS,
     large_lines,
@@ -78,6 +79,11 @@ class AccountPane(AgingPane):
         """Return the figures in words; subclasses implement this."""
         raise NotImplementedError
 
+    def history_points(self) -> list[str]:
+        """Return the readings of the device as lines with tabs."""
+        machine = self.machine
+        return ["", self.view.label, *format_points(machine.history.points(machine.selected))]
+
     def state_changed(self) -> None:
         """Update the account and redraw the changes."""
         # Read both together: a device that has disappeared meanwhile has no account to draw.
@@ -117,7 +123,7 @@ class MemoryPane(AccountPane):
         self._drawn: tuple[Gauge, int, text.SizeFormat, list[Line]] | None = None
         """The body's lines with the style of their sizes, and the account and width that they are
         of: the title and the history ask for the style too."""
-        self.history = FittedView(self._history)
+        self.history = FittedView(self._history, self.history_points)
         self.history.can_focus = False
 
     def compose(self) -> ComposeResult:

@@ -20,7 +20,7 @@ from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import device_detail
-from tui.devices.views.history import whole_lines, whole_rows
+from tui.devices.views.history import format_points, whole_lines, whole_rows
 from tui.devices.views.memory import legend, title
 from tui.devices.views.memory_account import (
     account_details,
@@ -65,7 +65,7 @@ class MemoryView(AccountPane):
         super().__init__(machine, clock, id=id)
         self.legend = LinesView(self._legend)
         self.legend.can_focus = False
-        self.history = FittedView(self.history_lines)
+        self.history = FittedView(self.history_lines, self.history_points)
 
     def compose(self) -> ComposeResult:
         yield self.bar
@@ -179,6 +179,10 @@ class ProcessMemoryView(MemoryView):
         """Return the history of the process's memory in this many rows."""
         points = self.allocator.recent
         return process_history(points, self.gauge, self.machine.sample, self.now, cells, rows)
+
+    def history_points(self) -> list[str]:
+        """Return the readings of the process's memory as lines with tabs."""
+        return ["", *format_points(self.allocator.recent)]
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return the findings, every term, the facts of the process, and its details."""

@@ -29,6 +29,7 @@ from tui.devices.views.history import (
     draw_history,
     figures,
     find_end,
+    format_points,
 )
 from tui.devices.views.host_rows import (
     MORE,
@@ -368,7 +369,7 @@ class DevicesPane(AgingPane):
         self.notice = LinesView(self._notice)
         self.notice.can_focus = False
         self.heading = DevicesHeading(self.list, machine, self.sort_by)
-        self.history = FittedView(self._history)
+        self.history = FittedView(self._history, self._points)
         self._stacked = False
         """There is room for several large figures."""
         self.figure = ""
@@ -493,6 +494,10 @@ class DevicesPane(AgingPane):
         if self._is_large:
             return large_lines(self._view, points, machine.sample, now, self.figure, cells, rows)
         return block_lines(self._view, points, machine.sample, now, cells, rows)
+
+    def _points(self) -> list[str]:
+        machine = self.machine.shown
+        return ["", self._view.label, *format_points(machine.history.points(machine.selected))]
 
     def count_notice_rows(self, most: int) -> int:
         """Count the rows of the notice on the monitor.

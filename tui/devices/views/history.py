@@ -10,6 +10,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint, Point, stale_after
+from tui.devices.state.watched_processes import StepPoint
 from tui.kit.braille import ACROSS, braille, filled
 from tui.kit.lines import Line, Span, TextStyle, fit, left, right
 from tui.monitor.messages import Sample
@@ -104,6 +105,43 @@ def compute_shares(
         share = min(1.0, max(0.0, value / figure.full))
         found[at] = max(share, found[at] or 0.0)
     return found
+
+
+_COPIED = {
+    "step": "step",
+    "used": "used, bytes",
+    "process": "this process, bytes",
+    "allocated": "allocated, bytes",
+    "reserved": "reserved, bytes",
+    "utilization": "util, %",
+    "power": "power, W",
+    "temperature": "temperature, C",
+    "traffic": "PCIe, bytes/s",
+}
+"""Headings of the figures of copied points, by their names."""
+
+
+def format_points(points: Sequence[MemoryPoint | StepPoint]) -> list[str]:
+    """Return a history as lines with tabs, for a spreadsheet or a script: headings, then readings.
+
+    Figures without any reading are left out; a reading that is missing is empty.
+
+    Args:
+        points: oldest first.
+    """
+    values = {
+        heading: [getattr(point, name, None) for point in points]
+        for name, heading in _COPIED.items()
+    }
+    known = {heading: row for heading, row in values.items() if any(v is not None for v in row)}
+    rows = zip(*known.values(), strict=True)
+    return [
+        "\t".join(["time, Unix s", *known]),
+        *(
+            "\t".join([f"{point.at:.1f}", *("" if v is None else f"{v:.12g}" for v in row)])
+            for point, row in zip(points, rows, strict=False)
+        ),
+    ]
 
 
 NO_READING = "blank: the driver gave no reading"

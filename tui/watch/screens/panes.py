@@ -18,6 +18,7 @@ from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
+from tui.devices.views.history import format_points
 from tui.devices.views.memory import bar_line, legend, title
 from tui.devices.views.memory_account import account_details, account_lines, process_facts
 from tui.kit.dialogs import TextScreen
@@ -314,7 +315,7 @@ class WatchedMemoryPane(Pane):
         self._legend = LinesView(lambda cells: legend(self._gauge, cells) if self._gauge else [])
         self._findings_view = LinesView(self._finding_lines)
         self._legend.can_focus = self._findings_view.can_focus = False
-        self._plot = FittedView(self._plot_lines)
+        self._plot = FittedView(self._plot_lines, self._plot_points)
         self.body = LinesView(self._account)
 
     def compose(self) -> ComposeResult:
@@ -415,6 +416,9 @@ class WatchedMemoryPane(Pane):
 
     def _plot_lines(self, cells: int, rows: int) -> list[Line]:
         return plot_of(self.row, self.over, cells, rows) if self.row is not None else []
+
+    def _plot_points(self) -> list[str]:
+        return ["", *format_points(self.row.points)] if self.row is not None else []
 
     def _account(self, cells: int) -> list[Line]:
         if self.row is None or self._gauge is None:
