@@ -137,9 +137,9 @@ class Discovery:
         self._seen = seen
         return parents
 
-    def size_of(self, pid: int) -> bytes:
-        """Return a process's last address space size, which grows at the first use of CUDA."""
-        return self._seen[pid][1] if pid in self._seen else b""
+    def size_of(self, pid: int) -> int:
+        """Return the bytes of a process's address space, which grows at the first use of CUDA."""
+        return int(self._seen[pid][1]) if pid in self._seen else 0
 
     def describe(self, files: ProcessFiles) -> TorchProcess:
         """Return the facts of a process, except why it has no figures."""

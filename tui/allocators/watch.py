@@ -41,8 +41,11 @@ SEARCH_S = 2.0
 """Seconds between two searches for processes while some are requested by their pid."""
 IDLE_SEARCH_S = 5.0
 """Seconds between two searches while none are; a process that NVML lists is searched at once."""
-_RETRY_S = 6.0
-"""Seconds after which a process that has not used CUDA is searched again in any case."""
+_RETRY_S = (6.0, 12.0, 24.0, 60.0)
+"""Seconds after which a process that has not used CUDA is searched again in any case; the last one
+from then on. A search takes some 25 ms."""
+_GROWN_BYTES = 16 << 20
+"""Growth of a process's address space after which it is searched at once: CUDA takes far more."""
 _MOST_ANCESTORS = 8
 
 
@@ -55,8 +58,10 @@ class _Watched:
     target: AllocatorReader | None = None
     copy_of: int | None = None
     """The process that this one was forked from, with a copy of its figures."""
-    searched: tuple[bytes, float] = (b"", 0.0)
+    searched: tuple[int, float] = (0, 0.0)
     """The size of its address space at the last unsuccessful search, and the time of the search."""
+    failures: int = 0
+    """Unsuccessful searches in a row."""
 
     @property
     def is_read(self) -> bool:
@@ -236,11 +241,19 @@ class AllocatorWatch:
         watched.description = description
         return description
 
+    def _can_wait(self, watched: _Watched) -> bool:
+        """Return whether a process in which nothing was found need not be searched again yet."""
+        if watched.files.pid in self.listed:
+            return False  # it uses a GPU
+        size, at = watched.searched
+        grown = self._discovery.size_of(watched.files.pid) - size >= _GROWN_BYTES
+        wait_s = _RETRY_S[min(watched.failures, len(_RETRY_S)) - 1]
+        return not grown and time.monotonic() - at < wait_s
+
     def _why_not(self, watched: _Watched) -> tuple[Refusal | None, bool]:
         """Return why a process is not read (``None`` if read), and whether the kernel refuses."""
         size, now = self._discovery.size_of(watched.files.pid), time.monotonic()
-        unchanged = watched.searched[0] == size and now - watched.searched[1] < _RETRY_S
-        if watched.target is not None and watched.target.place is None and unchanged:
+        if watched.target is not None and watched.target.place is None and self._can_wait(watched):
             return Refusal(
                 watched.description.reason, watched.description.advice, watched.description.word
             ), False
@@ -249,10 +262,12 @@ class AllocatorWatch:
                 watched.target = AllocatorReader(watched.files)
             new = watched.target.place is None
             watched.target.locate()
+            watched.failures = 0
             if new and watched.files.pid not in self.listed:
                 watched.copy_of = _forked_from(watched.target)
         except UnreadableError as error:
             watched.searched = size, now
+            watched.failures += 1
             return Refusal(str(error), error.advice, error.word), False
         except PermissionError:
             with contextlib.suppress(OSError):
