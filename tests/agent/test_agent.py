@@ -45,7 +45,7 @@ def agent(tmp_path: Path) -> Agent:
         memory_stats=_stats,
     )
     made = Agent(SimpleNamespace(cuda=cuda), str(tmp_path))
-    made.tell(
+    made.log_event(
         "begin", identity=made.identity, pid=7, host="box", rank="1", torch="2.13.0", python="3.11"
     )
     return made
@@ -231,7 +231,7 @@ def test_the_driver_s_error_is_an_oom_of_unknown_size(
     (left,) = process_logs_in(tmp_path)
     (oom,) = left.ooms
     assert left.oom_count == 1
-    assert (oom.asked, oom.free, oom.limit, oom.requested) == (None, None, None, 2 << 20)
+    assert (oom.request, oom.free, oom.limit, oom.requested) == (None, None, None, 2 << 20)
     # The device whose allocator retried without an OOM of its own.
     assert (oom.device, oom.step, oom.handled, oom.text) == (1, 4, False, str(refused))
     assert [(each.filename, each.name) for each in oom.stack] == [

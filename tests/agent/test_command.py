@@ -300,13 +300,13 @@ def test_the_list_reads_what_runs_have_left_only_where_it_has_changed(
         begin = json.dumps({"event": "begin", "at": 1.0, **names})
         (run.folder / "host-7-1.jsonl").write_text(f"{begin}\n")
     listed = StoredRuns(runs.stored_runs)
-    assert [[left.ended for left in each.left] for each in listed.read()] == [[False], [False]]
+    assert [[left.ended for left in each.logs] for each in listed.read()] == [[False], [False]]
     assert listed.read() == listed.read()
     assert sorted(read) == sorted([first.folder, second.folder])
     with (first.folder / "host-7-1.jsonl").open("a") as file:
         end = {"out_of_memory": False, "steps": 3, "text": "", "type": "", "ooms": 0}
         file.write(json.dumps({"event": "end", "at": 2.0, **end}) + "\n")
-    ended = {each.run.folder: each.left[0].ended for each in listed.read()}
+    ended = {each.run.folder: each.logs[0].ended for each in listed.read()}
     assert ended == {first.folder: True, second.folder: False}
     assert read[2:] == [first.folder]
     runs.drop(second)

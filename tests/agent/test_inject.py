@@ -141,21 +141,21 @@ def test_a_program_that_executes_itself_again_loses_no_oom_and_no_snapshot(
     assert (done.returncode, done.stderr) == (0, "")
     contents = read_folder(tmp_path)
     assert contents.skipped == ()
-    first = contents.left[0]
-    assert [each.program for each in contents.left] == [1, 2, 3, 4]
-    assert len({each.pid for each in contents.left}) == 1
-    assert [(each.replaced, each.ended) for each in contents.left] == [
+    first = contents.logs[0]
+    assert [each.program for each in contents.logs] == [1, 2, 3, 4]
+    assert len({each.pid for each in contents.logs}) == 1
+    assert [(each.replaced, each.ended) for each in contents.logs] == [
         *[(True, False)] * 3,
         (False, True),
     ]
-    assert [len(each.ooms) for each in contents.left] == [1, 1, 1, 1]
-    paths = {oom.snapshot for each in contents.left for oom in each.ooms}
+    assert [len(each.ooms) for each in contents.logs] == [1, 1, 1, 1]
+    paths = {oom.snapshot for each in contents.logs for oom in each.ooms}
     assert len(paths - {None}) == 4
     assert "executed another program" in first.ooms[0].why_not_known
     # Each of them listens; of this torch no inventory can be taken.
-    troubles = [trouble for each in contents.left for trouble in each.troubles]
+    troubles = [trouble for each in contents.logs for trouble in each.troubles]
     assert [each for each in troubles if not each.startswith("take_inventory")] == []
-    whole = joined(contents.left)
+    whole = joined(contents.logs)
     assert ([oom.number for oom in whole.ooms], whole.oom_count) == ([1, 2, 3, 4], 4)
 
 
@@ -320,6 +320,6 @@ def test_a_training_that_ran_already_has_its_oom_explained(tmp_path: Path) -> No
         assert process.returncode == 1
     (left,) = process_logs_in(tmp_path)
     (oom,) = left.ooms
-    assert (oom.asked, oom.handled) == (1 << 41, False)
+    assert (oom.request, oom.handled) == (1 << 41, False)
     assert oom.snapshot is not None
     assert oom.where is not None

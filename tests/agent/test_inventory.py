@@ -159,4 +159,4 @@ def test_another_thread_s_variables_and_stack_are_told() -> None:
     (row,) = [each for each in found.containers if each.name == "batches"]
     assert (row.tensors, row.scope) == (20, "local of load()")
     assert any(each.name == "loader" and each.frames for each in found.threads)
-    assert found.threads[0].asked
+    assert found.threads[0].made_request

@@ -166,7 +166,7 @@ def test_the_snapshot_is_there_and_its_verdict_is_that_of_the_text(
     assert oom.snapshot is not None
     assert oom.snapshot.stat().st_mode & 0o777 == 0o600
     verdict = verdict_of(oom.snapshot, oom.text)
-    assert (verdict.requested, verdict.device_free) == (oom.asked, oom.free)
+    assert (verdict.requested, verdict.device_free) == (oom.request, oom.free)
     (message,) = parse_oom_texts(oom.text)
     # What torch printed has two decimals.
     assert message.requested == pytest.approx(verdict.requested, rel=0.01)
@@ -271,7 +271,7 @@ def test_a_history_of_the_user_s_is_what_the_snapshot_has(stacks: str, tmp_path:
     (oom,) = the_one_in(tmp_path).ooms
     assert oom.snapshot is not None
     verdict = verdict_of(oom.snapshot, oom.text)
-    assert verdict.requested == oom.asked
+    assert verdict.requested == oom.request
     assert b"traced" in out
     # Of the line that asked there is a stack, torch's or the agent's.
     assert [frame.name for frame in verdict.stack if frame.name == "grab"] == ["grab"]

@@ -43,7 +43,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
         agent = Agent(SimpleNamespace(), str(folder))
         facts = {"identity": agent.identity, "pid": os.getpid(), "host": os.uname().nodename}
-        agent.tell("begin", rank="3", torch="2.13.0", python="3", **facts)
+        agent.log_event("begin", rank="3", torch="2.13.0", python="3", **facts)
         listening = Listening(agent)
         yield folder
         agent.alive = False

@@ -26,7 +26,7 @@ TAKEN = inventory(
 )
 FACTS = OomFacts(
     device=0,
-    asked=64 * MIB,
+    request=64 * MIB,
     free=10 * MIB,
     limit=7 * GIB,
     allocated=TAKEN.allocated,

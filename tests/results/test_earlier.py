@@ -220,7 +220,7 @@ def _earlier(on: str = uuid(0), days: float = 2.0, **changes: object) -> Earlier
     values: dict[str, object] = {
         "workload": "matmul",
         "gpu": on,
-        "asked": {"size": 4096, "dtype": "float32"},
+        "requested": {"size": 4096, "dtype": "float32"},
         "used": {"size": 4096, "dtype": "float32"},
         "at": NOW - days * DAY_S,
         "median_s": 2.714e-3,
@@ -283,7 +283,7 @@ def test_only_what_was_measured_on_the_gpu_of_the_column_is_shown() -> None:
     assert "ago" in _shown(state, 119)
     for told in (
         (_earlier(torch_gpu(5).uuid or ""),),
-        (_earlier(asked={"size": 64}, used={"size": 64}),),
+        (_earlier(requested={"size": 64}, used={"size": 64}),),
     ):
         state = make_store("one gpu", other, EarlierRead(NOW, told))
         assert "ago" not in _shown(state, 119)

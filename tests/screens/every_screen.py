@@ -274,7 +274,7 @@ def earlier_results() -> EarlierRead:
             EarlierResult(
                 workload=name,
                 gpu=uuid(0),
-                asked=one.record.parameters,
+                requested=one.record.parameters,
                 used=one.record.parameters,
                 at=one.record.at,
                 median_s=one.record.median_s or 0.0,

@@ -14,7 +14,8 @@ from textual.widgets import Input
 from tests.results.samples import BEGAN, HOUR, kept
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
-from tui.results.screens.panes import HistoryPane, QuestionList, ResultList
+from tui.kit.lists import KeyedList
+from tui.results.screens.panes import ComparisonPane, HistoryPane
 from tui.results.screens.tab import ResultsTab
 from tui.results.store import database, queries
 from tui.results.store.database import Database
@@ -200,9 +201,10 @@ async def test_a_key_that_comes_late_puts_nothing_over_what_has_the_place(place:
         await opened(at)
         await at.press("end", "space", "home", "space", "c")
         await read(at)
+        results, questions = tab(at).pane.table, tab(at).query_one(ComparisonPane).table
         for _ in range(2):
-            await comes(at, QuestionList.Chosen())
-        await comes(at, ResultList.Chosen())
+            await comes(at, KeyedList.Chosen(questions))
+        await comes(at, KeyedList.Chosen(results))
         assert len(tab(at).query(HistoryPane)) == 1
         await at.press("escape", "escape")
         assert tab(at).pane.display

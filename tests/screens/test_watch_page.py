@@ -25,7 +25,7 @@ from tests.screens.watched import (
     asked_for,
     device,
     kept_run,
-    left,
+    process_log,
     ran_out,
     unread,
     watched,
@@ -236,7 +236,7 @@ async def test_readonly_offers_nothing_that_acts_on_the_run() -> None:
 
 async def test_an_oom_opens_with_its_verdict_and_the_exception_s_text() -> None:
     oom = an_oom(snapshot=SNAPSHOT, text="CUDA out of memory. Tried to allocate 2.00 GiB.")
-    row = replace(ran_out(), marks=(), left=left(ooms=(oom,), oom_count=1))
+    row = replace(ran_out(), marks=(), log=process_log(ooms=(oom,), oom_count=1))
     async with on_runs(watched(unread(), row), size=(120, 40)) as at:
         await at.press("enter")
         # The cursor is on the process that ran out, though it is not the first.

@@ -68,7 +68,7 @@ def agent(pid: int = STRANGER, **changes: Any) -> AgentState:
     return AgentState(**values)
 
 
-def left(pid: int = STRANGER, **changes: Any) -> ProcessLog:
+def process_log(pid: int = STRANGER, **changes: Any) -> ProcessLog:
     values: dict[str, Any] = {
         "identity": f"box-{pid}-1",
         "pid": pid,
@@ -87,7 +87,7 @@ def an_oom(**changes: Any) -> Oom:
         "at": NOW - 10,
         "step": 220,
         "device": 0,
-        "asked": 2 * GIB,
+        "request": 2 * GIB,
         "free": int(0.4 * GIB),
         "limit": int(139.8 * GIB),
         "allocated": 130 * GIB,
@@ -117,7 +117,7 @@ def device(pid: int = STRANGER, rank: int | None = 0, **changes: Any) -> Watched
         ),
         "agent": agent(pid),
         "why_no_agent": "",
-        "left": left(pid),
+        "log": process_log(pid),
         "steps": 240,
         "steps_per_s": 1.987,
         "stalled_s": None,
@@ -163,7 +163,7 @@ def unread(pid: int = 5001, **changes: Any) -> WatchedDevice:
         marks=(),
         agent=None,
         why_no_agent=NO_AGENT,
-        left=None,
+        log=None,
         steps=None,
         steps_per_s=None,
         growth=None,
@@ -190,7 +190,9 @@ def ran_out() -> WatchedDevice:
     mark = Mark(oom.at, oom.step, "OOM", "2.0 GiB asked", oom.snapshot)
     return device(
         marks=(*device().marks, mark),
-        left=left(ooms=(oom,), oom_count=1, ended=True, text=oom.text, kind="OutOfMemoryError"),
+        log=process_log(
+            ooms=(oom,), oom_count=1, ended=True, text=oom.text, kind="OutOfMemoryError"
+        ),
         agent=None,
         why_no_agent="the process has ended",
         ended="exit code 1",

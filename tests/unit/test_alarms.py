@@ -10,7 +10,7 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import result
-from tests.screens.watched import an_oom, kept_run, left
+from tests.screens.watched import an_oom, kept_run, process_log
 from tui.kit.command_line.alarm import CommandAlarm
 from tui.kit.terminal.alarm import LONG_S, alarm_sequence
 from tui.runs.state.alarms import RunAlarms
@@ -162,12 +162,14 @@ def test_a_watched_run_without_a_screen_rings_for_an_oom_and_at_its_end(
     clock.now = run.began + LONG_S
     rings, alarms = CommandAlarm({}, clock), WatchAlarms(clock)
     rings.ring(alarms.compare(alarm_facts(run, (), "")))
-    rings.ring(alarms.compare(alarm_facts(run, (left(ooms=(an_oom(),)),), "")))
+    rings.ring(alarms.compare(alarm_facts(run, (process_log(ooms=(an_oom(),)),), "")))
     assert "out of memory" in stderr.getvalue()
     assert stderr.getvalue().count("\a") == 1
     over = replace(run, ended=clock.now, code=1)
     rings.ring(
-        alarms.compare(alarm_facts(over, (left(ooms=(an_oom(),)),), "ended with exit code 1"))
+        alarms.compare(
+            alarm_facts(over, (process_log(ooms=(an_oom(),)),), "ended with exit code 1")
+        )
     )
     assert "torchrun ended with exit code 1 after 10 s" in stderr.getvalue()
     assert stderr.getvalue().count("\a") == 2

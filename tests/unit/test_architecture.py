@@ -66,7 +66,7 @@ def test_no_class_name_is_used_twice() -> None:
         node.name
         for package in ("tui", "workloads")
         for path in (ROOT / package).rglob("*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in found.items() if count > 1] == []

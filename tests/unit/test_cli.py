@@ -77,7 +77,7 @@ def test_python_stands_before_or_after_the_command(place: int, tmp_path: Path) -
     program.touch(0o755)
     argv = ["run", "matmul"]
     argv[place:place] = ["--python", str(program)]
-    chosen, _problems = resolve(parse(argv).found["given"])
+    chosen, _problems = resolve(parse(argv).found["overrides"])
     assert python_of(chosen) == PythonChoice(str(program), "--python")
 
 
@@ -340,7 +340,7 @@ def test_only_the_command_asked_for_is_imported(argv: list[str], expected: set[s
 
 def test_what_stands_before_a_command_is_no_option_of_it() -> None:
     # Hosts mean the same before a command and after it.
-    shared = {"given", "files", *(field.name for field in fields(HostChoice))}
+    shared = {"overrides", "files", *(field.name for field in fields(HostChoice))}
     screen = {field.name for field in fields(WorkbenchOptions)} - shared
     for name in COMMANDS:
         options = import_module(COMMANDS[name].module).SUBCOMMAND.options
@@ -397,8 +397,8 @@ def test_a_part_of_a_name_or_a_few_wrong_letters_lead_to_it(typed: str, meant: s
 def test_how_a_screen_looks_may_stand_after_the_command_that_opens_it() -> None:
     options = ["--theme", "dracula", "--ascii", "--no-mouse"]
     after = parse(["replay", "--demo", *options])
-    assert after.found["given"] == {"theme": "dracula", "ascii": True, "mouse": False}
-    assert parse([*options, "replay", "--demo"]).found["given"] == after.found["given"]
+    assert after.found["overrides"] == {"theme": "dracula", "ascii": True, "mouse": False}
+    assert parse([*options, "replay", "--demo"]).found["overrides"] == after.found["overrides"]
 
 
 REQUIRED = {

@@ -129,11 +129,11 @@ def test_what_can_be_had_again_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_what_is_said_where_nobody_hears_it_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", Refusing(errno.ENOSPC))
-    output.say("to nobody")
+    output.print_notice("to nobody")
 
 
 def test_what_is_said_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    output.say("no \x1b[31mname\nof two lines")
+    output.print_notice("no \x1b[31mname\nof two lines")
     assert capsys.readouterr().err == "gpu-workbench: no ?[31mname of two lines\n"
 
 

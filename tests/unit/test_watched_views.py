@@ -16,8 +16,8 @@ from tests.screens.watched import (
     an_oom,
     device,
     kept_run,
-    left,
     points,
+    process_log,
     ran_out,
     taken,
     unread,
@@ -148,7 +148,7 @@ def test_the_state_of_a_process_is_told_in_its_row() -> None:
     assert state(device()) == "runs"
     assert state(device(agent=agent(recording=True))) == "records"
     assert state(device(agent=None)) == "no agent"
-    assert state(device(left=left(oom_count=1203))) == "1 203 OOMs"
+    assert state(device(log=process_log(oom_count=1203))) == "1 203 OOMs"
     assert state(ran_out()) == "1 OOM, exit code 1"
 
 
@@ -213,14 +213,14 @@ def test_an_oom_says_who_asked_for_what_and_how_it_ended() -> None:
 
 
 def test_an_oom_before_any_step_is_not_said_to_be_at_one() -> None:
-    state = watched(device(left=left(ooms=(an_oom(step=0),))))
+    state = watched(device(log=process_log(ooms=(an_oom(step=0),))))
     first = plain(banner_lines(state, None, 200)[0])
     assert first.startswith("OOM before any optimizer step, train.py:41.")
 
 
 def test_an_oom_without_a_snapshot_says_why() -> None:
     oom = an_oom(snapshot=None, why_no_snapshot="less than 256 MiB of the disk are free")
-    found = newest_oom([device(left=left(ooms=(oom,)))])
+    found = newest_oom([device(log=process_log(ooms=(oom,)))])
     assert found is not None
     said = describe_oom(found, None)
     assert said.endswith("No snapshot: less than 256 MiB of the disk are free")
@@ -228,7 +228,7 @@ def test_an_oom_without_a_snapshot_says_why() -> None:
 
 def test_an_oom_that_ended_a_process_is_told_before_later_ones_that_did_not() -> None:
     later = an_oom(number=2, at=NOW, handled=True)
-    other = device(4712, 1, left=left(4712, ooms=(later,)))
+    other = device(4712, 1, log=process_log(4712, ooms=(later,)))
     found = newest_oom([other, ran_out()])
     assert found is not None
     assert found.oom.number == 1
@@ -357,7 +357,10 @@ def test_whatever_was_seen_the_plot_keeps_to_its_place(
 @pytest.mark.parametrize("cells", WIDTHS)
 def test_a_kept_run_is_a_line_with_its_end_and_its_counts(cells: int) -> None:
     ended = kept_run(ended=NOW - 20, code=1)
-    of_it = (left(steps=240, oom_count=1, ooms=(an_oom(),), snapshots=(taken(1),)), left(steps=239))
+    of_it = (
+        process_log(steps=240, oom_count=1, ooms=(an_oom(),), snapshots=(taken(1),)),
+        process_log(steps=239),
+    )
     lines = stored_run_lines(
         [StoredRun(ended, False, of_it), StoredRun(kept_run(), True, ())], cells, NOW
     )

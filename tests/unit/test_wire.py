@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 from hypothesis import given
@@ -61,6 +62,20 @@ def test_a_message_is_one_line(message: Outer) -> None:
     line = wire.encode(message)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
+
+
+@dataclass(frozen=True)
+class Renamed:
+    WIRE_KEYS: ClassVar[Mapping[str, str]] = {"request": "asked"}
+
+    request: int
+
+
+def test_a_field_that_was_renamed_keeps_its_key() -> None:
+    assert json.loads(wire.encode(Renamed(4))) == {"type": "renamed", "asked": 4}
+    assert wire.decode(b'{"type":"renamed","asked":4}', (Renamed,)) == Renamed(4)
+    with pytest.raises(wire.WireError, match=r"renamed\.asked: missing"):
+        wire.decode(b'{"type":"renamed","request":4}', (Renamed,))
 
 
 @given(st.binary(max_size=200))

@@ -159,7 +159,7 @@ def test_the_newest_oom_of_each_process_is_explained() -> None:
         part(BEGIN, OOM, later, {**NO_SNAPSHOT, "oom": 2}),
         part(other, OOM, NO_SNAPSHOT, identity="gpu1-9-9"),
     )
-    assert [(each.left.pid, each.oom.number) for each in found] == [(4711, 2), (9, 1)]
+    assert [(each.log.pid, each.oom.number) for each in found] == [(4711, 2), (9, 1)]
     assert found[0].line.startswith("process 4711 (rank 3): OOM at step 7, train.py:12")
     assert found[1].line.startswith("process 9: OOM at step 7, train.py:9")
 

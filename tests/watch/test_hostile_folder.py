@@ -184,8 +184,8 @@ def test_a_line_that_does_not_fit_is_skipped_and_named_and_the_rest_is_shown(
     path = place / f"{NAME}.jsonl"
     path.write_bytes(encoded(BEGIN) + line.rstrip(b"\n") + b"\n" + encoded(OOM, END))
     contents = read_folder(place)
-    (left,) = contents.left
-    assert (left.steps, [oom.asked for oom in left.ooms]) == (3, [1 << 30])
+    (left,) = contents.logs
+    assert (left.steps, [oom.request for oom in left.ooms]) == (3, [1 << 30])
     (said,) = contents.skipped
     assert said.startswith(f"{NAME}.jsonl, line 2 is skipped: ")
     assert why in said
@@ -224,7 +224,7 @@ def test_the_first_lines_that_are_skipped_have_a_reason_each_and_the_rest_is_cou
     contents = read_folder(place)
     assert len(contents.skipped) == 4
     assert contents.skipped[-1] == f"{NAME}.jsonl: 497 more lines skipped"
-    assert contents.left[0].ended
+    assert contents.logs[0].ended
 
 
 def test_what_there_is_too_much_of_is_bounded_and_said(place: Path) -> None:
@@ -232,7 +232,7 @@ def test_what_there_is_too_much_of_is_bounded_and_said(place: Path) -> None:
     snapshots = [{**SNAPSHOT, "oom": None, "name": "run.json", "step": 1}] * 2000
     (place / f"{NAME}.jsonl").write_bytes(encoded(BEGIN, *many, *snapshots))
     contents = read_folder(place)
-    (left,) = contents.left
+    (left,) = contents.logs
     assert (len(left.ooms), len(left.snapshots)) == (5000, 1000)
     assert contents.skipped == (f"{NAME}.jsonl: OOMs beyond the first {count(5000)} are skipped",)
     with (place / f"{NAME}.jsonl").open("wb") as file:
@@ -295,7 +295,7 @@ def test_what_is_no_regular_file_is_skipped_and_waits_for_nobody(
         make(place / name)
     (place / "box-8-100.jsonl").write_bytes(encoded({**BEGIN, "identity": "box-8-100", "pid": 8}))
     contents = read_folder(place)
-    assert [left.pid for left in contents.left] == [8]
+    assert [left.pid for left in contents.logs] == [8]
     (said,) = contents.skipped
     assert said.startswith(f"{NAME}.jsonl cannot be read: ")
     (trouble,) = troubles_in(place)
@@ -421,7 +421,7 @@ def test_whatever_lies_in_a_folder_every_view_of_it_stands(
     assert len(taken) >= 2
     for event in taken:
         known.apply(event)
-    known.apply_logs(contents.left, ())
+    known.apply_logs(contents.logs, ())
     outcome = RunOutcome(kept, known, skipped=contents.skipped)
     assert json.loads(json.dumps(build_report(outcome), allow_nan=False))["skipped"] == list(
         contents.skipped

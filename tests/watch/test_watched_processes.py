@@ -113,8 +113,8 @@ def test_steps_of_the_programs_of_a_process_are_added() -> None:
     known.apply_logs(programs, [])
     row, *_ = known.devices(over=False)
     assert row.steps == 15
-    assert row.left is not None
-    assert ([each.number for each in row.left.ooms], row.left.oom_count) == ([1, 2, 3], 3)
+    assert row.log is not None
+    assert ([each.number for each in row.log.ooms], row.log.oom_count) == ([1, 2, 3], 3)
     assert [each.steps for each in known.completed_logs()] == [10, 5]
 
 

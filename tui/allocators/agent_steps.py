@@ -54,7 +54,7 @@ class AgentReports:
             self._connect(missing)
         found = {}
         for pid in sorted(self._open):
-            report = self._ask(self._open[pid])
+            report = self._request_report(self._open[pid])
             if report is None:
                 self._open.pop(pid).close()
             else:
@@ -74,7 +74,7 @@ class AgentReports:
             os.close(folder)
 
     @staticmethod
-    def _ask(connection: socket.socket) -> AgentReport | None:
+    def _request_report(connection: socket.socket) -> AgentReport | None:
         try:
             connection.sendall(b'{"ask": "state"}\n')
             data = b""

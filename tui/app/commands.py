@@ -59,7 +59,7 @@ PROGRAM = (
         "Start a new runner; it reads --workloads files again.",
         group="Program",
         tabs=EVERYWHERE,
-        asks=True,
+        changes_state=True,
         target="app",
     ),
     Command(

@@ -11,7 +11,7 @@ from textual.screen import Screen
 
 from tui.app.workbench import WorkbenchApp
 from tui.core.settings import THEME
-from tui.kit.command_line.output import say
+from tui.kit.command_line.output import print_notice
 from tui.kit.command_line.values import with_theme
 from tui.kit.commands.registry import key_text
 from tui.kit.themes import theme_for
@@ -63,7 +63,7 @@ class ReplayApp(WorkbenchApp):
             return
         now = self.front.situation()
         for command in self.commands.commands:
-            if command.asks and event.key in command.keys and now.tab in command.tabs:
+            if command.changes_state and event.key in command.keys and now.tab in command.tabs:
                 words = f"{key_text(event.key)} {command.label}: {NOTHING_ASKED}"
                 self.notify(words, severity="warning", markup=False)
 
@@ -129,5 +129,5 @@ def run_replay(
     app.handles_signals = True
     app.run(mouse=bool(chosen.value("mouse")))
     for problem in problems:
-        say(problem)
+        print_notice(problem)
     return app.return_code or 0

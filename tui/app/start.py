@@ -16,7 +16,7 @@ from tui.core.events import LogLine
 from tui.core.text import glyphs
 from tui.hosts.choice import HostChoice
 from tui.kit import terminal
-from tui.kit.command_line.output import Failure, UsageError, say
+from tui.kit.command_line.output import Failure, UsageError, print_notice
 from tui.kit.command_line.values import python_of, resolve, with_theme
 from tui.monitor import serve_command
 from tui.snapshots import STANDARD_INPUT
@@ -40,7 +40,7 @@ WITHOUT_SCREEN = "devices, list, run, compare, snapshot or doctor"
 class WorkbenchOptions(HostChoice):
     """Options that are accepted before a command and also work without one."""
 
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
     """Settings, by the names of ``tui.core.settings``."""
     files: Sequence[str] = ()
     """Files of the user's own workloads; absolute paths."""
@@ -73,7 +73,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
     """
     code, demo_wanted = _open(options)
     while demo_wanted:
-        code = play_recording(None, options.given, speed=1.0, loop=False, snapshot=None)
+        code = play_recording(None, options.overrides, speed=1.0, loop=False, snapshot=None)
         if code:
             return code
         again = replace(options, demo="", snapshot="", oom_text="", run=None)
@@ -83,7 +83,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
 
 def play_recording(
     found: RecordingSummary | None,
-    given: Mapping[str, Value],
+    overrides: Mapping[str, Value],
     *,
     speed: float,
     loop: bool,
@@ -95,7 +95,7 @@ def play_recording(
     """
     check_terminal()
     interrupt.end_at_once()
-    chosen, problems = resolve(given)
+    chosen, problems = resolve(overrides)
     prepare_screen(chosen)
     # Deferred: Textual reads the variables of prepare_screen() when it is imported (270 ms).
     from tui.app.replay import run_replay
@@ -103,13 +103,13 @@ def play_recording(
     return run_replay(found, chosen, problems, speed=speed, loop=loop, snapshot=snapshot)
 
 
-def open_run(find: Callable[[], StartedRun], instead: str, given: Mapping[str, Value]) -> int:
+def open_run(find: Callable[[], StartedRun], instead: str, overrides: Mapping[str, Value]) -> int:
     """Open a watched run on the screen, as ``tui.watch.cli.processes.OpenRun`` describes."""
     check_terminal(instead)
     try:
-        return open_workbench(WorkbenchOptions(given=given, run=find))
+        return open_workbench(WorkbenchOptions(overrides=overrides, run=find))
     except Failure as failure:
-        say(str(failure))
+        print_notice(str(failure))
         return 1
 
 
@@ -119,7 +119,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     # Until the app handles signals there is nothing to clean up: the children end with it.
     interrupt.end_at_once()
     text = _oom_text(options)
-    chosen, problems = resolve(options.given)
+    chosen, problems = resolve(options.overrides)
     python = python_of(chosen)
     extras = _find_extras(options)
     plan = extras.hosts if extras is not None else None
@@ -180,12 +180,12 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     # By folder: a run that was opened twice has several records.
     runs = {run.folder: run for run in (first, app.run_left) if run is not None}
     for words in filter(None, map(app.tab_screens.describe_run, runs.values()) if runs else ()):
-        say(words)
+        print_notice(words)
     stored = dict.fromkeys(problem for each in keepers for problem in each.problems)
     for problem in (*preferences.problems, *stored):
-        say(problem)
+        print_notice(problem)
     if recorder is not None and recorder.problem:
-        say(recorder.problem)
+        print_notice(recorder.problem)
     code = app.return_code or int(recorder is not None and bool(recorder.problem))
     return code, app.demo_wanted
 

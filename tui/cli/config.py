@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from tui.core import settings, state_folder
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Subcommand, add_python_and_files, add_settings
-from tui.kit.command_line.output import fit_to_terminal, print_json, print_line, print_text, say
+from tui.kit.command_line.output import (
+    fit_to_terminal,
+    print_json,
+    print_line,
+    print_notice,
+    print_text,
+)
 from tui.kit.command_line.values import resolve, unnamed, with_theme
 from tui.runs.state.parameters import format_value, replace_invalid
 
@@ -23,7 +29,7 @@ BROUGHT = "of no workload of the catalogue; used where --workloads brings it"
 class ConfigOptions:
     """Settings from the command line itself, and the output format."""
 
-    given: Mapping[str, settings.Value] = field(default_factory=dict)
+    overrides: Mapping[str, settings.Value] = field(default_factory=dict)
     json: bool = False
     path_only: bool = False
     """Print only the path of the file."""
@@ -51,14 +57,14 @@ def config(options: ConfigOptions) -> int:
     if options.path_only:
         print_line(str(settings.path()))
         return 0
-    chosen, problems = with_theme(*resolve(options.given))
+    chosen, problems = with_theme(*resolve(options.overrides))
     problems = (*problems, *_bad_parameters(chosen))
     if options.json:
         print_json(plain(chosen, problems))
     else:
         print_text(fit_to_terminal(rows_of_text(lines(chosen))))
         for problem in problems:
-            say(problem)
+            print_notice(problem)
     return 1 if problems else 0
 
 

@@ -22,10 +22,10 @@ def main() -> int:
     try:
         return _run(sys.argv[1:])
     except UsageError as error:
-        output.say(str(error))
+        output.print_notice(str(error))
         return 2
     except Failure as failure:
-        output.say(str(failure))
+        output.print_notice(str(failure))
         return 1
     except KeyboardInterrupt:
         return 130
@@ -38,7 +38,7 @@ def main() -> int:
             return 130
         words = too_many_files(error) if isinstance(error, OSError) else None
         # The error may quote untrusted text, and a traceback does not help the reader.
-        output.say(words or reports.describe_failure(error))
+        output.print_notice(words or reports.describe_failure(error))
         return 1
 
 

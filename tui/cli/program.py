@@ -102,7 +102,7 @@ class Invocation:
     """Name of the command; empty for the workbench."""
     subcommand: Subcommand[Any]
     found: dict[str, Any]
-    """Values by the names of options; ``given`` has those that are settings."""
+    """Values by the names of options; ``overrides`` has those that are settings."""
 
     def carry_out(self) -> int:
         """Carry out the command; returns the exit code.
@@ -140,7 +140,7 @@ def parse(argv: Sequence[str]) -> Invocation:
         _check_options_before(program, program.commands[name], found)
     # argparse removes them, and they distinguish a command from the name of a run.
     found["dashes"] = "--" in argv
-    found["given"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
+    found["overrides"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
     if name in COMMANDS:
         found |= resolve_passed(COMMANDS[name].passes)
     return Invocation(name, one, found)

@@ -35,17 +35,17 @@ def find_hosts(choice: HostChoice) -> HostPlan:
     return HostPlan(hosts, here, dict(choice.host_pythons))
 
 
-def find_other_hosts(choice: HostChoice, given: Collection[str]) -> HostPlan:
+def find_other_hosts(choice: HostChoice, overrides: Collection[str]) -> HostPlan:
     """Return the hosts that a command runs on instead of this machine.
 
     Args:
         choice: the options that name them.
-        given: names of the settings that were given.
+        overrides: names of the settings that were given.
 
     Raises:
         UsageError: as :func:`find_hosts`, or the Python of this machine is given.
     """
-    if "python" in given:
+    if "python" in overrides:
         raise UsageError("--python is for this machine: with --host, use --host-python HOST=PATH")
     return find_hosts(
         HostChoice(choice.host, True, choice.slurm, choice.transport, choice.host_pythons)

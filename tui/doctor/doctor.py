@@ -55,8 +55,8 @@ from tui.kit.command_line.output import (
     UsageError,
     fit_to_terminal,
     print_json,
+    print_notice,
     print_text,
-    say,
 )
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import PythonChoice, python_to_use
@@ -76,7 +76,7 @@ LOOK_S = 20.0
 class DoctorOptions(HostChoice):
     """The Python or the hosts to examine, the output format and the bundle."""
 
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
     json: bool = False
     bundle: str = ""
     """The bundle file to write; empty for none."""
@@ -108,11 +108,11 @@ def doctor(options: DoctorOptions) -> int:
     if options.names_hosts:
         if options.bundle or options.with_names:
             raise UsageError("--bundle is of this machine: run it there, without --host")
-        plan = find_other_hosts(options, options.given)
+        plan = find_other_hosts(options, options.overrides)
         return run_to_exit(print_hosts(plan, as_json=options.json))
     if options.transport or options.host_pythons:
         raise UsageError("--transport and --host-python need --host or --slurm")
-    return examine(python_to_use(options.given), options)
+    return examine(python_to_use(options.overrides), options)
 
 
 def examine(python: PythonChoice, options: DoctorOptions) -> int:
@@ -120,7 +120,7 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
 
     Args:
         python: the Python that runs the workloads.
-        options: the options, except ``given``, which this function ignores.
+        options: the options, except ``overrides``, which this function ignores.
     """
 
     async def run_checks() -> int:
@@ -156,7 +156,7 @@ def _write_bundle_or_fail(
     except OSError as error:
         raise Failure(f"--bundle {name}: {error.strerror}") from error
     left_out = "" if with_names else ", without names of users, hosts and folders"
-    say(f"{name} is written{left_out}; read it before you send it")
+    print_notice(f"{name} is written{left_out}; read it before you send it")
 
 
 async def _read_sample() -> Sample | str:

@@ -44,19 +44,19 @@ async def read_catalogue(python: str, files: Sequence[str] = ()) -> messages.Hel
 
 
 def unknown_name(
-    hello: messages.Hello, kind: str, name: str, known: Sequence[str]
+    hello: messages.Hello | None, kind: str, name: str, known: Sequence[str]
 ) -> UsageError | Failure:
-    """Return the error for a name that the catalogue has not.
+    """Return the error for a name that the catalogue does not contain.
 
-    It is no wrong usage where an unreadable file may declare the name.
+    It is a :class:`Failure` if the name may be declared in a file that could not be read.
 
     Args:
         hello: the catalogue, and the problems with the user's files.
-        kind: of thing that is named.
-        name: as typed.
-        known: the names that there are.
+        kind: the kind of the named thing, such as ``workload``.
+        name: the name, as typed.
+        known: the names in the catalogue.
     """
-    error = Failure if hello.problems else UsageError
+    error = Failure if hello is not None and hello.problems else UsageError
     return error(not_known(kind, name, known, "gpu-workbench list"))
 
 

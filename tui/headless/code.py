@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class CodeOptions:
     """The workload whose script is printed."""
 
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
     files: Sequence[str] = ()
     """Absolute paths of the workload files of the user."""
     json: bool = False
@@ -47,7 +47,7 @@ def print_code(options: CodeOptions) -> int:
     """
     if len(options.names) != 1:
         raise UsageError("code: name one workload, such as gpu-workbench code matmul > matmul.py")
-    python = python_to_use(options.given).path
+    python = python_to_use(options.overrides).path
 
     async def work() -> int:
         hello = await read_catalogue(python, options.files)

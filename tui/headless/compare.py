@@ -30,7 +30,7 @@ from tui.kit.command_line.output import (
     not_known,
     print_json,
     print_text,
-    say,
+    print_notice,
 )
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import python_to_use
@@ -60,7 +60,7 @@ class CompareOptions:
     flag: Flag
     names: Sequence[str]
     """The name of one workload."""
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
     files: Sequence[str] = ()
     """Absolute paths of the workload files of the user."""
     json: bool = False
@@ -116,7 +116,7 @@ def compare(options: CompareOptions) -> int:
     """
     if options.pairs is not None and options.pairs < 1:
         raise UsageError(f"--pairs {options.pairs}: at least 1")
-    return run_to_exit(_run_comparison(python_to_use(options.given).path, options))
+    return run_to_exit(_run_comparison(python_to_use(options.overrides).path, options))
 
 
 async def _run_comparison(python: str, options: CompareOptions) -> int:
@@ -155,7 +155,7 @@ async def _run_comparison(python: str, options: CompareOptions) -> int:
     finally:
         await session.stop()
     for problem in recorder.problems if recorder else ():
-        say(problem)
+        print_notice(problem)
     states = [entry for entry in session.state.runs.comparisons.values() if entry.comparison]
     found = [entry.comparison for entry in states if entry.comparison]
     for entry in states:

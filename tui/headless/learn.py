@@ -16,7 +16,7 @@ from tui.headless.waiter import (
     describe_current_run,
     print_problems,
 )
-from tui.kit.command_line.keys import can_ask, read_keys
+from tui.kit.command_line.keys import is_interactive, read_keys
 from tui.kit.command_line.options import Subcommand, add_common, add_devices
 from tui.kit.command_line.output import (
     UsageError,
@@ -48,7 +48,7 @@ ENDS = ("q", "Q", "\x04", "")
 class LearnOptions:
     """The steps to walk through, and the devices that they run on."""
 
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
     files: Sequence[str] = ()
     """Absolute paths of the workload files of the user."""
     json: bool = False
@@ -80,7 +80,7 @@ def learn(options: LearnOptions) -> int:
     """
     if options.name and options.start:
         raise UsageError("learn: name one step, or begin with one by --from, but not both")
-    return run_to_exit(_walk(python_to_use(options.given).path, options))
+    return run_to_exit(_walk(python_to_use(options.overrides).path, options))
 
 
 async def _walk(python: str, options: LearnOptions) -> int:
@@ -153,7 +153,7 @@ class Lesson:
         self._session = session
         self._options = options
         self._waiter, self._progress = Waiter(session), ProgressLine()
-        self._asks = can_ask() and not options.json
+        self._asks = is_interactive() and not options.json
         self._key: str | None = None
         """The key typed last; ``None`` while it is waited for."""
 

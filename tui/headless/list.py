@@ -29,7 +29,7 @@ HINT = "gpu-workbench list NAME shows the parameters of a workload or of a group
 class ListOptions:
     """The source of the catalogue, and its output format."""
 
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
     files: Sequence[str] = ()
     """Absolute paths of the workload files of the user."""
     json: bool = False
@@ -52,7 +52,7 @@ def list_catalogue(options: ListOptions) -> int:
         UsageError: neither a workload nor a group has this name.
         Failure: likewise, but an unreadable file may declare it; or the catalogue cannot be read.
     """
-    python = python_to_use(options.given).path
+    python = python_to_use(options.overrides).path
 
     async def work() -> int:
         hello = await read_catalogue(python, options.files)

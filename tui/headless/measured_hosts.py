@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class MeasuredHosts(HostChoice):
     """The hosts and the devices to measure."""
 
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
     files: Sequence[str] = ()
     json: bool = False
     devices: Sequence[str] = ("all",)
@@ -58,7 +58,7 @@ def choose_hosts(options: MeasuredHosts) -> tuple[Sequence[HostAddress], Mapping
     """
     pythons = dict(options.host_pythons)
     if options.names_hosts:
-        return find_other_hosts(options, options.given).hosts, pythons
+        return find_other_hosts(options, options.overrides).hosts, pythons
     if options.transport or options.host_pythons:
         raise UsageError("--transport and --host-python need --host or --slurm")
-    return (HERE,), {HERE.name: python_to_use(options.given).path}
+    return (HERE,), {HERE.name: python_to_use(options.overrides).path}

@@ -17,7 +17,7 @@ from tui.headless.spanning import SpanningRun, find_spanning, meet, run_spanning
 from tui.headless.waiter import choose_devices, choose_workloads, set_parameters
 from tui.hosts.address import HostAddress
 from tui.hosts.meeting import MeetingError
-from tui.kit.command_line.output import UsageError, print_json, print_text, say
+from tui.kit.command_line.output import UsageError, print_json, print_notice, print_text
 from tui.kit.command_line.progress import ProgressLine
 from tui.runs.session.session import Session
 from tui.runs.views.result_text import format_run, format_sweeps
@@ -45,7 +45,7 @@ def find_run_hosts(options: RunOptions) -> tuple[HostAddress, ...]:
     for option, is_given in refused.items():
         if is_given:
             raise UsageError(f"{option} is for runs on this machine: leave it out with --host")
-    return find_other_hosts(options, options.given).hosts
+    return find_other_hosts(options, options.overrides).hosts
 
 
 async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int:
@@ -77,7 +77,7 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
         progress.show("finding where the hosts meet" if runs.spanning else "")
         await runs.run_over_all()
     for problem in dict.fromkeys(problem for each in lanes for problem in each.problems):
-        say(problem)
+        print_notice(problem)
     if options.json:
         found: dict[str, object] = {"hosts": [each.encode() for each in lanes]}
         if runs.problems:

@@ -23,8 +23,8 @@ from tui.kit.command_line.output import (
     fit_to_terminal,
     print_json,
     print_line,
+    print_notice,
     print_text,
-    say,
     width,
 )
 from tui.kit.command_line.progress import ProgressLine
@@ -69,7 +69,7 @@ async def run_rounds(
     states = [entry for one in rounds for entry in one.states]
     problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
     for problem in problems:
-        say(problem)
+        print_notice(problem)
     found = None
     if earlier is not None and not rounds[-1].ended_early:
         found = earlier.compare([name for one in rounds for name in one.processes], problems)
@@ -115,7 +115,7 @@ async def run_interleaved(
     rounds = [*turns[0], *turns[1]]
     problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
     for problem in problems:
-        say(problem)
+        print_notice(problem)
     found = None
     if not one.ended_early:
         a, b = ([name for each in side for name in each.processes] for side in turns)
@@ -273,7 +273,7 @@ async def _print_skipped_gpus(session: Session, waiter: Waiter) -> None:
         reason = unseen[0].unpaired or "torch does not see them"
         models = Counter(view.name for view in unseen)
         names = ", ".join(f"{n} x {name}" if n > 1 else name for name, n in models.items())
-        say(f"not run on {names}: {reason}")
+        print_notice(f"not run on {names}: {reason}")
 
 
 class ResultPrinter:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class RunOptions(HostChoice):
     """The workloads, devices and duration of a run."""
 
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
     files: Sequence[str] = ()
     """Absolute paths of the workload files of the user."""
     json: bool = False
@@ -130,14 +130,14 @@ def run(options: RunOptions) -> int:
         UsageError: the options name nothing, or contradict each other.
     """
     _check(options)
-    alarm, run_alarms = CommandAlarm(options.given), RunAlarms(time.time)
+    alarm, run_alarms = CommandAlarm(options.overrides), RunAlarms(time.time)
 
     def note_ooms(runs: RunsState) -> None:
         alarm.ring(run_alarms.of_ooms(runs))
 
     if options.names_hosts:
         return alarm.end("run", run_to_exit(run_on_hosts(options, find_run_hosts(options))))
-    python = python_to_use(options.given).path
+    python = python_to_use(options.overrides).path
     if options.interleave:
         arms = parse_arms(options.interleave)
         return alarm.end("run", run_to_exit(run_interleaved(python, options, arms, note_ooms)))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tui.core.text import numbers as fmt
 from tui.devices.state.devices import CPU
-from tui.kit.command_line.output import Failure, UsageError, not_known, say
+from tui.headless.catalogue import unknown_name
+from tui.kit.command_line.output import Failure, UsageError, not_known, print_notice
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.runs.state.parameters import Invalid, Valid, parse_sweep
@@ -131,7 +132,7 @@ class Waiter:
 def print_problems(hello: messages.Hello | None) -> None:
     """Print a line on stderr for each problem with the user's workload files."""
     for problem in hello.problems if hello else ():
-        say(problem)
+        print_notice(problem)
 
 
 def choose_workloads(
@@ -154,17 +155,16 @@ def choose_workloads(
         Failure: likewise, but an unreadable file may declare it.
     """
     catalogue = state.catalogue
-    error = Failure if state.hello and state.hello.problems else UsageError
     known = [info.name for info in catalogue]
     known_groups = list(dict.fromkeys(info.group for info in catalogue))
     for name in names:
         if name not in known:
             if "=" in name:
-                raise error(f"no workload {name} (did you mean --set {name}?)")
-            raise error(not_known("workload", name, known, "gpu-workbench list"))
+                raise UsageError(f"no workload {name} (did you mean --set {name}?)")
+            raise unknown_name(state.hello, "workload", name, known)
     for group in groups:
         if group not in known_groups:
-            raise error(not_known("group", group, known_groups))
+            raise unknown_name(state.hello, "group", group, known_groups)
     return [
         info.name for info in catalogue if everything or info.name in names or info.group in groups
     ]

@@ -246,18 +246,16 @@ class LiveTextScreen(TextScreen):
                 lines.rebuild()
 
 
-class ConfirmScreen(BesideCursor[bool]):
-    """A question that only ``y`` confirms; Enter does not, because it is pressed without thinking.
+class QuestionScreen(BesideCursor[R]):
+    """A question with sentences about what will happen; a subclass binds the keys that answer.
 
     Args:
         question: the title.
         sentences: what will happen, a paragraph each.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", show=False),
-        Binding("n,escape,q", "answer(False)", show=False),
-    ]
+    KEYS: ClassVar[str]
+    """The keys that answer, below the sentences."""
 
     def __init__(self, question: str, sentences: Sequence[str]) -> None:
         super().__init__()
@@ -265,12 +263,25 @@ class ConfirmScreen(BesideCursor[bool]):
         self._sentences = tuple(sentences)
 
     def compose(self) -> ComposeResult:
-        """Yield a box around the words."""
-        words = LinesView(self._lines, id="message")
-        yield box(self._question, "y yes   n or escape no", words)
+        """Yield a box around the sentences."""
+        yield box(self._question, self.KEYS, LinesView(self.lines, id="message"))
 
-    def _lines(self, cells: int) -> list[Line]:
+    def lines(self, cells: int) -> list[Line]:
+        """Return the lines of the sentences."""
         return [row for text in self._sentences for row in paragraph(text, cells)]
+
+
+class ConfirmScreen(QuestionScreen[bool]):
+    """A question that only ``y`` confirms; Enter does not, because it is pressed without thinking.
+
+    Its result is true for yes.
+    """
+
+    KEYS = "y yes   n or escape no"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("n,escape,q", "answer(False)", show=False),
+    ]
 
     def action_answer(self, yes: bool) -> None:
         self.dismiss(yes)

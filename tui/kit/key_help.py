@@ -168,7 +168,9 @@ def help_sections(
         now: what was on the screen.
         pane: what the focused pane is called; empty where none has the focus.
     """
-    known = [command for command in registry.commands if not (now.readonly and command.asks)]
+    known = [
+        command for command in registry.commands if not (now.readonly and command.changes_state)
+    ]
     found: dict[str, list[Command]] = {}
     if pane:
         elsewhere = replace(now, pane=None)

@@ -22,6 +22,19 @@ from tui.kit.pane import LinesView
 from tui.kit.styles import cursor_row
 
 
+class _ListMessage(Message):
+    """A message of a list, which ``@on(KeyedList.Moved, "ResultList")`` matches by its class."""
+
+    def __init__(self, sender: CursorView) -> None:
+        super().__init__()
+        self._list = sender
+
+    @property
+    def control(self) -> CursorView:
+        """The list that posted the message."""
+        return self._list
+
+
 class CursorView(LinesView):
     """How a cursor moves, how it looks, how it stays in view; a subclass knows where it stands."""
 
@@ -35,11 +48,11 @@ class CursorView(LinesView):
         Binding("end,G", "move(10000000)", show=False),
     ]
 
-    class Moved(Message):
+    class Moved(_ListMessage):
         """The cursor is on something else."""
 
-    class Chosen(Message):
-        """Enter, or a click on the line under the cursor."""
+    class Chosen(_ListMessage):
+        """Enter was pressed, or the line under the cursor was clicked."""
 
     _drawn_at: int | None = None
     """Where the cursor was when the rows began to be drawn: each of them asks."""
@@ -75,18 +88,18 @@ class CursorView(LinesView):
         """Return the style of the cursor's row, which shows whether keys go to the list."""
         return cursor_row(focused=self.has_focus) if index == self._drawn_at else None
 
-    def say(self, message: Message) -> None:
-        """Post a message of this list's own.
+    def post_own(self, message: Message) -> None:
+        """Post a message with the list as its sender.
 
-        A message is sent by whoever handles another one at the time, and one whose sender is the
-        list's parent goes no further than there: what is typed into a filter beside the list would
-        move the cursor unheard.
+        Textual names the widget that handles a message at the time as the sender, and delivers a
+        message no further than the parent if the parent is the sender: the screen would miss that
+        the cursor moves while the user types into a filter beside the list.
         """
         self.post_message(message.set_sender(self))
 
     def choose(self) -> None:
         """Post that the line under the cursor was chosen."""
-        self.say(self.Chosen())
+        self.post_own(self.Chosen(self))
 
     def action_choose(self) -> None:
         """Do with the line under the cursor what enter does."""
@@ -175,7 +188,7 @@ class NumberedList(CursorView):
         """Put the cursor on another line."""
         if index != self.index:
             self.index = index
-            self.say(self.Moved())
+            self.post_own(self.Moved(self))
 
     def rebuild(self) -> None:
         """Make the lines anew; the cursor stays within them."""
@@ -256,7 +269,7 @@ class KeyedList(CursorView):
     def _post_moved(self) -> None:
         if self.key != self._posted:
             self._posted = self.key
-            self.say(self.Moved())
+            self.post_own(self.Moved(self))
 
 
 class RowFilter:

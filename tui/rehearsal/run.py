@@ -168,15 +168,15 @@ async def rehearse(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     contents = read_folder(run.folder)
-    peaks, unread = await _read_peaks(run, contents.left)
-    explained = await explain_ooms(run, RunProcesses(), contents.left, "none")
+    peaks, unread = await _read_peaks(run, contents.logs)
+    explained = await explain_ooms(run, RunProcesses(), contents.logs, "none")
     return Rehearsed(
         rehearsal,
         run,
-        contents.left,
+        contents.logs,
         records,
         tuple(peaks),
-        tuple((each.left, each.explanation) for each in explained),
+        tuple((each.log, each.explanation) for each in explained),
         waiting.host_peak,
         waiting.time_is_up,
         find_error(last_lines(run)),

@@ -126,7 +126,7 @@ class Agent:
         flags |= os.O_WRONLY | os.O_CREAT
         return os.open(os.path.join(self.run, name), flags, 0o600)
 
-    def tell(self, event: str, **facts: Any) -> None:
+    def log_event(self, event: str, **facts: Any) -> None:
         """Append a line to this process's file; ignore failures, which nobody could read."""
         line = json.dumps(dict(event=event, at=time.time(), **facts)) + "\n"
         try:
@@ -140,7 +140,7 @@ class Agent:
         try:
             work(*arguments)
         except Exception as error:
-            self.tell("trouble", doing=work.__name__, text=_in_words(error))
+            self.log_event("trouble", doing=work.__name__, text=_in_words(error))
 
     def dump(self, name: str, complete: Callable[[Any], None] | None = None) -> None:
         """Write a snapshot, completely or not at all.
@@ -187,7 +187,7 @@ class Agent:
             except Exception as error:
                 # From here on all optimizers are counted together.
                 self._counter = None
-                self.tell("trouble", doing="count", text=_in_words(error))
+                self.log_event("trouble", doing="count", text=_in_words(error))
         if time.monotonic() >= self._sample_at and self.alive:
             self.run_guarded(self._sample)
         if self.at_next_step and self.alive:
@@ -223,7 +223,7 @@ class Agent:
     def _mark_survived(self) -> None:
         number, self._open = self._open, None
         if number is not None:
-            self.tell("handled", oom=number, step=self.steps)
+            self.log_event("handled", oom=number, step=self.steps)
 
     # ---- out of memory ----
 
@@ -246,24 +246,24 @@ class Agent:
             takes = number <= FIRST or quiet >= SHARE * self._took
             if number <= MOST_TOLD or takes:
                 device = fields["device"]
-                fields.update(self._held(device))
+                fields.update(self._read_counters(device))
                 frames = _frames()
                 where = "%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None
                 fields.update(happened=at, step=self.steps, thread=_thread(), where=where)
-                self.tell("oom", oom=number, **fields)
+                self.log_event("oom", oom=number, **fields)
                 self._open, self._open_thread = number, self._busy
                 self.at_next_step = True
             if takes:
                 began = time.monotonic()
                 found = self._inventory(number, device, fields["allocated"])
-                self._keep(number, dict(fields, frames=frames, inventory=found))
+                self._write_oom_snapshot(number, dict(fields, frames=frames, inventory=found))
                 self._ended_at = time.monotonic()
                 self._took = self._ended_at - began
         finally:
             self._busy = None
             self._lock.release()
 
-    def _held(self, device: int) -> dict[str, int | None]:
+    def _read_counters(self, device: int) -> dict[str, int | None]:
         """Return the counters of torch's allocator for a device, without a CUDA call."""
         stats = self.torch.cuda.memory_stats(device)
         return dict(
@@ -285,9 +285,13 @@ class Agent:
         where = "%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None
         told: dict[str, Any] = dict(device=device, asked=None, limit=None, free=None)
         told.update(
-            self._held(device), happened=time.time(), step=self.steps, thread="main", where=where
+            self._read_counters(device),
+            happened=time.time(),
+            step=self.steps,
+            thread="main",
+            where=where,
         )
-        self.tell("oom", oom=self.ooms, frames=frames, **told)
+        self.log_event("oom", oom=self.ooms, frames=frames, **told)
 
     def _find_retrying_device(self) -> int:
         """Return the device whose allocator has most often flushed its cache in vain.
@@ -313,22 +317,22 @@ class Agent:
 
             found = take_inventory(self.torch, device, allocated, FOLDER)
         except Exception as error:
-            self.tell("trouble", doing="take_inventory", text=_in_words(error))
+            self.log_event("trouble", doing="take_inventory", text=_in_words(error))
             return None
         samples = [each for each in self._samples if each[0] == device]
         found["steps"] = [dict(step=step, allocated=size) for _, step, size in samples]
         found["step"] = self.steps
-        self.tell("inventory", oom=number, inventory=found)
+        self.log_event("inventory", oom=number, inventory=found)
         return found
 
-    def _keep(self, number: int, oom: dict[str, Any]) -> None:
+    def _write_oom_snapshot(self, number: int, oom: dict[str, Any]) -> None:
         name = "oom-%s-%d.pickle" % (self.identity, number)
         try:
             self.dump(name, partial(_complete, oom=oom))
         except Exception as error:
-            self.tell("no snapshot", oom=number, text=_in_words(error))
+            self.log_event("no snapshot", oom=number, text=_in_words(error))
             return
-        self.tell("snapshot", oom=number, name=name, seconds=round(self._took, 4))
+        self.log_event("snapshot", oom=number, name=name, seconds=round(self._took, 4))
         if number > FIRST:
             previous, self._newest = self._newest, name
             if previous:
@@ -341,7 +345,9 @@ class Agent:
         self.snapshots += 1
         name = "snapshot-%s-%d.pickle" % (self.identity, self.snapshots)
         self.dump(name)
-        self.tell("snapshot", oom=None, name=name, step=self.steps, seconds=round(self._took, 4))
+        self.log_event(
+            "snapshot", oom=None, name=name, step=self.steps, seconds=round(self._took, 4)
+        )
 
     def record(self, entries: int = ENTRIES) -> None:
         """Switch torch's memory history on, unless the program has already done so."""
@@ -368,7 +374,7 @@ class Agent:
             "all", context=context, stacks="python", max_entries=self.entries
         )
         self.recording = context is not None
-        self.tell("history", on=self.recording, entries=self.entries, step=self.steps)
+        self.log_event("history", on=self.recording, entries=self.entries, step=self.steps)
 
     # ---- the end ----
 
@@ -380,7 +386,7 @@ class Agent:
             refused = [error for error in raised if _is_driver_oom(error)]
             if refused:
                 self.run_guarded(self._record_driver_oom, refused[0])
-            self.tell("end", steps=self.steps, ooms=self.ooms, **_last_exception(raised))
+            self.log_event("end", steps=self.steps, ooms=self.ooms, **_last_exception(raised))
 
     def forget(self) -> None:
         """Stop working in a fork: torch's answers there do not describe the watched process."""

@@ -90,7 +90,7 @@ class Listening:
                 self._wait()
         except Exception as error:
             if self._agent.alive:
-                self._agent.tell("trouble", doing="listening", text=repr(error)[:500])
+                self._agent.log_event("trouble", doing="listening", text=repr(error)[:500])
                 self._agent.run_guarded(self.close)
 
     def _wait(self) -> None:
@@ -205,7 +205,7 @@ def begin(run: str, entries: int) -> None:
     process = dict(identity=agent.identity, pid=os.getpid(), host=os.uname().nodename)
     process["program"] = agent.program
     python, version = sys.version.partition(" ")[0], str(getattr(torch, "__version__", ""))
-    agent.tell("begin", rank=os.environ.get("RANK"), torch=version, python=python, **process)
+    agent.log_event("begin", rank=os.environ.get("RANK"), torch=version, python=python, **process)
 
     def count_steps() -> None:
         # A plain function, since methods accept no attributes.

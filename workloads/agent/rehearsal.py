@@ -108,7 +108,7 @@ class RehearsalAgent:
     def end(self) -> None:
         """Measure, and end the process."""
         self.write(stopped=True)
-        self._agent.tell("end", steps=self._agent.steps, ooms=self._agent.ooms, **_NO_ERROR)
+        self._agent.log_event("end", steps=self._agent.steps, ooms=self._agent.ooms, **_NO_ERROR)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -128,7 +128,7 @@ class RehearsalAgent:
             self._dumped = True
         except Exception as error:
             why = "%s: %s" % (type(error).__name__, str(error)[:500])
-        self._agent.tell(
+        self._agent.log_event(
             "rehearsed",
             steps=self._agent.steps,
             stopped=stopped,

@@ -72,7 +72,7 @@ class Study:
         median_s: the time of ``Case.timed``, seconds per call.
         clock: the clock that measured it.
         tools: the measuring tools.
-        tell: called after each finding.
+        on_change: called after each finding.
         first_call_s: seconds of the first call of ``Case.timed``, compilation included.
     """
 
@@ -81,7 +81,7 @@ class Study:
         median_s: float,
         clock: ClockName,
         tools: Tools,
-        tell: Callable[[Study], None],
+        on_change: Callable[[Study], None],
         first_call_s: float | None = None,
     ) -> None:
         self.median_s = median_s
@@ -90,7 +90,7 @@ class Study:
         """A quick look is enough; no precise measurement is needed."""
         self._clock = clock
         self._tools = tools
-        self._tell = tell
+        self._on_change = on_change
         self._latest = Others()
         """CPU use of other processes during the newest times, which several findings may report."""
         self._latest_in: set[str] = set()
@@ -185,7 +185,7 @@ class Study:
             variants.append(Variant(name, median, ratio.value, ratio.ci95, word))
         return variants
 
-    # ---- tell ----
+    # ---- findings ----
 
     def _record_others(self, finding: str, *units: str) -> None:
         """Record with a finding, once, other processes' CPU use during the newest times."""
@@ -362,5 +362,5 @@ class Study:
         return step
 
     def _changed(self) -> None:
-        self._tell(self)
+        self._on_change(self)
         self._tools.check_cancelled()

@@ -32,12 +32,12 @@ class Ceilings:
     """The known ceilings of one process.
 
     Args:
-        tell: called with each new measurement.
+        on_measured: called with each new measurement.
     """
 
-    def __init__(self, tell: Callable[[Ceiling], None] = lambda _ceiling: None) -> None:
+    def __init__(self, on_measured: Callable[[Ceiling], None] = lambda _ceiling: None) -> None:
         self._known: tuple[Ceiling, ...] = ()
-        self._tell = tell
+        self._on_measured = on_measured
 
     @property
     def known(self) -> tuple[Ceiling, ...]:
@@ -50,7 +50,7 @@ class Ceilings:
     def add(self, ceiling: Ceiling) -> None:
         """Add a ceiling measured here, and report it."""
         self.learn([ceiling])
-        self._tell(ceiling)
+        self._on_measured(ceiling)
 
     def find(self, kind: str, under: dict[str, str]) -> Ceiling | None:
         """Return the ceiling of a kind under exactly these conditions."""

@@ -152,11 +152,11 @@ class Others:
 
 
 @contextmanager
-def watched(tell: Callable[[Others], None]) -> Iterator[None]:
+def watched(on_others: Callable[[Others], None]) -> Iterator[None]:
     """Watch other processes during the block, and report their CPU time if the kernel counts it."""
     before, began = now(), time.perf_counter()
     yield
     seconds, after = time.perf_counter() - began, now()
     if before is not None and after is not None:
         theirs = (after.everybody - before.everybody) - (after.ours - before.ours)
-        tell(Others(seconds, theirs))
+        on_others(Others(seconds, theirs))

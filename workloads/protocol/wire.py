@@ -36,6 +36,16 @@ def _names(cls: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(cls))
 
 
+@functools.lru_cache(maxsize=None)
+def _keys(cls: type) -> tuple[tuple[str, str], ...]:
+    """Return a dataclass's field names, each with its key in JSON: ``WIRE_KEYS``, else the name.
+
+    A field that was renamed after files contain it keeps its key.
+    """
+    keys: Mapping[str, str] = getattr(cls, "WIRE_KEYS", {})
+    return tuple((name, keys.get(name, name)) for name in _names(cls))
+
+
 def field_values(record: Any) -> dict[str, Any]:
     """Return the values of a dataclass by field name, unconverted."""
     kind: type = type(record)
@@ -53,7 +63,7 @@ def to_plain(value: object) -> Any:
     if isinstance(value, (tuple, list)):
         return [to_plain(item) for item in value]
     if dataclasses.is_dataclass(kind):
-        return {name: to_plain(getattr(value, name)) for name in _names(kind)}
+        return {key: to_plain(getattr(value, name)) for name, key in _keys(kind)}
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     return value
@@ -111,23 +121,24 @@ def _reader(kind: Any) -> Reader:
     return _scalar_reader(type(None) if kind is None else kind)
 
 
-def _fields(cls: type) -> list[tuple[str, Reader, bool]]:
-    """Return each field's name, its reader, and whether it is required."""
+def _fields(cls: type) -> list[tuple[str, str, Reader, bool]]:
+    """Return each field's name, its key in JSON, its reader, and whether it is required."""
     hints = typing.get_type_hints(cls)
     missing = dataclasses.MISSING
     return [
         (
             item.name,
+            key,
             _reader(hints[item.name]),
             item.default is missing and item.default_factory is missing,
         )
-        for item in dataclasses.fields(cls)
+        for item, (_, key) in zip(dataclasses.fields(cls), _keys(cls))
     ]
 
 
 def _dataclass_reader(cls: type) -> Reader:
     # Filled at the first reading: a type may contain values of its own type.
-    fields: list[tuple[str, Reader, bool]] = []
+    fields: list[tuple[str, str, Reader, bool]] = []
 
     def read(data: Any) -> Any:
         if not isinstance(data, dict):
@@ -135,14 +146,14 @@ def _dataclass_reader(cls: type) -> Reader:
         if not fields:
             fields.extend(_fields(cls))
         values = {}
-        for name, reader, required in fields:
-            if name in data:
+        for name, key, reader, required in fields:
+            if key in data:
                 try:
-                    values[name] = reader(data[name])
+                    values[name] = reader(data[key])
                 except _MisfitError as misfit:
-                    raise misfit.below(f".{name}") from None
+                    raise misfit.below(f".{key}") from None
             elif required:
-                raise _MisfitError("missing").below(f".{name}")
+                raise _MisfitError("missing").below(f".{key}")
         return cls(**values)
 
     return read

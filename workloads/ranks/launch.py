@@ -91,7 +91,7 @@ class TorchrunLaunch:
         ready, _, _ = select.select([rank.channel.reading for rank in open_], [], [], patience)
         for rank in open_:
             if rank.channel.reading in ready:
-                rank.take()
+                rank.read()
         if not open_:
             time.sleep(patience)
         if self.start_s is None and all(rank.joined for rank in self.ranks):
@@ -136,7 +136,7 @@ def run(
     prepare: Callable[..., Case],
     control: Control,
     begun: RunResult,
-    tell: Callable[[RunResult], None],
+    on_result: Callable[[RunResult], None],
 ) -> RunResult:
     """Run a workload in several ranks.
 
@@ -145,7 +145,7 @@ def run(
         prepare: the workload's function.
         control: receives the progress; may end the run.
         begun: the result before anything has run.
-        tell: receives the result after the timing.
+        on_result: receives the result after the timing.
 
     Returns:
         The result of this host's first rank, or the reason for none.
@@ -160,7 +160,7 @@ def run(
     begun = replace(begun, parameters=request.parameters)
     launch = TorchrunLaunch(request, planned, _source(prepare))
     try:
-        return _follow(launch, planned, control, begun, tell)
+        return _follow(launch, planned, control, begun, on_result)
     finally:
         launch.end()
 
@@ -183,14 +183,14 @@ def _follow(
     planned: RankLayout,
     control: Control,
     begun: RunResult,
-    tell: Callable[[RunResult], None],
+    on_result: Callable[[RunResult], None],
 ) -> RunResult:
     first, told = launch.ranks[0], None
     while not launch.over and not launch.late and not any(rank.failed for rank in launch.ranks):
         launch.listen(LOOK_S)
         if first.measured is not None and first.measured is not told:
             told = first.measured
-            tell(_ours(told, begun, launch))
+            on_result(_ours(told, begun, launch))
         try:
             _report(control, first.progress)
         except Cancelled:

@@ -251,7 +251,7 @@ class Rank:
         self.measured: RunResult | None = None
         self.finished: RunResult | None = None
 
-    def take(self) -> None:
+    def read(self) -> None:
         """Read the rank's messages."""
         for message in self.channel.receive(0.0):
             self.expect_end()

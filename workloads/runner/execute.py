@@ -36,7 +36,7 @@ from workloads.protocol.results import (
 from workloads.ranks import launch, torchrun
 from workloads.runner import reporting
 from workloads.runner.bench import Bench
-from workloads.runner.reporting import keep_device_error, outcome, trace
+from workloads.runner.reporting import outcome, retain_device_error, trace
 
 
 def unmet(needs: tuple[Need, ...], device_type: str) -> str | None:
@@ -203,7 +203,7 @@ UNMEASURED = "no ceiling has been measured on this box: run the workload ceiling
 def run(
     request: Run,
     control: Control,
-    tell: Callable[[RunResult], None],
+    on_result: Callable[[RunResult], None],
     *,
     cold: bool,
     ceilings: Ceilings | None = None,
@@ -213,16 +213,16 @@ def run(
     Args:
         request: the run to execute.
         control: receives the progress; may end the run.
-        tell: receives the result after the timing, before the check.
+        on_result: receives the result after the timing, before the check.
         cold: this process has not run the workload yet.
         ceilings: the known ones; a missing one is measured. Without them, none is.
     """
     result = replace(make_empty_result(request), started_at=time.time())
     try:
-        result = _run(request, control, result, tell, cold=cold, ceilings=ceilings)
+        result = _run(request, control, result, on_result, cold=cold, ceilings=ceilings)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is reported)
         status, reason = outcome(error, request.device)
-        keep_device_error(error, reason)
+        retain_device_error(error, reason)
         expected = isinstance(error, (Skip, Cancelled, ParameterError))
         told = None if expected else trace()
         result = replace(result, status=status, reason=reason, trace=told)
@@ -233,7 +233,7 @@ def _run(
     request: Run,
     control: Control,
     result: RunResult,
-    tell: Callable[[RunResult], None],
+    on_result: Callable[[RunResult], None],
     cold: bool,
     ceilings: Ceilings | None,
 ) -> RunResult:
@@ -242,7 +242,7 @@ def _run(
     if workload.info.ranks and launch.own_ranks() is None:
         parameters, _ = allowed(workload, request.device, request.parameters)
         complete_request = replace(request, parameters=parameters)
-        return launch.run(complete_request, workload.prepare, control, result, tell)
+        return launch.run(complete_request, workload.prepare, control, result, on_result)
     with prepared(request.workload, request.device, request.parameters, request.flags) as ready:
         case = ready.case
         result = replace(result, parameters=ready.parameters)
@@ -274,9 +274,9 @@ def _run(
         result = _with_limit(result, queries, ready, ceilings or Ceilings())
         if cancelled or request.time_only:
             return reporting.add_impossible_warnings(result)
-        tell(result if case.check is None else drop_claims(result, NOT_CHECKED))
+        on_result(result if case.check is None else drop_claims(result, NOT_CHECKED))
         result, study = _conclude(
-            result, request, ready, control, tell=tell, ceilings=ceilings or Ceilings()
+            result, request, ready, control, on_result=on_result, ceilings=ceilings or Ceilings()
         )
         if ceilings is not None and not isinstance(queries, str) and result.status == "ok":
             result = _with_ceiling(result, queries, ready, control, ceilings)
@@ -344,7 +344,7 @@ def _conclude(
     request: Run,
     ready: Prepared,
     control: Control,
-    tell: Callable[[RunResult], None],
+    on_result: Callable[[RunResult], None],
     ceilings: Ceilings,
 ) -> tuple[RunResult, Study | None]:
     """Check the result, and run the study, after the timing."""
@@ -359,7 +359,7 @@ def _conclude(
             control.report("figures")
             before = result
             bench = Bench(ready.place.device, ready.clock, control, ceilings)
-            told = _Paced(lambda so_far: tell(reporting.add_findings(before, so_far)))
+            told = _Paced(lambda so_far: on_result(reporting.add_findings(before, so_far)))
             study = Study(timed.median_s, case.clock, bench, told, timed.first_call_s)
             study.quick = request.budget == "quick"
             case.study(study)
@@ -378,11 +378,11 @@ def _conclude(
 class _Paced:
     """Reports a study's findings, at limited intervals."""
 
-    def __init__(self, tell: Callable[[Study], None]) -> None:
-        self._tell = tell
+    def __init__(self, on_change: Callable[[Study], None]) -> None:
+        self._on_change = on_change
         self._reported = time.monotonic()
 
     def __call__(self, study: Study) -> None:
         if time.monotonic() - self._reported >= REPORT_S:
             self._reported = time.monotonic()
-            self._tell(study)
+            self._on_change(study)

@@ -89,7 +89,7 @@ def _refused(device: str) -> str:
 _of_lost_devices: list[BaseException] = []
 
 
-def keep_device_error(error: BaseException, reason: str) -> None:
+def retain_device_error(error: BaseException, reason: str) -> None:
     """Keep a device error, and the tensors in its frames, alive until this process ends.
 
     Freeing a tensor may call the device. An error in a destructor would end the process at once

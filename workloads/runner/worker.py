@@ -42,7 +42,7 @@ from workloads.protocol.process import Channel
 from workloads.protocol.results import Comparison
 from workloads.runner import execute, reporting
 from workloads.runner.execute import Prepared, prepared
-from workloads.runner.reporting import Reporter, finished, keep_device_error, outcome
+from workloads.runner.reporting import Reporter, finished, outcome, retain_device_error
 
 __all__ = ["work"]
 _ = catalog  # importing it declares the workloads
@@ -52,7 +52,7 @@ BLOCKS_PER_ARM = 3
 
 
 def compare_blocks(
-    request: Compare, control: Control, tell: Callable[[Comparison], None]
+    request: Compare, control: Control, on_progress: Callable[[Comparison], None]
 ) -> Comparison:
     """Compare two settings, and report the comparison after each pair."""
     pairs: list[Pair] = []
@@ -92,7 +92,7 @@ def compare_blocks(
                     pair = blocks.pair(len(pairs))
                 pairs.append(pair)
                 spans.append((start, time.time()))
-                tell(so_far())
+                on_progress(so_far())
                 control.report("measuring", len(pairs))
                 if len(pairs) >= 3 and time.monotonic() - began > limit:
                     ended_early = (f"ended at the time limit of {limit:g} s",)
@@ -100,7 +100,7 @@ def compare_blocks(
         return so_far()
     except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is reported)
         status, reason = outcome(error, request.device)
-        keep_device_error(error, reason)
+        retain_device_error(error, reason)
         if status == "cancelled":
             reason = "the pairs so far are kept"
         return replace(so_far(), status=status, reason=reason)

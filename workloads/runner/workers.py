@@ -222,12 +222,12 @@ class WorkerSupervisor:
 
     Args:
         launcher: starts the worker.
-        tell: receives the events of its start and its end.
+        on_event: receives the events of its start and its end.
     """
 
-    def __init__(self, launcher: Launcher, tell: Callable[[Event], None]) -> None:
+    def __init__(self, launcher: Launcher, on_event: Callable[[Event], None]) -> None:
         self._launcher = launcher
-        self._tell = tell
+        self._on_event = on_event
         self._worker: ProcessHandle | None = None
         self._dying: list[ProcessHandle] = []
         """Workers killed but not gone: releasing the memory of a GPU takes a while."""
@@ -294,7 +294,7 @@ class WorkerSupervisor:
             self._worker = self._launcher.worker()
             self._flags = {}
             self._memory_asked = False
-            self._tell(WorkerStarted(self._worker.pid))
+            self._on_event(WorkerStarted(self._worker.pid))
             self.send(KnownCeilings(self._ceilings))
         self._flags.update(flags)
         self.send(request)
@@ -318,7 +318,7 @@ class WorkerSupervisor:
     def end(self, reason: str) -> None:
         """End the worker on purpose."""
         pid = self.kill()
-        self._tell(WorkerEnded(pid, reason, expected=True))
+        self._on_event(WorkerEnded(pid, reason, expected=True))
 
     def kill(self) -> int:
         """Kill the worker and its children, and return its pid.

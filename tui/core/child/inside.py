@@ -54,7 +54,7 @@ class ParentChannel:
     def listen(
         self,
         kinds: tuple[type[T], ...],
-        take: Callable[[T], None],
+        handle: Callable[[T], None],
         silence_s: float | None = None,
     ) -> None:
         """Pass on each request, and end the process when the parent closes the pipe.
@@ -64,17 +64,17 @@ class ParentChannel:
 
         Args:
             kinds: the requests that may come.
-            take: called in that thread with each of them.
+            handle: called in that thread with each of them.
             silence_s: seconds without a request after which the parent counts as gone, as over a
                 link that was cut; ``None`` where a closed pipe tells.
         """
         listening = threading.Thread(
-            target=self._listen, args=(kinds, take, silence_s), name="requests", daemon=True
+            target=self._listen, args=(kinds, handle, silence_s), name="requests", daemon=True
         )
         listening.start()
 
     def _listen(
-        self, kinds: tuple[type[T], ...], take: Callable[[T], None], silence_s: float | None
+        self, kinds: tuple[type[T], ...], handle: Callable[[T], None], silence_s: float | None
     ) -> None:
         accepted: tuple[type[T | KeepAlive], ...] = (*kinds, KeepAlive)
         rest = b""
@@ -99,7 +99,7 @@ class ParentChannel:
                 if isinstance(request, KeepAlive):
                     self.send(Alive(request.number))
                 else:
-                    take(request)
+                    handle(request)
 
 
 def interval_s(text: str) -> float:

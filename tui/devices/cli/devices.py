@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class DevicesOptions(HostsOptions):
     """The hosts, the Python whose torch names the devices, and the output format."""
 
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
 
 
 def devices(options: DevicesOptions) -> int:
@@ -43,7 +43,7 @@ def devices(options: DevicesOptions) -> int:
         raise UsageError("--json and --jsonl: give one of them")
     if options.names_hosts or options.lasts:
         return run_to_exit(print_hosts(options))
-    python = python_to_use(options.given).path
+    python = python_to_use(options.overrides).path
 
     async def print_sample() -> int:
         sample = await read_sample()

@@ -202,9 +202,9 @@ def _opening(figures: GpuFigures) -> str:
         shown = f"the driver reports {text.size(used)} in use"
     shown = shown[0].upper() + shown[1:] if figures.source == MEM_GET_INFO else shown
     if isinstance(allocated, Absent):
-        if figures.holds_nothing and figures.our_processes:
+        if figures.uses_no_memory and figures.our_processes:
             return f"{shown}; none of it is the runner's: {_ended(allocated.reason)}"
-        if figures.holds_nothing:
+        if figures.uses_no_memory:
             return f"{shown}, none of it the runner's: {_ended(allocated.reason)}"
         return f"{shown}; torch's share of it is not known: {_ended(allocated.reason)}"
     size = text.size(allocated.value)
@@ -245,7 +245,7 @@ def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     both = _bytes(parts, "process_and_others")
     if both is not None:
         what = "CUDA context" if figures.used_splits else "memory"
-        unknown = figures.ours if figures.holds_nothing else figures.process
+        unknown = figures.ours if figures.uses_no_memory else figures.process
         reason = unknown.reason if isinstance(unknown, Absent) else ""
         return (
             f"{text.size(both)} is this process's {what} and other processes together; "

@@ -77,7 +77,7 @@ class GpuFigures:
         return isinstance(self.process, Absent) and not isinstance(self.torch.reserved, Absent)
 
     @property
-    def holds_nothing(self) -> bool:
+    def uses_no_memory(self) -> bool:
         """The worker has not touched the device, or there is no worker."""
         return isinstance(self.process, Absent) and isinstance(self.torch.reserved, Absent)
 

@@ -127,7 +127,7 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
     spare = derive(
         lambda used, *held: max(0, used - sum(held)),
         figures.used,
-        Value(0) if figures.holds_nothing else figures.process,
+        Value(0) if figures.uses_no_memory else figures.process,
         figures.ours,
         figures.others,
     )

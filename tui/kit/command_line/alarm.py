@@ -21,12 +21,14 @@ class CommandAlarm:
     """Rings for lines such as an OOM, and at the end of a long command.
 
     Args:
-        given: settings from the command line, by name.
+        overrides: settings from the command line, by name.
         clock: returns the Unix time.
     """
 
-    def __init__(self, given: Mapping[str, Value], clock: Callable[[], float] = time.time) -> None:
-        self._wanted = sys.stderr.isatty() and bool(resolve(given)[0].value("alarm"))
+    def __init__(
+        self, overrides: Mapping[str, Value], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._wanted = sys.stderr.isatty() and bool(resolve(overrides)[0].value("alarm"))
         self._clock = clock
         self._began = clock()
 

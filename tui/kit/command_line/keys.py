@@ -16,7 +16,7 @@ MOST_BYTES = 64
 """One key can send several bytes, such as an arrow key's escape sequence."""
 
 
-def can_ask() -> bool:
+def is_interactive() -> bool:
     """Return whether a user can be asked: all three standard streams are terminals."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return sys.platform != "win32" and all(stream.isatty() for stream in streams)

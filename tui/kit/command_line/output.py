@@ -143,7 +143,7 @@ def print_line(text: str) -> None:
     print_text(rows_of_text([text]))
 
 
-def say(text: str) -> None:
+def print_notice(text: str) -> None:
     """Print one line on standard error, starting with the program's name.
 
     If it cannot be written, only the exit code remains.
@@ -279,4 +279,9 @@ def fit_to_terminal(text: str) -> str:
 
 def width() -> int:
     """Return the cells of a line: the terminal's width, or a fixed number without one."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
+    return terminal_width() or WIDTH
+
+
+def terminal_width() -> int | None:
+    """Return the width of the terminal in cells; ``None`` if the output is no terminal."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else None

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from tui.kit.command_line.output import Failure, put_on_stderr, say
+from tui.kit.command_line.output import Failure, print_notice, put_on_stderr
 from tui.kit.lines import fit
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ProgressLine:
             text: what is shown then.
         """
         if wrong and not self._wrong and not self._shown:
-            say(wrong)
+            print_notice(wrong)
         self._wrong = bool(wrong)
         self.show(wrong or text)
 
@@ -66,5 +66,5 @@ def run_to_exit(work: Coroutine[Any, Any, int]) -> int:
     try:
         return asyncio.run(work)
     except Failure as failure:
-        say(str(failure))
+        print_notice(str(failure))
         return 1

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tui.core import settings
 from tui.core.settings import BY_NAME, OWN_PALETTE, THEME, Settings, Value
-from tui.kit.command_line.output import UsageError, not_known, say
+from tui.kit.command_line.output import UsageError, not_known, print_notice
 
 if TYPE_CHECKING:
     from workloads.protocol.results import Setting
@@ -113,17 +113,17 @@ def duration_of(text: str) -> float:
     return seconds
 
 
-def resolve(given: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:
+def resolve(overrides: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:
     """Read the file and put the sources together.
 
     Args:
-        given: what the command line sets, by the names of ``tui.core.settings``.
+        overrides: settings from the command line, by the names of ``tui.core.settings``.
 
     Returns:
         The settings, and a line for each thing that is wrong with the file or a variable.
     """
     file = settings.read(settings.path())
-    chosen, problems = settings.choose(file, os.environ, given)
+    chosen, problems = settings.choose(file, os.environ, overrides)
     return chosen, (*file.problems, *problems)
 
 
@@ -141,11 +141,11 @@ def python_of(chosen: Settings) -> PythonChoice:
     return PythonChoice(path, python.source)
 
 
-def python_to_use(given: Mapping[str, Value]) -> PythonChoice:
+def python_to_use(overrides: Mapping[str, Value]) -> PythonChoice:
     """All that a command without a screen takes of the settings; what is wrong is said on stderr.
 
     Args:
-        given: as :func:`resolve` takes it.
+        overrides: settings from the command line, by name.
 
     Returns:
         The Python that runs the workloads.
@@ -153,9 +153,9 @@ def python_to_use(given: Mapping[str, Value]) -> PythonChoice:
     Raises:
         UsageError: there is no such program.
     """
-    chosen, problems = resolve(given)
+    chosen, problems = resolve(overrides)
     for problem in problems:
-        say(problem)
+        print_notice(problem)
     return python_of(chosen)
 
 

@@ -133,7 +133,7 @@ class Command:
     """One sentence."""
     group: Group
     tabs: tuple[str, ...] = ("workbench", "memory", "processes")
-    asks: bool = False
+    changes_state: bool = False
     """Changes something, here or in the runner: not offered with ``--readonly``."""
     replays: bool = False
     """Moves through a recording: offered where one is played, and nowhere else."""
@@ -173,7 +173,7 @@ class Command:
 
     def offered(self, now: Situation) -> bool:
         """Return whether the command belongs to the present screen."""
-        fits = not (self.asks and now.readonly) and (now.replay or not self.replays)
+        fits = not (self.changes_state and now.readonly) and (now.replay or not self.replays)
         return now.tab in self.tabs and fits
 
     def valid(self, now: Situation) -> bool:

@@ -24,7 +24,7 @@ class Play(Protocol):
     def __call__(
         self,
         found: RecordingSummary,
-        given: Mapping[str, Value],
+        overrides: Mapping[str, Value],
         *,
         speed: float,
         loop: bool,
@@ -34,7 +34,7 @@ class Play(Protocol):
 
         Args:
             found: the recording.
-            given: settings of the workbench.
+            overrides: settings of the workbench.
             speed: multiple of real time; infinity never waits.
             loop: start again at the end.
             snapshot: the file that the snapshot tab had open.
@@ -57,7 +57,7 @@ def without_screen(*_arguments: object, **_options: object) -> int:
 class ReplayOptions:
     """The recording to play, and its speed."""
 
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
     names: Sequence[str] = ()
     """Names of files: one, or none with ``shipped``."""
     shipped: bool = False
@@ -122,7 +122,7 @@ def _play(path: Path, options: ReplayOptions, snapshot: Path | None = None) -> i
     except RecordingError as error:
         raise Failure(str(error)) from error
     return options.play(
-        found, options.given, speed=options.speed, loop=options.loop, snapshot=snapshot
+        found, options.overrides, speed=options.speed, loop=options.loop, snapshot=snapshot
     )
 
 

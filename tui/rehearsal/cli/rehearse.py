@@ -15,7 +15,7 @@ from typing import Any
 
 from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Parser, Subcommand, add_ascii
-from tui.kit.command_line.output import Failure, UsageError, print_json, print_text, say
+from tui.kit.command_line.output import Failure, UsageError, print_json, print_notice, print_text
 from tui.kit.command_line.progress import ProgressLine
 from tui.rehearsal.cards import CARDS, Card, UnknownCardError, find_card
 from tui.rehearsal.changes import changes, find_batch, savings
@@ -178,7 +178,7 @@ def run_rehearse(options: RehearseOptions) -> int:
     try:
         device = prepare_device(options.python or find_interpreter(options.command))
     except CannotSimulateError as error:
-        say(str(error))
+        print_notice(str(error))
         return EXIT_CODES["unknown"]
     work = _Work(options, device)
     if values is not None:
@@ -193,10 +193,10 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
     try:
         return asyncio.run(work)
     except RehearsalInterruptedError:
-        say("interrupted: the program was ended, and nothing is concluded")
+        print_notice("interrupted: the program was ended, and nothing is concluded")
         return INTERRUPTED
     except Failure as failure:
-        say(str(failure))
+        print_notice(str(failure))
         return EXIT_CODES["unknown"]
 
 
@@ -414,7 +414,7 @@ class _Work:
     def _give_up(self, last: tuple[Rehearsed, RehearsalVerdict], value: str) -> int:
         found, verdict = last
         if not self._options.json:
-            say(f"the search ends at {value}")
+            print_notice(f"the search ends at {value}")
         self._print(found, verdict)
         return verdict.exit_code
 

@@ -13,8 +13,8 @@ from tui.kit.command_line.output import (
     fit_to_terminal,
     print_json,
     print_line,
+    print_notice,
     print_text,
-    say,
     width,
 )
 from tui.kit.lines import paragraph, plain
@@ -51,7 +51,7 @@ def perform(options: ResultsOptions) -> int:
     try:
         return ACTIONS[options.verb](options)
     except Failure as failure:
-        say(str(failure))
+        print_notice(str(failure))
         return 1
 
 
@@ -206,9 +206,9 @@ def _export(options: ResultsOptions) -> int:
         for line in encode_lines(map(redacted, kept) if options.without_names else kept):
             print_line(line)
     for reason in left_out[:SHOWN]:
-        say(reason)
+        print_notice(reason)
     if left_out:
-        say(f"{len(left_out)} of {len(rows)} results cannot be true and are left out")
+        print_notice(f"{len(left_out)} of {len(rows)} results cannot be true and are left out")
     return 1 if left_out else 0
 
 

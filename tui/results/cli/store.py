@@ -10,11 +10,10 @@ from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.output import Failure, UsageError, nearest
 from tui.kit.lines import paragraph, plain
 from tui.kit.tables import table_lines
-from tui.results.store.compare import StoreComparison
+from tui.results.store.compare import StoreComparison, question_of
 from tui.results.store.database import Database
 from tui.results.store.location import StoreError, store_path
 from tui.results.store.queries import compare_rows
-from tui.results.store.records import StoredRow
 from tui.results.store.selection import Selection, SelectionError, intersect, parse_selection
 from tui.results.views.results import build_comparison_table, format_comparison_notes
 
@@ -62,10 +61,6 @@ def resolve_selection(database: Database, text: str) -> Selection:
     return found
 
 
-def _setting(row: StoredRow) -> tuple[str, str, str]:
-    return row.workload, row.device, row.measured
-
-
 class Baseline:
     """The results that existed before a run began.
 
@@ -109,11 +104,13 @@ class Baseline:
         with open_store() as database:
             earlier = database.read_rows(self._wanted)
             newer = database.read_rows(Selection(processes=tuple(processes)))
-            here = {_setting(row) for row in newer}
+            here = {question_of(row) for row in newer}
             taken = {row.number for row in (*earlier, *newer)}
             environments = tuple({row.environment for row in newer})
             of_these = database.read_rows(Selection(environments=environments)) if newer else []
-            before = [row for row in of_these if _setting(row) in here and row.number not in taken]
+            before = [
+                row for row in of_these if question_of(row) in here and row.number not in taken
+            ]
             self.further = sum(row.status == "ok" for row in before)
             return compare_rows(database, earlier, [*before, *newer])
 

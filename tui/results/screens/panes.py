@@ -29,12 +29,6 @@ LIST, COMPARISON, PAST = "results", "comparison", "past"
 class ResultList(KeyedList):
     """A line for each result; its cursor stays on the result."""
 
-    class Moved(KeyedList.Moved):
-        """The cursor moved to another result."""
-
-    class Chosen(KeyedList.Chosen):
-        """Enter was pressed, or the result under the cursor was clicked."""
-
     def __init__(self, pane: ResultsPane, clock: Callable[[], float]) -> None:
         super().__init__()
         self._pane = pane
@@ -147,9 +141,9 @@ class ResultsPane(Pane):
     def on_mount(self) -> None:
         self.redraw()
 
-    def say(self, words: str, style: TextStyle = TextStyle.PLAIN) -> None:
-        """Show a sentence above the list, or none."""
-        self._sentence = (words, style)
+    def show_sentence(self, text: str, style: TextStyle = TextStyle.PLAIN) -> None:
+        """Show a sentence above the list; an empty one removes it."""
+        self._sentence = (text, style)
         self.redraw()
 
     def show(self, found: Listing) -> None:
@@ -224,19 +218,13 @@ class ResultsPane(Pane):
         self.pattern = event.value
         self.post_message(self.Narrowed())
 
-    @on(ResultList.Moved)
+    @on(KeyedList.Moved, "ResultList")
     def _moved(self) -> None:
         self._whole.rebuild()
 
 
 class QuestionList(KeyedList):
     """A line for each workload that both sides have."""
-
-    class Moved(KeyedList.Moved):
-        """The cursor moved to another workload."""
-
-    class Chosen(KeyedList.Chosen):
-        """Enter was pressed, or the workload under the cursor was clicked."""
 
     def __init__(self, found: EnvironmentComparison) -> None:
         super().__init__()
@@ -302,7 +290,7 @@ class ComparisonPane(Pane):
             comparison.fit_comparison_columns(self.found, self.table.cells or cells)
         )
 
-    @on(QuestionList.Moved)
+    @on(KeyedList.Moved, "QuestionList")
     def _moved(self) -> None:
         self._foot.rebuild()
 

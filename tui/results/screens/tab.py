@@ -22,13 +22,12 @@ from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import DIALOG_STYLES, BesideCursor, ConfirmScreen, box
 from tui.kit.lines import TextStyle
+from tui.kit.lists import KeyedList
 from tui.kit.pane import FooterBar, Pane
 from tui.results.commands import RESULTS_COMMANDS
 from tui.results.screens.panes import (
     ComparisonPane,
     HistoryPane,
-    QuestionList,
-    ResultList,
     ResultsPane,
 )
 from tui.results.store import queries
@@ -88,7 +87,7 @@ class ResultsTab(CommandScreen):
     def load(self) -> None:
         """Load the list, and cancel an earlier load."""
         if self.program.replay:
-            self.pane.say(REPLAY)
+            self.pane.show_sentence(REPLAY)
             return
         # The function and not its coroutine: where the end comes first, nothing is left unawaited.
         _: Worker[None] = self.run_worker(self._load, group="list", exclusive=True)
@@ -103,14 +102,14 @@ class ResultsTab(CommandScreen):
             )
         except SelectionError as error:
             # The typed text is unfinished, so the list does not change.
-            self.pane.say(str(error), TextStyle.QUIET)
+            self.pane.show_sentence(str(error), TextStyle.QUIET)
             return
         except StoreError as error:
             self.pane.clear()
-            self.pane.say(str(error), TextStyle.NOTE)
+            self.pane.show_sentence(str(error), TextStyle.NOTE)
             return
         self.pane.show(found)
-        self.pane.say("" if found.all else self._why_empty())
+        self.pane.show_sentence("" if found.all else self._why_empty())
         self.query_one(FooterBar).rebuild()
 
     def _why_empty(self) -> str:
@@ -129,20 +128,20 @@ class ResultsTab(CommandScreen):
             query: function to call in a thread.
             doing: the text to show meanwhile.
         """
-        self.pane.say(doing, TextStyle.QUIET)
+        self.pane.show_sentence(doing, TextStyle.QUIET)
         try:
             return await self._query(query)
         except (StoreError, SelectionError) as error:
             self.notify(str(error), severity="warning", markup=False)
             return None
         finally:
-            self.pane.say("")
+            self.pane.show_sentence("")
 
     @on(ResultsPane.Narrowed)
     def _narrowed(self) -> None:
         self.load()
 
-    @on(ResultList.Moved)
+    @on(KeyedList.Moved, "ResultList")
     def _moved(self) -> None:
         self.query_one(FooterBar).rebuild()
 
@@ -162,13 +161,13 @@ class ResultsTab(CommandScreen):
             self.set_focus(pane.keys_go_to)
         self.query_one(FooterBar).rebuild()
 
-    @on(ResultList.Chosen)
+    @on(KeyedList.Chosen, "ResultList")
     def _result_chosen(self) -> None:
         row = self.pane.table.selected
         if row is not None and not self._over:
             self._show_past(row)
 
-    @on(QuestionList.Chosen)
+    @on(KeyedList.Chosen, "QuestionList")
     def _question_chosen(self) -> None:
         top = self._top
         if isinstance(top, ComparisonPane) and (question := top.table.question) is not None:

@@ -163,7 +163,7 @@ def compare(
                 *find_differences(one, other, facts),
                 *find_condition_differences(one, other),
             ),
-            spread=known.get(_setting(one.rows[0])),
+            spread=known.get(question_of(one.rows[0])),
         )
         for (one, other), answer in zip(pairs, found, strict=True)
     ]
@@ -177,7 +177,8 @@ def _filter_timed(rows: Iterable[StoredRow]) -> list[StoredRow]:
     return found
 
 
-def _setting(row: StoredRow) -> tuple[str, str, str]:
+def question_of(row: StoredRow) -> tuple[str, str, str]:
+    """Return what a result answers: its workload, device, and measured parameters."""
     return row.workload, row.device, row.measured
 
 
@@ -194,8 +195,8 @@ def _pair(
     flags = {key: facts[key].flags for key in used}
     boxes = {key: facts[key].values.get("box", "") for key in used}
     ways: tuple[Callable[[StoredRow], Hashable], ...] = (
-        lambda row: (*_setting(row), flags[row.environment]),
-        _setting,
+        lambda row: (*question_of(row), flags[row.environment]),
+        question_of,
         lambda row: (row.workload, row.device.partition(":")[0], row.measured),
     )
     left_a, left_b = _group(a, ways[0]), _group(b, ways[0])
@@ -242,7 +243,7 @@ def _compute_spreads(rows: Iterable[StoredRow]) -> dict[tuple[str, str, str], Sp
     groups: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for row in rows:
         if row.median_s and row.status == "ok":
-            of_setting = groups.setdefault(_setting(row), {})
+            of_setting = groups.setdefault(question_of(row), {})
             of_setting.setdefault(row.environment, []).append(row.median_s)
     found = {key: compute_spread(list(group.values())) for key, group in groups.items()}
     return {key: one for key, one in found.items() if one is not None}

@@ -62,9 +62,9 @@ class EarlierSessions:
             found = []
             for gpu, keys in environments.items():
                 rows = database.find_newest(keys, self._before)
-                asked = database.read_requested(rows)
+                requested = database.read_requested(rows)
                 found += [
-                    _build_earlier(row, gpu, asked.get(row.number, {}), facts[row.environment])
+                    _build_earlier(row, gpu, requested.get(row.number, {}), facts[row.environment])
                     for row in rows
                     # An invalid row of the store counts as failed.
                     if row.status == "ok" and row.median_s is not None
@@ -130,7 +130,7 @@ def _build_earlier(
     return EarlierResult(
         workload=row.workload,
         gpu=gpu,
-        asked={**used, **complete_requested(row.workload, requested)},
+        requested={**used, **complete_requested(row.workload, requested)},
         used=used,
         at=row.at,
         median_s=row.median_s,

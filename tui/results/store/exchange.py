@@ -97,16 +97,16 @@ class ResultRedaction:
 
     def __call__(self, stored: StoredResult) -> StoredResult:
         """Return a result without names, under the id of its changed content."""
-        record = self._own_words_kept(stored.record)
+        record = self._redact_texts(stored.record)
         record = replace(
             record,
-            run=record.run and self._own_words_kept(record.run),
-            comparison=record.comparison and self._own_words_kept(record.comparison),
+            run=record.run and self._redact_texts(record.run),
+            comparison=record.comparison and self._redact_texts(record.comparison),
         )
         record = replace(record, id=_recompute_id(stored.record, record))
         return replace(stored, record=record, facts=self.facts(stored.facts))
 
-    def _own_words_kept(self, one: T) -> T:
+    def _redact_texts(self, one: T) -> T:
         """Redact the texts of a record or its result, except our own words.
 
         A box may be called ``cpu``. The id stays, so that copies from several sources are imported

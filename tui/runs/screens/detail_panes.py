@@ -37,8 +37,8 @@ class BackendSwitches(LinesView):
         Binding("enter", "choose", show=False),
     ]
 
-    class Chosen(Message):
-        """Enter on the switch under the cursor."""
+    class SwitchChosen(Message):
+        """Enter was pressed on the switch under the cursor."""
 
     def __init__(self, state: RunsState) -> None:
         super().__init__(self._view)
@@ -88,7 +88,7 @@ class BackendSwitches(LinesView):
 
     def action_choose(self) -> None:
         """Choose the switch under the cursor."""
-        self.post_message(self.Chosen())
+        self.post_message(self.SwitchChosen())
 
     def watch_has_focus(self, value: bool) -> None:
         """Mark the list that has the focus."""

@@ -18,6 +18,7 @@ from tui.kit import arrangement
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ConfirmScreen
+from tui.kit.lists import KeyedList
 from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, set_width, switch_classes
 from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
@@ -25,7 +26,7 @@ from tui.runs.screens.column_borders import BorderName, PaneArea
 from tui.runs.screens.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
 from tui.runs.screens.parameters import ParametersScreen
 from tui.runs.screens.program import RunProgram
-from tui.runs.screens.workloads_pane import WorkloadList, WorkloadsPane
+from tui.runs.screens.workloads_pane import WorkloadsPane
 from tui.runs.state.parameters import Sweep, Valid
 from tui.runs.state.state import RunsState
 from tui.runs.views.detail import format_for_clipboard
@@ -447,13 +448,13 @@ class WorkbenchScreen(CommandScreen):
     def _devices_folded(self) -> None:
         self.place_panes()
 
-    @on(WorkloadList.Moved)
+    @on(KeyedList.Moved, "WorkloadList")
     def _workload_moved(self) -> None:
         if self.detail.is_attached:
             self.detail.state_changed()
         self.query_one(FooterBar).rebuild()
 
-    @on(WorkloadList.Chosen)
+    @on(KeyedList.Chosen, "WorkloadList")
     def _workload_chosen(self) -> None:
         if self.workload is None:
             self.workloads.table.action_toggle_group()
@@ -472,7 +473,7 @@ class WorkbenchScreen(CommandScreen):
             self.actions.set_flag(name, not self.state.flags.get(name, False))
             self.program.draw_now()
 
-    @on(BackendSwitches.Chosen)
+    @on(BackendSwitches.SwitchChosen)
     def _switch_chosen(self) -> None:
         self.call_later(self.run_action, "switch_flag")
 

@@ -42,12 +42,6 @@ class WorkloadList(KeyedList):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "toggle_group", show=False)]
 
-    class Moved(KeyedList.Moved):
-        """The cursor moved to another entry."""
-
-    class Chosen(KeyedList.Chosen):
-        """Enter was pressed, or the entry under the cursor was clicked."""
-
     def __init__(self, state: RunsState) -> None:
         super().__init__()
         self._runs = state

@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from tui.runs.state.result_format import list_rates
 from workloads.protocol import messages
@@ -59,10 +59,12 @@ class Conditions:
 class EarlierResult:
     """The newest stored run of a workload with one setting on one device of this box."""
 
+    WIRE_KEYS: ClassVar[Mapping[str, str]] = {"requested": "asked"}
+
     workload: str
     gpu: str
     """UUID of the first GPU; empty for a run on the CPU."""
-    asked: dict[str, Setting]
+    requested: dict[str, Setting]
     """The parameters as requested."""
     used: dict[str, Setting]
     """The parameters as used: a value left to the workload is a number here."""
@@ -77,7 +79,7 @@ class EarlierResult:
 
     def is_of(self, parameters: Mapping[str, Setting]) -> bool:
         """Return whether it was measured with these parameters."""
-        return parameters in (self.asked, self.used)
+        return parameters in (self.requested, self.used)
 
 
 @dataclass(frozen=True, slots=True)

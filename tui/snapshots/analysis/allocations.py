@@ -218,7 +218,7 @@ def _lives(device: DeviceSnapshot) -> _Lives:
     first_events = array("i")
     before: list[int] = []
     latest: dict[int, int] = {}
-    find, tell = latest.get, first_events.append
+    find, log_first = latest.get, first_events.append
     rows = double = unmatched = 0
     for event, action, address in zip(range(events), trace.action, trace.address, strict=True):
         if action == alloc:
@@ -248,7 +248,7 @@ def _lives(device: DeviceSnapshot) -> _Lives:
             before.append(rows)
         else:
             continue
-        tell(event)
+        log_first(event)
         rows += 1
     start = first_events[:]
     for row in before:

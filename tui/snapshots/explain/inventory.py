@@ -12,9 +12,10 @@ match of: parameter, buffer, gradient, optimizer state, container, variable, oth
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from workloads.protocol import wire
 
@@ -39,8 +40,10 @@ class CodeLine:
 class ThreadStack:
     """The Python stack of a thread, innermost first; empty for torch's own threads."""
 
+    WIRE_KEYS: ClassVar[Mapping[str, str]] = {"made_request": "asked"}
+
     name: str
-    asked: bool
+    made_request: bool
     """True for the thread whose request was refused."""
     main: bool
     frames: tuple[CodeLine, ...]
@@ -160,8 +163,11 @@ class Inventory:
 class OomFacts:
     """Facts that torch passed to the agent at one OOM, and the program's position."""
 
+    WIRE_KEYS: ClassVar[Mapping[str, str]] = {"request": "asked"}
+
     device: int
-    asked: int
+    request: int
+    """Bytes of the refused request."""
     free: int
     """Free bytes of the device, reported by the driver."""
     limit: int

@@ -159,12 +159,7 @@ class FlamePane(SnapshotPane):
         if not isinstance(found, Flame) or frame is None or need is None:
             return []
         rows = view.frame_lines(found, frame, cells)
-        answer = self.arrived(need)
-        if answer is None:
-            return [*rows, line(glyphs.GLYPHS.ellipsis)]
-        if isinstance(answer.value, Refused):
-            return [*rows, *refused_lines(answer.value, cells)]
-        return [*rows, *stack_lines(answer.value, cells)]
+        return [*rows, *self.answer_lines(need, cells, stack_lines)]
 
     def _retitle(self) -> None:
         focus, summary, need = self.session.focus, self.session.summary, self._need()

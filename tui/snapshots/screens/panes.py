@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from textual import events
@@ -89,6 +89,20 @@ class SnapshotPane(Pane):
     def arrived(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
         """Return the answer or, until it arrives, the newest one of its kind."""
         return self.reader.store.find_newest_answer(need)
+
+    def answer_lines(
+        self,
+        need: Need[Arguments, Value],
+        cells: int,
+        render: Callable[[Value, int], Sequence[Line]],
+    ) -> list[Line]:
+        """Render an answer; until it arrives, an ellipsis, and the reason if it was refused."""
+        answer = self.arrived(need)
+        if answer is None:
+            return [line(glyphs.GLYPHS.ellipsis)]
+        if isinstance(answer.value, Refused):
+            return refused_lines(answer.value, cells)
+        return [*render(answer.value, cells)]
 
     def waiting(self, need: Need[Any, Any]) -> str:
         """Return the title's mark for an answer that has not arrived."""

@@ -180,14 +180,7 @@ class SitesPane(SnapshotPane):
 
     def _stack_lines(self, cells: int) -> list[Line]:
         need = self._stack_need()
-        if need is None:
-            return []
-        answer = self.arrived(need)
-        if answer is None:
-            return [line(glyphs.GLYPHS.ellipsis)]
-        if isinstance(answer.value, Refused):
-            return refused_lines(answer.value, cells)
-        return stack_lines(answer.value, cells)
+        return [] if need is None else self.answer_lines(need, cells, stack_lines)
 
     def _retitle(self) -> None:
         focus, summary, need = self.session.focus, self.session.summary, self._need(())

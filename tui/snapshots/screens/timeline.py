@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.core.text import glyphs
 from tui.kit.lines import Line, Span, line
 from tui.kit.pane import LinesView
 from tui.kit.styles import strip_of
@@ -33,7 +32,6 @@ from tui.snapshots.views import layers
 from tui.snapshots.views.shared_lines import (
     clamp_range,
     find_column,
-    refused_lines,
     state_lines,
     timeline_heading,
     zoom_range,
@@ -228,14 +226,13 @@ class TimelinePane(SnapshotPane):
         need, summary = self._state_need(), self.session.summary
         if need is None or summary is None:
             return []
-        answer = self.arrived(need)
-        if answer is None:
-            return [line(glyphs.GLYPHS.ellipsis)]
-        if isinstance(answer.value, Refused):
-            return refused_lines(answer.value, cells)
-        shown = self.timeline()
+        shown, events = self.timeline(), summary.events
         begin = shown.begin_us if shown else None
-        return state_lines(answer.value, summary.events, begin, cells, part=self._part())
+        return self.answer_lines(
+            need,
+            cells,
+            lambda state, cells: state_lines(state, events, begin, cells, part=self._part()),
+        )
 
     def _retitle(self) -> None:
         focus, need, shown = self.session.focus, self._state_need(), self.timeline()

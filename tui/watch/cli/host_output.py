@@ -86,7 +86,7 @@ def ooms_text(readings: Sequence[HostReading], room: int | None = None) -> list[
     for reading in readings:
         for each in reading.ooms[:MOST_VERDICTS]:
             lines += ["", *wrap([f"{reading.host}: {each.line}"], room), ""]
-            lines += wrap(oom_lines(each.left, each.oom), room)
+            lines += wrap(oom_lines(each.log, each.oom), room)
             if each.explanation is not None:
                 lines += ["", *explanation_lines(each.explanation, room or USUAL_CELLS)]
     return lines
@@ -148,7 +148,7 @@ def _encode_oom(found: HostOom) -> dict[str, Any]:
     fields, absent = encode_oom(found.oom, found.explanation)
     if found.explanation is None:
         absent["explanation"] = EXAMINED
-    return {"pid": found.left.pid, "rank": found.left.rank, **fields, "unavailable": absent}
+    return {"pid": found.log.pid, "rank": found.log.rank, **fields, "unavailable": absent}
 
 
 def _encode_job(job: RanksOfJob) -> dict[str, Any]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -24,7 +22,7 @@ from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.monitor import HostMonitor
 from tui.hosts.process_watch import HostWatch, HostWatchEvent
 from tui.hosts.watching import ANSWER_WITHIN_S
-from tui.kit.command_line.output import SCHEMA, print_json, print_text, say
+from tui.kit.command_line.output import SCHEMA, print_json, print_notice, print_text, terminal_width
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.watch.cli.host_output import HostReading, encode_host, encode_hosts, hosts_text, ooms_text
@@ -201,7 +199,7 @@ class HostProcessReport:
             UsageError: the options name no hosts.
         """
         options = self._options
-        plan = find_other_hosts(options, options.given)
+        plan = find_other_hosts(options, options.overrides)
         self._changed = asyncio.Event()
         self._hosts = tuple(
             WatchedHost(host, plan.pythons.get(host.name), options, self._note)
@@ -211,7 +209,7 @@ class HostProcessReport:
         progress = ProgressLine()
         progress.show("connecting to " + ", ".join(host.name for host in plan.hosts))
         if options.jsonl:
-            say(WHAT_IS_READ)
+            print_notice(WHAT_IS_READ)
         tasks = [asyncio.create_task(each.run()) for each in self._hosts]
         ending = asyncio.create_task(self._print_until_end(progress))
         try:
@@ -284,7 +282,7 @@ class HostProcessReport:
     def _print_text(self, readings: Sequence[HostReading]) -> None:
         separator = [""] if self._has_printed else []
         self._has_printed = True
-        print_text(rows_of_text([*separator, *hosts_text(readings, _room())]))
+        print_text(rows_of_text([*separator, *hosts_text(readings, terminal_width())]))
 
     def _end(self, readings: Sequence[HostReading]) -> int:
         if self._options.json:
@@ -292,14 +290,9 @@ class HostProcessReport:
         elif not self._options.jsonl:
             if not self._has_printed:
                 self._print_text(readings)
-            print_text(rows_of_text(ooms_text(readings, _room())))
-            print_text(rows_of_text(["", *wrap([WHAT_IS_READ], _room())]))
+            print_text(rows_of_text(ooms_text(readings, terminal_width())))
+            print_text(rows_of_text(["", *wrap([WHAT_IS_READ], terminal_width())]))
         if self._signalled is not None:
             return 128 + int(self._signalled)
         lost = any(each.reading.error for each in self._hosts)
         return 1 if lost or all(each.gives_nothing for each in self._hosts) else 0
-
-
-def _room() -> int | None:
-    """Return the cells of the terminal's lines; ``None`` if the output is no terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -23,7 +23,7 @@ from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
 from tui.kit.command_line.alarm import CommandAlarm
-from tui.kit.command_line.output import Failure, say
+from tui.kit.command_line.output import Failure, print_notice
 from tui.kit.terminal.ending import handle_signals
 from tui.monitor.messages import Sample
 from tui.snapshots.explain.explanation import Explanation
@@ -78,7 +78,7 @@ class RunOutcome:
         return [_row(each) for each in seen if each.description.start is not None or each.devices]
 
     @property
-    def left(self) -> list[ProcessLog]:
+    def logs(self) -> list[ProcessLog]:
         """The agents' logs and, for killed processes, the last answers of their agents."""
         return judge_by_exit_code(self.run, self.processes.completed_logs())
 
@@ -152,7 +152,7 @@ class RunWithoutScreen:
         except start.StartError as error:
             raise Failure(str(error)) from error
         if not self._shows_output:
-            say(f"its output is in {run.log}")
+            print_notice(f"its output is in {run.log}")
         self._note_alarm(run, ())
         handle_signals(_PASSED_ON, process.send)
         handle_signals(_LEAVES, self._leave)
@@ -169,13 +169,13 @@ class RunWithoutScreen:
             (ended,) = await asyncio.gather(sampling, return_exceptions=True)
             await session.stop()
         if process.returncode is None:
-            say(NO_CODE)
+            print_notice(NO_CODE)
             run = replace(runs.read_again(run), ended=time.time())
         else:
             run = with_code(run, process.returncode)
         reading = RunFolder(run.folder).read(time.time(), ())
-        self._note_alarm(run, reading.left)
-        self._processes.apply_logs(reading.left, reading.troubles)
+        self._note_alarm(run, reading.logs)
+        self._processes.apply_logs(reading.logs, reading.troubles)
         why = sampler.why_no_samples or sampler.file.problem
         if isinstance(ended, Exception):
             why = f"samples cannot be taken: {type(ended).__name__}: {ended}"
@@ -192,7 +192,7 @@ class RunWithoutScreen:
             if process.log_problem and not reported:
                 reported = True
                 why = process.log_problem
-                say(f"its output cannot be stored: {why}; the run continues without it")
+                print_notice(f"its output cannot be stored: {why}; the run continues without it")
             if self._left is not None:
                 raise LeftRunningError(run, self._left)
             await asyncio.sleep(LOOK_S)
@@ -202,13 +202,13 @@ class RunWithoutScreen:
 
     def _apply_event(self, run: StartedRun, event: Seen | RunReading) -> None:
         if isinstance(event, RunReading):
-            self._note_alarm(run, event.left)
+            self._note_alarm(run, event.logs)
         else:
             self._processes.apply(event)
 
-    def _note_alarm(self, run: StartedRun, left: Sequence[ProcessLog]) -> None:
+    def _note_alarm(self, run: StartedRun, logs: Sequence[ProcessLog]) -> None:
         ended = describe_run_end(run, is_running=False) if run.ended is not None else ""
-        self._alarm.ring(self._watch_alarms.compare(alarm_facts(run, left, ended)))
+        self._alarm.ring(self._watch_alarms.compare(alarm_facts(run, logs, ended)))
 
     def _apply_sample(self, sampler: Sampler, sample: Sample) -> None:
         placed = self._processes.apply_sample(sample)
@@ -216,15 +216,15 @@ class RunWithoutScreen:
             sampler.store(placed)
 
 
-def alarm_facts(run: StartedRun, left: Sequence[ProcessLog], ended: str) -> WatchedFacts:
+def alarm_facts(run: StartedRun, logs: Sequence[ProcessLog], ended: str) -> WatchedFacts:
     """Return what a run says of itself to the alarm.
 
     Args:
         run: the run.
-        left: its agents' logs.
+        logs: its agents' logs.
         ended: how it ended; empty while it runs.
     """
-    ooms = [oom for each in left for oom in each.ooms]
+    ooms = [oom for each in logs for oom in each.ooms]
     newest = max(ooms, key=lambda oom: oom.at, default=None)
     return WatchedFacts(
         key=str(run.folder),
@@ -285,7 +285,7 @@ async def _pass_through(file: int, to: int) -> None:
         except OSError as error:
             if to == 1:
                 why = error.strerror or str(error)
-                say(f"its output cannot be shown: {why}; the log still gets it")
+                print_notice(f"its output cannot be shown: {why}; the log still gets it")
         finally:
             os.close(file)
             with contextlib.suppress(RuntimeError):  # the program ended meanwhile
@@ -295,11 +295,11 @@ async def _pass_through(file: int, to: int) -> None:
     await done
 
 
-def judge_by_exit_code(run: StartedRun, left: Sequence[ProcessLog]) -> list[ProcessLog]:
+def judge_by_exit_code(run: StartedRun, logs: Sequence[ProcessLog]) -> list[ProcessLog]:
     """Return the agents' logs, judged by the exit code of the run's own process."""
     return [
         with_exit_code(each, run.code) if each.pid == run.pid and not each.replaced else each
-        for each in left
+        for each in logs
     ]
 
 
@@ -308,11 +308,11 @@ def judge_by_exit_code(run: StartedRun, left: Sequence[ProcessLog]) -> list[Proc
 
 async def format_text(outcome: RunOutcome) -> list[str]:
     """Return the lines that follow the run's own output."""
-    left = outcome.left
-    explained = await explain_ooms(outcome.run, outcome.processes, left, "text")
+    logs = outcome.logs
+    explained = await explain_ooms(outcome.run, outcome.processes, logs, "text")
     lines = ["", *(each.explanation.line for each in explained[:1]), *_first_failure(outcome)]
     lines += [describe_end(outcome.run), *_oom_killer(outcome.run)]
-    for each in left:
+    for each in logs:
         lines.append(process_line(each))
         lines += [f"  the agent could not {trouble}" for trouble in each.troubles]
     lines += [f"no agent in process {trouble}" for trouble in outcome.troubles]
@@ -326,26 +326,26 @@ async def format_text(outcome: RunOutcome) -> list[str]:
     for number, one in enumerate(explained[:MOST_VERDICTS]):
         # The explanation of the first one goes above everything else.
         lines += ["", *([one.explanation.line, ""] if number else [])]
-        lines += oom_lines(one.left, one.oom)
+        lines += oom_lines(one.log, one.oom)
         lines += ["", *(one.lines or explanation_lines(one.explanation, cells))]
     for one in explained[MOST_VERDICTS:]:
         where = f" ({one.oom.snapshot})" if one.oom.snapshot else ""
-        lines.append(f"{one.left.pid}: {one.explanation.line}{where}")
-    if not left:
+        lines.append(f"{one.log.pid}: {one.explanation.line}{where}")
+    if not logs:
         lines.append("none of its processes with the agent has used CUDA")
     return lines
 
 
 async def format_markdown(outcome: RunOutcome) -> list[str]:
     """Return Markdown for an issue: the newest OOM that ended a process, and its report."""
-    left = outcome.left
-    explained = await explain_ooms(outcome.run, outcome.processes, left, "markdown")
+    logs = outcome.logs
+    explained = await explain_ooms(outcome.run, outcome.processes, logs, "markdown")
     lines = [f"**{each.explanation.line}**" for each in explained[:1]]
     lines += ["", f"`{' '.join(outcome.run.command)}`", "", describe_end(outcome.run)]
     lines += [*_oom_killer(outcome.run), *_first_failure(outcome), ""]
-    lines += [f"- {process_line(each)}" for each in left]
+    lines += [f"- {process_line(each)}" for each in logs]
     for one in explained[:1]:
-        lines += ["", *oom_lines(one.left, one.oom), "", *one.lines]
+        lines += ["", *oom_lines(one.log, one.oom), "", *one.lines]
         if not one.lines:
             lines += [f"- {advice.what}: {advice.why}" for advice in one.explanation.advice]
     if outcome.skipped:
@@ -354,7 +354,7 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
 
 
 def _first_failure(outcome: RunOutcome) -> list[str]:
-    words = first_failure(outcome.left, outcome.run.command)
+    words = first_failure(outcome.logs, outcome.run.command)
     return [words] if words else []
 
 
@@ -363,18 +363,18 @@ def _oom_killer(run: StartedRun) -> list[str]:
     return [words] if words else []
 
 
-def process_line(left: ProcessLog) -> str:
+def process_line(log: ProcessLog) -> str:
     """Describe one process in a line: its steps, its OOMs, how it ended."""
-    rank = "" if left.rank is None else f" rank {left.rank}"
-    steps = "steps not known" if left.steps is None else fmt.count(left.steps, "step")
-    ooms = fmt.count(left.oom_count, "OOM")
-    end = "" if left.ended else "; it was killed, called os._exit, or is still running"
-    if left.replaced:
+    rank = "" if log.rank is None else f" rank {log.rank}"
+    steps = "steps not known" if log.steps is None else fmt.count(log.steps, "step")
+    ooms = fmt.count(log.oom_count, "OOM")
+    end = "" if log.ended else "; it was killed, called os._exit, or is still running"
+    if log.replaced:
         end = "; the process executed another program then"
-    if left.kind:
-        end = f"; ended by {left.kind}"
-    program = f", program {left.program}" if left.replaced or left.program > 1 else ""
-    return f"process {left.pid}{rank}{program}: {steps}, {ooms}{end}"
+    if log.kind:
+        end = f"; ended by {log.kind}"
+    program = f", program {log.program}" if log.replaced or log.program > 1 else ""
+    return f"process {log.pid}{rank}{program}: {steps}, {ooms}{end}"
 
 
 # ---- plain data ----
@@ -382,8 +382,8 @@ def process_line(left: ProcessLog) -> str:
 
 async def build_explained_report(outcome: RunOutcome) -> dict[str, Any]:
     """Return :func:`build_report` with the explanation of the newest OOM of each process."""
-    explained = await explain_ooms(outcome.run, outcome.processes, outcome.left, "none")
-    found = {(each.left.pid, each.oom.number): each.explanation for each in explained}
+    explained = await explain_ooms(outcome.run, outcome.processes, outcome.logs, "none")
+    found = {(each.log.pid, each.oom.number): each.explanation for each in explained}
     return build_report(outcome, found)
 
 
@@ -401,22 +401,22 @@ def build_report(
     unavailable: dict[str, str] = sampled["unavailable"]
     processes: list[dict[str, Any]] = sampled["processes"]
     programs: dict[int, list[ProcessLog]] = {}
-    for each in outcome.left:
+    for each in outcome.logs:
         programs.setdefault(each.pid, []).append(each)
-    left = {pid: joined(each) for pid, each in programs.items()}
+    joined_logs = {pid: joined(each) for pid, each in programs.items()}
     by_pid = {each["pid"]: each for each in processes}
-    for pid, each in left.items():
+    for pid, each in joined_logs.items():
         if pid not in by_pid:
             by_pid[pid] = _build_unsampled_process(each, outcome, unavailable)
             processes.append(by_pid[pid])
     for pid, process in by_pid.items():
-        _add_log(process, left.get(pid), unavailable, explanations or {})
+        _add_log(process, joined_logs.get(pid), unavailable, explanations or {})
         process["growth"] = _growth(pid, outcome, unavailable)
     if run.code is None:
         unavailable["exit.code"] = "it was ended by a signal"
     if run.oom_kills is None:
         unavailable["host_oom_kills"] = "no cgroup of the run counts the kernel's OOM killer"
-    failed = first_failure(outcome.left, run.command)
+    failed = first_failure(outcome.logs, run.command)
     if not failed:
         unavailable["first_failure"] = "no rank of several was ended by an OOM"
     if run.signal is None:
@@ -434,39 +434,39 @@ def build_report(
 
 
 def _build_unsampled_process(
-    left: ProcessLog, outcome: RunOutcome, unavailable: dict[str, str]
+    log: ProcessLog, outcome: RunOutcome, unavailable: dict[str, str]
 ) -> dict[str, Any]:
     why = outcome.why_no_samples or "it had ended before it was seen"
-    path = f"processes.{left.pid}"
+    path = f"processes.{log.pid}"
     unavailable |= {path: why, f"{path}.user": why, f"{path}.command": why, f"{path}.start": why}
     unavailable[f"{path}.host_rss"] = why
-    rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
+    rank = int(log.rank) if log.rank is not None and log.rank.isdecimal() else None
     if rank is None:
         unavailable[f"{path}.rank"] = "no launcher has set it in the environment"
-    named = {"pid": left.pid, "start": None, "command": None, "user": None}
+    named = {"pid": log.pid, "start": None, "command": None, "user": None}
     held: dict[str, Any] = {"host_rss": None, "sources": [], "devices": []}
-    return {**named, "rank": rank, "torch": left.torch, **held}
+    return {**named, "rank": rank, "torch": log.torch, **held}
 
 
 def _add_log(
     process: dict[str, Any],
-    left: ProcessLog | None,
+    log: ProcessLog | None,
     unavailable: dict[str, str],
     explanations: Mapping[tuple[int, int], Explanation],
 ) -> None:
     path = f"processes.{process['pid']}"
-    if left is None:
+    if log is None:
         process |= {"steps": None, "ooms": None}
         why = "no agent in it: it has not used CUDA, or its environment was not handed on"
         unavailable |= {f"{path}.steps": why, f"{path}.ooms": why}
         return
     process["sources"].append("agent")
-    process["steps"] = left.steps
-    if left.steps is None:
+    process["steps"] = log.steps
+    if log.steps is None:
         unavailable[f"{path}.steps"] = "it was killed, or left by os._exit"
     process["ooms"] = []
-    for number, oom in enumerate(left.ooms):
-        plain, absent = encode_oom(oom, explanations.get((left.pid, oom.number)))
+    for number, oom in enumerate(log.ooms):
+        plain, absent = encode_oom(oom, explanations.get((log.pid, oom.number)))
         process["ooms"].append(plain)
         unavailable |= {f"{path}.ooms.{number}.{name}": why for name, why in absent.items()}
 

@@ -14,11 +14,13 @@ from tui.watch.runs.process_logs import ProcessLog
 
 NOT_NEWEST = "only the newest OOM of each process is explained; gpu-workbench snapshot reads others"
 _OOM = (
-    *("at", "step", "device", "asked", "free", "handled", "text", "text_source"),
+    *("at", "step", "device", "request", "free", "handled", "text", "text_source"),
     *("allocated", "requested", "reserved"),
 )
+_KEYS = {"request": "asked"}
+"""The keys of fields whose names differ from them."""
 _WHY_UNKNOWN = {
-    "asked": BY_DRIVER,
+    "request": BY_DRIVER,
     "free": BY_DRIVER,
     "requested": "the statistics of its torch do not tell it",
 }
@@ -33,13 +35,13 @@ def explanation_lines(explanation: Explanation, cells: int) -> list[str]:
     return [plain(row).rstrip() for row in rows]
 
 
-def oom_lines(left: ProcessLog, oom: Oom) -> list[str]:
+def oom_lines(log: ProcessLog, oom: Oom) -> list[str]:
     """Return one OOM's numbers from the observer, and the exception's text with its source."""
-    rank = "" if left.rank is None else f", rank {left.rank}"
+    rank = "" if log.rank is None else f", rank {log.rank}"
     went_on = {True: "the program went on", False: "it ended the process", None: oom.why_not_known}
     where = f" at {oom.where}" if oom.where else ""
     lines = [
-        f"OOM {oom.number} of {left.oom_count} in process {left.pid}{rank}, {at_step(oom.step)}: "
+        f"OOM {oom.number} of {log.oom_count} in process {log.pid}{rank}, {at_step(oom.step)}: "
         f"{describe_request(oom)}{where}, {describe_live_memory(oom)}; {went_on[oom.handled]}",
         oom.text,
         f"  (text: {oom.text_source})",
@@ -58,7 +60,11 @@ def encode_oom(oom: Oom, found: Explanation | None) -> tuple[dict[str, Any], dic
         oom: the OOM.
         found: its explanation; ``None`` if it is not the newest of its process.
     """
-    absent = {name: why for name, why in _WHY_UNKNOWN.items() if getattr(oom, name) is None}
+    absent = {
+        _KEYS.get(name, name): why
+        for name, why in _WHY_UNKNOWN.items()
+        if getattr(oom, name) is None
+    }
     if oom.handled is None:
         absent["handled"] = oom.why_not_known
     if oom.snapshot is None:
@@ -68,7 +74,7 @@ def encode_oom(oom: Oom, found: Explanation | None) -> tuple[dict[str, Any], dic
     else:
         absent |= {f"explanation.{name}": why for name, why in found.unavailable.items()}
     fields = {
-        **{name: getattr(oom, name) for name in _OOM},
+        **{_KEYS.get(name, name): getattr(oom, name) for name in _OOM},
         "snapshot": None if oom.snapshot is None else str(oom.snapshot),
         "explanation": None if found is None else explanation_report(found),
     }

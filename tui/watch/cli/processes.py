@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +23,9 @@ from tui.kit.command_line.output import (
     UsageError,
     fit_to_terminal,
     print_json,
+    print_notice,
     print_text,
-    say,
+    terminal_width,
 )
 from tui.kit.terminal.ending import handle_signals
 from tui.monitor.messages import Device, Sample
@@ -72,14 +71,14 @@ class OpenRun(Protocol):
     """Opens a run on the screen, and returns the screen's exit code."""
 
     def __call__(
-        self, find: Callable[[], StartedRun], instead: str, given: Mapping[str, Value], /
+        self, find: Callable[[], StartedRun], instead: str, overrides: Mapping[str, Value], /
     ) -> int:
         """Open a run.
 
         Args:
             find: starts or finds the run; called once everything else is ready.
             instead: advice for a start without a terminal.
-            given: settings of the workbench.
+            overrides: settings of the workbench.
 
         Raises:
             UsageError: there is no terminal.
@@ -122,7 +121,7 @@ class WatchOptions(HostChoice):
     """The command to run, or the name of a stored run; if empty, running processes are watched."""
     dashes: bool = False
     """Two dashes precede the command, so it is not the name of a run."""
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
     """Settings of the screen."""
     open_run: OpenRun = without_screen
     """Opens a run on the screen."""
@@ -234,7 +233,7 @@ class ProcessReport:
 
     def _print_source(self) -> None:
         if self._options.jsonl:
-            say(WHAT_IS_READ)  # a stream of objects has no place for a sentence
+            print_notice(WHAT_IS_READ)  # a stream of objects has no place for a sentence
         elif not self._options.json:
             print_text(rows_of_text(_wrapped([WHAT_IS_READ])))
 
@@ -295,16 +294,12 @@ class ProcessReport:
 
 def _fitted(rows: Sequence[WatchedProcessRow]) -> list[str]:
     """Return the table fitted to the terminal's width; in full if the output is no terminal."""
-    return table(rows, _room())
+    return table(rows, terminal_width())
 
 
 def _wrapped(sentences: Sequence[str]) -> list[str]:
     """Wrap sentences to the terminal's width; one line each if the output is no terminal."""
-    return wrap(sentences, _room())
-
-
-def _room() -> int | None:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return wrap(sentences, terminal_width())
 
 
 def inject_agent(pid: int, entries: int) -> None:
@@ -323,7 +318,7 @@ def inject_agent(pid: int, entries: int) -> None:
     finally:
         agents.close()
     if there:
-        say(f"the agent is in process {pid} already; its run is {there[0].run}")
+        print_notice(f"the agent is in process {pid} already; its run is {there[0].run}")
         return
     try:
         target = target_of(pid)
@@ -348,10 +343,10 @@ def _report_start(pid: int, run: StartedRun) -> None:
         if troubles := troubles_in(run.folder):
             raise Failure(f"process {pid} did not take the agent: {troubles[0]}")
         if process_logs_in(run.folder):
-            say(f"the agent is in process {pid}; its run is {run.folder}")
+            print_notice(f"the agent is in process {pid}; its run is {run.folder}")
             return
         time.sleep(_LOOK_S)
-    say(
+    print_notice(
         f"the agent is with process {pid} and starts when its main thread comes to Python, or with "
         f"its first CUDA call; its run is {run.folder}"
     )

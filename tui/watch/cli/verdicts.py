@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tui.kit.command_line.output import Failure, say
+from tui.kit.command_line.output import Failure, print_notice
 from tui.snapshots.cli.output import open_reader, snapshot_text
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
@@ -30,32 +30,32 @@ Form = Literal["text", "markdown", "none"]
 class ExplainedOom:
     """The newest OOM of one process with its explanation."""
 
-    left: ProcessLog
+    log: ProcessLog
     oom: Oom
     explanation: Explanation
     lines: tuple[str, ...] = ()
     """The reader's explanation of the snapshot."""
 
 
-def newest_ooms(left: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
+def newest_ooms(logs: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
     """Return the newest OOM of each process, first those that ended or may have ended a process."""
-    found = [(each, each.ooms[-1]) for each in left if each.ooms]
+    found = [(each, each.ooms[-1]) for each in logs if each.ooms]
     return sorted(found, key=lambda pair: (pair[1].handled is True, pair[1].at))
 
 
 async def explain_ooms(
-    run: StartedRun, processes: RunProcesses, left: Sequence[ProcessLog], form: Form
+    run: StartedRun, processes: RunProcesses, logs: Sequence[ProcessLog], form: Form
 ) -> list[ExplainedOom]:
     """Return the newest OOM of each process with its explanation, first those that ended one.
 
     Args:
         run: the run, which has ended.
         processes: the processes that were sampled.
-        left: the logs that the agents wrote.
+        logs: the logs that the agents wrote.
         form: format of the lines of the first few OOMs; ``none`` for no lines.
     """
     found = []
-    for number, (each, oom) in enumerate(newest_ooms(left)):
+    for number, (each, oom) in enumerate(newest_ooms(logs)):
         seen = find_allocator(processes, each, oom)
         known = circumstances(run, each, oom, seen, processes.listed_holders, processes.gpus)
         told: tuple[Explanation | None, tuple[str, ...]] = (None, ())
@@ -94,5 +94,5 @@ async def _read_explanation(
                 )
             return explanation, tuple(told.rstrip("\n").split("\n"))
     except Failure as failure:
-        say(str(failure))
+        print_notice(str(failure))
         return None, (f"{path} cannot be read: {failure}",)

@@ -22,7 +22,7 @@ from tui.kit.command_line.output import (
     print_json,
     print_line,
     print_text,
-    say,
+    print_notice,
 )
 from tui.kit.command_line.progress import run_to_exit
 from tui.watch.cli import launch
@@ -79,7 +79,7 @@ def _check(options: WatchOptions) -> None:
     if options.inject and options.pid is None:
         raise UsageError("--inject: give the process with --pid")
     for name, flag in (("theme", "--theme"), ("mouse", "--no-mouse")):
-        if name in options.given and not options.draws:
+        if name in options.overrides and not options.draws:
             raise UsageError(f"{flag}: for a run that is shown on the screen")
     if options.command or options.starts_otherwise:
         return
@@ -177,7 +177,7 @@ def _launch(options: WatchOptions) -> int:
             options.env,
             options.json,
             options.markdown,
-            options.given,
+            options.overrides,
             options.on_oom,
             options.open_run,
         )
@@ -300,7 +300,7 @@ class LaunchOptions:
     env: bool = False
     json: bool = False
     markdown: bool = False
-    given: Mapping[str, Value] = field(default_factory=dict)
+    overrides: Mapping[str, Value] = field(default_factory=dict)
     """Settings of the workbench, for a command under the screen."""
     on_oom: str | None = None
     """A shell command to start at the first OOM of the command."""
@@ -380,7 +380,7 @@ def _under_the_screen(options: LaunchOptions) -> int:
             raise Failure(str(error)) from error
 
     instead = "add --no-screen, which prints its output and its end; or --here"
-    return options.open_run(begin, instead, options.given)
+    return options.open_run(begin, instead, options.overrides)
 
 
 def show(name: str, options: WatchOptions) -> int:
@@ -397,7 +397,7 @@ def show(name: str, options: WatchOptions) -> int:
         run = runs.find_run(name)
     except LookupError as error:
         raise UsageError(str(error.args[0])) from error
-    return options.open_run(lambda: run, f"read {run.folder}", options.given)
+    return options.open_run(lambda: run, f"read {run.folder}", options.overrides)
 
 
 def _in_place(options: LaunchOptions) -> int:
@@ -406,7 +406,7 @@ def _in_place(options: LaunchOptions) -> int:
         run = runs.new_run(options.command)
         runs.record_start(run, os.getpid())
     except OSError as error:
-        say(f"{runs.describe_folder_error(error)}; the command runs without the watch")
+        print_notice(f"{runs.describe_folder_error(error)}; the command runs without the watch")
         if run is not None:
             runs.drop(run)
         run = None
@@ -427,13 +427,13 @@ async def _without_a_screen(options: LaunchOptions) -> int:
         options.command,
         options.entries,
         shows_output=shows,
-        alarm=CommandAlarm(options.given),
+        alarm=CommandAlarm(options.overrides),
         on_oom=options.on_oom,
     )
     try:
         outcome = await command.run()
     except launch.LeftRunningError as left:
-        say(describe_left_run(left.run))
+        print_notice(describe_left_run(left.run))
         return 128 + left.number
     if options.json:
         print_json(await launch.build_explained_report(outcome))

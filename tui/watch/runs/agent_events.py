@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tui.snapshots.explain.inventory import CodeLine
 from tui.watch.runs.untrusted import UntrustedError, check_time, parse_as, parse_object
@@ -22,11 +23,13 @@ class BeginEvent:
 
 @dataclass(frozen=True, slots=True)
 class OomEvent:
+    WIRE_KEYS: ClassVar[Mapping[str, str]] = {"request": "asked"}
+
     oom: int
     happened: float
     step: int
     device: int
-    asked: int | None
+    request: int | None
     free: int | None
     limit: int | None
     allocated: int

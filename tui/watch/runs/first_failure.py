@@ -18,18 +18,18 @@ LAUNCHERS = {
 """Names of launchers, by a word of the command."""
 
 
-def first_failure(left: Sequence[ProcessLog], command: Sequence[str]) -> str:
+def first_failure(logs: Sequence[ProcessLog], command: Sequence[str]) -> str:
     """Describe which rank ran out of memory first, and which were ended after it.
 
     Args:
-        left: logs of the run's agents, one per process.
+        logs: logs of the run's agents, one per process.
         command: command of the run, which names the launcher.
 
     Returns:
         ``rank 1 ran out of memory; torchrun ended rank 0``; empty with fewer than two ranks, or if
         no rank was ended by an OOM.
     """
-    ranks = [each for each in left if each.rank is not None]
+    ranks = [each for each in logs if each.rank is not None]
     failed = sorted(
         ((oom.at, each) for each in ranks for oom in each.ooms[-1:] if oom.handled is not True),
         key=lambda pair: pair[0],

@@ -48,10 +48,10 @@ def oom_of_snapshot(path: Path) -> tuple[ProcessLog, Oom] | None:
     """
     if not (path.parent / "run.json").is_file():
         return None
-    for left in process_logs_in(path.parent):
-        for oom in left.ooms:
+    for log in process_logs_in(path.parent):
+        for oom in log.ooms:
             if oom.snapshot is not None and oom.snapshot.name == path.name:
-                return left, oom
+                return log, oom
     return None
 
 

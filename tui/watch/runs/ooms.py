@@ -28,8 +28,8 @@ class Oom:
     """Optimizer steps until then."""
     device: int
     """As the process counts them."""
-    asked: int | None
-    """Requested bytes; ``None`` for :data:`BY_DRIVER`."""
+    request: int | None
+    """Bytes of the refused request; ``None`` for :data:`BY_DRIVER`."""
     free: int | None
     """Free bytes of the device, as the driver reported; ``None`` for :data:`BY_DRIVER`."""
     limit: int | None
@@ -62,12 +62,12 @@ def rebuilt_text(oom: Oom) -> str:
 
     Empty for an OOM that the observer did not see.
     """
-    if oom.asked is None or oom.free is None or oom.limit is None:
+    if oom.request is None or oom.free is None or oom.limit is None:
         return ""
     unallocated = max(0, oom.reserved - oom.allocated)
     return (
-        f"CUDA out of memory. {format_request(oom.asked)} GPU {oom.device} has a total capacity of "
-        f"{_size(oom.limit)} of which {_size(oom.free)} is free. Of the allocated memory "
+        f"CUDA out of memory. {format_request(oom.request)} GPU {oom.device} has a total capacity "
+        f"of {_size(oom.limit)} of which {_size(oom.free)} is free. Of the allocated memory "
         f"{_size(oom.allocated)} is allocated by PyTorch, and {_size(unallocated)} is reserved by "
         "PyTorch but unallocated."
     )
@@ -81,10 +81,10 @@ def format_request(size: int) -> str:
 def describe_request(oom: Oom) -> str:
     """Return the requested size, the device, and its free memory."""
     device = f"cuda:{oom.device}"
-    if oom.asked is None or oom.free is None or oom.limit is None:
+    if oom.request is None or oom.free is None or oom.limit is None:
         return f"the driver had no memory left on {device} (requested and free bytes are unknown)"
     free = f"{fmt.size(oom.free)} free of {fmt.size(oom.limit)}"
-    return f"{fmt.size(oom.asked)} asked on {device}, {free}"
+    return f"{fmt.size(oom.request)} asked on {device}, {free}"
 
 
 def describe_live_memory(oom: Oom) -> str:

@@ -115,7 +115,7 @@ class ProcessLog:
 class Contents:
     """The logs that a run's agents left, and the parts that could not be read."""
 
-    left: tuple[ProcessLog, ...]
+    logs: tuple[ProcessLog, ...]
     """The logs, in the order in which the programs began."""
     skipped: tuple[str, ...]
     """One line each: the file, the part of it, and why."""
@@ -123,7 +123,7 @@ class Contents:
 
 def process_logs_in(folder: Path) -> list[ProcessLog]:
     """Return the log of each process, in the order in which they began."""
-    return list(read_folder(folder).left)
+    return list(read_folder(folder).logs)
 
 
 def read_folder(folder: Path) -> Contents:
@@ -302,10 +302,10 @@ class _FileReading:
 class _Reading:
     """The events of one program, applied one after another."""
 
-    def __init__(self, folder: Path, left: ProcessLog, *, is_here: bool) -> None:
+    def __init__(self, folder: Path, log: ProcessLog, *, is_here: bool) -> None:
         self.beyond: list[str] = []
         """Names of limits that the file exceeded."""
-        self._left = left
+        self._left = log
         self._folder = folder
         self._is_here = is_here
         self._ooms: dict[int, Oom] = {}
@@ -411,10 +411,10 @@ def _inventory(event: InventoryEvent) -> Inventory:
 
 
 def _oom(event: OomEvent) -> Oom:
-    names = ("step", "device", "asked", "free", "limit", "allocated", "reserved", "thread", "where")
-    facts = {name: getattr(event, name) for name in (*names, "requested")}
+    names = ("step", "device", "request", "free", "limit", "allocated", "reserved")
+    facts = {name: getattr(event, name) for name in (*names, "thread", "where", "requested")}
     oom = Oom(number=event.oom, at=event.happened, stack=event.frames, **facts)
-    if oom.asked is None or oom.free is None or oom.limit is None:
+    if oom.request is None or oom.free is None or oom.limit is None:
         why = "torch's allocator passed the driver's error on"
         return replace(oom, why_no_snapshot=why, why_not_known=_NOT_SEEN, text_source=BY_DRIVER)
     return replace(
@@ -428,50 +428,50 @@ def _oom(event: OomEvent) -> Oom:
 # ---- whether the program went on ----
 
 
-def _judge(oom: Oom, left: ProcessLog, of_last: bool) -> Oom:
+def _judge(oom: Oom, log: ProcessLog, of_last: bool) -> Oom:
     """Judge an OOM that no step or OOM followed: it ended the process, or why that is unknown.
 
     A program that catches the OOM and leaves by ``sys.exit(1)`` leaves no exception; the
     evidence of its exit code is added by :func:`with_exit_code`.
     """
-    if oom.handled or not left.ended:
+    if oom.handled or not log.ended:
         return oom
-    if of_last and (oom.asked is None or format_request(oom.asked) in left.text):
+    if of_last and (oom.request is None or format_request(oom.request) in log.text):
         return replace(
-            oom, handled=False, why_not_known="", text=left.text, text_source=FROM_EXCEPTION
+            oom, handled=False, why_not_known="", text=log.text, text_source=FROM_EXCEPTION
         )
     who = "" if oom.thread == "main" else "a thread that was not the main one asked, and "
-    end = f"the process was ended by {left.kind}" if left.kind else "the process ended"
+    end = f"the process was ended by {log.kind}" if log.kind else "the process ended"
     return replace(oom, why_not_known=f"{who}{end} with no optimizer step and no OOM after it")
 
 
-def with_exit_code(left: ProcessLog, code: int | None) -> ProcessLog:
+def with_exit_code(log: ProcessLog, code: int | None) -> ProcessLog:
     """Return a program with its last OOM judged by its process's exit code.
 
     Args:
-        left: the last program that the process executed.
+        log: the last program that the process executed.
         code: exit code of the process; ``None`` if a signal ended it, or if it is unknown.
     """
-    if not (code and left.ooms and left.ended_at is not None) or left.kind:
-        return left
-    last = left.ooms[-1]
+    if not (code and log.ooms and log.ended_at is not None) or log.kind:
+        return log
+    last = log.ooms[-1]
     # Another thread may be refused memory and end without the program. A program without an
     # optimizer makes no steps, and may have worked for long.
     if last.handled is not None or last.thread not in ("main", None):
-        return left
-    if left.ended_at - last.at > LEAVES_WITHIN_S:
-        return left
+        return log
+    if log.ended_at - last.at > LEAVES_WITHIN_S:
+        return log
     last = replace(last, handled=False, why_not_known="")
-    return replace(left, ooms=(*left.ooms[:-1], last))
+    return replace(log, ooms=(*log.ooms[:-1], last))
 
 
-def _as_replaced(left: ProcessLog) -> ProcessLog:
+def _as_replaced(log: ProcessLog) -> ProcessLog:
     """Return a program's log with the mark that its process then executed another program."""
     ooms = tuple(
         each if each.handled is not None else replace(each, why_not_known=_REPLACED)
-        for each in left.ooms
+        for each in log.ooms
     )
-    return replace(left, replaced=True, ooms=ooms)
+    return replace(log, replaced=True, ooms=ooms)
 
 
 def joined(programs: Sequence[ProcessLog]) -> ProcessLog:

@@ -41,9 +41,9 @@ def read_rank_stacks(folder: Path) -> tuple[RankStacks, ...]:
         folder: folder of the run.
     """
     there = set(processes_of(folder))
-    left = [each for each in process_logs_in(folder) if each.pid in there and not each.ended]
+    logs = [each for each in process_logs_in(folder) if each.pid in there and not each.ended]
     with contextlib.closing(Agents()) as agents:
-        found = agents.stacks([each.identity for each in left])
+        found = agents.stacks([each.identity for each in logs])
     ranks = [
         RankStacks(
             each.pid,
@@ -51,7 +51,7 @@ def read_rank_stacks(folder: Path) -> tuple[RankStacks, ...]:
             found.get(each.identity),
             "" if each.identity in found else NO_ANSWER.format(pid=each.pid),
         )
-        for each in left
+        for each in logs
     ]
     return tuple(sorted(ranks, key=_place))
 

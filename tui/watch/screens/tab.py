@@ -225,7 +225,7 @@ class WatchTab(CommandScreen):
             key=str(state.run.folder),
             name=name_program(format_command(state.run)),
             began=state.run.began,
-            ooms=sum(len(row.left.ooms) for row in state.devices if row.left is not None),
+            ooms=sum(len(row.log.ooms) for row in state.devices if row.log is not None),
             oom=f"out of memory: {describe_request(newest.oom)}" if newest is not None else "",
             ended=describe_run_end(state.run, is_running=False) if ended else "",
         )

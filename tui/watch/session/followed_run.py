@@ -293,7 +293,7 @@ class FollowedRun:
         if isinstance(event, RunReading):
             self._reading = event
             self.processes.apply_agents(event.states)
-            self.processes.apply_logs(event.left, event.troubles)
+            self.processes.apply_logs(event.logs, event.troubles)
             for identity, what in event.refused:
                 self._notes.append(f"{identity} did not take the request ({what}): it has gone")
         else:
@@ -372,8 +372,8 @@ class FollowedRun:
             notes.append(f"{self.run.folder} is gone: nothing more of the run is stored")
         elif self.sampler is not None and self.sampler.file.problem:
             notes.append(self.sampler.file.problem)
-        for left in self.processes.left:
-            notes += [f"the agent of {left.pid} could not {each}" for each in left.troubles]
+        for log in self.processes.logs:
+            notes += [f"the agent of {log.pid} could not {each}" for each in log.troubles]
         if self.run.problem:
             notes.append(self.run.problem)
         if self._reading is not None:

@@ -44,7 +44,7 @@ class RunReading:
     states: tuple[AgentState, ...]
     there: tuple[int, ...]
     """Running processes that have an agent, whether it answers or not."""
-    left: tuple[ProcessLog, ...]
+    logs: tuple[ProcessLog, ...]
     troubles: tuple[str, ...]
     """Why some processes have no agent."""
     snapshots: tuple[Path, ...]
@@ -87,17 +87,17 @@ class RunFolder:
             at,
             tuple(states),
             tuple(processes_of(self._place)),
-            contents.left,
+            contents.logs,
             troubles,
             tuple(newest),
             tuple(refused),
             contents.skipped,
         )
 
-    def left(self) -> tuple[ProcessLog, ...]:
+    def logs(self) -> tuple[ProcessLog, ...]:
         """Return the log of each process, in the order in which they began."""
         self._read_changed()
-        return self._read[0].left
+        return self._read[0].logs
 
     def _read_changed(self) -> dict[Path, tuple[int, int]]:
         """Read the files that changed since the last time; returns the snapshots."""

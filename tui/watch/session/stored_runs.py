@@ -17,23 +17,23 @@ class StoredRun:
 
     run: StartedRun
     is_running: bool
-    left: tuple[ProcessLog, ...]
+    logs: tuple[ProcessLog, ...]
 
     @property
     def steps(self) -> int | None:
         """The most steps that any process made; ``None`` if none reported any."""
-        return max((each.steps for each in self.left if each.steps is not None), default=None)
+        return max((each.steps for each in self.logs if each.steps is not None), default=None)
 
     @property
     def ooms(self) -> int:
         """OOMs of all its processes."""
-        return sum(each.oom_count for each in self.left)
+        return sum(each.oom_count for each in self.logs)
 
     @property
     def snapshots(self) -> int:
         """Snapshots of all its processes, including those of OOMs that still exist."""
-        of_ooms = sum(oom.snapshot is not None for each in self.left for oom in each.ooms)
-        return of_ooms + sum(len(each.snapshots) for each in self.left)
+        of_ooms = sum(oom.snapshot is not None for each in self.logs for oom in each.ooms)
+        return of_ooms + sum(len(each.snapshots) for each in self.logs)
 
 
 class StoredRuns:
@@ -55,5 +55,5 @@ class StoredRuns:
             each.folder: known.get(each.folder) or RunFolder(each.folder) for each in found
         }
         return tuple(
-            StoredRun(each, each.is_running, self._folders[each.folder].left()) for each in found
+            StoredRun(each, each.is_running, self._folders[each.folder].logs()) for each in found
         )

@@ -46,7 +46,7 @@ def circumstances_of_row(row: WatchedDevice) -> Circumstances:
     )
     return Circumstances(
         watched=True,
-        recorded=row.left is not None and row.left.records,
+        recorded=row.log is not None and row.log.records,
         growth=rate,
         holders=row.holders or _of_driver_oom(row),
         total=row.full_gpu.total if row.full_gpu else None,
@@ -56,8 +56,8 @@ def circumstances_of_row(row: WatchedDevice) -> Circumstances:
 
 def _of_driver_oom(row: WatchedDevice) -> tuple[Holder, ...]:
     """Return the other processes on the full GPU if the driver refused one without figures."""
-    ooms = () if row.left is None else row.left.ooms
-    if row.full_gpu is None or not ooms or ooms[-1].asked is not None:
+    ooms = () if row.log is None else row.log.ooms
+    if row.full_gpu is None or not ooms or ooms[-1].request is not None:
         return ()
     return row.full_gpu.others(row.process.pid)
 
@@ -73,21 +73,21 @@ def find_oom_context(path: Path) -> OomContext | None:
     found = oom_of_snapshot(path)
     if found is None:
         return None
-    left, oom = found
-    return OomContext(texts_of(run, oom), circumstances(run, left, oom, None))
+    log, oom = found
+    return OomContext(texts_of(run, oom), circumstances(run, log, oom, None))
 
 
-def find_allocator(processes: WatchedProcesses, left: ProcessLog, oom: Oom) -> Allocator | None:
+def find_allocator(processes: WatchedProcesses, log: ProcessLog, oom: Oom) -> Allocator | None:
     """Return the watch's record of the device that ran out, or ``None`` without one."""
     for process in processes.seen.values():
-        if process.description.pid == left.pid:
+        if process.description.pid == log.pid:
             return process.devices.get(f"cuda:{oom.device}")
     return None
 
 
 def circumstances(
     run: StartedRun | None,
-    left: ProcessLog,
+    log: ProcessLog,
     oom: Oom,
     seen: Allocator | None,
     known: tuple[Holder, ...] = (),
@@ -97,7 +97,7 @@ def circumstances(
 
     Args:
         run: of the process; ``None`` if it ran on another machine, whose files cannot be read.
-        left: the log of its agent.
+        log: the log of its agent.
         oom: an OOM of the process.
         seen: the watch's record of the device.
         known: all processes that NVML has listed.
@@ -112,9 +112,9 @@ def circumstances(
         source = source_line(_absolute(where.filename, run), where.line)
     return Circumstances(
         watched=True,
-        recorded=left.records,
+        recorded=log.records,
         growth=None if seen is None else growth_of(seen.track),
-        holders=_holders(left.pid, oom, seen, gpu),
+        holders=_holders(log.pid, oom, seen, gpu),
         total=None if gpu is None else gpu.total,
         known=known,
         process=None if seen is None else seen.placed.process,
@@ -139,7 +139,7 @@ def _holders(
     """
     if seen is not None and seen.neighbours:
         return holders_of(seen.neighbours)
-    return gpu.others(pid) if oom.asked is None and gpu is not None else ()
+    return gpu.others(pid) if oom.request is None and gpu is not None else ()
 
 
 def _absolute(filename: str, run: StartedRun) -> str:
@@ -151,9 +151,9 @@ def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
     if oom.stack:
         return oom.stack
     threads = () if inventory is None else inventory.threads
-    asked = next((thread.frames for thread in threads if thread.asked), ())
-    if asked or threads:
-        return asked or find_main_stack(threads)
+    requesting = next((thread.frames for thread in threads if thread.made_request), ())
+    if requesting or threads:
+        return requesting or find_main_stack(threads)
     path, _, line = (oom.where or "").rpartition(":")
     return (CodeLine(path, int(line), ""),) if path and line.isdecimal() else ()
 
@@ -161,18 +161,18 @@ def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
 def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
     """Explain a failed allocation by the observer's numbers and the inventory alone."""
     inventory = oom.inventory
-    if oom.asked is None or oom.free is None or oom.limit is None:
+    if oom.request is None or oom.free is None or oom.limit is None:
         stack = asking_stack(oom, inventory)
         return explain_driver_oom(stack, oom.step, oom.thread, oom.reserved, known)
     threads = () if inventory is None else inventory.threads
     # The observer receives the device's total, or torch's limit.
-    limited = oom.free >= oom.asked and oom.reserved + oom.asked > oom.limit
+    limited = oom.free >= oom.request and oom.reserved + oom.request > oom.limit
     others = sum(each.bytes for each in known.holders) if known.holders else None
     return explain(
         Evidence(
             device=oom.device,
-            requested=oom.asked,
-            needed=oom.asked,
+            requested=oom.request,
+            needed=oom.request,
             allocated=oom.allocated,
             rounding=None,
             reserved=oom.reserved,
@@ -185,7 +185,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
             # The allocator returns whole free segments before it fails.
             stuck=max(0, oom.reserved - oom.allocated),
             holders=known.holders,
-            stack=next((each.frames for each in threads if each.asked), ())
+            stack=next((each.frames for each in threads if each.made_request), ())
             if threads
             else asking_stack(oom, inventory),
             threads=threads,

@@ -31,7 +31,7 @@ MOST_CHARACTERS = 8 << 20
 class HostOom:
     """The newest OOM of a process on a host, with its explanation."""
 
-    left: ProcessLog
+    log: ProcessLog
     oom: Oom
     explanation: Explanation | None
     """``None`` while the agent is examining the process."""
@@ -43,9 +43,9 @@ class HostOom:
             why = f"OOM {at_step(self.oom.step)}: {describe_request(self.oom)}; {EXAMINED}"
         else:
             why = self.explanation.line
-        rank = "" if self.left.rank is None else f" (rank {self.left.rank})"
+        rank = "" if self.log.rank is None else f" (rank {self.log.rank})"
         handled = ", which it handled" if self.oom.handled else ""
-        return f"process {self.left.pid}{rank}{handled}: {why}"
+        return f"process {self.log.pid}{rank}{handled}: {why}"
 
 
 @dataclass(slots=True)
@@ -89,23 +89,23 @@ class HostOomLogs:
             if not log.lines:
                 continue
             lines = [f"{line}\n".encode() for line in log.lines]
-            logs = parse_log(identity, Path(log.run), lines).left
+            logs = parse_log(identity, Path(log.run), lines).logs
             is_examined = log.lines[-1].startswith(_OOM_LINE)
-            for left in logs:
-                if left.ooms and is_examined and left is logs[-1]:
-                    found.append(_clean(HostOom(left, left.ooms[-1], None)))
-                elif left.ooms:
-                    found.append(_explain(left, processes, devices))
+            for program in logs:
+                if program.ooms and is_examined and program is logs[-1]:
+                    found.append(_clean(HostOom(program, program.ooms[-1], None)))
+                elif program.ooms:
+                    found.append(_explain(program, processes, devices))
         return tuple(sorted(found, key=lambda each: each.oom.at, reverse=True))
 
 
 def _explain(
-    left: ProcessLog, processes: WatchedProcesses | None, devices: Sequence[Device]
+    log: ProcessLog, processes: WatchedProcesses | None, devices: Sequence[Device]
 ) -> HostOom:
-    oom = left.ooms[-1]
-    seen = None if processes is None else find_allocator(processes, left, oom)
-    known = circumstances(None, left, oom, seen, gpus=find_occupancy(devices))
-    return _clean(HostOom(left, oom, explain_without_snapshot(oom, known)))
+    oom = log.ooms[-1]
+    seen = None if processes is None else find_allocator(processes, log, oom)
+    known = circumstances(None, log, oom, seen, gpus=find_occupancy(devices))
+    return _clean(HostOom(log, oom, explain_without_snapshot(oom, known)))
 
 
 def _clean(found: HostOom) -> HostOom:

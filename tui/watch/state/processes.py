@@ -54,7 +54,7 @@ class RunProcesses(WatchedProcesses):
         super().__init__(retains=True)
         self.simulated = False
         """The run's devices are simulated: the GPUs of this machine are none of them."""
-        self.left: tuple[ProcessLog, ...] = ()
+        self.logs: tuple[ProcessLog, ...] = ()
         self.gpus: dict[str, GpuOccupancy] = {}
         """GPUs by NVML's id, each at its last sample with a process on it."""
         self._known: dict[int, Holder] = {}
@@ -117,9 +117,9 @@ class RunProcesses(WatchedProcesses):
         """Apply the states of all agents that answer."""
         self._agents = {each.pid: each for each in states}
 
-    def apply_logs(self, left: Sequence[ProcessLog], troubles: Sequence[str]) -> None:
+    def apply_logs(self, logs: Sequence[ProcessLog], troubles: Sequence[str]) -> None:
         """Apply the logs of the agents, and the reasons for missing agents."""
-        self.left = tuple(left)
+        self.logs = tuple(logs)
         self._troubles = tuple(troubles)
 
     # ---- queries ----
@@ -127,7 +127,7 @@ class RunProcesses(WatchedProcesses):
     def completed_logs(self) -> list[ProcessLog]:
         """Return the log of each agent, completed by the last known steps of killed ones."""
         found = []
-        for each in self.left:
+        for each in self.logs:
             process = self._left_by(each)
             steps = each.steps
             if steps is None and process is not None:
@@ -146,44 +146,44 @@ class RunProcesses(WatchedProcesses):
             over: the run has ended, and with it all its processes.
         """
         programs: dict[int, list[ProcessLog]] = {}
-        for each in self.left:
+        for each in self.logs:
             process_of_it = self._left_by(each)
             if process_of_it is not None:
                 programs.setdefault(id(process_of_it), []).append(each)
-        left = {number: joined(each) for number, each in programs.items()}
+        joined_logs = {number: joined(each) for number, each in programs.items()}
         found: list[WatchedDevice] = []
         for process in self.seen.values():
-            own = left.get(id(process))
+            own = joined_logs.get(id(process))
             gone = over or process.gone or process is not self._newest.get(process.description.pid)
             if gone and not process.devices and own is None:
                 continue  # an ended process without a GPU, such as a loader's worker or a shell
             found += self._devices_of(process, own, gone)
-        for each in self.left:
+        for each in self.logs:
             if self._left_by(each) is None:
                 found += self._devices_of(_never_seen(each), each, over or each.ended)
         # If no process qualifies, show the shell or the launcher that the user started.
         of_use = [each for each in found if each.process.reason != NO_TORCH]
         return tuple(sorted(of_use or found, key=_place_in_list))
 
-    def _left_by(self, left: ProcessLog) -> TorchProcessState | None:
+    def _left_by(self, log: ProcessLog) -> TorchProcessState | None:
         """Return the process whose agent wrote this log."""
         for process in reversed(self.seen.values()):
             start = process.description.start
-            if process.description.pid == left.pid and (start is None or start <= left.began + 2.0):
+            if process.description.pid == log.pid and (start is None or start <= log.began + 2.0):
                 return process
         return None
 
     def _devices_of(
-        self, process: TorchProcessState, left: ProcessLog | None, gone: bool
+        self, process: TorchProcessState, log: ProcessLog | None, gone: bool
     ) -> list[WatchedDevice]:
         pid = process.description.pid
         agent = None if gone else self._agents.get(pid)
-        ended = _describe_end(left, gone)
-        ran_out = {f"cuda:{oom.device}" for oom in left.ooms} if left else set()
+        ended = _describe_end(log, gone)
+        ran_out = {f"cuda:{oom.device}" for oom in log.ooms} if log else set()
         names = sorted({*process.devices, *process.silent, *ran_out}) or [""]
         steps = process.steps
-        if left is not None and left.steps is not None:
-            steps = max(left.steps, steps or 0)
+        if log is not None and log.steps is not None:
+            steps = max(log.steps, steps or 0)
         found = []
         for name in names:
             seen = process.devices.get(name)
@@ -198,10 +198,10 @@ class RunProcesses(WatchedProcesses):
                     figures=seen.figures if seen and name not in process.silent else None,
                     placed=seen.placed if seen else UNPLACED,
                     points=tuple(seen.points) if seen else (),
-                    marks=_marks(name, seen, left, gone),
+                    marks=_marks(name, seen, log, gone),
                     agent=agent,
-                    why_no_agent="" if agent else self._why_no_agent(process, left, gone),
-                    left=left,
+                    why_no_agent="" if agent else self._why_no_agent(process, log, gone),
+                    log=log,
                     steps=steps,
                     steps_per_s=process.steps_per_s if agent is not None else None,
                     stalled_s=process.stalled_s if agent is not None and not ended else None,
@@ -209,7 +209,7 @@ class RunProcesses(WatchedProcesses):
                     growth_per=trend.growth_per,
                     why_no_growth="" if trend.growth else NO_GROWTH if seen else told.reason,
                     ended=ended,
-                    at_oom=_oom_that_ended(left, name) if ended else None,
+                    at_oom=_oom_that_ended(log, name) if ended else None,
                     findings=trend.findings,
                     holders=holders_of(seen.neighbours) if seen else (),
                     full_gpu=full_gpu(self.gpus.values()),
@@ -219,12 +219,12 @@ class RunProcesses(WatchedProcesses):
             )
         return found
 
-    def _why_no_agent(self, process: TorchProcessState, left: ProcessLog | None, gone: bool) -> str:
+    def _why_no_agent(self, process: TorchProcessState, log: ProcessLog | None, gone: bool) -> str:
         """Explain a missing agent in a short sentence with advice."""
         pid = process.description.pid
         if gone:
             return "the process has ended"
-        if left is not None:
+        if log is not None:
             return (
                 "its agent does not answer: the process holds the interpreter, or its sockets are "
                 "in another folder; start gpu-workbench with the same XDG_RUNTIME_DIR"
@@ -252,16 +252,16 @@ def _place_in_list(each: WatchedDevice) -> tuple[bool, int, int, str]:
     return rank is None, rank or 0, each.process.pid, each.device
 
 
-def _describe_end(left: ProcessLog | None, gone: bool) -> str:
-    if left is not None and left.ended:
-        return f"ended by {left.kind}" if left.kind else "ended"
+def _describe_end(log: ProcessLog | None, gone: bool) -> str:
+    if log is not None and log.ended:
+        return f"ended by {log.kind}" if log.kind else "ended"
     if not gone:
         return ""
-    return KILLED if left is not None else "ended"
+    return KILLED if log is not None else "ended"
 
 
 def _marks(
-    device: str, seen: Allocator | None, left: ProcessLog | None, gone: bool
+    device: str, seen: Allocator | None, log: ProcessLog | None, gone: bool
 ) -> tuple[Mark, ...]:
     marks = [
         Mark(
@@ -272,22 +272,22 @@ def _marks(
         )
         for each in (seen.flushes if seen else ())
     ]
-    if left is not None:
+    if log is not None:
         marks += [
             Mark(each.at, each.step, "snapshot", f"a snapshot: {each.path.name}", each.path)
-            for each in left.snapshots
+            for each in log.snapshots
         ]
         marks += [
-            Mark(oom.at, oom.step, "OOM", _describe_oom(oom, gone or left.ended), oom.snapshot)
-            for oom in left.ooms
+            Mark(oom.at, oom.step, "OOM", _describe_oom(oom, gone or log.ended), oom.snapshot)
+            for oom in log.ooms
             if device in ("", f"cuda:{oom.device}")
         ]
     return tuple(sorted(marks, key=lambda mark: mark.at))
 
 
-def _oom_that_ended(left: ProcessLog | None, device: str) -> Oom | None:
+def _oom_that_ended(log: ProcessLog | None, device: str) -> Oom | None:
     """Return the last OOM of a device, unless the program went on after it."""
-    ooms = [oom for oom in left.ooms if device in ("", f"cuda:{oom.device}")] if left else []
+    ooms = [oom for oom in log.ooms if device in ("", f"cuda:{oom.device}")] if log else []
     return ooms[-1] if ooms and not ooms[-1].handled else None
 
 
@@ -295,21 +295,21 @@ def _describe_oom(oom: Oom, gone: bool) -> str:
     where = f" at {oom.where}" if oom.where else ""
     open_end = oom.why_not_known if gone else "whether the program continues is not known yet"
     went_on = {True: "the program went on", False: "it ended the process", None: open_end}
-    if oom.asked is None or oom.free is None:
+    if oom.request is None or oom.free is None:
         sizes = f"the driver had no memory left{where}"
     else:
-        sizes = f"{text.size(oom.asked)} asked{where}, {text.size(oom.free)} free"
+        sizes = f"{text.size(oom.request)} asked{where}, {text.size(oom.free)} free"
     return f"{sizes}; {went_on[oom.handled]}"
 
 
-def _never_seen(left: ProcessLog) -> TorchProcessState:
+def _never_seen(log: ProcessLog) -> TorchProcessState:
     """Return a process that is known only from its agent's log."""
-    rank = int(left.rank) if left.rank is not None and left.rank.isdecimal() else None
-    reason = BEFORE_IT_WAS_SEEN if left.ended else "it was not seen yet"
-    if left.rehearsed is not None:
+    rank = int(log.rank) if log.rank is not None and log.rank.isdecimal() else None
+    reason = BEFORE_IT_WAS_SEEN if log.ended else "it was not seen yet"
+    if log.rehearsed is not None:
         reason = REHEARSED
-    told = undescribed(left.pid, reason)
-    return TorchProcessState(replace(told, rank=rank, torch=left.torch))
+    told = undescribed(log.pid, reason)
+    return TorchProcessState(replace(told, rank=rank, torch=log.torch))
 
 
 def holders_of(rows: Iterable[GpuProcess]) -> tuple[Holder, ...]:

@@ -84,7 +84,7 @@ class WatchedDevice:
     agent: AgentState | None
     why_no_agent: str
     """The reason for a missing agent, a short sentence with advice; empty if an agent answers."""
-    left: ProcessLog | None
+    log: ProcessLog | None
     """Its agent's log: OOMs, snapshots, the end of the process."""
     steps: int | None
     steps_per_s: float | None

@@ -67,7 +67,7 @@ def _rank(row: WatchedDevice) -> str:
 
 
 def _steps(row: WatchedDevice) -> str:
-    return text.NA if row.steps is None else text.count(row.steps)
+    return text.count(row.steps)
 
 
 def _rate(row: WatchedDevice) -> str:
@@ -146,7 +146,7 @@ def device_line(row: WatchedDevice, cells: int) -> Line:
 
 def describe_state(row: WatchedDevice) -> tuple[str, TextStyle]:
     """Return the state of the process in a few words."""
-    ooms = max(row.figures.ooms if row.figures else 0, row.left.oom_count if row.left else 0)
+    ooms = max(row.figures.ooms if row.figures else 0, row.log.oom_count if row.log else 0)
     parts = [text.count(ooms, "OOM")] if ooms else []
     if row.ended:
         parts.append(clean(row.ended))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from tui.kit.table import REST, Column, fit_columns, heading_line, row_line
 from tui.snapshots.views import overview
 from tui.watch.runs.ooms import Oom, describe_request
 from tui.watch.runs.run_end import describe_unseen_end
+from tui.watch.runs.run_summary import signal_name
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.stored_runs import StoredRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
@@ -52,14 +52,6 @@ def describe_run_end(run: StartedRun, *, is_running: bool) -> str:
     if run.code is not None:
         return f"ended with exit code {run.code}"
     return "running" if is_running else describe_unseen_end(run.last_sign)
-
-
-def signal_name(number: int) -> str:
-    """Return the name of a signal, such as SIGTERM, or its number if it has no name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def format_run_duration(run: StartedRun, now: float, *, is_running: bool) -> str:
@@ -112,7 +104,7 @@ class OomOf:
 def newest_oom(devices: Sequence[WatchedDevice]) -> OomOf | None:
     """Return the newest OOM of a run, preferably one that ended the program."""
     found = [
-        OomOf(row, row.left.ooms[-1]) for row in devices if row.left is not None and row.left.ooms
+        OomOf(row, row.log.ooms[-1]) for row in devices if row.log is not None and row.log.ooms
     ]
     return max(found, key=lambda each: (each.oom.handled is not True, each.oom.at), default=None)
 
@@ -261,7 +253,7 @@ class ProcessSnapshot:
 
 def snapshots_of(row: WatchedDevice) -> list[ProcessSnapshot]:
     """Return the existing snapshots of a row's process, oldest first."""
-    ooms = {oom.snapshot: oom for oom in (row.left.ooms if row.left else ()) if oom.snapshot}
+    ooms = {oom.snapshot: oom for oom in (row.log.ooms if row.log else ()) if oom.snapshot}
     found: dict[Path, ProcessSnapshot] = {
         path: ProcessSnapshot(path, oom.at, oom.step, oom) for path, oom in ooms.items()
     }
@@ -283,7 +275,7 @@ def describe_missing_snapshot(row: WatchedDevice | None) -> str:
     if row is None:
         return "no process has left a snapshot"
     words = f"{row.process.pid} has left no snapshot"
-    ooms = row.left.ooms if row.left is not None else ()
+    ooms = row.log.ooms if row.log is not None else ()
     if ooms:
         return f"{words}: {ooms[-1].why_no_snapshot}"
     return f"{words}: M takes one at its next step, and an OOM is given one by itself"
@@ -322,7 +314,7 @@ def _took(stored: StoredRun, now: float) -> str:
 
 
 def _steps(stored: StoredRun, _now: float) -> str:
-    return text.NA if stored.steps is None else text.count(stored.steps)
+    return text.count(stored.steps)
 
 
 def format_begin(run: StartedRun) -> str:

@@ -34,7 +34,7 @@ class _AfterTorchCuda:
                 try:
                     _start_after(spec.loader)
                 except AttributeError as error:
-                    _tell(error)
+                    _log_error(error)
                 return spec
         return None
 
@@ -50,7 +50,7 @@ def _start_after(loader: "Any") -> None:
             # Within the process's own first CUDA call, an error here would become its error.
             module._lazy_call(_start)
         except Exception as error:
-            _tell(error)
+            _log_error(error)
 
     loader.exec_module = execute_and_register
 
@@ -70,10 +70,10 @@ def _start() -> None:
         spec.loader.exec_module(package)
         import_module(_AGENT + ".listening").begin(_run, int(_entries or 0))
     except Exception as error:
-        _tell(error)
+        _log_error(error)
 
 
-def _tell(error: BaseException) -> None:
+def _log_error(error: BaseException) -> None:
     """Write the reason for a missing agent into the run's folder, unnoticed by the process."""
     try:
         path = os.path.join(_run or os.devnull, "agent-errors.log")

@@ -229,7 +229,7 @@ def main(parent: int, device: str) -> int:
     for name in TRIES:
         child = os.fork()
         if not child:
-            _tell(channel, own, name, device)
+            _make_attempt(channel, own, name, device)
         _, status = os.waitpid(child, 0)
         if status:
             ended = process.exit_in_words(status)
@@ -237,7 +237,7 @@ def main(parent: int, device: str) -> int:
     return 0
 
 
-def _tell(channel: Channel, parent: int, name: str, device: str) -> NoReturn:
+def _make_attempt(channel: Channel, parent: int, name: str, device: str) -> NoReturn:
     """Make one attempt, report its outcome, and end this process."""
     status = 1
     try:
