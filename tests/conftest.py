@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import signal
 from collections import Counter
 from pathlib import Path
@@ -87,6 +88,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{count} skipped: {reason}")
 
 
+_NUMBERS = itertools.count()
+
+
 @pytest.fixture(scope="session")
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
@@ -98,9 +102,10 @@ def _unicode_glyphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_files(monkeypatch: pytest.MonkeyPatch, _home: Path, tmp_path: Path) -> None:
+def _own_files(monkeypatch: pytest.MonkeyPatch, _home: Path) -> None:
     """Give each test settings, a state and a terminal apart from the user's and other tests'."""
-    monkeypatch.setenv("GPU_WORKBENCH_CONFIG", str(tmp_path / "config.toml"))
+    # Not in tmp_path, whose folder would be made for thousands of tests that need none.
+    monkeypatch.setenv("GPU_WORKBENCH_CONFIG", str(_home / f"config-{next(_NUMBERS)}.toml"))
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(_home / "state"))
     # Else the first theme would depend on the terminal in which the tests run.
     monkeypatch.setenv("TERM", "xterm-256color")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TextIO
 from unittest.mock import patch
 
 from tui.cli.main import main
@@ -23,14 +25,17 @@ class Done:
 def run_here(*arguments: str) -> Done:
     """Run the program with these arguments, for commands that start no screen."""
     out, err = io.StringIO(), io.StringIO()
-    argv = ["gpu-workbench", *arguments]
+    return Done(exit_code_of(arguments, out, err), out.getvalue(), err.getvalue())
+
+
+def exit_code_of(arguments: Sequence[str], out: TextIO, err: TextIO) -> int:
+    """Run the program with these streams as its output and errors; return its exit code."""
     with (
-        patch.object(sys, "argv", argv),
+        patch.object(sys, "argv", ["gpu-workbench", *arguments]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
         try:
-            code = main()
+            return main()
         except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-    return Done(code, out.getvalue(), err.getvalue())
+            return end.code if isinstance(end.code, int) else 1

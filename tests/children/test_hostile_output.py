@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import io
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
+from unittest.mock import patch
 
 import pytest
 
 from tests.children import strangers
 from tests.children.strangers import DEVICE, EVIL, FLAG, NAME, PARAMETER, TYPED
+from tests.in_process import exit_code_of
 from tests.nvml.fixtures import ScriptedNvml, scripted_library
 from tests.nvml.scenario import Gpu, Scenario
 from tests.recordings.making import recorded
@@ -140,6 +145,26 @@ class Place:
         argv = [self._files.get(word, word) for word in command]
         return self._started((*PROGRAM, *argv), redirect, variables)
 
+    def run_here(
+        self, command: tuple[str, ...], out: BinaryIO, encoding: str = "utf-8"
+    ) -> tuple[int, bytes]:
+        """Run a command in this process, which costs half; return its exit code and its errors.
+
+        Args:
+            command: the arguments.
+            out: receives standard output; the caller closes it.
+            encoding: of both streams, and of the children's.
+        """
+        said = io.BytesIO()
+        streams = io.TextIOWrapper(out, encoding), io.TextIOWrapper(said, encoding)
+        argv = [self._files.get(word, word) for word in command]
+        variables = {**self._variables, "PYTHONIOENCODING": encoding}
+        with patch.dict(os.environ, variables, clear=True):
+            code = exit_code_of(argv, *streams)
+        for stream in streams:
+            stream.detach()
+        return code, said.getvalue()
+
     def python(self, code: str, *arguments: str, **variables: str) -> Done:
         """The same of code that starts the program."""
         return self._started((sys.executable, "-c", code, *arguments), "", variables)
@@ -199,37 +224,43 @@ def test_no_text_of_strangers_reaches_the_terminal_as_more_than_text(
 def test_what_an_encoding_does_not_have_is_replaced(
     command: tuple[str, ...], encoding: str, place: Place
 ) -> None:
-    expected = place.expected(command)
-    done = place.run(command, PYTHONIOENCODING=encoding)
-    assert_harmless(done.stdout, encoding)
-    assert_harmless(done.stderr, encoding)
-    assert done.returncode == expected.returncode
+    expected, out = place.expected(command), io.BytesIO()
+    code, said = place.run_here(command, out, encoding)
+    assert_harmless(out.getvalue(), encoding)
+    assert_harmless(said, encoding)
+    assert code == expected.returncode
     if "--json" in command:
-        assert json.loads(done.stdout).keys() == json.loads(expected.stdout).keys()
+        assert json.loads(out.getvalue()).keys() == json.loads(expected.stdout).keys()
+
+
+def assert_said_that_nothing_is_printed(code: int, said: bytes, expected: Done) -> None:
+    assert_harmless(said)
+    if not expected.stdout:
+        assert (code, said) == (expected.returncode, expected.stderr)
+        return
+    assert code == 1
+    *_, last = said.decode().splitlines()
+    assert last.startswith("gpu-workbench: standard output cannot be written: ")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=words)
+def test_an_output_that_takes_nothing_is_one_line_and_exit_code_1(
+    command: tuple[str, ...], place: Place
+) -> None:
+    with open("/dev/full", "wb", buffering=0) as full:  # noqa: PTH123 (no file of a path's)
+        code, said = place.run_here(command, full)
+    assert_said_that_nothing_is_printed(code, said, place.expected(command))
 
 
 # Each command prints through the same function; a closed output differs from a full one only there.
-@pytest.mark.parametrize(
-    ("command", "redirect"),
-    [
-        *((command, ">/dev/full") for command in COMMANDS),
-        *((command, ">&-") for command in (("--help",), ("list",), ("doctor", "--json"), RUN)),
-    ],
-    ids=words,
-)
-def test_an_output_that_takes_nothing_is_one_line_and_exit_code_1(
+@pytest.mark.parametrize("redirect", [">/dev/full", ">&-"])
+@pytest.mark.parametrize("command", [("--help",), ("list",), ("doctor", "--json"), RUN], ids=words)
+def test_a_process_whose_output_takes_nothing_ends_in_the_same_way(
     command: tuple[str, ...], redirect: str, place: Place
 ) -> None:
-    expected = place.expected(command)
     done = place.run(command, redirect)
     assert done.stdout == b""
-    assert_harmless(done.stderr)
-    if not expected.stdout:
-        assert (done.returncode, done.stderr) == (expected.returncode, expected.stderr)
-        return
-    assert done.returncode == 1
-    *_, said = done.stderr.decode().splitlines()
-    assert said.startswith("gpu-workbench: standard output cannot be written: ")
+    assert_said_that_nothing_is_printed(done.returncode, done.stderr, place.expected(command))
 
 
 @pytest.mark.parametrize("redirect", ["2>/dev/full", "2>&-", ">/dev/full 2>&1", "<&- >&- 2>&-"])

@@ -37,13 +37,13 @@ def test_the_parameters_are_the_arguments_with_their_rules() -> None:
     assert cache.choices == ("warm", "cold")
 
 
-@pytest.mark.parametrize("name", list(registered()))
-def test_each_workload_explains_itself(name: str) -> None:
-    info = registered()[name].info
-    assert info.title
-    assert info.about.endswith(".")
-    assert info.look_for.endswith(".")
-    assert all(parameter.about for parameter in info.parameters)
+def test_each_workload_explains_itself() -> None:
+    for name, declared in registered().items():
+        info = declared.info
+        assert info.title, name
+        assert info.about.endswith("."), name
+        assert info.look_for.endswith("."), name
+        assert all(parameter.about for parameter in info.parameters), name
 
 
 @pytest.mark.parametrize(
