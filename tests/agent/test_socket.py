@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import socket
@@ -24,7 +25,11 @@ from workloads.agent.address import LONGEST_LINE, open_socket_folder, place
 from workloads.agent.agent import Agent
 from workloads.agent.listening import MOST_CLIENTS, Listening
 
-OPTIMIZER = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+
+@functools.cache
+def optimizer() -> torch.optim.Optimizer:
+    """Return an optimizer. The first imports the compiler: not while tests are collected."""
+    return torch.optim.SGD([torch.zeros(1)], lr=0.1)
 
 
 def torch_with(calls: list[Any], *, recorded: bool = False) -> Any:
@@ -146,14 +151,14 @@ def test_a_folder_that_others_could_write_to_is_refused(
 
 
 def test_a_gauge_is_told_steps_and_what_waits(agent: Agent, agents: Agents) -> None:
-    agent.stepped(OPTIMIZER, (), {})
+    agent.stepped(optimizer(), (), {})
     (state,) = agents.states()
     assert (state.pid, state.steps, state.run) == (os.getpid(), 1, agent.run)
     asked = agents.request(state.identity, "snapshot")
     assert asked is not None
     assert asked.waiting == 1
     assert not any(path.stat().st_size for path in Path(agent.run).iterdir())
-    agent.stepped(OPTIMIZER, (), {})
+    agent.stepped(optimizer(), (), {})
     (path,) = Path(agent.run).glob("snapshot-*.pickle")
     assert path.stat().st_mode & 0o777 == 0o600
     (state,) = agents.states()
@@ -323,7 +328,7 @@ def test_it_is_one_thread_that_nobody_counts(agent: Agent) -> None:
 def test_a_watch_reads_the_steps_of_the_processes_that_have_an_agent(agent: Agent) -> None:
     known, own = AgentReports(), os.getpid()
     assert {pid: each.steps for pid, each in known.read([own, 1]).items()} == {own: 0}
-    agent.stepped(OPTIMIZER, (), {})
+    agent.stepped(optimizer(), (), {})
     assert {pid: each.steps for pid, each in known.read([own]).items()} == {own: 1}
     assert known.read([]) == {}
 

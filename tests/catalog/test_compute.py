@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-import torch._inductor.config as inductor
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -376,6 +375,9 @@ def test_a_compiler_that_fails_skips_the_chain_with_one_line(
 def test_the_chain_is_compiled_in_this_process_and_from_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Imports the compiler, which takes as long as torch itself: not while tests are collected.
+    import torch._inductor.config as inductor
+
     seen: list[tuple[int | None, str]] = []
 
     def noted(chain: Callable[[torch.Tensor], torch.Tensor]) -> object:

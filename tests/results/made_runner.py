@@ -1,7 +1,7 @@
 """A substitute for a runner: it answers each run at once with an invented time.
 
 Its first argument is the median in seconds; with ``inf`` a run never ends. Each process has a
-random effect of its own.
+random effect of its own. With a second argument, each run fails for this reason.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import os
 import random
+import shlex
 import sys
 import time
+from pathlib import Path
 
 from tests.results.samples import timing
 from workloads import catalog
@@ -20,6 +22,8 @@ from workloads.protocol.process import write_whole
 from workloads.protocol.results import Environment, RunResult, TorchDevice
 
 assert catalog
+
+ROOT = Path(__file__).resolve().parents[2]
 
 ENVIRONMENT = Environment(
     python="3.12.3",
@@ -38,7 +42,22 @@ ENVIRONMENT = Environment(
 )
 
 
-def serve(median: float) -> None:
+def made(folder: Path, median: float = 1e-3, reason: str = "") -> str:
+    """Create a Python for the program's ``--python`` that starts this runner.
+
+    Args:
+        folder: the folder for it.
+        median: seconds per call; infinite if a run never ends.
+        reason: why each run fails; empty if none does.
+    """
+    # The runner itself, which starts often, needs nothing of it.
+    from tests.children.sessions import script
+
+    words = [sys.executable, "-m", __name__, str(median), *([reason] if reason else [])]
+    return script(folder, f"cd {shlex.quote(str(ROOT))}\nexec {shlex.join(words)}")
+
+
+def serve(median: float, reason: str | None = None) -> None:
     told = median * random.Random(os.getpid()).uniform(0.999, 1.001)
     say(messages.Hello(messages.VERSION, os.getpid(), "3", sys.executable, infos()))
     say(messages.Ready(ENVIRONMENT, 0.1))
@@ -55,8 +74,9 @@ def serve(median: float) -> None:
                 request.device,
                 request.parameters,
                 request.flags,
-                "ok",
-                time=timing([told] * 7, now),
+                "failed" if reason else "ok",
+                reason=reason,
+                time=None if reason else timing([told] * 7, now),
                 started_at=now,
                 ended_at=now + 1e-3,
             )
@@ -68,4 +88,4 @@ def say(event: messages.Event) -> None:
 
 
 if __name__ == "__main__":
-    serve(float(sys.argv[1]))
+    serve(float(sys.argv[1]), *sys.argv[2:])

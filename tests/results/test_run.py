@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sqlite3
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.children.sessions import script
+from tests.results.made_runner import made
 from tui.headless.interleave import parse_arm, parse_arms
 from tui.kit.command_line.output import UsageError
 from tui.results.store.database import Database
@@ -28,9 +27,7 @@ def program(tmp_path: Path) -> Program:
     """The program over a runner whose times are made up."""
 
     def call(*words: str, median: float = 1e-3) -> subprocess.CompletedProcess[str]:
-        made = f"exec {shlex.quote(sys.executable)} -m tests.results.made_runner {median}"
-        python = script(tmp_path, f"cd {shlex.quote(str(ROOT))}\n{made}")
-        which = ("--python", python) if words[0] == "run" else ()
+        which = ("--python", made(tmp_path, median)) if words[0] == "run" else ()
         return subprocess.run(
             [sys.executable, "-m", "tui", *which, *words],
             capture_output=True,
@@ -101,8 +98,7 @@ def test_two_settings_take_turns_each_a_session_and_are_compared(
     pythons = []
     for name, median in (("a", 1e-3), ("b", 1.2e-3)):
         (tmp_path / name).mkdir()
-        made = f"exec {shlex.quote(sys.executable)} -m tests.results.made_runner {median}"
-        pythons.append(script(tmp_path / name, f"cd {shlex.quote(str(ROOT))}\n{made}"))
+        pythons.append(made(tmp_path / name, median))
     sides = [f"python={python}" for python in pythons]
     done = program(*RUN, "--runs", "3", "--interleave", *sides, "--json")
     assert done.returncode == 1, done.stderr

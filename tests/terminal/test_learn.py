@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.results.made_runner import made
 from tests.terminal.terminal import PROGRAM, Terminal
 
 ASKS = "any key shows the answer, q ends"
@@ -27,9 +28,19 @@ def echoes(terminal: Terminal) -> bool:
     return bool(modes & termios.ECHO and modes & termios.ICANON)
 
 
+@pytest.fixture
+def stand_in(tmp_path: Path) -> tuple[str, str]:
+    """The option for a runner that answers without torch: the walk waits for keys, not for it."""
+    return "--python", made(tmp_path)
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-def test_a_key_shows_the_answer_and_another_goes_on(size: tuple[int, int]) -> None:
-    with Terminal((*LEARN, "--from", "device_list"), *size) as terminal:
+def test_a_key_shows_the_answer_and_another_goes_on(
+    size: tuple[int, int], stand_in: tuple[str, str]
+) -> None:
+    # The real runner once.
+    which = stand_in if size == (120, 40) else ()
+    with Terminal((*LEARN, *which, "--from", "device_list"), *size) as terminal:
         text = terminal.until_shows("Question: nvidia-smi", ASKS)
         assert "Answer" not in text
         assert not echoes(terminal)
@@ -45,8 +56,8 @@ def test_a_key_shows_the_answer_and_another_goes_on(size: tuple[int, int]) -> No
         assert echoes(terminal)
 
 
-def test_after_the_answer_of_a_single_step_the_command_ends() -> None:
-    with Terminal((*LEARN, "device_list")) as terminal:
+def test_after_the_answer_of_a_single_step_the_command_ends(stand_in: tuple[str, str]) -> None:
+    with Terminal((*LEARN, *stand_in, "device_list")) as terminal:
         terminal.until_shows(ASKS)
         terminal.keys("x")
         assert terminal.exit_code() == 0
@@ -62,8 +73,10 @@ def test_a_key_typed_before_the_question_does_not_answer_it() -> None:
 
 
 @pytest.mark.parametrize("by", ["key", "signal"])
-def test_ctrl_c_at_the_question_ends_it_and_gives_the_terminal_back(by: str) -> None:
-    with Terminal((*LEARN, "device_list")) as terminal:
+def test_ctrl_c_at_the_question_ends_it_and_gives_the_terminal_back(
+    by: str, stand_in: tuple[str, str]
+) -> None:
+    with Terminal((*LEARN, *stand_in, "device_list")) as terminal:
         terminal.until_shows(ASKS)
         if by == "key":
             terminal.keys("\x03")

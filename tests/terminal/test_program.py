@@ -16,9 +16,11 @@ from tests import ceilings
 from tests.children.sessions import misbehaving, saying
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
+from tests.results.made_runner import made
 from tests.terminal.terminal import PROGRAM, Terminal
 from tests.waiting import assert_gone
 from tui.monitor.nvml import Code
+from workloads.protocol.results import OUT_OF_MEMORY
 
 END_S = 60.0
 """For an end that takes two seconds on a machine that has nothing else to do."""
@@ -263,22 +265,12 @@ def _until_written(terminal: Terminal, sequence: bytes) -> None:
 
 
 def test_memory_that_runs_out_rings_and_notifies_unless_the_setting_is_off(tmp_path: Path) -> None:
-    """With a runner's own workload, which ends as one does for which there is no memory."""
-    own = tmp_path / "own.py"
-    own.write_text(
-        "from workloads.workload import Case, workload\n"
-        "@workload(group='mine', title='no memory', about='', look_for='')\n"
-        "def no_memory(on) -> Case:\n"
-        "    raise MemoryError('nothing is left')\n"
-    )
-    rang = b"\x1b]9;gpu-workbench: no_memory on cpu ran out of memory\x1b\\"
+    python = made(tmp_path, reason=f"{OUT_OF_MEMORY}nothing is left")
+    rang = b"\x1b]9;gpu-workbench: transfer on cpu ran out of memory\x1b\\"
     for alarm in ("on", "off"):
         variables = {"GPU_WORKBENCH_ALARM": alarm}
-        argv = (*PROGRAM, "--workloads", str(own))
-        with Terminal(argv, *SIZE, variables) as terminal:
-            terminal.until_shows("ready", "transfer")
-            terminal.keys("/", *"no_memory", "\r")
-            terminal.until_shows("no_memory", "1 of")
+        with Terminal((*PROGRAM, "--python", python), *SIZE, variables) as terminal:
+            terminal.until_shows("transfer mib", "ready")
             terminal.keys("r")
             terminal.until_shows("out of memory")
             if alarm == "on":

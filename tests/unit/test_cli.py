@@ -122,9 +122,9 @@ def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], says: str) -> 
 
 @pytest.mark.usefixtures("_ready_at_once")
 def test_a_device_that_torch_has_not_is_one_line_and_exit_code_1() -> None:
-    done = run("run", "matmul", "--device", "cuda:7")
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
+    done = run_here("run", "matmul", "--device", "cuda:7")
+    assert done.code == 1
+    (line,) = done.err.splitlines()
     assert "no device cuda:7: torch has" in line
 
 
@@ -141,7 +141,7 @@ def test_list_shows_the_parameters_of_what_is_named() -> None:
 
 
 def test_list_prints_the_shape_of_the_catalogue() -> None:
-    found = json.loads(run("list", "--json").stdout)
+    found = json.loads(run_here("list", "--json").out)
     assert found["schema"] == 1
     names = [item["name"] for item in found["workloads"]]
     assert names[0] == "transfer"
@@ -463,15 +463,15 @@ def test_where_an_option_goes_is_said() -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_shell_gets_code_that_knows_commands_options_and_workloads(shell: str) -> None:
-    done = run("completion", shell)
-    assert done.returncode == 0
+    done = run_here("completion", shell)
+    assert done.code == 0
     for word in ("gpu-workbench", "replay", "careful", "matmul"):
-        assert word in done.stdout
-    assert "dracula" in done.stdout
+        assert word in done.out
+    assert "dracula" in done.out
     if shell == "bash":
         line = "gpu-workbench run matm"
         asks = f'COMP_WORDS=({line}); COMP_CWORD=2; _shtab_gpu_workbench; echo "${{COMPREPLY[@]}}"'
-        bash = ["bash", "-c", f"{done.stdout}\n{asks}"]
+        bash = ["bash", "-c", f"{done.out}\n{asks}"]
         found = subprocess.run(bash, capture_output=True, text=True, check=True, timeout=60)
         assert {"matmul", "matmul_sweep"} <= set(found.stdout.split())
         assert "transfer" not in found.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -114,10 +115,13 @@ def _source(module: str) -> str:
 
 def _deferred() -> list[str]:
     """Return the functions of ``tui`` that import modules when they are called."""
+    sources = {path: path.read_text(encoding="utf-8") for path in TUI.rglob("*.py")}
+    indented = re.compile(r"^\s+(from \S+ )?import ", re.MULTILINE)
     return sorted(
         f"{path.relative_to(TUI).as_posix()}: {function.name}"
-        for path in TUI.rglob("*.py")
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path, source in sources.items()
+        if indented.search(source)
+        for function in ast.walk(ast.parse(source))
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         and any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(function))
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.results.made_runner import made
 from tests.screens.helpers import workload
 from tui.headless.learn import choose_steps, introduction
 from tui.kit.command_line.output import UsageError
@@ -95,8 +96,8 @@ def test_without_a_terminal_a_step_is_printed_with_its_answer_and_nothing_is_sto
     assert not list((tmp_path / "state").glob("*.db"))
 
 
-def test_as_json_it_is_one_object_with_questions_and_results() -> None:
-    done = run("--from", STEPS[-1], "--json")
+def test_as_json_it_is_one_object_with_questions_and_results(tmp_path: Path) -> None:
+    done = run("--python", made(tmp_path), "--from", STEPS[-1], "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["environment"]["torch"]
