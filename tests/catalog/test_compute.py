@@ -178,7 +178,7 @@ def test_a_sweep_beside_the_cpu_says_where_the_gpu_gets_ahead() -> None:
     # Half of 3e-5 is more than the launch takes, half of 2e-5 is not.
     assert study.figures["launch_bound_up_to"].value == 8.0
     assert "bound by the launch up to n=8" in rate.marks
-    assert [(held.what, held.rate) for held in study.checked_rates] == [
+    assert [(each.name, each.rate) for each in study.checked_rates] == [
         ("n=2", 16 / 2e-5), ("n=4", 128 / 2e-5), ("n=8", 1024 / 2e-5), ("n=16", 8192 / 3e-5)
     ]  # fmt: skip
     assert "ends before n=16" in study.log[0]

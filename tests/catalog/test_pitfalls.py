@@ -154,7 +154,7 @@ def test_captures_that_cannot_be_tried_say_why_and_a_cancel_ends_the_process_tha
     came = list(outcomes(torch.device("cuda:0"), lambda: None))
     assert [outcome.name for outcome in came] == list(TRIES)
     assert {outcome.word for outcome in came} == {NOT_TRIED}
-    assert all(outcome.said for outcome in came)
+    assert all(outcome.reason for outcome in came)
 
     def cancel() -> None:
         raise Cancelled

@@ -220,7 +220,7 @@ def test_a_bad_row_is_shown_and_costs_no_other(
         rows = database.read_rows()
         assert len(rows) == 5
         assert len(shown(database)) < 50_000
-    assert all(is_time(row.at) or "n/a" in row.said for row in rows)
+    assert all(is_time(row.at) or "n/a" in row.outcome for row in rows)
     for verb in ("list", "export"):
         code = command.perform(ResultsOptions(verb=verb))
         told = capsys.readouterr()

@@ -74,6 +74,19 @@ def test_no_class_name_is_used_twice() -> None:
     assert [name for name, count in found.items() if count > 1] == []
 
 
+def test_the_verbs_of_functions_say_what_happens() -> None:
+    verbs = "say|tell|told|hold|holds|held|look|looks|take|takes|keep|keeps|ask|asks"
+    named = re.compile(rf"^ *(?:async )?def _?((?:{verbs})(?:_\w+)?)\(", re.MULTILINE)
+    found = {
+        name
+        for package in ("tui", "workloads")
+        for path in (ROOT / package).rglob("*.py")
+        for name in named.findall(path.read_text(encoding="utf-8"))
+    }
+    idioms = ("keep_alive", "take_over", "take_inventory")
+    assert sorted(name for name in found if not name.startswith(idioms)) == []
+
+
 def test_it_fits_on_three_pages() -> None:
     assert len(TEXT.splitlines()) <= 190
 

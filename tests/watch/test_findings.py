@@ -15,8 +15,8 @@ from tui.allocators.findings import (
     MOST_POINTS,
     GrowthRate,
     Track,
+    grows_steadily,
     growth,
-    keeps_growing,
 )
 from workloads.protocol.messages import TorchMemory
 
@@ -183,7 +183,7 @@ def test_noise_is_named_a_leak_far_less_often_than_its_interval_says() -> None:
     named = 0
     for _ in range(1000):
         points = [(float(at), chance.random()) for at in range(48)]
-        named += keeps_growing(points)
+        named += grows_steadily(points)
     assert named <= 2
 
 

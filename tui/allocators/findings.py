@@ -71,7 +71,7 @@ def growth(points: Sequence[tuple[float, float]]) -> GrowthRate | None:
     return GrowthRate(median(slopes), slopes[low], slopes[high])
 
 
-def keeps_growing(points: Sequence[tuple[float, float]]) -> bool:
+def grows_steadily(points: Sequence[tuple[float, float]]) -> bool:
     """Return whether all block minima of the last third exceed all of the first third.
 
     The rate is tested repeatedly, and a 95 % interval is wrong once in twenty tests. In 24 blocks
@@ -223,7 +223,7 @@ class Track:
             return None
         points = self._grows_over()
         lasted = points[-1][0] - points[0][0]
-        if found.low * lasted < LEAST_GROWTH or not keeps_growing(points):
+        if found.low * lasted < LEAST_GROWTH or not grows_steadily(points):
             return None
         if self.growth_per == "step":
             rate, over, part = _rate(found, 1, "step"), fmt.count(round(lasted), "step"), "steps"

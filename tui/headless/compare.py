@@ -29,8 +29,8 @@ from tui.kit.command_line.output import (
     fit_to_terminal,
     not_known,
     print_json,
-    print_text,
     print_notice,
+    print_text,
 )
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import python_to_use

@@ -195,7 +195,7 @@ class Lesson:
                 continue
             print_text(format_results(state, entries))
             following = steps[place + 1][1].name if place + 1 < len(steps) else ""
-            if not await self._ask(info, following):
+            if not await self._show_question(info, following):
                 return
         if options.json:
             print_json({"environment": wire.to_plain(state.machine.environment), "steps": encoded})
@@ -218,7 +218,7 @@ class Lesson:
         self._progress.clear()
         return [entry for entry in state.book.values() if entry.request.workload == info.name]
 
-    async def _ask(self, info: WorkloadInfo, following: str) -> bool:
+    async def _show_question(self, info: WorkloadInfo, following: str) -> bool:
         """Ask the step's question and show the answer; return whether to go on.
 
         Args:

@@ -294,7 +294,7 @@ class ReplaySession:
     def _show(self, scene: Scene) -> None:
         """Show a scene, unless the recording is played at once."""
         if self.playhead.speed != AT_ONCE:
-            self.caption = scene.words
+            self.caption = scene.caption
             self._on_scene(scene)
             self.state.bus.announce(frozenset({Topic.RUNNER}))
 

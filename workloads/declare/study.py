@@ -53,7 +53,7 @@ class Variant:
 class CheckedRate:
     """A rate, beside the main one, that is checked against a limit."""
 
-    what: str
+    name: str
     rate: float
     """FLOP/s or byte/s."""
     kind: str | None = None
@@ -222,7 +222,7 @@ class Study:
         """
         self.checked_rates.append(CheckedRate(what, rate, kind))
 
-    def say(self, line: str) -> None:
+    def log_line(self, line: str) -> None:
         """Add a line to the log, such as an action or a message of torch."""
         self.log += line.splitlines() or [""]
         self._changed()

@@ -295,7 +295,7 @@ def _find_study_limits(
             query = LimitQuery(checked.kind, checked.rate)
             limit = limit_lookup.find(query, ready.place.device, ceilings)
         if limit is not None:
-            found.append((checked.what, replace(limit, fraction=checked.rate / limit.value)))
+            found.append((checked.name, replace(limit, fraction=checked.rate / limit.value)))
     return found
 
 

@@ -150,7 +150,7 @@ class DeviceList(KeyedList):
             self._folds[row.group.name] = row.kind == "heading" and not row.folded
         self._on_more = ""
         self.rebuild()
-        self.say(self.Folded())
+        self.post_own(self.Folded())
 
     @property
     def _is_unfolded(self) -> bool:

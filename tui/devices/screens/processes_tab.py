@@ -381,7 +381,7 @@ class ProcessesTab(CommandScreen):
         """Return what asks for the signal that ends a process; ``None`` where none may be sent."""
         if self.program.readonly or self.machine.shown.host or refusal(process) is not None:
             return None
-        return lambda: self._ask_for_signal(process)
+        return lambda: self._confirm_signal(process)
 
     @on(ProcessList.Moved)
     def _moved(self) -> None:
@@ -443,9 +443,9 @@ class ProcessesTab(CommandScreen):
     def action_end_process(self) -> None:
         row = self._process()
         if row is not None:
-            self._ask_for_signal(row)
+            self._confirm_signal(row)
 
-    def _ask_for_signal(self, row: GpuProcess) -> None:
+    def _confirm_signal(self, row: GpuProcess) -> None:
         def on_answer(number: signal.Signals | None) -> None:
             if number is not None:
                 problem = send_signal(row, number)

@@ -113,7 +113,7 @@ def _show(options: ResultsOptions) -> int:
     if options.json:
         print_json({"result": kept})
         return 0
-    said = format_summary(kept.record.run) if kept.record.run else row.said
+    said = format_summary(kept.record.run) if kept.record.run else row.outcome
     print_text(fit_to_terminal(rows_of_text(format_result(kept, said))))
     return 0
 

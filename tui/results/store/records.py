@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.machine import MachineState
@@ -110,6 +110,8 @@ class StoredResult:
 class StoredRow:
     """The part of a record that lists and comparisons need, without its body."""
 
+    WIRE_KEYS: ClassVar[Mapping[str, str]] = {"outcome": "said"}
+
     number: int
     """Number in the store; the latest addition has the highest."""
     id: str
@@ -126,7 +128,7 @@ class StoredRow:
     environment: str
     """The hash of its facts."""
     marks: tuple[str, ...]
-    said: str
+    outcome: str
     """Outcome of a comparison, or the reason why a run has no time."""
     clock_mhz: float | None
     """Median clock of the GPU's multiprocessors during the run; ``None`` if not sampled."""
@@ -168,7 +170,7 @@ def build_row(stored: StoredResult, outcome: str = "", number: int = 0) -> Store
         ci95_s=record.ci95_s,
         environment=stored.facts.hash,
         marks=record.marks,
-        said=outcome,
+        outcome=outcome,
         clock_mhz=seen.sm_clock_mhz_median if seen else None,
         limits=seen.throttle if seen else (),
     )

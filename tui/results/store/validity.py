@@ -277,7 +277,7 @@ def decode_row(found: tuple[Any, ...]) -> StoredRow:
         ci95_s=None if low is None or high is None else (low, high),
         environment=_decode_name(environment),
         marks=_decode_texts(marks, "marks", wrong),
-        said=_decode_name(told, LONGEST_TEXT),
+        outcome=_decode_name(told, LONGEST_TEXT),
         clock_mhz=clock if isinstance(clock, (int, float)) and _is_measurable(clock) else None,
         limits=_decode_texts(limits, "limits", wrong),
     )
@@ -287,7 +287,7 @@ def decode_row(found: tuple[Any, ...]) -> StoredRow:
     values = {
         **field_values(row),
         "status": "failed",
-        "said": reason,
+        "outcome": reason,
         "marks": (reason, *row.marks),
     }
     return StoredRow(**values)

@@ -120,7 +120,7 @@ def _format_warnings(row: StoredRow) -> str:
 def format_outcome(row: StoredRow) -> str:
     """Format the time of a result with its interval, or the reason for its absence."""
     if row.median_s is None:
-        return row.said if row.kind == "comparison" else format_end(row.status, row.said)
+        return row.outcome if row.kind == "comparison" else format_end(row.status, row.outcome)
     words = format_time(row)
     return words if row.status == "ok" else f"{words} {row.status}"
 

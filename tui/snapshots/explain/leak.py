@@ -108,7 +108,7 @@ def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
     source = "allocated after each optimizer step"
     grows = findings.growth(points)
     if grows is not None:
-        if not findings.keeps_growing(points):
+        if not findings.grows_steadily(points):
             return None
         span = points[-1][0] - points[0][0]
         return Rate(grows.rate, grows.low, grows.high, "step", source, span)

@@ -29,7 +29,7 @@ class SiteLine:
     ``…``."""
     row: SiteRow | None
     """The row; ``None`` for omitted rows or a listing that has not arrived."""
-    words: str = ""
+    text: str = ""
 
     @property
     def depth(self) -> int:
@@ -77,9 +77,7 @@ def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
     indent = "  " * node.depth
     row = node.row
     if row is None:
-        return fit_line(
-            line(Span(" " * SITE_FIGURES + indent + node.words, TextStyle.QUIET)), cells
-        )
+        return fit_line(line(Span(" " * SITE_FIGURES + indent + node.text, TextStyle.QUIET)), cells)
     mark = " "
     if row.children:
         mark = glyphs.GLYPHS.unfolded if unfolded else glyphs.GLYPHS.folded

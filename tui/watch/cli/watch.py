@@ -21,8 +21,8 @@ from tui.kit.command_line.output import (
     fit_to_terminal,
     print_json,
     print_line,
-    print_text,
     print_notice,
+    print_text,
 )
 from tui.kit.command_line.progress import run_to_exit
 from tui.watch.cli import launch

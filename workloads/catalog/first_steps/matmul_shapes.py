@@ -90,8 +90,8 @@ def _facts(found: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
     }
     for name, fact_of in facts.items():
         found.row("facts", name, str(fact_of(plain)), str(fact_of(recorded)))
-    found.say("print(result)")
-    found.say(str(plain))
+    found.log_line("print(result)")
+    found.log_line(str(plain))
 
 
 def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, precision: str) -> None:

@@ -107,7 +107,7 @@ def _selection(found: Study) -> None:
     about = "torch.accelerator.current_accelerator(): CUDA, MPS, XPU and others by one name"
     found.figure("accelerator", str(accelerator or "none"), "", about)
     for index in range(count):
-        found.say(f"cuda:{index} is {torch.cuda.get_device_name(index)}")
+        found.log_line(f"cuda:{index} is {torch.cuda.get_device_name(index)}")
 
 
 def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None:
@@ -163,6 +163,6 @@ def device_list(on: Place) -> Case:
             numbers = [None if value is None else float(value) for value in (units, memory)]
             found.row("devices", each.id, each.name, each.capability, *numbers)
         for reason in absent.values():
-            found.say(reason)
+            found.log_line(reason)
 
     return Case(gpu_names, clock="wall", study=study)

@@ -78,7 +78,7 @@ def device_mismatch(
         here, there = on.randn(batch, width), torch.empty(batch, width, device=other)
         lost = torch.nn.Linear(width, width).to(other)
         if other.type == "meta":
-            found.say(META)
+            found.log_line(META)
         rows: dict[str, Callable[[], torch.Tensor]] = {
             "here + there": lambda: here + there,
             "cat([here, there])": lambda: torch.cat([here, there]),
@@ -98,7 +98,7 @@ def device_mismatch(
             raises = not said.startswith("no error")
             raised += raises
             found.row("mixtures", name, said.partition(":")[0] if raises else said)
-            found.say(f"{name} -> {said}")
+            found.log_line(f"{name} -> {said}")
         found.figure("mixtures_refused", float(raised), "", f"here is {on.device}, there {other}")
         fixed = model(inputs.to(on.device))
         found.figure("device_of_the_fixed_result", str(fixed.device))
@@ -220,9 +220,9 @@ def model_on_cpu(
 
     def _wrong_half(found: Study, gpu: torch.device, left: torch.nn.Module) -> None:
         said = outcome(lambda: left(torch.empty(batch, FEATURES, device=gpu)))
-        found.say(f"model on cpu, input on {gpu} -> {said}")
+        found.log_line(f"model on cpu, input on {gpu} -> {said}")
         if gpu.type == "meta":
-            found.say(META)
+            found.log_line(META)
         found.figure("input_alone_moved", said)
 
     return Case(moved.step, clock="wall", item=batch, check=check, study=study)

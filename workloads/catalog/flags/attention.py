@@ -128,7 +128,7 @@ def attention(
         try:
             on.require(room, what)
         except Skip as skip:
-            found.say(f"not at {LONG_SEQUENCE} positions: {skip}")
+            found.log_line(f"not at {LONG_SEQUENCE} positions: {skip}")
             return
         longer = replace(shape, length=LONG_SEQUENCE)
         long_data = longer.data(on)
@@ -314,9 +314,9 @@ def _ways(
     def last_head(result: torch.Tensor) -> torch.Tensor:
         return result[-1, -1]
 
-    def say(line: str) -> None:
+    def log_once(line: str) -> None:
         if line not in found.log:
-            found.say(line)
+            found.log_line(line)
 
     def add(
         name: str,
@@ -332,7 +332,7 @@ def _ways(
             return _under(allowed, built[0])()
 
         if why := reason_against(first_call, warned=warned):
-            say(f"{name}: does not run here: {why}")
+            log_once(f"{name}: does not run here: {why}")
         else:
             ways[name] = AttentionWay(built[0], tuple(allowed), unpack)
 
@@ -341,7 +341,7 @@ def _ways(
     add(NESTED, partial(nested_attention, packed, shape.causal), packed.last_head_of_nested)
     add(VARLEN, partial(varlen_attention, packed, shape.causal), packed.last_head)
     if found.quick:
-        say(f"{FLEX}: a quick run does not compile it")
+        log_once(f"{FLEX}: a quick run does not compile it")
     else:
         add(FLEX, partial(flex_attention, shape, data), warned=False)
     return ways

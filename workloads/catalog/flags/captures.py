@@ -44,7 +44,7 @@ class CaptureAttempt:
     name: str
     word: str
     """:data:`CAPTURED`, :data:`REFUSED` or :data:`NOT_TRIED`."""
-    said: str = ""
+    reason: str = ""
     """Torch's error, or the reason that it was not tried."""
 
 
@@ -207,13 +207,13 @@ def _received(
     if not waiting:
         return
     if patience <= 0:
-        said = f"no answer within {PATIENCE_S:.0f} s"
+        reason = f"no answer within {PATIENCE_S:.0f} s"
     else:
         code = trying.wait()
         ended = process.signal_in_words(-code) if code < 0 else f"exit status {code}"
-        said = f"the process that tries ended: {ended}"
+        reason = f"the process that tries ended: {ended}"
     for name in waiting:
-        yield CaptureAttempt(name, NOT_TRIED, said)
+        yield CaptureAttempt(name, NOT_TRIED, reason)
 
 
 def main(parent: int, device: str) -> int:

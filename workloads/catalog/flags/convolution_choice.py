@@ -255,6 +255,6 @@ def _no_such_algorithm(found: Study, on: Place) -> None:
     try:
         on.randn(4).put_(index, on.randn(1))
     except RuntimeError as error:
-        found.say(f"use_deterministic_algorithms, then put_(): {error}")
+        found.log_line(f"use_deterministic_algorithms, then put_(): {error}")
     else:
-        found.say("use_deterministic_algorithms, then put_(): this torch raises nothing")
+        found.log_line("use_deterministic_algorithms, then put_(): this torch raises nothing")

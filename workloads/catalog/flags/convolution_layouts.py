@@ -218,7 +218,7 @@ def _fusion(
     }
     name, cudnn = "batch norm folded, ReLU in the kernel", torch.backends.cudnn
     if on.type != "cuda" or not cudnn.enabled:
-        found.say(f"{name}: n/a, it is tried with cuDNN alone")
+        found.log_line(f"{name}: n/a, it is tried with cuDNN alone")
     else:
 
         def in_one_kernel() -> torch.Tensor:
@@ -230,7 +230,7 @@ def _fusion(
         try:
             in_one_kernel()
         except RuntimeError as error:
-            found.say(f"{name}: n/a, {first_line(error)}")
+            found.log_line(f"{name}: n/a, {first_line(error)}")
         else:
             ways[name] = in_one_kernel
     first = ways["convolution, batch norm, ReLU"]()

@@ -265,7 +265,7 @@ def _refused(found: Study, on: Place) -> None:
     for outcome in outcomes(on.device, found.check_cancelled):
         words.append(outcome.word)
         found.row("captures", outcome.name, outcome.word, TRIES[outcome.name].instead)
-        if outcome.said:
-            found.say(f"{outcome.name} -> {outcome.said}")
+        if outcome.reason:
+            found.log_line(f"{outcome.name} -> {outcome.reason}")
     refused = float(words.count(REFUSED))
     found.figure("captures_refused", refused, "", f"of {len(words)} things tried")

@@ -115,7 +115,7 @@ def burn(
             data = (a, b) if place is on else (a.to(place.device), b.to(place.device))
             burners.append(Burner(str(place.device), *data, every if verify == ON else None))
         if verify == ON and on.type != "cuda":
-            found.say(
+            found.log_line(
                 f"compared within {CPU_TOLERANCE:g} of the largest entry, not bit for bit: a CPU's "
                 "library may sum in another order"
             )
@@ -219,7 +219,9 @@ def _report(found: Study, load: LoadReadings) -> None:
         degrees = None if wrong.temperature_c is None else float(wrong.temperature_c)
         found.row("wrong", wrong.device, wrong.after_s, wrong.time, float(wrong.entries), degrees)
     elif len(load.wrong) == MOST_ROWS + 1:
-        found.say(f"more than {MOST_ROWS} ticks had wrong products: the table has the first ones")
+        found.log_line(
+            f"more than {MOST_ROWS} ticks had wrong products: the table has the first ones"
+        )
 
 
 def _sum_up(found: Study, burners: Sequence[Burner], load: LoadReadings) -> None:

@@ -69,7 +69,7 @@ def ceiling(
             try:
                 measured = found.ceiling(kind)
             except RuntimeError as error:
-                found.say(f"{kind}: {first_line(error)}")
+                found.log_line(f"{kind}: {first_line(error)}")
                 continue
             cells: list[Cell] = [kind, measured.value]
             if columns:

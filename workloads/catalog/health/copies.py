@@ -329,7 +329,7 @@ def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
         for source, target in itertools.permutations(range(count), 2)
         if not torch.cuda.can_device_access_peer(source, target)
     ]
-    found.say(f"without peer access: {', '.join(without) or 'none'}")
+    found.log_line(f"without peer access: {', '.join(without) or 'none'}")
 
 
 @workload(

@@ -176,7 +176,7 @@ def _linalg_operations(
             seconds = found.time(call)
         except RuntimeError as error:
             # Some builds lack one of the routines on a GPU.
-            found.say(f"{name}: does not run here: {first_line(error)}")
+            found.log_line(f"{name}: does not run here: {first_line(error)}")
             continue
         product_s = product_s or seconds
         rate = None if flop is None else flop / seconds

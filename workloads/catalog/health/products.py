@@ -162,7 +162,7 @@ def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
         return
     if len(times["CPU"]) < len(sizes):
         ended = sizes[len(times["CPU"])]
-        found.say(f"the CPU's curve ends before n={ended}: one product would take too long")
+        found.log_line(f"the CPU's curve ends before n={ended}: one product would take too long")
     for line in names[:2]:
         figure = "overtakes" if line == name else "overtakes_with_copies"
         _overtakes(found, figure, line, estimates.crossing(sizes, times[line], times["CPU"]))

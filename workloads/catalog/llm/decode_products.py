@@ -205,7 +205,7 @@ def _fewer_bits(
             call = partial(made.multiply, x)
             result = call().cpu().double()
         except (RuntimeError, AttributeError) as error:
-            found.say(f"{name}: does not run here: {first_line(error)}")
+            found.log_line(f"{name}: does not run here: {first_line(error)}")
             continue
         reference = rows @ made.weights.T
         largest_errors[name] = float((result - reference).abs().max() / reference.abs().max())

@@ -201,7 +201,7 @@ def llm_decode(
                 room = count * context * shape.kv_bytes + passing
                 on.require(room, f"a cache of {count * context} tokens")
             except Skip as skip:
-                found.say(f"ended: {skip}")
+                found.log_line(f"ended: {skip}")
                 break
             seconds = found.time(partial(step, *prepared(count)))
             moved = shape.decode_bytes(count, context)
@@ -212,7 +212,7 @@ def llm_decode(
             if limits.cached(limits.MEMORY, moved, cache_bytes) is None:
                 found.check_rate(f"a batch of {count}", moved / seconds, limits.MEMORY)
             if seconds > LONGEST_STEP_S:
-                found.say(f"ended: a step of {count} takes more than {LONGEST_STEP_S:g} s")
+                found.log_line(f"ended: a step of {count} takes more than {LONGEST_STEP_S:g} s")
                 break
 
     cache_bytes = environment.last_cache(on.device)

@@ -347,7 +347,7 @@ def _cold_ways(
     else:
         found.figure("still_cached", 100 * share, "%", about)
     if reason is not None:
-        found.say(f"no cold times: {reason}")
+        found.log_line(f"no cold times: {reason}")
         return
 
     def cold(load: Callable[[], object]) -> object:

@@ -85,7 +85,7 @@ def inference_modes(
         try:
             (ways["inference_mode"]() * weight).sum().backward()
         except RuntimeError as error:
-            found.say(f"an inference tensor in training -> RuntimeError: {error}")
+            found.log_line(f"an inference tensor in training -> RuntimeError: {error}")
 
     return Case(ways["inference_mode"], item=batch, study=study)
 
@@ -330,9 +330,9 @@ def out_of_memory(
         again = step(MIB, numbers, on.device)
         found.figure("goes_on_with", float(again.numel()), "byte", "granted after the failure")
         del again
-        found.say(f"{name}: {text}")
+        found.log_line(f"{name}: {text}")
         for line in explained(text):
-            found.say(f"  {line}")
+            found.log_line(f"  {line}")
         allocated = (before.allocated, pinned.allocated, free.allocated, after.allocated)
         pinned_about = "held by the traceback of the exception that was kept"
         after_about = "held more than before, after letting go and emptying the cache"

@@ -71,7 +71,7 @@ class Trial:
     """Peak bytes of the batch and its step."""
     rate: float
     """Samples per second."""
-    held: MemoryInUse
+    memory: MemoryInUse
     """Memory after its steps, with the batch still allocated."""
 
 
@@ -112,14 +112,14 @@ class Trials:
             if peak is not None and (self._budget is None or peak <= self._budget):
                 trial = self._timed(size, peak)
         except torch.OutOfMemoryError as error:
-            self._found.say(f"batch {size}: {first_line(error)}")
+            self._found.log_line(f"batch {size}: {first_line(error)}")
         if trial is None:
             self._let_go()
             needs = "" if peak is None else f", a step needs {peak / MIB:.1f} MiB"
-            self._found.say(f"batch {size}: does not fit{needs}")
+            self._found.log_line(f"batch {size}: does not fit{needs}")
             return False
         self.done[size] = trial
-        self._found.say(f"batch {size}: fits, peak {trial.peak / MIB:.1f} MiB")
+        self._found.log_line(f"batch {size}: fits, peak {trial.peak / MIB:.1f} MiB")
         return True
 
     def _peak(self, size: int) -> int | None:
@@ -174,7 +174,7 @@ def _by_size(found: Study, trials: Sequence[tuple[int, Trial]]) -> None:
         *(DataColumn(word, "byte") for word in words),
     )  # fmt: skip
     for size, trial in trials:
-        held = trial.held
+        held = trial.memory
         found.point("batches", size, trial.peak, trial.rate)
         found.row(
             "held", float(size), trial.peak, held.allocated, held.reserved, held.used, held.nvml

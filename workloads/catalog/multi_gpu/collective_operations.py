@@ -217,7 +217,7 @@ class BusRates:
             try:
                 checked = check(operation)
             except (RuntimeError, ValueError) as failure:
-                found.say(f"{operation}: {dist.get_backend()} has none: {first_line(failure)}")
+                found.log_line(f"{operation}: {dist.get_backend()} has none: {first_line(failure)}")
                 continue
             available.append(operation)
             seconds = self._time(operation, data)

@@ -78,7 +78,7 @@ def compare_caches(
         size = flush_bytes(on)
         on.require(size + made, "the data that flushes the cache")
     except Skip as skip:
-        found.say(f"no cold time: {skip}")
+        found.log_line(f"no cold time: {skip}")
         return
     calls = {WARM: call, COLD: cache_setter(COLD, on)(call)}
     title = f"the last cache, {size // SPAN / 2**20:.3g} MiB: left by the last call, or flushed"
@@ -86,4 +86,6 @@ def compare_caches(
     about = "time with the cache flushed before each call, over calls back to back"
     found.figure("cold_over_warm", 1 / cold.ratio, "x", about)
     if on.type == "cuda" and cold.median_s < SHORT_S:
-        found.say("cold calls are timed one by one: so short, a few microseconds are not their own")
+        found.log_line(
+            "cold calls are timed one by one: so short, a few microseconds are not their own"
+        )

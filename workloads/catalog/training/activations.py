@@ -85,7 +85,7 @@ def activation_memory(
         calls: dict[str, Callable[[], None]] = {}
         for name in WAYS:
             if name in reasons:
-                found.say(f"{name}: {reasons[name]}")
+                found.log_line(f"{name}: {reasons[name]}")
             else:
                 calls[name] = partial(timed, name)
         _curve(found, calls, partial(peak_memory, on, found))

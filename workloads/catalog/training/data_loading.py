@@ -236,7 +236,7 @@ def _try_workers(
         f"{shares[0]:.0f} % with 0",
     )
     if not CAN_FORK:
-        found.say(f"only num_workers=0: {NO_FORK}")
+        found.log_line(f"only num_workers=0: {NO_FORK}")
 
 
 def _epoch(

@@ -277,7 +277,7 @@ def batch_scaling(
                 ended = f"a step of {count} takes more than {LONGEST_STEP_S:g} s"
                 break
             count *= 2
-        found.say(f"ended: {ended}")
+        found.log_line(f"ended: {ended}")
         found.mark("scaling", bend(measured))
 
     return Case(

@@ -137,7 +137,7 @@ def amp(
         assert between.grad is not None
         _underflow(found, between.grad, 2.0**scale)
         if on.type == "cpu":
-            found.say("TF32 has a row on NVIDIA GPUs alone; tf32 shows to what a CPU rounds")
+            found.log_line("TF32 has a row on NVIDIA GPUs alone; tf32 shows to what a CPU rounds")
 
     chosen = next(way for way in all_ways if way.dtype == dtype)
     return Case(

@@ -95,7 +95,7 @@ def optimizer_step(
             try:
                 ready = chosen if name == way else prepared(name)
             except Skip as skip:
-                found.say(str(skip))
+                found.log_line(str(skip))
             else:
                 calls[name] = partial(step, ready)
         title = f"{optimizer}, {2 * layers} tensors, {count:,} parameters"

@@ -72,7 +72,7 @@ def profiler(
         if on.type == "cuda" and not ran:
             reason = NO_DEVICE_ROWS if device else "this torch was built without CUDA profiling"
             found.absent("device_time", reason, "s", "of all kernels")
-            found.say(f"by processor time instead: {reason}")
+            found.log_line(f"by processor time instead: {reason}")
         chosen = operators(averages, device_time=bool(ran), device_memory=on.type == "cuda")
         clock = "device" if ran else "CPU"
         found.table(
