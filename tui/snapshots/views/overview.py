@@ -238,7 +238,7 @@ def verdict_lines(
         )
     ]
     rows += first_lines(verdict.explanation, cells)
-    rows += account_lines(verdict.explanation, cells)
+    rows += account_lines(verdict.explanation, cells, whole=explained)
     advice = advice_lines(verdict.advice, cells, AGAINST_OOM, explained=explained)
     request = _request_lines(verdict, cells, explained=explained)
     held = top_lines("Memory by site at this event", verdict.top, cells)
@@ -285,6 +285,7 @@ def explain_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
         *reason_lines(verdict, cells),
         (),
         *_figure_lines(list_verdict_facts(verdict), cells),
+        *account_lines(verdict.explanation, cells),
         *advice_lines(verdict.advice, cells, AGAINST_OOM),
         (),
         line(Span("Requested at", TextStyle.STRONG)),
@@ -402,11 +403,18 @@ def first_lines(explanation: Explanation, cells: int) -> list[Line]:
     return paragraph(explanation.line, cells, TextStyle.BAD)
 
 
-def account_lines(explanation: Explanation, cells: int) -> list[Line]:
-    """Draw the causes that fill the device's used memory, each with bytes, share and bar."""
+def account_lines(explanation: Explanation, cells: int, *, whole: bool = True) -> list[Line]:
+    """Draw the causes that fill the device's used memory, each with bytes, share and bar.
+
+    Args:
+        explanation: the explanation.
+        cells: width of a line.
+        whole: wrap the words about a cause, else cut them to one line.
+    """
     rows: list[Line] = [(), line(Span(format_used(explanation), TextStyle.STRONG))]
     shown, small = _apart(explanation.account)
-    rows += [drawn for row in shown for drawn in _account_rows(row, cells)]
+    for row in shown:
+        rows += _account_rows(row, cells) if whole else [account_line(row, cells)]
     if small:
         names = ", ".join(f"{row.name} {text.size(row.bytes)}" for row in small)
         rows += [fit_line(line(Span(f"{'':>14}less than 1%: {names}", TextStyle.QUIET)), cells)]
