@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -26,7 +27,7 @@ from tui.hosts import supervisor as supervisor_module
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import FIRST_LINE, boot_command, preamble
-from tui.hosts.children import decode_clean
+from tui.hosts.children import without_controls
 from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.monitor import HostMonitor
 from tui.hosts.watching import first_samples, watch_hosts
@@ -42,6 +43,8 @@ from tui.monitor.messages import (
     WatchHost,
 )
 from workloads.protocol import wire
+from workloads.protocol.change_reader import ChangeReader
+from workloads.protocol.change_writer import ChangeWriter
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
 
@@ -261,7 +264,19 @@ def test_no_text_of_a_host_has_a_character_that_controls_the_terminal(text: str)
     plain = json.dumps({"type": "sample", **wire.to_plain(sample)}, ensure_ascii=False)
     for line in (wire.encode(sample), plain.encode("utf-8", "surrogatepass")):
         with contextlib.suppress(wire.WireError):
-            assert decode_clean(line, (Sample,)) == with_texts(sample, clean, keys=False)
+            found = without_controls(wire.decode(line, (Sample,)), line)
+            assert found == with_texts(sample, clean, keys=False)
+
+
+def test_a_text_that_changes_cannot_control_the_terminal_either() -> None:
+    hostile = "\x1b[2J\x1b]0;owned\x07"
+    cpu = Cpu("EPYC", 8, 8, 1.0, None, {})
+    before = Sample(1.0, 0.1, Host("gpu1", cpu, HostMemory(2, 1, 1)), Driver(None, None, None), ())
+    after = replace(before, host=replace(before.host, name=hostile), problems=(hostile,))
+    writer, reader = ChangeWriter((Sample,)), ChangeReader((Sample,), without_controls)
+    assert reader.decode(writer.encode(before)) == before
+    for sample in (after, replace(after, at=2.0)):
+        assert reader.decode(writer.encode(sample)) == with_texts(sample, clean, keys=False)
 
 
 def test_a_host_is_asked_for_its_processes_and_its_pace_once_it_has_greeted() -> None:

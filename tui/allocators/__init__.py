@@ -18,6 +18,7 @@ def serve_arguments(
     others: bool = False,
     keep_alive_s: float | None = None,
     steps: bool = False,
+    changes: bool = False,
 ) -> tuple[str, ...]:
     """Return the arguments of the child.
 
@@ -29,6 +30,7 @@ def serve_arguments(
         others: also watch the other processes of this user.
         keep_alive_s: seconds without a request after which the child ends; ``None`` for never.
         steps: also ask the agents of the processes for their steps.
+        changes: write what has changed in figures, which a ``ChangeReader`` reads.
     """
     words = ["serve", "--interval", str(interval)]
     if pids:
@@ -43,6 +45,8 @@ def serve_arguments(
         words += ["--keep-alive", str(keep_alive_s)]
     if steps:
         words.append("--steps")
+    if changes:
+        words.append("--changes")
     return tuple(words)
 
 

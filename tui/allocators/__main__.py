@@ -36,6 +36,7 @@ def _arguments() -> argparse.Namespace:
         "--keep-alive", type=float, metavar="S", help="end without a request for this many seconds"
     )
     serving.add_argument("--steps", action="store_true", help="what their agents have counted")
+    serving.add_argument("--changes", action="store_true", help="write what changes in figures")
     modes.add_parser("check", help="whether running processes can be read, and end")
     return parser.parse_args()
 
@@ -53,7 +54,7 @@ def main() -> None:
     lower_priority()
     wanted = LookFor(arguments.pids, not arguments.no_children, arguments.others)
     watch = AllocatorWatch(arguments.interval, wanted, arguments.listed, steps=arguments.steps)
-    serve(parent, watch, arguments.keep_alive)
+    serve(parent, watch, arguments.keep_alive, changes=arguments.changes)
     quit_now()
 
 

@@ -9,11 +9,11 @@ value counts only if NVML lists the process on that very device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Tuple, Union
 
-from tui.monitor.messages import Device, ParentProcess, find_process
+from tui.monitor.messages import Device, GpuProcess, ParentProcess
 from workloads.protocol.torch_memory import TorchMemory
 
 VERSION = 1
@@ -229,6 +229,20 @@ def pids_of(devices: Sequence[Device]) -> tuple[int, ...]:
     return tuple(sorted({row.pid for row in rows if row.started_at is not None}))
 
 
+def rows_by_pid(devices: Sequence[Device]) -> dict[int, dict[str, GpuProcess]]:
+    """Return NVML's rows of the processes with a known start, by their pids and the device's id.
+
+    A GPU that is split is left out: programs use its MIG instances instead.
+    """
+    found: dict[int, dict[str, GpuProcess]] = {}
+    split = {device.parent for device in devices}
+    for device in devices:
+        for row in (device.processes or ()) if device.id not in split else ():
+            if row.started_at is not None:
+                found.setdefault(row.pid, {}).setdefault(device.id, row)
+    return found
+
+
 def listed_on(
     process: TorchProcess, devices: Sequence[Device]
 ) -> dict[str, tuple[int | None, str]]:
@@ -237,15 +251,23 @@ def listed_on(
     Returns:
         Bytes, or ``None`` and the reason.
     """
-    found = {}
-    split = {device.parent for device in devices}
-    for device in devices:
-        if device.id in split:
-            continue  # programs use its MIG instances instead
-        row = find_process(device, process.pid)
-        if row is not None and is_same(row.started_at, process.start):
-            found[device.id] = (row.memory, row.unavailable.get("memory", ""))
-    return found
+    return listed_in(process, rows_by_pid(devices).get(process.pid, {}))
+
+
+def listed_in(
+    process: TorchProcess, rows: Mapping[str, GpuProcess]
+) -> dict[str, tuple[int | None, str]]:
+    """Return what :func:`listed_on` does.
+
+    Args:
+        process: the process.
+        rows: those of :func:`rows_by_pid` with its pid.
+    """
+    return {
+        device: (row.memory, row.unavailable.get("memory", ""))
+        for device, row in rows.items()
+        if is_same(row.started_at, process.start)
+    }
 
 
 def placed_on(
@@ -261,7 +283,23 @@ def placed_on(
     Returns:
         By the process's own name of the device, such as ``cuda:0``.
     """
-    listed = listed_on(process, devices)
+    return place_listed(process, figures, devices, listed_on(process, devices))
+
+
+def place_listed(
+    process: TorchProcess,
+    figures: Sequence[TorchMemory],
+    devices: Sequence[Device],
+    listed: Mapping[str, tuple[int | None, str]],
+) -> dict[str, Placed]:
+    """Return what :func:`placed_on` does.
+
+    Args:
+        process: the process.
+        figures: the figures of all its devices that have any.
+        devices: NVML's devices; empty without NVML.
+        listed: those that list the process, of :func:`listed_on`.
+    """
     if not listed:
         reason = _why_not_listed(process, devices)
         return {each.device: Placed(None, None, reason, reason) for each in figures}

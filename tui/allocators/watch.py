@@ -309,7 +309,13 @@ def _forked_from(target: AllocatorReader) -> int | None:
     return None
 
 
-def serve(parent: ParentChannel, watch: AllocatorWatch, keep_alive_s: float | None = None) -> None:
+def serve(
+    parent: ParentChannel,
+    watch: AllocatorWatch,
+    keep_alive_s: float | None = None,
+    *,
+    changes: bool = False,
+) -> None:
     """Write figures at each tick and changes of the processes, until the front end exits.
 
     Args:
@@ -317,7 +323,10 @@ def serve(parent: ParentChannel, watch: AllocatorWatch, keep_alive_s: float | No
         watch: the watch to serve.
         keep_alive_s: seconds without a request after which the front end counts as gone; ``None``
             where a closed pipe says so.
+        changes: after the first of each, write what has changed in lists, figures and steps.
     """
+    if changes:
+        parent.send_changes_of((TorchProcesses, ProcessFigures, StepsCounted))
     parent.listen(WATCH_REQUESTS, watch.apply_request, keep_alive_s)
     next_search = 0.0
     due = time.monotonic()

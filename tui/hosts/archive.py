@@ -40,6 +40,7 @@ _SENT_WORKLOADS = (
     "agent/__init__.py",
     "agent/address.py",
     "protocol/__init__.py",
+    "protocol/change_writer.py",
     "protocol/keep_alive.py",
     "protocol/process.py",
     "protocol/torch_memory.py",

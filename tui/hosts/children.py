@@ -20,7 +20,7 @@ from tui.hosts.boot import OLDEST_FOR_RUNS, boot_command, preamble, torch_comman
 from tui.hosts.failures import explain_failure
 from tui.hosts.smi import SmiLine, parse_line, smi_command
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent
-from workloads.protocol import wire
+from workloads.protocol.change_reader import ChangeReader
 from workloads.protocol.keep_alive import MISSED_AFTER_S, Alive
 from workloads.protocol.messages import EVENTS, Event
 
@@ -53,14 +53,15 @@ class HostConnection:
             interval: seconds between two samples.
             sent: called with each request to it; ``None`` for nothing.
         """
-        serving = ("serve", "--interval", str(interval), "--keep-alive", str(MISSED_AFTER_S))
+        end_after = ("--keep-alive", str(MISSED_AFTER_S))
+        serving = ("serve", "--interval", str(interval), "--changes", *end_after)
         kinds: tuple[type[MonitorEvent | Alive], ...] = (*MONITOR_EVENTS, Alive)
         return ChildProcess(
             self.host.command(boot_command(self.python or "python3")),
             kinds,
             folder=FOLDER,
             sent=sent,
-            decode=lambda line: decode_clean(line, kinds),
+            decode=ChangeReader(kinds, without_controls).decode,
             preamble=preamble(build_archive(), "tui.monitor", serving),
         )
 
@@ -81,14 +82,20 @@ class HostConnection:
             children: also watch the descendants of ``pids``.
         """
         arguments = allocators.serve_arguments(
-            interval, pids, listed, children=children, keep_alive_s=MISSED_AFTER_S, steps=True
+            interval,
+            pids,
+            listed,
+            children=children,
+            keep_alive_s=MISSED_AFTER_S,
+            steps=True,
+            changes=True,
         )
         kinds: tuple[type[WatchEvent | Alive], ...] = (*WATCH_EVENTS, Alive)
         return ChildProcess(
             self.host.command(boot_command(self.python or "python3")),
             kinds,
             folder=FOLDER,
-            decode=lambda line: decode_clean(line, kinds),
+            decode=ChangeReader(kinds, without_controls).decode,
             preamble=preamble(build_archive(), allocators.MODULE, arguments),
         )
 
@@ -115,19 +122,15 @@ class HostConnection:
         return ConnectionWatch(self.host)
 
 
-def decode_clean(line: bytes, kinds: tuple[type[E], ...]) -> E:
-    """Return the message of a line, in whose texts nothing controls this terminal.
+def without_controls(event: E, line: bytes) -> E:
+    """Return a message in whose texts nothing controls this terminal.
 
     A host may be anybody's.
 
     Args:
-        line: from a host.
-        kinds: the messages that it may be.
-
-    Raises:
-        WireError: it is none of them.
+        event: the message of a host.
+        line: that has brought it, or the newest of its parts.
     """
-    event = wire.decode(line, kinds)
     # JSON has no bare control characters but DEL, so most lines need no second pass over a
     # sample's hundreds of texts, which would take longer than decoding it.
     if line.isascii() and b"\\" not in line and b"\x7f" not in line:

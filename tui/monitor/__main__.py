@@ -37,6 +37,7 @@ def _arguments() -> argparse.Namespace:
     serving.add_argument(
         "--keep-alive", type=float, metavar="S", help="end after so many seconds without a request"
     )
+    serving.add_argument("--changes", action="store_true", help="write what changes in a sample")
     modes.add_parser("once", help="write one sample")
     modes.add_parser("topology", help="write how the GPUs are connected")
     return parser.parse_args()
@@ -53,7 +54,7 @@ def main() -> None:
     if arguments.mode == "serve":
         end_with_parent()
         parent.send(MonitorHello(version=VERSION, pid=os.getpid()))
-        serve(parent, arguments.interval, arguments.keep_alive)
+        serve(parent, arguments.interval, arguments.keep_alive, changes=arguments.changes)
     elif arguments.mode == "topology":
         parent.send(read_gpu_topology())
     else:

@@ -327,14 +327,23 @@ class Monitor:
         )
 
 
-def serve(parent: ParentChannel, interval: float, keep_alive_s: float | None = None) -> None:
+def serve(
+    parent: ParentChannel,
+    interval: float,
+    keep_alive_s: float | None = None,
+    *,
+    changes: bool = False,
+) -> None:
     """Write a sample at each tick until the front end goes away.
 
     Args:
         parent: The front end.
         interval: Seconds between samples.
         keep_alive_s: Seconds without a request after which the front end counts as gone.
+        changes: After the first sample, write what has changed.
     """
+    if changes:
+        parent.send_changes_of((Sample,))
     monitor = Monitor(interval)
     parent.listen(MONITOR_REQUESTS, monitor.apply_request, keep_alive_s)
     patience = _FIRST_WAIT

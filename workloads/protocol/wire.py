@@ -25,9 +25,10 @@ class WireError(ValueError):
     """A line that is not a known message; the text names the faulty part and the reason."""
 
 
-_UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
+UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
 """``Union[X, Y]`` and, from Python 3.10, ``X | Y``."""
 _AS_IT_IS = frozenset({str, int, bool, type(None)})
+_SCALARS = _AS_IT_IS | {float}
 
 
 @functools.lru_cache(maxsize=None)
@@ -37,7 +38,7 @@ def _names(cls: type) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=None)
-def _keys(cls: type) -> tuple[tuple[str, str], ...]:
+def keys_of(cls: type) -> tuple[tuple[str, str], ...]:
     """Return a dataclass's field names, each with its key in JSON: ``WIRE_KEYS``, else the name.
 
     A field that was renamed after files contain it keeps its key.
@@ -63,17 +64,17 @@ def to_plain(value: object) -> Any:
     if isinstance(value, (tuple, list)):
         return [to_plain(item) for item in value]
     if dataclasses.is_dataclass(kind):
-        return {key: to_plain(getattr(value, name)) for name, key in _keys(kind)}
+        return {key: to_plain(getattr(value, name)) for name, key in keys_of(kind)}
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     return value
 
 
 Reader = Callable[[Any], Any]
-"""Turns plain data into a value of one type; raises :class:`_MisfitError`."""
+"""Turns plain data into a value of one type; raises :class:`MisfitError`."""
 
 
-class _MisfitError(Exception):
+class MisfitError(Exception):
     """A mismatch of data and type, with its path below the current value."""
 
     def __init__(self, text: str) -> None:
@@ -81,7 +82,7 @@ class _MisfitError(Exception):
         self.text = text
         self.path = ""
 
-    def below(self, step: str) -> _MisfitError:
+    def below(self, step: str) -> MisfitError:
         """Prefix the error's path with one more step."""
         self.path = step + self.path
         return self
@@ -97,20 +98,20 @@ def from_plain(kind: Any, data: Any, path: str = "$") -> Any:
         WireError: the data does not fit; the message contains the path of the first misfit.
     """
     try:
-        return _reader(kind)(data)
-    except _MisfitError as misfit:
+        return reader_of(kind)(data)
+    except MisfitError as misfit:
         raise WireError(f"{path}{misfit.path}: {misfit.text}") from None
 
 
 @functools.lru_cache(maxsize=None)
-def _reader(kind: Any) -> Reader:
+def reader_of(kind: Any) -> Reader:
     """Return the reader of a type, cached: inspecting types per value would cost more."""
     if kind is Any:
         return lambda data: data
     if dataclasses.is_dataclass(kind):
         return _dataclass_reader(typing.cast(type, kind))
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin in _UNIONS:
+    if origin in UNIONS:
         return _union_reader(arguments)
     if origin is typing.Literal:
         return _literal_reader(arguments)
@@ -121,24 +122,45 @@ def _reader(kind: Any) -> Reader:
     return _scalar_reader(type(None) if kind is None else kind)
 
 
-def _fields(cls: type) -> list[tuple[str, str, Reader, bool]]:
-    """Return each field's name, its key in JSON, its reader, and whether it is required."""
+@functools.lru_cache(maxsize=None)
+def types_taken_as_is(kind: Any) -> frozenset[type]:
+    """Return the types of JSON's scalars that a type's reader returns unchanged."""
+    if typing.get_origin(kind) in UNIONS:
+        return frozenset().union(*map(types_taken_as_is, typing.get_args(kind)))
+    scalar = type(None) if kind is None else kind
+    return frozenset({scalar}) if scalar in _SCALARS else frozenset()
+
+
+class _Field(typing.NamedTuple):
+    """A field of a dataclass."""
+
+    name: str
+    key: str
+    """In JSON."""
+    taken_as_is: frozenset[type]
+    reader: Reader
+    required: bool
+
+
+def _fields(cls: type) -> list[_Field]:
+    """Return the fields of a dataclass."""
     hints = typing.get_type_hints(cls)
     missing = dataclasses.MISSING
     return [
-        (
+        _Field(
             item.name,
             key,
-            _reader(hints[item.name]),
+            types_taken_as_is(hints[item.name]),
+            reader_of(hints[item.name]),
             item.default is missing and item.default_factory is missing,
         )
-        for item, (_, key) in zip(dataclasses.fields(cls), _keys(cls))
+        for item, (_, key) in zip(dataclasses.fields(cls), keys_of(cls))
     ]
 
 
 def _dataclass_reader(cls: type) -> Reader:
     # Filled at the first reading: a type may contain values of its own type.
-    fields: list[tuple[str, str, Reader, bool]] = []
+    fields: list[_Field] = []
 
     def read(data: Any) -> Any:
         if not isinstance(data, dict):
@@ -146,14 +168,19 @@ def _dataclass_reader(cls: type) -> Reader:
         if not fields:
             fields.extend(_fields(cls))
         values = {}
-        for name, key, reader, required in fields:
+        for name, key, taken_as_is, reader, required in fields:
             if key in data:
+                value = data[key]
+                # Most values, for which a call each would double the time.
+                if type(value) in taken_as_is:
+                    values[name] = value
+                    continue
                 try:
-                    values[name] = reader(data[key])
-                except _MisfitError as misfit:
+                    values[name] = reader(value)
+                except MisfitError as misfit:
                     raise misfit.below(f".{key}") from None
             elif required:
-                raise _MisfitError("missing").below(f".{key}")
+                raise MisfitError("missing").below(f".{key}")
         return cls(**values)
 
     return read
@@ -161,13 +188,13 @@ def _dataclass_reader(cls: type) -> Reader:
 
 def _union_reader(kinds: tuple[Any, ...]) -> Reader:
     optional = type(None) in kinds
-    *first, last = [_reader(kind) for kind in kinds if kind is not type(None)]
+    *first, last = [reader_of(kind) for kind in kinds if kind is not type(None)]
 
     def read(data: Any) -> Any:
         if data is None and optional:
             return None
         for reader in first:
-            with contextlib.suppress(_MisfitError):
+            with contextlib.suppress(MisfitError):
                 return reader(data)
         return last(data)
 
@@ -178,26 +205,26 @@ def _literal_reader(values: tuple[Any, ...]) -> Reader:
     def read(data: Any) -> Any:
         if data in values:
             return data
-        raise _MisfitError(f"{data!r} is none of {values}")
+        raise MisfitError(f"{data!r} is none of {values}")
 
     return read
 
 
 def _tuple_reader(kinds: tuple[Any, ...]) -> Reader:
     alike = len(kinds) == 2 and kinds[1] is Ellipsis
-    readers = tuple(_reader(kind) for kind in (kinds[:1] if alike else kinds))
+    readers = tuple(reader_of(kind) for kind in (kinds[:1] if alike else kinds))
 
     def read(data: Any) -> Any:
         if not isinstance(data, list):
             raise _unexpected("a list", data)
         wanted = readers * len(data) if alike else readers
         if len(wanted) != len(data):
-            raise _MisfitError(f"expected {len(wanted)} items, got {len(data)}")
+            raise MisfitError(f"expected {len(wanted)} items, got {len(data)}")
         found: list[Any] = []
         for reader, item in zip(wanted, data):
             try:
                 found.append(reader(item))
-            except _MisfitError as misfit:
+            except MisfitError as misfit:
                 raise misfit.below(f"[{len(found)}]") from None
         return tuple(found)
 
@@ -205,7 +232,7 @@ def _tuple_reader(kinds: tuple[Any, ...]) -> Reader:
 
 
 def _dict_reader(kind: Any) -> Reader:
-    reader = _reader(kind)
+    reader = reader_of(kind)
 
     def read(data: Any) -> Any:
         if not isinstance(data, dict):
@@ -214,7 +241,7 @@ def _dict_reader(kind: Any) -> Reader:
         for key, item in data.items():
             try:
                 found[key] = reader(item)
-            except _MisfitError as misfit:
+            except MisfitError as misfit:
                 raise misfit.below(f".{key}") from None
         return found
 
@@ -229,7 +256,7 @@ def _scalar_reader(kind: type) -> Reader:
             try:
                 return float(data)
             except OverflowError:
-                raise _MisfitError("a number that is too large") from None
+                raise MisfitError("a number that is too large") from None
         # bool is an int in Python, but not on the wire.
         if isinstance(data, kind) and (kind is bool or not isinstance(data, bool)):
             return data
@@ -238,11 +265,11 @@ def _scalar_reader(kind: type) -> Reader:
     return read
 
 
-def _unexpected(wanted: str, data: Any) -> _MisfitError:
-    return _MisfitError(f"expected {wanted}, got {type(data).__name__}")
+def _unexpected(wanted: str, data: Any) -> MisfitError:
+    return MisfitError(f"expected {wanted}, got {type(data).__name__}")
 
 
-def _tag(kind: type) -> str:
+def tag_of(kind: type) -> str:
     """Return the value of ``type`` for a class: its ``WIRE_TAG``, else its name in snake case.
 
     A class that was renamed after files contain it keeps its tag.
@@ -274,7 +301,7 @@ def encode_checked(message: object) -> bytes:
 
 
 def _body(message: object) -> dict[str, Any]:
-    return {"type": _tag(type(message)), **to_plain(message)}
+    return {"type": tag_of(type(message)), **to_plain(message)}
 
 
 def decode(line: bytes, kinds: tuple[type[T], ...]) -> T:
@@ -283,7 +310,7 @@ def decode(line: bytes, kinds: tuple[type[T], ...]) -> T:
     Raises:
         WireError: not JSON, not an object, of an unknown type, or with a field that does not fit.
     """
-    return from_object(_parsed(line), kinds)
+    return from_object(parse_line(line), kinds)
 
 
 def from_object(data: Any, kinds: tuple[type[T], ...]) -> T:
@@ -292,7 +319,7 @@ def from_object(data: Any, kinds: tuple[type[T], ...]) -> T:
     Raises:
         WireError: not an object, of an unknown type, or with a field that does not fit.
     """
-    kind = _kind(data, kinds)
+    kind = find_kind(data, kinds)
     return typing.cast(T, from_plain(kind, data, str(data["type"])))
 
 
@@ -311,8 +338,8 @@ class EncodedMessage:
 
     def __init__(self, line: bytes, kinds: tuple[type, ...]) -> None:
         self.line = line
-        self._data = _parsed(line)
-        self.kind: type = _kind(self._data, kinds)
+        self._data = parse_line(line)
+        self.kind: type = find_kind(self._data, kinds)
 
     def plain(self, name: str) -> Any:
         """Return one field as JSON has it, unchecked; ``None`` where it is absent."""
@@ -330,19 +357,19 @@ class EncodedMessage:
         return from_object(self._data, (kind,))
 
 
-def _parsed(line: bytes) -> Any:
+def parse_line(line: bytes) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise WireError(f"not a JSON line: {error}") from error
 
 
-def _kind(data: Any, kinds: tuple[type[T], ...]) -> type[T]:
+def find_kind(data: Any, kinds: tuple[type[T], ...]) -> type[T]:
     """Return the type that the tag names."""
     if not isinstance(data, dict):
         raise WireError(f"expected an object, got {type(data).__name__}")
     tag = data.get("type")
     for kind in kinds:
-        if tag == _tag(kind):
+        if tag == tag_of(kind):
             return kind
     raise WireError(f"unknown message type {tag!r}")

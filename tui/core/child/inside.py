@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
+from workloads.protocol.change_writer import ChangeWriter
 from workloads.protocol.keep_alive import Alive, KeepAlive
 from workloads.protocol.process import die_with_parent, separate_protocol, write_whole
 from workloads.protocol.wire import WireError, decode, encode
@@ -38,16 +39,26 @@ class ParentChannel:
     def __init__(self) -> None:
         self._reading, self._writing = separate_protocol()
         self._write_lock = threading.Lock()
+        self._encode: Callable[[object], bytes] = encode
+
+    def send_changes_of(self, kinds: tuple[type, ...]) -> None:
+        """Send events of some types as what has changed since the one before, from here on."""
+        self._encode = ChangeWriter(kinds).encode
 
     def send(self, event: object) -> None:
         """Write one event whole."""
-        self.write(encode(event))
+        # With the lock: the changes are those since the event that was written before.
+        with self._write_lock:
+            self._write(self._encode(event))
 
     def write(self, line: bytes) -> None:
         """Write one encoded event whole."""
+        with self._write_lock:
+            self._write(line)
+
+    def _write(self, line: bytes) -> None:
         try:
-            with self._write_lock:
-                write_whole(self._writing, line)
+            write_whole(self._writing, line)
         except ConnectionError:
             quit_now()
 

@@ -167,7 +167,10 @@ def label_for_host(views: tuple[DeviceView, ...], host: str) -> tuple[DeviceView
                 place = instances.get(device.nvml_index, 0)
                 instances[device.nvml_index] = place + 1
                 number += f".{place}"
-        found.append(replace(view, host_label=f"{host}:{number}"))
+        label = f"{host}:{number}"
+        found.append(
+            DeviceView(view.key, device, view.torch_device, view.unpaired, host_label=label)
+        )
     return tuple(found)
 
 

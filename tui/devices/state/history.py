@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from tui.devices.state.devices import CPU, DeviceView
@@ -94,30 +94,29 @@ class History:
                 process=next(iter(ours), None),
                 utilization=host.cpu.load_percent,
             )
-        point = Point(sample.at)
+        used = process = utilization = power = temperature = traffic = None
         device = view.nvml
         # While the driver does not answer, a sample repeats older figures, which are no new point.
         if device and not (sample.nvml_silent_s and device.read_at < sample.at - sample.interval_s):
-            row = find_process(device, worker_pid)
+            row = None if worker_pid is None else find_process(device, worker_pid)
             memory = device.memory
             # The bar of a device that shares the host's memory shows the host's memory.
             used = sample.host.memory.used if memory.unified else memory.used
-            point = replace(
-                point,
-                used=used,
-                process=row.memory if row else None,
-                utilization=device.utilization.gpu,
-                power=device.power_w,
-                temperature=device.temperature_c,
-                traffic=_compute_traffic(sample, view.key),
-            )
+            process = row.memory if row else None
+            utilization, power = device.utilization.gpu, device.power_w
+            temperature, traffic = device.temperature_c, _compute_traffic(sample, view.key)
         torch = self._torch.get(view.key)
-        if torch is not None and torch.pid == worker_pid:
-            point = replace(point, allocated=torch.allocated, reserved=torch.reserved)
+        if torch is None or torch.pid != worker_pid:
+            allocated = reserved = None
+        else:
+            allocated, reserved = torch.allocated, torch.reserved
             total, free = torch.device_total, torch.device_free
-            if view.nvml is None and total is not None and free is not None:
-                point = replace(point, used=total - free)
-        return point
+            if device is None and total is not None and free is not None:
+                used = total - free
+        return Point(
+            *(sample.at, used, process, allocated, reserved),
+            *(utilization, power, temperature, traffic),
+        )
 
 
 def _compute_traffic(sample: Sample, key: str) -> float | None:
@@ -133,17 +132,19 @@ def merge_peaks(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
     """Return the maximum of each figure, with the time of the second point."""
     if peak is None:
         return point
-
-    def top(a: int | None, b: int | None) -> int | None:
-        return max((x for x in (a, b) if x is not None), default=None)
-
     return MemoryPoint(
         point.at,
-        top(peak.used, point.used),
-        top(peak.process, point.process),
-        top(peak.allocated, point.allocated),
-        top(peak.reserved, point.reserved),
+        _higher(peak.used, point.used),
+        _higher(peak.process, point.process),
+        _higher(peak.allocated, point.allocated),
+        _higher(peak.reserved, point.reserved),
     )
+
+
+def _higher(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return max(one, other)
 
 
 LATE_S = 2.0

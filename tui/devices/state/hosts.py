@@ -17,6 +17,7 @@ NO_TORCH_YET = "torch starts there with the first run"
 HERE = "here"
 """Name of this machine among the hosts."""
 CHANGED = frozenset({Topic.DEVICES, Topic.MEMORY})
+_LISTED = frozenset({Topic.DEVICES})
 
 
 class HostState:
@@ -137,10 +138,12 @@ class HostsState:
 
     def find(self, key: str) -> HostState | None:
         """Return the host of a row, by the row's key; ``None`` for a row of this machine."""
-        for host in self._by_name.values():
-            if key == host.key or any(key == view.label for view in host.machine.devices):
-                return host
-        return None
+        # A row's key is the name of its host, which may have colons, and that of its device.
+        host = self._by_name.get(key.rpartition(":")[0])
+        if host is None:
+            return None
+        is_row = key == host.key or any(key == view.label for view in host.machine.devices)
+        return host if is_row else None
 
     def has_aged(self, now: float) -> bool:
         """Return whether a host shows an age that grows: it is lost, or its figures are old."""
@@ -183,7 +186,10 @@ class HostsState:
         if host is None:
             return frozenset()
         host.apply(event)
-        if self.find(self.selected) is None and self.selected.startswith(f"{host.name}:"):
+        if self.selected.rpartition(":")[0] != host.name:
+            # Of a host that is not selected only the list of devices shows anything.
+            return _LISTED
+        if self.find(self.selected) is None:
             self.selected = host.key  # the selected device has disappeared
         return CHANGED
 

@@ -284,7 +284,8 @@ class MachineState:
         absent = self.environment.unavailable if self.environment else {}
         if self.sample is not None:
             driver = reconcile_driver(self.sample.driver, self.environment)
-            self.sample = replace(self.sample, driver=driver)
+            if driver is not self.sample.driver:
+                self.sample = replace(self.sample, driver=driver)
         no_nvml = NOT_ASKED if self.sample and self.sample.driver.error else ""
         views = pair(nvml, torch, absent.get("devices", ""), no_nvml, self._torch_problem)
         if self.host:

@@ -18,8 +18,9 @@ from tui.allocators.messages import (
     TorchProcesses,
     WatchHello,
     is_same,
-    listed_on,
-    placed_on,
+    listed_in,
+    place_listed,
+    rows_by_pid,
     undescribed,
 )
 from tui.core.events import WatchStatus
@@ -479,10 +480,12 @@ class WatchedProcesses:
         if self._sample is None:
             return
         devices = self._sample.devices
+        # Once for all processes: eight ranks on eight GPUs are 64 pairs to look through.
+        by_pid, by_device = rows_by_pid(devices), rows_by_device(devices)
         for pid, process in self._newest.items():
             if process.gone or not process.devices:
                 continue
-            process.listed = listed_on(process.description, devices)
+            process.listed = listed_in(process.description, by_pid.get(pid, {}))
             found = self._find_places(process, devices)
             for name, placed in found.items():
                 allocator = process.devices[name]
@@ -492,7 +495,7 @@ class WatchedProcesses:
                     allocator.place(placed)
                 if placed.id is not None:
                     allocator.neighbours = tuple(
-                        row for row in rows_on(placed.id, devices) if row.pid != pid
+                        row for row in by_device.get(placed.id, ()) if row.pid != pid
                     )
                 if allocator.placed != before:
                     self._newly_placed[f"{pid} {name}"] = allocator.placed
@@ -501,7 +504,7 @@ class WatchedProcesses:
         self, process: TorchProcessState, devices: Sequence[Device]
     ) -> dict[str, Placed]:
         """Find the GPU of each of a process's devices, by the process's own name of the device."""
-        return placed_on(process.description, process.figures, devices)
+        return place_listed(process.description, process.figures, devices, process.listed)
 
     # ---- queries ----
 
@@ -541,15 +544,11 @@ class WatchedProcesses:
         return any(row.started_at is not None for each in devices for row in each.processes or ())
 
 
-def rows_on(identity: str, devices: Iterable[Device]) -> tuple[GpuProcess, ...]:
-    """Return the processes that NVML lists with memory on a GPU, by NVML's id of the GPU."""
-    return tuple(
-        row
-        for device in devices
-        if device.id == identity
-        for row in device.processes or ()
-        if row.memory
-    )
+def rows_by_device(devices: Iterable[Device]) -> dict[str, tuple[GpuProcess, ...]]:
+    """Return the processes that NVML lists with memory on each GPU, by NVML's id of the GPU."""
+    return {
+        device.id: tuple(row for row in device.processes or () if row.memory) for device in devices
+    }
 
 
 def parse_pid(digits: str) -> int:

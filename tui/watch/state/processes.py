@@ -21,7 +21,7 @@ from tui.devices.state.watched_processes import (
     Trend,
     WatchedProcesses,
     parse_pid,
-    rows_on,
+    rows_by_device,
 )
 from tui.monitor.messages import Device, GpuProcess, Sample
 from tui.snapshots.explain.evidence import Holder
@@ -39,9 +39,10 @@ SIMULATED = Placed(None, None, NOT_LISTED, NOT_LISTED)
 
 def find_occupancy(devices: Sequence[Device]) -> dict[str, GpuOccupancy]:
     """Return who uses each device, by NVML's id."""
+    rows = rows_by_device(devices)
     return {
         device.id: GpuOccupancy(
-            device.memory.total, device.memory.free, holders_of(rows_on(device.id, devices))
+            device.memory.total, device.memory.free, holders_of(rows[device.id])
         )
         for device in devices
     }

@@ -1,0 +1,276 @@
+"""What other hosts cost: ``python -m benchmarks.hosts`` (needs root, sshd and a C compiler).
+
+The hosts are network namespaces of this machine, each with its own sshd and a scripted driver for
+eight GPUs whose figures change every second. One host and several take turns, so that a slow moment
+of the machine hits each. Processor time is that of the program and of its ssh processes; what runs
+on the hosts is counted apart. Traffic is that of a host's network interface, both ways.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from benchmarks.lightness import Meter, say
+from benchmarks.startup import Arrivals
+from tests.compiled import compile_program
+from tests.hosts.rig import Rig, make_rig
+from tests.nvml.fixtures import ScriptedNvml, build_library
+from tests.nvml.scenario import Proc, busy_box
+from tests.terminal.terminal import PROGRAM
+from tests.watch.target import ScriptedTarget, build_target, running
+
+SIZE = (120, 40)
+GPUS = 8
+SETTLE_S = 6.0
+CHURN_S = 0.3
+"""Between two changes of what a torch process holds."""
+TABS = (("1", "devices"), ("2", "memory"), ("4", "processes"), ("1", "devices, torch read"))
+"""Keys of the tabs in the order in which they are opened; the second reads torch processes from
+then on."""
+NAMES = ("LD_LIBRARY_PATH", "SCRIPTED_NVML")
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a tab costs, per second of a clock."""
+
+    tab: str
+    hosts: int
+    program_s: float
+    """Processor seconds of the program."""
+    ssh_s: float
+    """Of its ssh processes."""
+    there_s: float
+    """Of what runs on the hosts, all of them together, without their sshd's listening process."""
+    byte_per_s: float
+    """Both ways, of one host."""
+    drawn_byte_per_s: float
+    """To the terminal."""
+
+    @property
+    def here_s(self) -> float:
+        """Processor seconds of everything on this side."""
+        return self.program_s + self.ssh_s
+
+
+@contextmanager
+def torch_processes(folder: Path, count: int) -> Iterator[list[ScriptedTarget]]:
+    """Processes with the statistics of torch's allocator, as ranks of one job, that change them."""
+    if not count:
+        yield []
+        return
+    program = build_target(folder)
+    stopping = threading.Event()
+    with ExitStack() as stack:
+        found = []
+        for rank in range(count):
+            names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_PORT": 29_500}
+            variables = {name: str(value) for name, value in names.items()}
+            target = stack.enter_context(running(program, {**variables, "MASTER_ADDR": "node0"}))
+            target.make(GPUS)
+            target.do("churn", rank % GPUS, 40)
+            found.append(target)
+
+        def churn() -> None:
+            turn = 0
+            while not stopping.wait(CHURN_S):
+                turn += 1
+                for rank, target in enumerate(found):
+                    target.do("churn", rank % GPUS, 1 + (turn + rank) % 40)
+
+        changing = threading.Thread(target=churn, daemon=True)
+        changing.start()
+        try:
+            yield found
+        finally:
+            stopping.set()
+            changing.join()
+
+
+def script_driver(rig: Rig, folder: Path, targets: Sequence[ScriptedTarget]) -> None:
+    """Let each host find the scripted driver, on whose GPUs the torch processes run."""
+    nvml = ScriptedNvml(build_library(folder), folder)
+    box = busy_box(GPUS)
+    if targets:
+        devices = tuple(
+            replace(
+                device,
+                processes=tuple(
+                    Proc(each.pid, 40 * GIB)
+                    for rank, each in enumerate(targets)
+                    if rank % GPUS == number
+                ),
+            )
+            for number, device in enumerate(box.devices)
+        )
+        box = replace(box, devices=devices)
+    variables = nvml.env(box)
+    for number in range(1, rig.count + 1):
+        rig.set_environment(number, {name: variables[name] for name in NAMES})
+
+
+def delay(rig: Rig, milliseconds: float) -> None:
+    """Answer of all hosts that much later each way, from the next connection on."""
+    configuration = rig.folder / "ssh_config"
+    lines = configuration.read_text(encoding="utf-8").splitlines()
+    lines = [line for line in lines if "ProxyCommand" not in line]
+    if milliseconds:
+        command = f"{sys.executable} -m benchmarks.delayed %h %p {milliseconds:g}"
+        lines.append(f"  ProxyCommand {command}")
+    configuration.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def arguments(rig: Rig, hosts: int) -> tuple[str, ...]:
+    """Return the command that opens the screen over the first hosts of a rig."""
+    named = ",".join(rig.names[:hosts])
+    return (*PROGRAM, "--no-here", "--host", named, *rig.pythons[: 2 * hosts])
+
+
+def _ssh(rig: Rig) -> list[psutil.Process]:
+    """Return our ssh processes: those of the session, and the shared connections' in background."""
+    found = []
+    for each in psutil.process_iter():
+        with suppress(psutil.Error):
+            if each.name() == "ssh" and any(str(rig.folder) in word for word in each.cmdline()):
+                found.append(each)
+    return found
+
+
+def _used(processes: Sequence[psutil.Process]) -> float:
+    total = 0.0
+    for each in processes:
+        with suppress(psutil.Error):
+            times = each.cpu_times()
+            total += times.user + times.system
+    return total
+
+
+def _there(rig: Rig, hosts: int) -> list[psutil.Process]:
+    found = []
+    for number in range(1, hosts + 1):
+        for pid in rig.pids(number):
+            with suppress(psutil.Error):
+                found.append(psutil.Process(pid))
+    return found
+
+
+def _traffic(rig: Rig) -> int:
+    """Return the bytes to and from the first host since its start."""
+    folder = Path("/sys/class/net") / f"{rig.tag}.1" / "statistics"
+    return sum(int((folder / f"{way}_bytes").read_text()) for way in ("rx", "tx"))
+
+
+def cost(rig: Rig, hosts: int, seconds: float, environment: Mapping[str, str]) -> list[Cost]:
+    """Open the screen over so many hosts, and count each tab."""
+    found = []
+    with Meter(arguments(rig, hosts), *SIZE, environment) as terminal:
+        terminal.until_shows(f"{hosts * GPUS} GPUs" if hosts > 1 else f"{GPUS} H200")
+        terminal.until_shows(f"of {hosts * GPUS} GPUs free")
+        for key, tab in TABS:
+            terminal.keys(key)
+            terminal.count(SETTLE_S)
+            program, ssh = psutil.Process(terminal.process.pid), _ssh(rig)
+            there = _there(rig, hosts)
+            counted = ([program], ssh, there)
+            before, began = [*map(_used, counted), _traffic(rig)], time.monotonic()
+            drawn = terminal.count(seconds)
+            took, after = time.monotonic() - began, [*map(_used, counted), _traffic(rig)]
+            own, ours, theirs, traffic = (
+                (late - early) / took for early, late in zip(before, after, strict=True)
+            )
+            found.append(Cost(tab, hosts, own, ours, theirs, traffic, drawn / took))
+        terminal.keys("q")
+        terminal.exit_code()
+    return found
+
+
+def costs(rig: Rig, rounds: int, seconds: float) -> str:
+    """Return a table: one host and all of them, in turns."""
+    found: list[list[Cost]] = []
+    for number in range(rounds):
+        for hosts in (1, rig.count):
+            say(f"round {number + 1} of {rounds}: {hosts} hosts")
+            found.append(cost(rig, hosts, seconds, rig.environment()))
+    lines = [
+        "| tab | hosts | program, ms/s | ssh, ms/s | there, ms/s a host | kB/s a host | to the "
+        "terminal, kB/s | ratio of program and ssh | of the program alone |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for place, (_, tab) in enumerate(TABS):
+        pairs = [(found[turn][place], found[turn + 1][place]) for turn in range(0, 2 * rounds, 2)]
+        ratio = statistics.median(many.here_s / one.here_s for one, many in pairs)
+        own = statistics.median(many.program_s / one.program_s for one, many in pairs)
+        for many in (0, 1):
+            ones = [pair[many] for pair in pairs]
+            figures = (
+                *(1000 * statistics.median(each.program_s for each in ones),),
+                *(1000 * statistics.median(each.ssh_s for each in ones),),
+                *(1000 * statistics.median(each.there_s / each.hosts for each in ones),),
+                *(statistics.median(each.byte_per_s for each in ones) / 1000,),
+                *(statistics.median(each.drawn_byte_per_s for each in ones) / 1000,),
+            )
+            words = [tab, str(ones[0].hosts), *(f"{figure:.1f}" for figure in figures)]
+            words += [f"{ratio:.2f}", f"{own:.2f}"] if many else ["", ""]
+            lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines)
+
+
+def starts(rig: Rig, hosts: int, milliseconds: float, rounds: int) -> str:
+    """Return the seconds from the start until the rows of all GPUs are on the screen."""
+    delay(rig, milliseconds)
+    wanted = [f"{name}:{gpu}" for name in rig.names[:hosts] for gpu in range(GPUS)]
+    took = []
+    for number in range(rounds):
+        say(f"start {number + 1} of {rounds}, {hosts} hosts, {milliseconds:g} ms each way")
+        with Arrivals(arguments(rig, hosts), *SIZE, rig.environment()) as terminal:
+            took.append(terminal.usable_after(*wanted))
+            terminal.keys("q")
+            terminal.exit_code()
+        # The shared connections close, so that each start is a cold one.
+        while _ssh(rig):
+            time.sleep(0.5)
+    delay(rig, 0)
+    all_s = ", ".join(f"{each:.2f}" for each in took)
+    return (
+        f"{hosts * GPUS} rows of {hosts} hosts, {milliseconds:g} ms each way: median "
+        f"{statistics.median(took):.2f} s ({all_s})"
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hosts")
+    parser.add_argument("--hosts", type=int, default=10, help="how many are compared with one")
+    parser.add_argument("--torch", type=int, default=8, help="torch processes on each host")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each tab")
+    parser.add_argument("--starts", type=int, default=0, help="starts over three hosts instead")
+    chosen = parser.parse_args()
+    compile_program()
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        targets = stack.enter_context(torch_processes(folder, chosen.torch))
+        rig = stack.enter_context(make_rig(3 if chosen.starts else chosen.hosts))
+        script_driver(rig, folder, targets)
+        if chosen.starts:
+            for milliseconds in (0.0, 150.0):
+                print(starts(rig, 3, milliseconds, chosen.starts), flush=True)
+        else:
+            print(costs(rig, chosen.rounds, chosen.seconds))
+        print(f"load {psutil.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

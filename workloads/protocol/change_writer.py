@@ -1,0 +1,75 @@
+"""Messages that repeat most of the one before: only what has changed in them is written.
+
+A change is nested as the message is. ``{"power_w": ..., "memory": ...}`` has the changes of an
+object's fields by name, and those of a list's items by place; ``[612.5]`` is a value that stands in
+place of the one before. Whatever is not named is as before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from workloads.protocol import wire
+
+CHANGE = "change"
+"""The ``type`` of a line that has the changes of a message since the one before of its type."""
+
+
+class ChangeWriter:
+    """Encodes messages for a :class:`~workloads.protocol.change_reader.ChangeReader`.
+
+    Args:
+        kinds: the messages of which the second and further ones are written as changes. Their
+            fields have definite types, none is ``Any``.
+    """
+
+    def __init__(self, kinds: tuple[type, ...]) -> None:
+        self._kinds = kinds
+        self._before: dict[type, Any] = {}
+        """The newest message of each kind as plain data."""
+
+    def encode(self, message: object) -> bytes:
+        """Encode one message as one line, newline included."""
+        kind = type(message)
+        if kind not in self._kinds:
+            return wire.encode(message)
+        plain = wire.to_plain(message)
+        known, self._before[kind] = self._before.get(kind), plain
+        if known is None:
+            return wire.encode(message)
+        changed = find_change(known, plain) or {}
+        body = {"type": CHANGE, "of": wire.tag_of(kind), "changed": changed}
+        return json.dumps(body, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def find_change(before: Any, after: Any) -> dict[str, Any] | list[Any] | None:
+    """Return what changes one value into another; ``None`` if they are equal.
+
+    Args:
+        before: plain data, as of :func:`~workloads.protocol.wire.to_plain`.
+        after: likewise.
+    """
+    # True is not 1 here, nor is 1.0.
+    if type(before) is not type(after):
+        return [after]
+    if isinstance(before, dict):
+        # The order of an object's keys is part of it: what is first is shown first.
+        if list(before) != list(after):
+            return [after]
+        return _changes(zip(before, before.values(), after.values()))
+    if isinstance(before, list):
+        if len(before) != len(after):
+            return [after]
+        return _changes(zip(map(str, range(len(before))), before, after))
+    return None if before == after else [after]
+
+
+def _changes(parts: Iterable[tuple[str, Any, Any]]) -> dict[str, Any] | None:
+    found = {}
+    for name, before, after in parts:
+        change = find_change(before, after)
+        if change is not None:
+            found[name] = change
+    return found or None
