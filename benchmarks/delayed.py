@@ -1,4 +1,4 @@
-"""A slow link for ssh: ``ProxyCommand python -m benchmarks.delayed HOST PORT MILLISECONDS``.
+"""A slow link for ssh: ``ProxyCommand python FOLDER/delayed.py %h %p MILLISECONDS``.
 
 It passes on what it reads, each way that much later.
 """

@@ -127,8 +127,8 @@ def delay(rig: Rig, milliseconds: float) -> None:
     lines = configuration.read_text(encoding="utf-8").splitlines()
     lines = [line for line in lines if "ProxyCommand" not in line]
     if milliseconds:
-        command = f"{sys.executable} -m benchmarks.delayed %h %p {milliseconds:g}"
-        lines.append(f"  ProxyCommand {command}")
+        relay = Path(__file__).with_name("delayed.py")
+        lines.append(f"  ProxyCommand {sys.executable} {relay} %h %p {milliseconds:g}")
     configuration.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
