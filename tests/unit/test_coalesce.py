@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.app.drawing import GATHER_S, PAUSE_S, PERIOD_S, Coalescer
+from tui.app.drawing import GATHER_S, JOINS, PAUSE_S, PERIOD_S, Coalescer
 from tui.core.events import Topic
 
 WORKLOADS = frozenset({Topic.WORKLOADS})
@@ -53,6 +53,18 @@ def test_what_a_key_asked_for_is_drawn_at_once_and_delays_nothing_else() -> None
     assert coalescer.due_in(1.0) == GATHER_S
 
 
+def test_hosts_that_are_not_selected_are_drawn_with_the_selected_one() -> None:
+    coalescer, drawings = Coalescer(), 0
+    for number in range(100):
+        # Ten hosts, each once a second; the first of them is selected.
+        coalescer.add(frozenset({Topic.HOSTS if number % 10 else Topic.DEVICES}))
+        drawings += bool(coalescer.due(number / 10))
+    assert drawings == 11  # once a second, and the other hosts' first samples at once
+    coalescer.add(frozenset({Topic.HOSTS}))
+    # Without the selected host they are drawn by themselves.
+    assert coalescer.due(10 + PERIOD_S[Topic.HOSTS]) == {Topic.HOSTS}
+
+
 @given(st.lists(st.tuples(st.sampled_from(list(Topic)), st.floats(0, 0.4)), max_size=60))
 def test_nothing_is_lost_and_nothing_is_drawn_too_often(changes: list[tuple[Topic, float]]) -> None:
     coalescer, now = Coalescer(), 0.0
@@ -76,5 +88,5 @@ def test_nothing_is_lost_and_nothing_is_drawn_too_often(changes: list[tuple[Topi
     close = GATHER_S + 1e-9
     assert all(later - earlier >= PAUSE_S - close for earlier, later in pairwise(frames))
     for part, times in drawn.items():
-        least = PERIOD_S.get(part, 0.0) - close
+        least = (0.0 if part in JOINS else PERIOD_S.get(part, 0.0)) - close
         assert all(later - earlier >= least for earlier, later in pairwise(times))

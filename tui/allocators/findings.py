@@ -190,7 +190,7 @@ class Track:
             ended: the process has ended, so the findings give no advice for it.
         """
         idle = None if ended else self._idle()
-        found = (self._growth(), self._edge(), idle, self._split())
+        found = (self.growth_finding(), self._edge(), idle, self._split())
         return tuple(each for each in found if each is not None)
 
     @property
@@ -217,13 +217,14 @@ class Track:
             return self._by_step()
         return [(point.at, point.allocated) for point in self._points]
 
-    def _growth(self) -> Finding | None:
-        found = self.growth()
-        if found is None or found.low <= 0:
+    def growth_finding(self) -> Finding | None:
+        """Return that the allocated memory grows; ``None`` if it does not, or not for certain."""
+        points = self._grows_over() if self._lasted >= SHORTEST_GROWTH_S else []
+        # First what takes least time: most allocators do not grow.
+        if not grows_steadily(points):
             return None
-        points = self._grows_over()
-        lasted = points[-1][0] - points[0][0]
-        if found.low * lasted < LEAST_GROWTH or not grows_steadily(points):
+        found, lasted = growth(points), points[-1][0] - points[0][0]
+        if found is None or found.low * lasted < LEAST_GROWTH:
             return None
         if self.growth_per == "step":
             rate, over, part = _rate(found, 1, "step"), fmt.count(round(lasted), "step"), "steps"

@@ -84,6 +84,7 @@ PAUSE_S = 0.25
 """Least seconds between two drawings that no key caused."""
 PERIOD_S = {
     Topic.DEVICES: 0.9,
+    Topic.HOSTS: 1.5,
     Topic.MEMORY: 0.9,
     Topic.ALLOCATORS: 0.5,
     Topic.WORKLOADS: 0.5,
@@ -91,6 +92,9 @@ PERIOD_S = {
     Topic.LOG: 0.5,
 }
 """Least seconds between two drawings of a topic, where that is longer."""
+JOINS = frozenset({Topic.HOSTS})
+"""Topics that join every drawing of others. Ten hosts are drawn with the selected one, as often as
+that one alone."""
 
 
 class Coalescer:
@@ -119,6 +123,7 @@ class Coalescer:
         found = {part for part in self._waiting if self._time_of(part) <= now + GATHER_S}
         if found:
             self._last = now
+            found |= self._waiting & JOINS
         return self._release(found, now)
 
     def all(self, now: float) -> Topics:

@@ -19,6 +19,8 @@ class Topic(enum.Enum):
     """A part of the states that some pane shows."""
 
     DEVICES = "devices"
+    HOSTS = "hosts"
+    """Devices of other hosts than that of the selected row."""
     SELECTION = "selection"
     MEMORY = "memory"
     WORKLOADS = "workloads"

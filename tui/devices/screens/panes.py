@@ -219,7 +219,8 @@ class DeviceList(KeyedList):
         groups = host_groups(self._machine)
         plan = columns(host_views(groups), cells, hosts=True)
         differing = find_differing_drivers(groups)
-        ranks = rank_spans(find_host_jobs(self._machine))
+        on_gpus = {(row.group.name, row.view.key) for row in self._host_rows if row.view}
+        ranks = rank_spans(find_host_jobs(self._machine), on_gpus)
         lines = []
         for row in self._host_rows:
             its = row.group.machine
@@ -332,7 +333,7 @@ class DevicesHeading(LineBar):
 class DevicesPane(AgingPane):
     """Every device with torch's name beside NVML's figures, the CPU as one of them."""
 
-    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.SELECTION})
+    SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.HOSTS, Topic.SELECTION})
     HELP = (
         "One line per device, with torch's name (cuda:0) or NVML's. The bars: time busy, memory"
         " used. A mark and a color: memory from 95 %, a temperature within 10 degrees of the "

@@ -18,6 +18,7 @@ HERE = "here"
 """Name of this machine among the hosts."""
 CHANGED = frozenset({Topic.DEVICES, Topic.MEMORY})
 _LISTED = frozenset({Topic.DEVICES})
+_OF_OTHERS = frozenset({Topic.HOSTS})
 
 
 class HostState:
@@ -185,10 +186,11 @@ class HostsState:
         host = self._by_name.get(event.host)
         if host is None:
             return frozenset()
+        is_new = host.lost is not None or host.machine.sample is None
         host.apply(event)
         if self.selected.rpartition(":")[0] != host.name:
             # Of a host that is not selected only the list of devices shows anything.
-            return _LISTED
+            return _LISTED if is_new else _OF_OTHERS
         if self.find(self.selected) is None:
             self.selected = host.key  # the selected device has disappeared
         return CHANGED

@@ -56,11 +56,7 @@ class HostRank:
     @property
     def grows(self) -> bool:
         """Its memory grows, by its findings."""
-        return any(
-            finding.key == "growth"
-            for allocator in self.process.devices.values()
-            for finding in allocator.trend(ended=bool(allocator.ended)).findings
-        )
+        return any(allocator.grows for allocator in self.process.devices.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ OLD_S = 3.0
 apart."""
 TREND_S = 1.0
 """Seconds between two computations of a trend, which take a millisecond or two."""
+GROWS_S = 5.0
+"""Seconds between two looks whether an allocator of a job grows, which is seen over a minute."""
 STALLED_S, STALLED_STEPS = 3.0, 4.0
 """A process counts as stalled after this many seconds, and the time of this many steps, without a
 step."""
@@ -116,6 +118,8 @@ class Allocator:
         self._missing_in_point = 0
         """The number of readings that the last of :attr:`points` can still absorb."""
         self._trend: Trend | None = None
+        self._grows: tuple[float, bool] | None = None
+        """Unix time of the reading at which it was found whether it grows, and the answer."""
 
     @property
     def key(self) -> Key:
@@ -138,6 +142,13 @@ class Allocator:
             last = Trend(self.figures.at, self.track.growth(), self.track.growth_per, findings)
             self._trend = last
         return last
+
+    @property
+    def grows(self) -> bool:
+        """Whether its memory grows over its life, as it was at most :data:`GROWS_S` ago."""
+        if self._grows is None or self.figures.at - self._grows[0] >= GROWS_S:
+            self._grows = self.figures.at, self.track.growth_finding() is not None
+        return self._grows[1]
 
     def apply(self, figures: TorchMemory, step: int | None = None) -> None:
         """Apply the next reading.

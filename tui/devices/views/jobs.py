@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from statistics import median
 
 from tui.core.text import numbers as text
@@ -54,16 +54,25 @@ def _since(rank: HostRank) -> str:
     return at if since is None else f"{at}, for {text.old(since)}"
 
 
-def rank_spans(jobs: Sequence[HostsJob]) -> dict[tuple[str, str], Span]:
+def rank_spans(
+    jobs: Sequence[HostsJob], gpus: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], Span]:
     """Return what the device list says of the rank on a GPU, by its host and the GPU's id.
 
     A rank that stalls goes before one that grows; with several ranks of jobs on one GPU, the first
     that stands out is shown.
+
+    Args:
+        jobs: all of them.
+        gpus: the GPUs that have a row, by their host and id.
     """
     found: dict[tuple[str, str], Span] = {}
     for job in jobs:
         stalled = job.stalled
         for each in job.ranks:
+            places = {(each.host, of.placed.id or "") for of in each.process.devices.values()}
+            if places.isdisjoint(gpus):
+                continue
             if each in stalled:
                 span = Span(f"rank {each.rank} stalls{_since(each)}", TextStyle.BAD)
             elif each.grows:
@@ -72,8 +81,7 @@ def rank_spans(jobs: Sequence[HostsJob]) -> dict[tuple[str, str], Span]:
                 steps = each.process.steps
                 at = f"  step {text.grouped(steps)}" if steps is not None else ""
                 span = Span(f"rank {each.rank}{at}", TextStyle.QUIET)
-            for allocator in each.process.devices.values():
-                key = (each.host, allocator.placed.id or "")
+            for key in places:
                 if key not in found or found[key].style is TextStyle.QUIET:
                     found[key] = span
     return found
