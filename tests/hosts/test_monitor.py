@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tests.hosts.conftest import BARE_PYTHON, Boxes
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.waiting import assert_gone
+from tui.core.child.process import LINE_LIMIT
 from tui.core.child.supervisor import back_off
 from tui.core.text.glyphs import clean
 from tui.core.text.redact import with_texts
@@ -124,6 +126,11 @@ async def test_a_banner_of_a_megabyte_is_read_past(boxes: Boxes) -> None:
             "an unreadable line",
         ),
         (
+            'echo \'{"type":"monitor_hello","version":1,"pid":1}\';'
+            ' echo \'{"type":"change","of":"sample","changed":{"at":[1.0]}}\'; sleep 60',
+            "an unreadable line: a change of 'sample', of which there was none",
+        ),
+        (
             'echo \'{"type":"monitor_hello","version":1,"pid":1}\'; printf half; exit 0',
             "an unreadable line",
         ),
@@ -143,6 +150,36 @@ async def test_a_host_that_fails_says_why_in_one_line(
     said = await _why_lost(boxes.add("gpu1", script))
     assert reason in said
     assert said.isprintable()
+
+
+def test_a_line_of_4_gb_takes_no_memory_for_it(boxes: Boxes) -> None:
+    hello = 'echo \'{"type":"monitor_hello","version":1,"pid":1}\'; '
+    boxes.add("gpu1", f"read line; {hello} exec head -c 4294967296 /dev/zero")
+    boxes.add("gpu2", f"read line; {hello} echo rubbish; sleep 60")
+    peaks = {}
+    for name in ("gpu1", "gpu2"):
+        words = ["devices", "--host", name, "--transport", boxes.transport, "--no-here", "--json"]
+        command = [sys.executable, "-m", "tui", *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            (host,) = json.loads(process.stdout.read())["hosts"]
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert "an unreadable line" in host["error"]
+        peaks[name] = 1024 * used.ru_maxrss
+    assert peaks["gpu1"] < peaks["gpu2"] + 8 * LINE_LIMIT
+
+
+async def test_a_host_without_nvml_shows_its_cpu_and_says_why(boxes: Boxes) -> None:
+    # Where there is a driver, this one hides it.
+    broken = boxes.folder / "libnvidia-ml.so.1"
+    broken.write_bytes(b"no library")
+    host = boxes.add("gpu1", variables={"LD_LIBRARY_PATH": str(broken.parent)})
+    event = await _first(host)
+    assert isinstance(event, HostSample), event
+    assert event.sample.devices == ()
+    assert event.sample.driver.error
+    assert event.sample.host.memory.total == psutil.virtual_memory().total
 
 
 async def test_a_program_that_is_not_there_is_named() -> None:

@@ -47,6 +47,8 @@ class HostSupervisor(ChildSupervisor[E]):
         self._number = 0
         self._sent_at: dict[int, float] = {}
         self._why_ended = ""
+        self._alone = host
+        """The host with a connection of its own."""
 
     async def watch(self) -> None:
         """Connect, and connect again whenever the connection is lost; never returns."""
@@ -98,7 +100,7 @@ class HostSupervisor(ChildSupervisor[E]):
         """End the connection for a reason."""
         self._why_ended = self._why_ended or why
         if self.child is not None:
-            self.child.kill()
+            self.child.abandon()
 
     # ---- the child ----
 
@@ -148,11 +150,16 @@ class HostSupervisor(ChildSupervisor[E]):
             if self.child is None or not self.child.running:
                 continue
             if not self.greeted and silent_s > CONNECT_WITHIN_S:
-                self.give_up(f"no answer within {CONNECT_WITHIN_S:g} s")
+                self._give_up_silent(f"no answer within {CONNECT_WITHIN_S:g} s")
             elif self.greeted and silent_s > SILENT_AFTER_S:
-                self.give_up(f"not answering for {silent_s:.0f} s")
+                self._give_up_silent(f"not answering for {silent_s:.0f} s")
             elif self.greeted:
                 self._send_keep_alive()
+
+    def _give_up_silent(self, why: str) -> None:
+        # The shared connection itself may be stuck, and whatever joins it would be, too.
+        self.host = self._alone
+        self.give_up(why)
 
     def _send_keep_alive(self) -> None:
         self._number += 1

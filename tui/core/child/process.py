@@ -216,6 +216,15 @@ class ChildProcess(Generic[E]):
         if self._process is not None:
             self._signal_group(signal.SIGKILL)
 
+    def abandon(self) -> None:
+        """Send SIGKILL to the child's process group, and read nothing more from it.
+
+        Another process may hold its pipes open: ssh passes them to the one that has the connection.
+        """
+        self.kill()
+        for pipe in self._reading:
+            pipe.close()
+
     def exit_in_words(self) -> str:
         """Return how the process ended: its exit status, or the signal and its usual sender."""
         code = self._process.poll() if self._process else None
