@@ -31,6 +31,8 @@ from tests.terminal.terminal import PROGRAM
 from tests.watch.target import ScriptedTarget, build_target, running
 
 SIZE = (120, 40)
+TALL = (120, 60)
+"""A screen with a row for each of 24 GPUs."""
 GPUS = 8
 SETTLE_S = 6.0
 CHURN_S = 0.3
@@ -234,8 +236,8 @@ def starts(rig: Rig, hosts: int, milliseconds: float, rounds: int) -> str:
     took = []
     for number in range(rounds):
         say(f"start {number + 1} of {rounds}, {hosts} hosts, {milliseconds:g} ms each way")
-        with Arrivals(arguments(rig, hosts), *SIZE, rig.environment()) as terminal:
-            took.append(terminal.usable_after(*wanted))
+        with Arrivals(arguments(rig, hosts), *TALL, rig.environment()) as terminal:
+            took.append(terminal.wait_for(*wanted).seconds)
             terminal.keys("q")
             terminal.exit_code()
         # The shared connections close, so that each start is a cold one.
