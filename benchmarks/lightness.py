@@ -4,18 +4,22 @@ It prints the three ratios that have a budget, and a table.
 
 Each program runs in a pseudo-terminal of its own, one after the other, against the same scripted
 driver: eight GPUs of which nearly every figure changes each second. Bytes are what arrives at the
-terminal; processor time and memory are those of all processes of the program.
+terminal; processor time and memory are those of all processes of the program. With ``--pairs`` the
+workbench and nvitop idle at the same time, so that the machine's other load hits both, and only
+their ratios are printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -132,6 +136,50 @@ def idle(program: Program, variables: Mapping[str, str], seconds: float) -> Cost
     return Cost(program.name, 0.0, arrived * per_min, used * per_min, front, sum(resident.values()))
 
 
+@dataclass(frozen=True, slots=True)
+class IdlePair:
+    """What the workbench and nvitop take while both idle at the same time."""
+
+    ours: Cost
+    nvitop: Cost
+
+    @property
+    def sent(self) -> float:
+        """Our bytes to the terminal, of nvitop's."""
+        return self.ours.byte_per_min / self.nvitop.byte_per_min
+
+    @property
+    def used(self) -> float:
+        """Our processor time, of nvitop's."""
+        return self.ours.cpu_s_per_min / self.nvitop.cpu_s_per_min
+
+
+def idle_pair(variables: Mapping[str, str], seconds: float) -> IdlePair:
+    """Measure both at the same time."""
+    with ThreadPoolExecutor(2) as threads:
+        ours, nvitop = threads.map(lambda each: idle(each, variables, seconds), (OURS, NVITOP))
+    return IdlePair(ours, nvitop)
+
+
+def pair_lines(pairs: Sequence[IdlePair]) -> str:
+    """Return the medians of the ratios, with the lowest and the highest, and of the costs."""
+
+    def spread(values: Sequence[float]) -> str:
+        return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+    kilobytes = [pair.ours.byte_per_min / 1e3 for pair in pairs]
+    seconds = [pair.ours.cpu_s_per_min for pair in pairs]
+    return "\n".join(
+        (
+            f"{len(pairs)} pairs, at a load of {os.getloadavg()[0]:.0f}:",
+            f"bytes to the terminal, idle: {spread([pair.sent for pair in pairs])} times nvitop's; "
+            f"{statistics.median(kilobytes):.0f} kB/min",
+            f"processor time, idle: {spread([pair.used for pair in pairs])} times nvitop's; "
+            f"{statistics.median(seconds):.2f} s/min",
+        )
+    )
+
+
 def say(words: str) -> None:
     """Tell how far it is; the figures alone go to standard output."""
     print(words, file=sys.stderr, flush=True)
@@ -240,12 +288,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lightness")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each idle program")
     parser.add_argument("--starts", type=int, default=STARTS, help="of each program")
+    parser.add_argument("--pairs", type=int, default=0, help="only idle, both at once, so often")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    if arguments.starts < 2:
+        parser.error("--starts: at least 2, as quartiles need")
     working_s = min(arguments.seconds, 30.0)
     compile_program()
     with tempfile.TemporaryDirectory() as name:
         variables = driver(Path(name) / "driver")
+        if arguments.pairs:
+            pairs = [idle_pair(variables, arguments.seconds) for _ in range(arguments.pairs)]
+            print(pair_lines(pairs))
+            return
         costs = compare(
             (OURS, NO_HISTORY, NVITOP, EMPTY), variables, arguments.seconds, arguments.starts
         )
@@ -257,7 +312,11 @@ def main() -> None:
         say(f"the catalogue runs: {KEYS * KEY_PAUSE_S + working_s:.0f} s and its start and end")
         busy = running(variables, working_s, (80, 24))
     if arguments.json:
-        found = {"first": asdict(first), "idle": list(map(asdict, costs)), "running": asdict(busy)}
+        found = {
+            "first": asdict(first),
+            "idle": list(map(asdict, costs)),
+            "running": asdict(busy),
+        }
         print(json.dumps(found, indent=2))
         return
     print(
