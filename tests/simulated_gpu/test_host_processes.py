@@ -25,6 +25,7 @@ from tui.devices.state.hosts import HostState
 from tui.hosts.address import parse_host
 from tui.hosts.plan import HostPlan
 from tui.runs.session.session import Session
+from tui.watch.session.host_ooms import explain_host_ooms
 from workloads.protocol.torch_memory import TorchMemory
 
 pytestmark = [
@@ -226,6 +227,7 @@ async def test_the_screen_explains_an_oom_of_a_watched_process_there(
     with _program(rig, *_leaking(rig, tmp_path)) as process:
         pid = int((await asyncio.to_thread(_read, process)).strip())
         session = _session(rig, monkeypatch)
+        explain_host_ooms(session.state.bus, session.state.machine.hosts)
         app = WorkbenchApp(session)
         async with app.run_test(size=(120, 40)) as pilot:
             (host,) = session.state.machine.hosts.all
