@@ -31,8 +31,6 @@ from tests.terminal.terminal import PROGRAM
 from tests.watch.target import ScriptedTarget, build_target, running
 
 SIZE = (120, 40)
-TALL = (120, 60)
-"""A screen with a row for each of 24 GPUs."""
 GPUS = 8
 SETTLE_S = 6.0
 CHURN_S = 0.3
@@ -230,13 +228,13 @@ def costs(rig: Rig, rounds: int, seconds: float) -> str:
 
 
 def starts(rig: Rig, hosts: int, milliseconds: float, rounds: int) -> str:
-    """Return the seconds from the start until the rows of all GPUs are on the screen."""
+    """Return the seconds from the start until the GPUs of all hosts are on the screen."""
     delay(rig, milliseconds)
-    wanted = [f"{name}:{gpu}" for name in rig.names[:hosts] for gpu in range(GPUS)]
+    wanted = [f"of {hosts * GPUS} GPUs free", *(f"{name}:0" for name in rig.names[:hosts])]
     took = []
     for number in range(rounds):
         say(f"start {number + 1} of {rounds}, {hosts} hosts, {milliseconds:g} ms each way")
-        with Arrivals(arguments(rig, hosts), *TALL, rig.environment()) as terminal:
+        with Arrivals(arguments(rig, hosts), *SIZE, rig.environment()) as terminal:
             took.append(terminal.wait_for(*wanted).seconds)
             terminal.keys("q")
             terminal.exit_code()
@@ -246,7 +244,7 @@ def starts(rig: Rig, hosts: int, milliseconds: float, rounds: int) -> str:
     delay(rig, 0)
     all_s = ", ".join(f"{each:.2f}" for each in took)
     return (
-        f"{hosts * GPUS} rows of {hosts} hosts, {milliseconds:g} ms each way: median "
+        f"{hosts * GPUS} GPUs of {hosts} hosts, {milliseconds:g} ms each way: median "
         f"{statistics.median(took):.2f} s ({all_s})"
     )
 
