@@ -20,7 +20,7 @@ from tui.results.store.recorder import ResultRecorder
 @pytest.mark.parametrize(
     ("words", "keeps"), [([], True), (["--no-store"], False), (["--readonly"], False)]
 )
-def test_the_workbench_keeps_results_unless_it_is_not_to(
+def test_the_workbench_stores_results_unless_it_is_not_to(
     words: list[str], keeps: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []

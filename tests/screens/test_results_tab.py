@@ -99,7 +99,7 @@ async def test_an_empty_store_says_how_results_come(place: Path) -> None:
 
 async def test_without_a_store_or_with_readonly_it_says_why_nothing_is_kept(place: Path) -> None:
     async with running() as at:
-        at.app.keeps_results = False
+        at.app.stores_results = False
         await opened(at)
         assert "--no-store" in said(at)
     async with running(readonly=True) as at:

@@ -30,7 +30,7 @@ def list_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
     """Return the offers of a tab that need no file."""
     offers: list[Offer] = []
     runnable = not app.readonly and app.runs.runner.status not in ("unusable", "ended")
-    if tab == RESULTS and runnable and app.keeps_results:
+    if tab == RESULTS and runnable and app.stores_results:
         offers.append(
             Offer(f"Time {TIMED}", "on the CPU and the GPU", partial(app.time_workload, TIMED))
         )

@@ -173,7 +173,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
         app.open_run_at_start(first)
     app.shared_watch = session.shared_watch
     app.snapshot_memory = options.memory
-    app.keeps_results = keeper is not None
+    app.stores_results = keeper is not None
     app.alarms_wanted = chosen.value("alarm")
     app.handles_signals = True
     app.run(mouse=chosen.value("mouse"))

@@ -80,7 +80,7 @@ class TabbedApp(textual_private.HookedApp):
         self.header_note: Callable[[], str] = str
         self.caption: Callable[[], str] = str
         """Returns what a recording shows now, for the footer."""
-        self.keeps_results = True
+        self.stores_results = True
         """Whether measured results are added to the store."""
         self.snapshot_memory: int | None = None
         """Bytes of memory for reading a snapshot; ``None`` for a quarter of what is available."""

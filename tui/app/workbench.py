@@ -392,7 +392,9 @@ class WorkbenchApp(TabbedApp):
                 leave()
 
         title = "Quit while runs go on?"
-        words = [each for runs in busy for each in format_quit_warning(runs)]
+        words = [
+            each for runs in busy for each in format_quit_warning(runs, stored=self.stores_results)
+        ]
         words += [left] if left else []
         self.push_screen(ConfirmScreen(title, words), answered)
 

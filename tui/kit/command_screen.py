@@ -35,7 +35,7 @@ class Program(Protocol):
     """A recording is played."""
     borders: Borders
     """Where the borders between columns of panes stand; a screen may move them."""
-    keeps_results: bool
+    stores_results: bool
     """What is measured is put into the store of results."""
     first_start: bool
     """Nothing was ever measured: the workbench says which keys to press."""

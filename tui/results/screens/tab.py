@@ -53,7 +53,7 @@ class ResultsTab(CommandScreen):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        keeps = program.keeps_results or program.readonly
+        keeps = program.stores_results or program.readonly
         self.pane = ResultsPane(program.clock, self.offers(), keeps=keeps)
         self._over: list[Pane] = []
         """Panes that replace the list, the last one on top."""
@@ -115,7 +115,7 @@ class ResultsTab(CommandScreen):
     def _why_empty(self) -> str:
         program = self.program
         words = READONLY if program.readonly else NOTHING_KEPT
-        words = words if program.keeps_results or program.readonly else NO_STORE
+        words = words if program.stores_results or program.readonly else NO_STORE
         return words.format(place=self._place)
 
     async def _query(self, query: Callable[[], T]) -> T:

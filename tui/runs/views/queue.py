@@ -215,11 +215,12 @@ def _describe_basis(found: RunEstimate) -> str:
     )
 
 
-def format_quit_warning(state: RunsState) -> list[str]:
+def format_quit_warning(state: RunsState, *, stored: bool) -> list[str]:
     """Describe the loss if the program ends during a run.
 
     Args:
         state: the state of the runs.
+        stored: the program stores results.
     """
     waiting = len(state.pending())
     doing = format_current_run(state)
@@ -230,10 +231,10 @@ def format_quit_warning(state: RunsState) -> list[str]:
     words.append(f"{'It is' if waiting == 1 else f'All {waiting} are'} cancelled.")
     results = sum(run.result is not None and not run.cancelled for run in state.book.values())
     results += sum(item.done for item in state.comparisons.values())
-    if results:
+    if results and not stored:
         words.append(
             f"{text.count(results, 'result')} of this session {'is' if results == 1 else 'are'} "
-            "lost, unless it was started with --record. y in the table copies one into a file."
+            "lost (--no-store). y in the table copies one into a file."
         )
     return words
 
