@@ -7,7 +7,6 @@ paint.
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,14 +28,7 @@ from tui.runs.screens.program import RunActions
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.runs.state.state import RunsState, WorkbenchState
 
-if sys.platform != "win32":
-    from textual.drivers.linux_driver import LinuxDriver
-
-    from tui.kit.terminal.driver import ReducingDriver
-
 if TYPE_CHECKING:
-    from textual.driver import Driver
-
     from tui.app.tab_screens import TabScreens
     from tui.devices.session.shared_watch import SharedWatch
     from tui.snapshots.screens.tab import SnapshotTab
@@ -111,14 +103,6 @@ class TabbedApp(textual_private.HookedApp):
     def runs(self) -> RunsState:
         """The runs on the machine of the selected row."""
         return self.state.runs.shown
-
-    def get_driver_class(self) -> type[Driver]:
-        """Return the framework's driver; for a terminal, one that writes only what changes."""
-        found = super().get_driver_class()
-        # In a browser or a test the screen is drawn elsewhere.
-        if sys.platform != "win32" and found is LinuxDriver:
-            return ReducingDriver
-        return found
 
     def draw_now(self) -> None:
         """Draw at once what a key has changed."""
