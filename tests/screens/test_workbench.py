@@ -160,6 +160,11 @@ async def test_q_asks_while_something_runs(key: str) -> None:
     async with running((80, 24), "one gpu", *ran("matmul"), queued("mlp")) as on:
         await on.press(key)
         assert "Quit while runs go on?" in on.text
+        assert "It is cancelled." in on.text
+        assert "lost" not in on.text  # the finished one is stored
+        await on.press("n")
+        on.app.stores_results = False
+        await on.press(key)
         assert "1 result of this session is lost" in on.text
         await on.press("n")
         assert on.app.return_code is None
