@@ -8,13 +8,18 @@ from tests.explain.scenes import (
     GIB,
     MIB,
     check_explanation,
+    container,
     evidence,
+    growing,
     inventory,
     part,
     variable,
 )
+from tui.kit.lines import plain
 from tui.snapshots.explain.evidence import Evidence, Holder
 from tui.snapshots.explain.explain import explain
+from tui.snapshots.model.results import AGAINST_OOM
+from tui.snapshots.views.overview import advice_lines
 from workloads.protocol.wire import field_values
 
 MODEL = part("parameters", 16)
@@ -187,3 +192,31 @@ def test_expandable_segments_that_would_not_have_been_enough_are_not_advised() -
     last = told.advice[-1]
     assert last.what == "expandable segments and empty_cache() do not help"
     assert "they would free 1.2 GiB, less than the missing 1.3 GiB" in last.why
+    rows = [plain(row) for row in advice_lines(told.advice, 80, AGAINST_OOM, explained=False)]
+    assert rows[-1] == "No help: expandable segments, empty_cache()"
+    assert sum("expandable" in row for row in rows) == 1
+
+
+LEAKING = inventory(container("losses", 6080, 190, graphs=190), steps=growing(100, 32, 190))
+
+
+@pytest.mark.parametrize(
+    ("stuck", "why"),
+    [(200, "less than the requested 300 MiB"), (400, "enough for this request"), (1, "")],
+)
+def test_the_cache_is_compared_with_the_whole_request_if_the_device_had_room(
+    stuck: int, why: str
+) -> None:
+    found = evidence(
+        LEAKING,
+        reserved=LEAKING.allocated + stuck * MIB,
+        requested=300 * MIB,
+        needed=300 * MIB,
+        stuck=stuck * MIB,
+        free=2 * GIB,
+    )
+    told = explain(found)
+    assert told.cause == "leak"
+    warned = [each.why for each in told.advice if each.futile]
+    assert len(warned) == bool(why)
+    assert all(why in each for each in warned)

@@ -145,7 +145,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             history=True,
         ),
         "leak",
-        "Leak: 190 tensors of train.py:15 train grow by 32.5 MiB per iteration.",
+        "Leak: 190 tensors of train (train.py:15): 32.5 MiB more per iteration.",
         "store detach() or item() of the tensors allocated at train.py:15",
     ),
     (

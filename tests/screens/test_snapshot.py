@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
 from tests.snapshots.scenes import segment
 from tui.snapshots.commands import VIEWS as SNAPSHOT_VIEWS
+from tui.snapshots.model.calls import VERDICT
+from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
 from tui.snapshots.views.layers import GUTTER
 from tui.snapshots.views.shared_lines import view_at
@@ -112,6 +115,26 @@ async def test_the_summary_of_a_file_without_an_oom() -> None:
         assert "events 23 105" in on.text
         assert on.row("count  site").split() == ["bytes", "%", "count", "site"]
         assert on.row("client.py:176 reset_model").startswith("  478 MiB  28%     196")
+
+
+async def test_without_a_verdict_i_says_why_and_the_figures_of_the_device_stay(
+    tmp_path: Path,
+) -> None:
+    async with running((100, 40)) as on:
+        await open_file(on, oom_file(tmp_path))
+        await on.until(lambda: bool(on.row("Could not allocate 100 MiB")))
+        store = snapshot_session(on).main.store
+        slot, done = next(each for each in store.answers.items() if each[1].need.method == VERDICT)
+        store.record_call(10**6, done.need)
+        del store.answers[slot]
+        await on.press("i")
+        await on.until(lambda: "the verdict is not ready yet" in on.text)
+        store.answers[slot] = replace(done, value=Refused("its blocks overlap"))
+        assert on.app.snapshot is not None
+        on.app.snapshot.catch_up()
+        await on.press("i")
+        await on.until(lambda: "there is no verdict: its blocks overlap" in on.text)
+        assert "live at peak" in on.text
 
 
 async def test_i_gives_the_reasons_for_the_verdict(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_7600_never_freed_allocations_of_one_site() -> None:
     assert "train.py:11" in whats[0]
     assert not any("a smaller batch" in what for what in whats)
     assert verdict.explanation.line == (
-        "OOM at train.py:9 in backward. Leak: 7 600 tensors of train.py:11 keep grow by 8 KiB per"
+        "OOM at train.py:9 in backward. Leak: 7 600 tensors of keep (train.py:11): 8 KiB more per"
         " iteration."
     )
 

@@ -75,5 +75,6 @@ def _empty_cache(figures: Figures, cause: Cause) -> list[Remedy]:
             "do not expect torch.cuda.empty_cache() to help",
             "the allocator had already released its free segments when it failed; the"
             f" {text(stuck)} still cached shares segments with live blocks",
+            futile="torch.cuda.empty_cache()",
         )
     ]

@@ -19,6 +19,7 @@ from tui.snapshots.model.facts import (
 )
 from tui.snapshots.model.results import (
     AGAINST_OOM,
+    NO_HELP,
     OF_CACHED,
     Difference,
     OomText,
@@ -134,8 +135,12 @@ def _top(sites: tuple[Top, ...]) -> list[str]:
 def _advice(title: str, advice: tuple[Remedy, ...]) -> list[str]:
     if not advice:
         return []
-    lines = [f"- {_plain(one.what)}: {_plain(one.why)}" for one in advice]
-    return [f"{title}:", "", *lines, ""]
+    helpful = [f"- {_plain(one.what)}: {_plain(one.why)}" for one in advice if not one.futile]
+    lines = [f"{title}:", "", *helpful, ""] if helpful else []
+    for one in advice:
+        if one.futile:
+            lines += [f"{NO_HELP}: {_plain(one.futile)}. {_plain(one.why)}", ""]
+    return lines
 
 
 def _stack(stack: tuple[Frame, ...]) -> list[str]:

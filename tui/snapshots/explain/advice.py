@@ -143,7 +143,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
             f"{held}; .cpu() moves them to the host, deque(maxlen=N) bounds their number",
         ),
         Remedy(
-            "wrap an evaluation in torch.no_grad()",
+            "if this is an evaluation, wrap it in torch.no_grad()",
             "else each of its outputs keeps the activations of its pass",
         ),
     ]
@@ -409,14 +409,22 @@ def _warn_expandable_segments(request: FailedRequest, cause: LeadingCause) -> li
     stuck = evidence.stuck if evidence.stuck is not None else evidence.cached
     if cause in NO_MATTER_OF_CACHE or evidence.expandable or stuck == 0:
         return []
-    if stuck < WORTH_A_WORD * evidence.reserved and stuck < evidence.shortfall:
+    # If a limit refused the request, the device's free memory did not count.
+    lacked = evidence.needed if evidence.has_room else evidence.shortfall
+    if stuck < WORTH_A_WORD * evidence.reserved and stuck < lacked:
         return []
-    if stuck < evidence.shortfall:
-        lacked = round_size(evidence.shortfall)
-        why = f"they would free {round_size(stuck)}, less than the missing {lacked}"
+    if stuck < lacked:
+        what = "requested" if evidence.has_room else "missing"
+        why = f"they would free {round_size(stuck)}, less than the {what} {round_size(lacked)}"
     else:
         why = f"they would free {round_size(stuck)}: enough for this request, not for long"
-    return [Remedy("expandable segments and empty_cache() do not help", why)]
+    return [
+        Remedy(
+            "expandable segments and empty_cache() do not help",
+            why,
+            futile="expandable segments, empty_cache()",
+        )
+    ]
 
 
 def _advise_history(request: FailedRequest, cause: LeadingCause) -> list[Remedy]:

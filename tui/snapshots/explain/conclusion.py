@@ -22,7 +22,7 @@ def conclude(
     """Conclude in one sentence: the cause, the holder and its bytes."""
     if cause == "leak" and leak is not None:
         subject = leak.subject[:1].upper() + leak.subject[1:] if not leak.name else leak.subject
-        return f"Leak: {subject} {describe_pace(leak)}."
+        return f"Leak: {subject}{describe_pace(leak)}."
     asked = round_size(evidence.requested)
     words = _OF_CAUSE.get(cause)
     if words is not None:

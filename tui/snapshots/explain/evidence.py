@@ -194,6 +194,11 @@ class Evidence:
         return self.needed if self.free is None else max(1, self.needed - self.free)
 
     @property
+    def has_room(self) -> bool:
+        """Whether the device had enough free memory, so that a limit refused the request."""
+        return self.free is not None and self.free >= self.needed
+
+    @property
     def cached(self) -> int:
         """Bytes reserved but not in use."""
         return max(0, self.reserved - self.allocated)

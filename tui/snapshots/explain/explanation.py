@@ -64,6 +64,8 @@ class Remedy:
 
     what: str
     why: str
+    futile: str = ""
+    """What it warns against, as it would not help; empty if the remedy is a help."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -449,11 +449,12 @@ def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
     if grown is None or grown.bytes < SHARE * evidence.allocated:
         return None
     each = grown.bytes // max(1, grown.repeats)
-    what = (
-        f"the tensor of {grown.label}"
-        if grown.by_size
-        else f"{count(grown.count, 'tensor')} of {grown.label}"
-    )
+    site = grown.label
+    if grown.where is not None and grown.where.name not in ("", "<module>"):
+        site = f"{grown.where.name} ({format_line(grown.where)})"
+    what = f"the tensor of {site}"
+    if not grown.by_size:
+        what = f"{count(grown.count, 'tensor')} of {site}"
     return Leak(
         kind="cat" if grown.by_size else "list",
         subject=what,
@@ -470,12 +471,17 @@ def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
 
 
 def describe_pace(leak: Leak) -> str:
-    """Format the pace, ``grows by 32 MiB per step``; without a known pace, the bytes held."""
+    """Format the pace, `` grows by 32 MiB per step``, to stand right behind the subject.
+
+    Without a known pace, the bytes held. Of several tensors, the number grows and not each one.
+    """
     rate = leak.rate
     if rate is None:
         held = f"{'hold' if ' of ' in leak.name else 'holds'} {round_size(leak.bytes)}"
-        return f"{held} and a graph for each" if leak.kind == "graphs" else held
+        return f" {held}{' and a graph for each' if leak.kind == 'graphs' else ''}"
     per = "" if rate.per == "s" else f" per {rate.per}"
-    plural = leak.kind == "unnamed" or leak.subject[:1].isdigit() or " of " in leak.name
-    verb = "grow" if plural else "grows"
-    return f"{verb} by {round_size(int(rate.rate))}{per or ' per second'}"
+    pace = f"{round_size(int(rate.rate))}{per or ' per second'}"
+    if leak.subject[:1].isdigit():
+        return f": {pace.replace(' per', ' more per')}"
+    verb = "grow" if leak.kind == "unnamed" or " of " in leak.name else "grows"
+    return f" {verb} by {pace}"

@@ -34,6 +34,9 @@ from tui.snapshots.views.shared_lines import (
     waiting_mark,
 )
 
+STILL_JUDGING = "the verdict is not ready yet: press i again when it is shown"
+NO_OOM = "nothing to explain: no allocation failed"
+
 
 class SnapshotBar(LineBar):
     """The bar of views; a click opens one."""
@@ -124,8 +127,8 @@ class VerdictPane(SnapshotPane):
         "and the next steps would have fit; an account of the used memory, whose rows add up; what "
         "would help; your lines by bytes at that moment. i gives the reasons. live: requested "
         "bytes of live allocations. cached: reserved and not live. device free: of the whole GPU. "
-        "The file has neither the device's total nor other processes: the exception's text, which "
-        "I reads, has both."
+        "The file has neither the device's total nor other processes: paste the exception's "
+        "text (key I): it has both."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
@@ -155,8 +158,8 @@ class VerdictPane(SnapshotPane):
             self._shown = shown
             self.body.scroll_to(y=0, animate=False)
         source = self.session.text_source
-        told = f"   exception's text: {source}" if source else ""
-        self.retitle(f"Verdict{told}" if self.oom is not None else "Verdict   no OOM")
+        whose = f"   exception's text: {source}" if source else ""
+        self.retitle(f"Verdict{whose}" if self.oom is not None else "Verdict   no OOM")
         self.body.rebuild()
 
     def _lines_of(self, cells: int) -> list[Line]:
@@ -167,7 +170,8 @@ class VerdictPane(SnapshotPane):
             rows = [line(Span("no device in this file", TextStyle.STRONG))]
         else:
             rows = self._verdict(cells)
-            rows += remark_lines(summary, cells) if rows else summary_lines(summary, cells)
+            judged = self.judged is not None
+            rows += remark_lines(summary, cells) if judged else summary_lines(summary, cells)
         for info in loaded.files[:1]:
             rows += file_lines(info, cells)
         return rows
@@ -182,14 +186,24 @@ class VerdictPane(SnapshotPane):
         need = self._need()
         return () if need is None else (need,)
 
-    def explanation(self) -> TextScreen | None:
-        """Return a dialog with the reasons for the verdict; ``None`` without one."""
-        need, summary = self._need(), self.session.summary
+    @property
+    def judged(self) -> Verdict | None:
+        """The verdict; ``None`` until it arrives, and if it was refused."""
+        need = self._need()
         answer = None if need is None else self.arrived(need)
-        if answer is None or summary is None or isinstance(answer.value, Refused):
-            return None
-        verdict = answer.value
-        return TextScreen("Why", lambda cells: explain_lines(verdict, summary, cells))
+        return None if answer is None or isinstance(answer.value, Refused) else answer.value
+
+    def explanation(self) -> TextScreen | str:
+        """Return a dialog with the reasons for the verdict, or why there is none."""
+        need, summary, verdict = self._need(), self.session.summary, self.judged
+        if need is None or summary is None:
+            return NO_OOM
+        if verdict is not None:
+            return TextScreen("Why", lambda cells: explain_lines(verdict, summary, cells))
+        answer = self.arrived(need)
+        if answer is not None and isinstance(answer.value, Refused):
+            return f"there is no verdict: {answer.value.reason}"
+        return STILL_JUDGING
 
     def _verdict(self, cells: int) -> list[Line]:
         need, summary = self._need(), self.session.summary

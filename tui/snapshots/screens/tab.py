@@ -165,10 +165,14 @@ class SnapshotTab(CommandScreen):
         self.app.push_screen(OomTextScreen(self.session.main.store.oom_text), done)
 
     def action_snapshot_explain(self) -> None:
-        """Give the reasons for the verdict, once it is made."""
+        """Give the reasons for the verdict, or say why there is none."""
         pane = self.shown
-        page = pane.explanation() if isinstance(pane, VerdictPane) else None
-        if page is not None:
+        if not isinstance(pane, VerdictPane):
+            return
+        page = pane.explanation()
+        if isinstance(page, str):
+            self.notify(page, markup=False)
+        else:
             self.app.push_screen(page)
 
     # ---- views ----

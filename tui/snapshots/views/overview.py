@@ -25,6 +25,7 @@ from tui.snapshots.model.facts import (
 )
 from tui.snapshots.model.results import (
     AGAINST_OOM,
+    NO_HELP,
     OF_CACHED,
     FileInfo,
     Summary,
@@ -58,7 +59,7 @@ DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"
 """Commands for the user to copy, one per line."""
 MOST_ENTRIES = 1000
 """Maximum number of folder entries to examine."""
-TOLD_SETTINGS = {
+SHOWN_SETTINGS = {
     "PYTORCH_CUDA_ALLOC_CONF": "",
     "expandable_segments": "False",
     "max_split_size": "-1",
@@ -300,13 +301,14 @@ def _figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
     return flow([labelled_figure(fact.name, fact.words) for fact in shown], cells)
 
 
-_TOLD = ("", "asked", "live", "reserved", "cached")
+_SHOWN_ABOVE = ("", "asked", "live", "reserved", "cached")
 """Paths of facts in the headline and in the account."""
 
 
 def _known_figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
     """Draw the known figures, and the names of those that the exception's text may have."""
-    shown = [fact for fact in select_displayed_facts(facts, detail=False) if fact.path not in _TOLD]
+    displayed = select_displayed_facts(facts, detail=False)
+    shown = [fact for fact in displayed if fact.path not in _SHOWN_ABOVE]
     items = [labelled_figure(fact.name, fact.words) for fact in shown if fact.value is not None]
     unknown = ", ".join(fact.name for fact in shown if fact.value is None)
     if unknown:
@@ -352,14 +354,23 @@ def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
 def advice_lines(
     advice: Sequence[Remedy], cells: int, title: str = "", *, explained: bool = True
 ) -> list[Line]:
-    """Draw the advice below a title if there is one; ``explained`` with the reason of each."""
-    if not advice:
-        return []
-    rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))] if title else []
-    for number, item in enumerate(advice, start=1):
-        rows += bulleted(item.what, cells, mark=f"{number}")
-        if explained:
-            rows += indented(wrap(item.why, max(10, cells - 5)), 5, TextStyle.QUIET)
+    """Draw the advice below a title if there is one; ``explained`` with the reason of each.
+
+    What would not help stands below the numbered remedies.
+    """
+    helpful = [item for item in advice if not item.futile]
+    rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))] if title and helpful else []
+
+    def explain(item: Remedy) -> list[Line]:
+        if not explained:
+            return []
+        return indented(wrap(item.why, max(10, cells - 5)), 5, TextStyle.QUIET)
+
+    for number, item in enumerate(helpful, start=1):
+        rows += [*bulleted(item.what, cells, mark=f"{number}"), *explain(item)]
+    for item in advice:
+        if item.futile:
+            rows += [*paragraph(item.futile, cells, label=f"{NO_HELP}: "), *explain(item)]
     return rows
 
 
@@ -384,7 +395,7 @@ def file_lines(info: FileInfo, cells: int) -> list[Line]:
         parts.append(line(words.get(info.form, info.form)))
     parts += [
         line(Span(f"{name} ", TextStyle.QUIET), info.settings[name])
-        for name, off in TOLD_SETTINGS.items()
+        for name, off in SHOWN_SETTINGS.items()
         if info.settings.get(name, off) != off
     ]
     if info.host_segments:
