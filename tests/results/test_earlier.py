@@ -18,7 +18,7 @@ from tui.kit.lines import plain
 from tui.recordings import lines
 from tui.results.store.database import Database
 from tui.results.store.earlier import EarlierSessions
-from tui.results.store.recorder import ResultHistory
+from tui.results.store.recorder import ResultHistory, ResultRecorder
 from tui.results.store.records import StoredResult
 from tui.runs.state.events import ComparedWithEarlier, EarlierRead, ParametersSet
 from tui.runs.state.runs import Against, EarlierResult
@@ -154,6 +154,20 @@ def test_runs_with_the_same_flags_are_preferred(tmp_path: Path) -> None:
     assert (found.at, found.differences) == (BEGAN + 1, ())
 
 
+def test_results_of_this_session_are_not_earlier_ones_though_a_clock_says_so(
+    tmp_path: Path,
+) -> None:
+    # A stored run of this session whose figures have left its memory, and the run to compare.
+    old, run = kept(1, median=5e-3, process="own"), kept(2, process="own")
+    place = _filled(tmp_path / "r", old, run)
+    assert EarlierSessions(place, LATER, ["own"]).compare_stored([run]) is None
+    # Without the names of the runners, the run is still not compared with itself.
+    assert EarlierSessions(tmp_path / "one", LATER).compare_stored([run]) is None
+    found = EarlierSessions(place, LATER).compare_stored([run])
+    assert found is not None
+    assert (found.runs, found.at) == ((1, 1), BEGAN + 1)
+
+
 # ---- a session ---------------------------------------------------------------------------------
 
 
@@ -189,6 +203,57 @@ async def test_a_session_hears_of_earlier_ones_and_of_how_its_runs_compare(
     assert isinstance(held, ComparedWithEarlier)
     assert (held.against.runs, held.against.verdict) == ((3, 1), "unclear")
     assert state.runs.book[ended.result.id].against == held.against
+
+
+async def _compare_on_host(
+    history: ResultHistory, place: Path, ahead_s: float, *stored: StoredResult
+) -> list[object]:
+    """Return the events of reading and comparing on a host whose clock differs by a time."""
+    _filled(place, *stored)
+    heard: list[object] = []
+    state = make_store("one gpu")
+    state.machine.clock_ahead_s = ahead_s
+
+    def apply(event: object) -> None:
+        heard.append(event)
+        state.publish(event)
+
+    await history.read(state.runs, apply)
+    for event in ran("matmul", "cuda:0", median=2e-3):
+        state.publish(event)
+    await history.compare(next(iter(state.runs.book)), state.runs, apply)
+    return heard
+
+
+@pytest.mark.parametrize("ahead_s", [-60.0, 60.0])
+async def test_earlier_means_earlier_by_the_clock_of_the_host(
+    tmp_path: Path, ahead_s: float
+) -> None:
+    history = ResultHistory(tmp_path / "r")
+    history.began = BEGAN + 100
+    limit = round(100 + ahead_s)
+    found = await _compare_on_host(
+        history, tmp_path / "r", ahead_s, _here(limit - 5), _here(limit + 5, median=9e-3)
+    )
+    read, compared = found
+    assert isinstance(read, EarlierRead)
+    assert (read.at, [one.at for one in read.results]) == (BEGAN + limit, [BEGAN + limit - 5])
+    assert isinstance(compared, ComparedWithEarlier)
+    assert (compared.against.runs, compared.against.at) == ((1, 1), BEGAN + limit - 5)
+
+
+async def test_what_this_session_stored_is_not_earlier_after_the_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    recorder = ResultRecorder(tmp_path / "r")
+    recorder.processes["own"] = None
+    history = ResultHistory(tmp_path / "r", recorder)
+    history.began = LATER
+    earlier, own = _here(1), _here(2, median=9e-3)
+    own = replace(own, record=replace(own.record, process="own"))
+    *_, compared = await _compare_on_host(history, tmp_path / "r", 0.0, earlier, own)
+    assert isinstance(compared, ComparedWithEarlier)
+    assert (compared.against.runs, compared.against.at) == ((1, 1), BEGAN + 1)
 
 
 async def test_a_store_that_cannot_be_read_is_one_line_of_the_log(tmp_path: Path) -> None:

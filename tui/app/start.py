@@ -136,13 +136,15 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
     keeper = ResultRecorder() if options.storing and not options.readonly else None
-    history = ResultHistory(traceless=options.readonly)
+    history = ResultHistory(recorder=keeper, traceless=options.readonly)
     keepers = [] if keeper is None else [keeper]
 
     def attach_to_host() -> list[ResultRecorder | ResultHistory]:
-        of_host = [] if keeper is None else [ResultRecorder()]
-        keepers.extend(of_host)
-        return [*of_host, ResultHistory(traceless=options.readonly)]
+        if keeper is None:
+            return [ResultHistory(traceless=options.readonly)]
+        of_host = ResultRecorder()
+        keepers.append(of_host)
+        return [of_host, ResultHistory(recorder=of_host, traceless=options.readonly)]
 
     session = Session(
         python.path,

@@ -141,7 +141,7 @@ def compare(
         shared = f"{len(twice)} results are in both A and B, {min(twice)} for one"
         if len(twice) == 1:
             shared = f"{min(twice)} is in both A and B"
-        raise SelectionError(f"{shared}: a result cannot be held against itself")
+        raise SelectionError(f"{shared}: a result cannot be compared with itself")
     of_a, of_b = _filter_timed(a), _filter_timed(b)
     pairs, only = _pair(of_a, of_b, facts)
     found = apply_holm([compare_sessions(one.sessions, other.sessions) for one, other in pairs])

@@ -6,7 +6,7 @@ Only results of the same box and GPU count: the store may have results of other 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tui.devices.state.machine import MachineState
@@ -35,13 +35,23 @@ class EarlierSessions:
 
     Args:
         place: the store's file; ``None`` for this user's.
-        before: Unix time at which this session began.
+        before: Unix time at which this session began, by the clock of the machine of the runs.
+        own: names of this session's runners. Clocks step, so the time alone does not tell which
+            results are earlier.
         traceless: as in :class:`Database`.
     """
 
-    def __init__(self, place: Path | None, before: float, *, traceless: bool = False) -> None:
+    def __init__(
+        self,
+        place: Path | None,
+        before: float,
+        own: Collection[str] = (),
+        *,
+        traceless: bool = False,
+    ) -> None:
         self._place = place or store_path()
         self._before = before
+        self._own = frozenset(own)
         self._traceless = traceless
 
     def read_newest(self, box: str) -> tuple[EarlierResult, ...]:
@@ -110,7 +120,14 @@ class EarlierSessions:
             known = database.read_rows(
                 Selection(workload=newest.record.workload, before=self._before)
             )
-        alike = [row for row in known if _is_alike(row, mine[-1], facts)]
+        ids = {row.id for row in mine}
+        alike = [
+            row
+            for row in known
+            if row.process not in self._own
+            and row.id not in ids
+            and _is_alike(row, mine[-1], facts)
+        ]
         if not alike:
             return None
         same = (row for row in alike if facts[row.environment].flags == newest.facts.flags)

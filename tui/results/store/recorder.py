@@ -13,7 +13,7 @@ import platform
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -147,13 +147,22 @@ class ResultHistory:
 
     Args:
         place: path of the store; ``None`` for the store of this user.
+        recorder: stores the results of this session, which are not earlier ones; ``None`` if
+            they are not stored.
         traceless: read without leaving a trace in the file's folder.
     """
 
-    def __init__(self, place: Path | None = None, *, traceless: bool = False) -> None:
+    def __init__(
+        self,
+        place: Path | None = None,
+        recorder: ResultRecorder | None = None,
+        *,
+        traceless: bool = False,
+    ) -> None:
         self.began = time.time()
-        """Unix time; results that ended later belong to this session."""
+        """Unix time by this machine's clock; results that ended later belong to this session."""
         self._place = place
+        self._recorder = recorder
         self._traceless = traceless
         self._problem = ""
 
@@ -182,9 +191,9 @@ class ResultHistory:
         """Publish the newest stored results of each workload."""
         sample = runs.machine.sample
         box = runs.machine.box or (sample.host.name if sample else platform.node())
-        found = await self._query(lambda earlier: earlier.read_newest(box), publish)
+        found = await self._query(lambda earlier: earlier.read_newest(box), runs, publish)
         if found:
-            publish(EarlierRead(self.began, found))
+            publish(EarlierRead(runs.machine.now(self.began), found))
 
     async def compare(self, run_id: str, runs: RunsState, publish: Publish) -> None:
         """Publish the comparison of a successful run with earlier runs."""
@@ -194,14 +203,19 @@ class ResultHistory:
         if state.result.time is None or not len(runs.earlier):
             return
         alike, machine = _find_alike(state.result, runs), runs.machine
-        found = await self._query(lambda earlier: earlier.compare(alike, machine), publish)
+        found = await self._query(lambda earlier: earlier.compare(alike, machine), runs, publish)
         if found is not None:
             publish(ComparedWithEarlier(run_id, found))
 
-    async def _query(self, query: Callable[[EarlierSessions], T], publish: Publish) -> T | None:
+    async def _query(
+        self, query: Callable[[EarlierSessions], T], runs: RunsState, publish: Publish
+    ) -> T | None:
         """Query the store in a thread; on failure log the problem and return ``None``."""
+        # The time of a result is by the clock of the machine that measured it.
+        before = runs.machine.now(self.began)
+        own = tuple(self._recorder.processes) if self._recorder is not None else ()
         try:
-            return await asyncio.to_thread(self._run_query, query)
+            return await asyncio.to_thread(self._run_query, query, before, own)
         except StoreError as error:
             problem = f"earlier results are not shown: {error}"
             if problem != self._problem:
@@ -209,14 +223,16 @@ class ResultHistory:
                 publish(LogLine("workbench", problem, "warning"))
             return None
 
-    def _run_query(self, query: Callable[[EarlierSessions], T]) -> T:
+    def _run_query(
+        self, query: Callable[[EarlierSessions], T], before: float, own: Sequence[str]
+    ) -> T:
         earlier = _import_access().earlier
-        return query(earlier(self._place, self.began, traceless=self._traceless))
+        return query(earlier(self._place, before, own, traceless=self._traceless))
 
 
 def _import_access() -> StoreAccess:
-    """Import the store's code; first called in a thread, so that it does not delay the start."""
-    # Deferred: a start needs no database (25 modules, 20 ms).
+    """Import the store's code at its first use, because a start needs no database."""
+    # Deferred: 25 modules, 20 ms.
     from tui.results.store.access import ACCESS
 
     return ACCESS
