@@ -203,6 +203,18 @@ async def test_a_run_of_another_host_is_queued_there_alone() -> None:
         assert "queued" not in at.text
 
 
+async def test_cancel_all_is_offered_at_an_idle_host_while_another_runs() -> None:
+    async with running((80, 24)) as at:
+        await _hosts(at)
+        at.session.select_device("gpu1:0")
+        await at.press("X")
+        assert ("cancel", "") not in at.asked
+        asked, _ = _run_of("gpu2", "run-1", 1e-3)
+        await at.tell(asked)
+        await at.press("X")
+        assert ("cancel", "") in at.asked
+
+
 async def test_the_row_of_a_host_says_what_runs_there_also_while_another_is_shown() -> None:
     async with running((80, 24)) as at:
         await _hosts(at)

@@ -8,12 +8,13 @@ import pytest
 
 from tests.screens.helpers import environment, gpu, hello, sample, torch_gpu
 from tests.screens.results import DEFAULTS, result
-from tui.core.events import Publish
+from tui.core.events import Publish, RunnerStatus
 from tui.devices.session.watch_supervisor import WatchSupervisor
 from tui.hosts.address import HostAddress
 from tui.hosts.events import HostSample, HostsNamed
 from tui.hosts.plan import HostPlan
 from tui.results.store.recorder import ResultHistory
+from tui.runs.session.runner_supervisor import RunnerSupervisor
 from tui.runs.session.session import Session
 from tui.runs.state.events import HostRunEvent
 from tui.runs.state.parameters import Sweep
@@ -24,6 +25,18 @@ from workloads.protocol import messages
 def _session() -> Session:
     session = Session(interval=None)
     session.state.publish(hello())
+    return session
+
+
+def _session_of_hosts(*names: str) -> Session:
+    """Return a session with hosts whose runners are not started."""
+
+    hosts = HostPlan(tuple(HostAddress(name, ("false",)) for name in names), here=True)
+    session = Session(interval=None, hosts=hosts)
+    session.state.publish(HostsNamed(names, here=True))
+    for name in names:
+        runner = session.find_runner(name)
+        runner.supervisor = RunnerSupervisor(runner.runs, runner.publish)
     return session
 
 
@@ -46,6 +59,41 @@ def test_a_cancel_takes_that_half_with_it() -> None:
     session.state.publish(messages.Ready(environment(torch_gpu(0)), 1.0))
     assert _asked(session) == [("matmul", "cpu")]
     assert session.state.runs.pending() == ()
+
+
+def test_an_attempt_that_failed_is_not_repeated_on_the_gpu_alone() -> None:
+    session = _session_of_hosts("gpu1")
+    session.select_device("gpu1:cpu")
+    runner = session.find_runner("gpu1")
+    for _ in range(2):
+        session.run(["matmul"])
+        # The supervisor rejects all pending runs when a host cannot be reached.
+        runner.publish(RunnerStatus("unusable", "connection refused"))
+        for run_id in runner.runs.pending():
+            runner.publish(messages.Rejected(run_id, "connection refused"))
+        runner.publish(RunnerStatus("starting"))
+    session.run(["matmul"])
+    session.state.publish(HostSample("gpu1", sample(gpu(0)), 0.1, 0.0))
+    for event in (hello(), messages.Ready(environment(torch_gpu(0)), 1.0)):
+        runner.publish(event)
+    devices = [run.request.device for run in runner.runs.book.values()]
+    assert devices == ["cpu", "cpu", "cpu", "cuda:0"]
+
+
+def test_all_runs_are_cancelled_on_every_machine_and_one_run_where_it_is() -> None:
+    session = _session_of_hosts("gpu1", "gpu2")
+    session.run(["matmul"])
+    for name in ("gpu1", "gpu2"):
+        session.select_device(f"{name}:cpu")
+        session.run(["matmul"])
+    first, _, shown = everywhere = session.state.runs.everywhere
+    assert [len(runs.pending()) for runs in everywhere] == [1, 1, 1]
+    session.cancel(*shown.pending())
+    assert [len(runs.pending()) for runs in everywhere] == [1, 1, 0]
+    session.cancel()
+    assert [len(runs.pending()) for runs in everywhere] == [0, 0, 0]
+    (run,) = first.book.values()
+    assert run.cancelled
 
 
 def test_a_demo_runs_with_the_defaults_whatever_was_edited_or_is_swept() -> None:

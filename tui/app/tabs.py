@@ -133,6 +133,7 @@ class TabbedApp(textual_private.HookedApp):
             has_workloads=bool(runs.catalogue),
             has_selection=False,
             pending=bool(runs.pending()),
+            pending_anywhere=any(each.pending() for each in self.all_runs.everywhere),
             has_switches=False,
             has_worker=machine.worker_pid is not None and machine.selected_device.torch is not None,
             on_process=False,
@@ -165,7 +166,7 @@ class TabbedApp(textual_private.HookedApp):
         self.actions.reset_peaks(self.machine.selected_key)
 
     def action_cancel_all(self) -> None:
-        """Cancel all running and waiting workloads."""
+        """Cancel all running and waiting workloads, on every machine."""
         self.actions.cancel("")
         self.draw_now()
 
@@ -283,7 +284,7 @@ class TabbedApp(textual_private.HookedApp):
     async def open_first(self) -> None:
         """Open what the command line names, once the first screen is painted."""
         # From now on the first screen is a mode, so that the user can return to it. As a mode from
-        # # the beginning it would be painted later.
+        # the beginning it would be painted later.
         self.add_mode(self.DEFAULT_MODE, self.get_default_screen)
         if self._opened_first:
             await self.import_tabs()

@@ -51,7 +51,7 @@ RUNS = (
         "Cancel all runs; results stay.",
         "Runs",
         changes_state=True,
-        now=lambda now: now.pending,
+        now=lambda now: now.pending_anywhere,
         target="app",
     ),
     Command(

@@ -87,6 +87,9 @@ class Situation:
     has_selection: bool = True
     """A workload, not the heading of a group, is under the table's cursor, or a result is."""
     pending: bool = True
+    """Runs or comparisons are unfinished on the machine of the selected row."""
+    pending_anywhere: bool = True
+    """Some are unfinished on this machine or on another host."""
     has_switches: bool = True
     has_worker: bool = True
     """A process holds memory of workloads."""

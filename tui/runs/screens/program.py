@@ -41,7 +41,7 @@ class RunActions(DeviceActions, Protocol):
         """Queue quick runs with the catalogue's defaults, separate from the user's results."""
 
     def cancel(self, run_id: str = "") -> None:
-        """Cancel one run or comparison, or all unfinished ones."""
+        """Cancel one run or comparison, or all unfinished ones on every machine."""
 
     def set_flag(self, name: str, value: bool) -> None:
         """Switch a backend flag and rerun the convolutions, new setting against old."""

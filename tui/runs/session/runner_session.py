@@ -54,10 +54,11 @@ class RunnerSession:
         self._numbers = itertools.count(1)
         self._early: list[tuple[str, bool, Budget]] = []
         """Workload, demo or not, and budget of runs requested before the GPUs were known: their CPU
-        runs are queued, and their GPU runs follow."""
+        runs are queued, and their GPU runs follow unless those end first."""
         bus.subscribe(messages.Finished, self._add_conditions)
         bus.subscribe(messages.Compared, self._add_conditions)
         bus.subscribe(messages.Ready, self._queue_early_on_gpu)
+        bus.subscribe(messages.Rejected, self._forget_early)
         bus.subscribe(Sample, self._request_torch_memory)
 
     # ---- life ----
@@ -106,6 +107,16 @@ class RunnerSession:
         gpus = [device for device in self.machine.usual_devices if device != CPU]
         for workload, demo, budget in early if gpus else ():
             self._queue_runs(workload, gpus, budget, demo)
+
+    def _forget_early(self, event: messages.Rejected) -> None:
+        """Drop the pending GPU runs of a workload whose CPU run is cancelled or has failed.
+
+        Every pending run is rejected when the runner ends, is unusable or cannot be reached.
+        """
+        run = self.runs.book.get(event.id)
+        if run is not None:
+            rejected = (run.request.workload, run.demo)
+            self._early = [early for early in self._early if early[:2] != rejected]
 
     def _add_conditions(self, event: messages.Finished | messages.Compared) -> None:
         if isinstance(event, messages.Compared) and not event.done:
@@ -186,19 +197,9 @@ class RunnerSession:
         heard = self._send(messages.Cancel(run_id))
         if not heard or self.runs.runner.status != "ready":
             # A runner that is importing torch reads the request later, in the same order.
-            self._forget_early(run_id)
             self._cancel_runs(wanted, "before it began")
         elif wanted:
             self.spawn(self._replace_unless_cancelled(wanted))
-
-    def _forget_early(self, run_id: str) -> None:
-        """Drop the pending GPU runs of a cancelled run's workload; ``""`` means all runs."""
-        run = self.runs.book.get(run_id)
-        if not run_id:
-            self._early.clear()
-        elif run is not None and not run.ended:
-            cancelled = (run.request.workload, run.demo)
-            self._early = [early for early in self._early if early[:2] != cancelled]
 
     def _cancel_runs(self, run_ids: Sequence[str], reason: str) -> None:
         for run_id in run_ids:

@@ -173,7 +173,11 @@ class Session(DeviceSession):
         self._shown.run_for_demo(workload)
 
     def cancel(self, run_id: str = "") -> None:
-        self._shown.cancel(run_id)
+        if run_id:
+            self._shown.cancel(run_id)
+            return
+        for runner in (self.here, *self._of_hosts.values()):
+            runner.cancel()
 
     def set_flag(self, name: str, value: bool) -> None:
         self._shown.set_flag(name, value)
