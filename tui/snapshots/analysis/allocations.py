@@ -102,14 +102,6 @@ class Allocations:
         same = _find_rows(self.address, self.address[row], before=row + 1)
         return f"{self.address[row]:#x}#{sum(self.start[other] != BEFORE for other in same)}"
 
-    def find_holder(self, address: int, event: int) -> int | None:
-        """Return the row whose block contains an address right after an event, or ``None``."""
-        for row in self.live_at(event):
-            begin = self.address[row]
-            if begin <= address < begin + self.rounded(row):
-                return row
-        return None
-
     def find_at_address(self, address: int, event: int) -> int | None:
         """Return the row that began at an address and was live after an event, or ``None``."""
         for row in _find_rows(self.address, address, before=len(self)):

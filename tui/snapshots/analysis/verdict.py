@@ -94,11 +94,6 @@ def parse_oom_texts(text: str) -> tuple[OomText, ...]:
     )
 
 
-def has_oom_text(text: str) -> bool:
-    """Return whether a text contains any message that :func:`parse_oom_texts` reads."""
-    return bool(parse_oom_texts(text))
-
-
 def _parse_warning(found: re.Match[str]) -> OomText:
     device, asked, free, total = map(int, found.groups())
     return OomText(
