@@ -97,6 +97,16 @@ def test_sides_without_a_common_workload_are_not_said_to_differ_in_nothing(tmp_p
     text = _text(WorkbenchState(tmp_path / "r", _runs(1e-3), b).compared())
     assert "differences" not in text
     assert "on one side alone" in text
+    assert text.startswith("no workload on both sides\n")
+    assert "no rows yet" not in text
+    assert "runs/sessions" not in text
+
+
+def test_the_columns_say_of_what_they_are_and_fit_80_columns(tmp_path: Path) -> None:
+    a, b = _runs(1e-3), _runs(1.1e-3, 200, facts=NEW) + _runs(1.1e-3, 1000, 4, facts=NEW)
+    text = _text(WorkbenchState(tmp_path / "r", a, b).compared(), 80)
+    assert "each with (runs/sessions)" in text
+    assert re.search(r"A +B +B is +ratio A/B +95 % interval", text)
 
 
 def test_of_one_run_each_it_says_how_much_the_box_varies(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tui.devices.screens.memory_tab import MemoryView
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
 from tui.devices.views.device_detail import device_detail
+from tui.devices.views.memory import find_shared_reasons
 from tui.devices.views.memory_account import account_details, account_lines
 from tui.kit.lines import plain, width
 from tui.runs.state.state import WorkbenchState
@@ -78,6 +79,18 @@ def test_the_details_have_every_term_with_its_source_and_meaning(cells: int) -> 
         assert term.about in text
     for words in ("nvidia-smi shows 20.7 GiB in use", "torch", "NVML", "derived"):
         assert words in text
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_details_have_each_peak_and_each_reason_once(number: int) -> None:
+    for state in (make_store(), make_store("one gpu", sample(gpu()))):
+        view = state.machine.devices[number]
+        gauge = account(state.machine, view, clock())
+        text = " ".join(" ".join(plain(row) for row in account_details(gauge, view, 79)).split())
+        assert "peak this process" not in text
+        assert text.count("peaks ") <= 1
+        for reason in find_shared_reasons(gauge):
+            assert text.count(reason.reason) == 1, reason
 
 
 async def test_i_explains_the_account() -> None:

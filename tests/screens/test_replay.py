@@ -116,7 +116,7 @@ async def test_keys_pause_hasten_and_slow_it_and_begin_anew(tmp_path: Path) -> N
         await found.shows("2x")
         found.clock.wait(100)
         await press(found.pilot, "right_square_bracket")
-        await found.shows("0:03/0:03 end")
+        await found.shows("0:03/0:03 end", "P again")
         await press(found.pilot, "P")
         await found.shows("0:00/0:03 4x")
 
@@ -151,7 +151,7 @@ async def test_a_device_can_be_chosen_and_tabs_be_opened(tmp_path: Path) -> None
         assert found.session.state.machine.selected != first
         for tab in "2341":
             await press(found.pilot, tab)
-            await found.shows("REPLAY 0:03/0:03 end", "P pause")
+            await found.shows("REPLAY 0:03/0:03 end", "P again")
 
 
 async def test_the_palette_offers_what_can_be_done(tmp_path: Path) -> None:

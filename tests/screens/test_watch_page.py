@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -39,6 +40,7 @@ from tui.watch.runs.rehearsals import RehearsalNote
 from tui.watch.runs.stacks import ProcessStacks
 from tui.watch.screens import tab as watch
 from tui.watch.screens.dialogs import LeaveOrEndScreen, TwoSnapshotsScreen
+from tui.watch.screens.panes import WatchedMemoryPane
 from tui.watch.screens.rehearse import RehearseScreen
 from tui.watch.screens.stacks import StacksScreen
 from tui.watch.session.rehearsal_start import RehearsalRequest
@@ -322,6 +324,40 @@ async def test_a_run_is_opened_at_the_start_and_only_then_is_there_a_session() -
         assert ("looked at", True) in runs.asked
         await at.press("1")
         assert runs.asked[-1] == ("looked at", False)
+
+
+@pytest.mark.parametrize(
+    ("cells", "beside"),
+    [(60, set()), (80, {"peak"}), (130, {"peak", "process", "retries"})],
+)
+async def test_the_account_has_the_figures_that_the_row_has_no_column_for(
+    cells: int, beside: set[str]
+) -> None:
+    async with on_runs(watched(device()), size=(cells, 60)) as at:
+        await at.press("enter")
+        words = [row.split() for row in at.rows]
+        head = next(row for row in words if row[:1] == ["rank"])
+        assert beside == {"peak", "process", "retries"} & {*head}
+        text = at.app.screen.query_one(WatchedMemoryPane).clipboard_text()
+        account = text[text.index("torch's allocator") :]
+        assert ("alloc retries" in account) == ("retries" not in beside)
+        assert ("this process" in account) == ("process" not in beside)
+        peaks = account[account.index("peaks ") :]
+        assert bool(re.search(r"allocated +3.0 GiB", peaks)) == ("peak" not in beside)
+        assert re.search(r"device used +20.7 GiB sampled", peaks)
+
+
+async def test_the_list_of_runs_says_once_how_many_there_are_and_what_opens_one() -> None:
+    async with on_runs(runs=()) as at:
+        assert "stored" not in at.rows[1]
+        assert "o open" not in at.rows[-1]
+    async with on_runs() as at:
+        assert "2 stored" in at.rows[1]
+        assert "enter open" in at.rows[-1]
+        assert "o open" not in at.rows[-1].replace("enter open", "")
+        await at.press("o")
+        assert asked_for(at.runs, "open")
+        assert "o open" in at.rows[-1]
 
 
 async def test_a_run_that_cannot_be_opened_says_why_and_none_says_how_to_have_one() -> None:

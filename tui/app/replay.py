@@ -46,6 +46,7 @@ class ReplayApp(WorkbenchApp):
         self.header_note = session.words
         self._shown_snapshot = snapshot
         self.caption = lambda: session.caption
+        self.replay_ended = lambda: session.ended
         self._placed: tuple[str, str | None] | None = None
         """The tab and the workload that the last scene put; ``None`` before the first."""
         session.on_scene(self._show_scene)

@@ -72,6 +72,8 @@ class TabbedApp(textual_private.HookedApp):
         self.header_note: Callable[[], str] = str
         self.caption: Callable[[], str] = str
         """Returns what a recording shows now, for the footer."""
+        self.replay_ended: Callable[[], bool] = bool
+        """Returns whether a recording has come to its end."""
         self.stores_results = True
         """Whether measured results are added to the store."""
         self.snapshot_memory: int | None = None
@@ -139,6 +141,7 @@ class TabbedApp(textual_private.HookedApp):
             on_process=False,
             readonly=self.readonly,
             replay=self.replay,
+            replay_ended=self.replay_ended(),
             caption=self.caption(),
         )
 

@@ -73,7 +73,7 @@ def caption_line(registry: CommandRegistry, now: Situation, cells: int) -> Line:
     """Return what a recording shows now, and the keys that stay beside it as far as they fit."""
     words: Line = (Span(f" {now.caption} ", TextStyle.CURSOR),)
     for name in CAPTION_KEYS:
-        command = registry.by_id[name]
+        command = registry.by_id[name].labelled(now)
         key = (Span("  "), Span(_first_key(command), TextStyle.KEY), Span(f" {command.label}"))
         if width((*words, *key)) <= cells:
             words += key

@@ -27,7 +27,7 @@ NARROWEST = 12
 
 
 def table_lines(table: Table, unavailable: Mapping[str, str], cells: int) -> list[Line]:
-    """Return the whole table, no cell of it cut.
+    """Return the whole table, no cell of it cut; of a table without columns, the title.
 
     Args:
         table: to show.
@@ -35,7 +35,9 @@ def table_lines(table: Table, unavailable: Mapping[str, str], cells: int) -> lis
         cells: width of a line.
     """
     rows = paragraph(table.title or table.name, cells, TextStyle.STRONG)
-    if not table.rows:
+    if not table.columns:
+        pass
+    elif not table.rows:
         rows += [line(" " * INDENT, Span("no rows yet", TextStyle.QUIET))]
     else:
         texts = [

@@ -14,6 +14,7 @@ REPLAY_COMMANDS = (
         tabs=EVERYWHERE,
         replays=True,
         footer=-3,
+        label_at_end="again",
         target="app",
     ),
     Command(

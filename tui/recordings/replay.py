@@ -195,11 +195,16 @@ class ReplaySession:
         """Return the Unix time in the recording, from which its figures' ages are computed."""
         return self._found.recording.at + self.playhead.position
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has come to its end, and does not begin again by itself."""
+        return self.playhead.ended and not self._loop
+
     def words(self) -> str:
         """Return the position and speed, as the header shows them."""
         head = self.playhead
         place = f"{format_time(head.position)}/{format_time(self._found.seconds)}"
-        if head.ended and not self._loop:
+        if self.ended:
             return f"REPLAY {place} end"
         return f"REPLAY {place} {'paused' if head.paused else format_speed(head.speed)}"
 

@@ -20,6 +20,7 @@ WATCH_COMMANDS = (
         "Open the newest snapshot of the process, or in the list the run.",
         group="Watch",
         tabs=WATCH,
+        labels=((STORED_RUNS, ""),),
         footer=1,
     ),
     Command(

@@ -22,7 +22,6 @@ from tui.devices.views.memory import (
     Reasons,
     choose_free_label,
     drop_absent,
-    explain_lines,
     find_shared_reasons,
     is_absent_for,
     other_lines,
@@ -92,7 +91,7 @@ def account_lines(
     worker_pid: int | None,
     cells: int,
     about: str = "device",
-    told: Collection[str] = (),
+    shown_beside: Collection[str] = (),
 ) -> list[Line]:
     """Return all lines below the bar and its legend, including the facts of the device.
 
@@ -105,9 +104,10 @@ def account_lines(
         about: the subject of the facts.
         worker_pid: our own process, marked among the processes on the device.
         cells: width of a line.
-        told: keys of figures that stand beside the account, and are left out of it if known.
+        shown_beside: keys of figures that stand beside the account, which leaves them out if
+            they are known.
     """
-    gauge = _choose_terms(gauge, told)
+    gauge = _choose_terms(gauge, shown_beside)
     wide = cells >= BESIDE_FROM
     main = cells * 3 // 5 if wide else cells
     reasons = find_shared_reasons(gauge)
@@ -130,11 +130,11 @@ def account_lines(
     return found if found[0] else found[1:]
 
 
-def _choose_terms(gauge: Gauge, told: Collection[str]) -> Gauge:
+def _choose_terms(gauge: Gauge, shown_beside: Collection[str]) -> Gauge:
     """Return the account without what says nothing beside the bar: :func:`account_details` has it.
 
-    Left out are known figures with a key in ``told``, counters with such a label, peaks that no
-    sample has, and what this kind of process never reports.
+    Left out are known figures with a key in ``shown_beside``, counters with such a label, peaks
+    that no sample has, and what this kind of process never reports.
     """
     missing = gauge.wording.no_workspace
     return replace(
@@ -145,15 +145,15 @@ def _choose_terms(gauge: Gauge, told: Collection[str]) -> Gauge:
             if (
                 term.bytes.reason != missing
                 if isinstance(term.bytes, Absent)
-                else term.key not in told
+                else term.key not in shown_beside
             )
         ),
         peaks=tuple(
             term
             for term in gauge.peaks
-            if not isinstance(term.bytes, Absent) and term.key not in told
+            if not isinstance(term.bytes, Absent) and term.key not in shown_beside
         ),
-        counters=tuple(each for each in gauge.counters if each.label not in told),
+        counters=tuple(each for each in gauge.counters if each.label not in shown_beside),
     )
 
 
@@ -169,7 +169,9 @@ def account_details(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
     blocks = _figures(gauge, view, reasons, cells, explained=True)
     if reasons:
         blocks.append([*_section("not known", cells), *reason_lines(reasons, cells)])
-    return [*explain_lines(gauge, cells), *(row for block in blocks for row in block)]
+    doubts, sentences = warnings(gauge, cells), paragraph(" ".join(gauge.explanation), cells)
+    gap: list[Line] = [()] if doubts and sentences else []
+    return [*doubts, *gap, *sentences, *(row for block in blocks for row in block)]
 
 
 def _figures(

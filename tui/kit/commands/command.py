@@ -110,6 +110,8 @@ class Situation:
     """The selected device ran out of memory in it."""
     replay: bool = False
     """A recording is played."""
+    replay_ended: bool = False
+    """It has come to its end."""
     has_question: bool = False
     """The page asks a question whose answer is not shown."""
     caption: str = ""
@@ -148,7 +150,10 @@ class Command:
     meaning: str = ""
     """What its keys mean in all tabs, where the label is more special than that."""
     labels: tuple[tuple[str, str], ...] = ()
-    """Labels by the id of the focused pane, where they differ from ``label``."""
+    """Labels by the id of the focused pane, where they differ from ``label``; empty where the
+    footer does not show the command, as another key does the same."""
+    label_at_end: str = ""
+    """The label at the end of a recording, where it differs."""
     footer: int | None = None
     """Place in the footer; ``None`` for commands that are not shown there."""
     target: Literal["screen", "app"] = "screen"
@@ -170,8 +175,10 @@ class Command:
         return self.meaning or self.label
 
     def labelled(self, now: Situation) -> Command:
-        """Return the command with the label that it has in the focused pane."""
+        """Return the command with the label that it has in the focused pane and at this moment."""
         label = dict(self.labels).get(now.pane or "", self.label)
+        if now.replay_ended and self.label_at_end:
+            label = self.label_at_end
         return self if label == self.label else replace(self, label=label)
 
     def offered(self, now: Situation) -> bool:

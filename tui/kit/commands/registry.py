@@ -55,7 +55,7 @@ class CommandRegistry:
             for item in self.commands
             if item.footer is not None and item.valid(now)
         ]
-        return sorted(shown, key=lambda item: item.footer or 0)
+        return sorted((item for item in shown if item.label), key=lambda item: item.footer or 0)
 
     def key_table_markdown(self) -> str:
         """Return the table of keys that docs/keys.md has, as Markdown."""

@@ -40,7 +40,7 @@ from tui.results.views.results import format_name
 T = TypeVar("T")
 READING, WRITING = "reading the stored results", "writing"
 """Messages during access to the store."""
-_TOLD = 5
+_MOST_NAMED = 5
 """Results that a question before a deletion names."""
 
 
@@ -280,9 +280,9 @@ def _format_rows(rows: Sequence[StoredRow]) -> list[str]:
     """List the first results, a line each, and count the rest."""
     words = [
         f"{row.id[:8]}  {format_name(row.workload, row.parameters)} on {row.device}"
-        for row in rows[:_TOLD]
+        for row in rows[:_MOST_NAMED]
     ]
-    return [*words, f"and {len(rows) - _TOLD} more"] if len(rows) > _TOLD else words
+    return [*words, f"and {len(rows) - _MOST_NAMED} more"] if len(rows) > _MOST_NAMED else words
 
 
 class TagScreen(BesideCursor["str | None"]):

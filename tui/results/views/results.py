@@ -131,23 +131,28 @@ def format_outcome(row: StoredRow) -> str:
 def build_comparison_table(found: StoreComparison) -> Table:
     """Return a table with both times, the verdict, the ratio and its interval per workload.
 
-    The ratio is the speed of B over the speed of A in every line.
+    The ratio is the time of A over the time of B in every line: above 1, B is faster.
+    Without a workload on both sides, the title alone says so.
     """
+    if not found.questions:
+        return Table("compare", "no workload on both sides", (), ())
     devices = {_format_devices(one) for one in found.questions}
     counts = {_count_runs(side) for one in found.questions for side in (one.a, one.b)}
     device = devices.pop() if len(devices) == 1 else ""
-    runs = "times with (runs/sessions)"
-    if len(counts) == 1:
-        many, sessions = counts.pop()
-        runs = f"each {text.count(many, 'run')} in {text.count(sessions, 'session')}"
+    differ = len(counts) > 1
+    many, sessions = min(counts)
+    runs = f"each {text.count(many, 'run')} in {text.count(sessions, 'session')}"
+    if differ:
+        runs = "each with (runs/sessions)"
     both = f"{text.count(len(found.questions), 'workload')} on both sides"
-    names = ("workload", *(() if device else ("device",)), "A", "B", "B is", "speed", "95%")
+    sides = (*(() if device else ("device",)), "A", "B")
+    names = ("workload", *sides, "B is", "ratio A/B", "95 % interval")
     return Table(
         "compare",
         ", ".join(filter(None, (both, device, runs))),
         tuple(map(DataColumn, names)),
         tuple(
-            _build_question_cells(one, with_device=not device, with_runs=bool(counts))
+            _build_question_cells(one, with_device=not device, with_runs=differ)
             for one in found.questions
         ),
     )

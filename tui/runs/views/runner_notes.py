@@ -36,8 +36,8 @@ def runner_notes(
     runner = state.runner
     rows: list[Line] = []
     if runner.status == "not started":
-        told = not_started.format(host=state.machine.host)
-        return paragraph(told, cells, TextStyle.QUIET, "  ")
+        words = not_started.format(host=state.machine.host)
+        return paragraph(words, cells, TextStyle.QUIET, "  ")
     if runner.status == "unusable":
         rows += paragraph(f"Nothing can be run: {runner.reason}", cells, TextStyle.BAD, "  ")
     elif runner.reason:

@@ -36,6 +36,7 @@ from tui.watch.views.processes import (
     AROUND_PLOT,
     LEAST_PLOT,
     Over,
+    column_names,
     device_line,
     heading,
     key_of,
@@ -121,7 +122,7 @@ class StoredRunsPane(Pane):
     def state_changed(self) -> None:
         """Draw the list, or instructions if it is empty."""
         some = bool(self.runs)
-        self.retitle(f"Runs under the watch   {len(self.runs or ())} stored")
+        self.retitle("Runs under the watch" + (f"   {len(self.runs)} stored" if self.runs else ""))
         self._heading.display = self.list.display = some
         self._none.display = not some
         empty = self.runs is not None and not some
@@ -262,15 +263,18 @@ WIDE_FROM = 110
 """Least width in cells for the plot beside the account, not above it."""
 LEAST_ACCOUNT = 3
 """Rows of the account that stay visible below a plot."""
-MOST_TOLD = 4
-TOLD = frozenset(
+MOST_FINDINGS = 4
+"""Rows for what the figures of the process show, at most."""
+SHOWN_BESIDE = frozenset(
     [
-        *("allocated", "cached", "reserved", "context", "process", "others", "used", "driver"),
-        *("free", "total", "allocated_peak", "used_peak", "alloc retries", "out of memory"),
+        *("allocated", "cached", "reserved", "context", "others", "used", "driver"),
+        *("free", "total", "out of memory"),
     ]
 )
-"""Figures of the account in the bar's legend, the title or the process's row."""
-TOLD_FACTS = ("pid", "rank", "command")
+"""Figures of the account that the bar's legend, the title or the process's row always has."""
+SHOWN_IN_COLUMN = {"process": "process", "allocated_peak": "peak", "alloc retries": "retries"}
+"""Figures of the account that the process's row has where its column fits, with that column."""
+FACTS_SHOWN_BESIDE = ("pid", "rank", "command")
 """Facts of the process in its row or the title of the run."""
 NOT_OF_THEN = "the figures are recorded ones, and NVML tells of the present"
 
@@ -367,22 +371,22 @@ class WatchedMemoryPane(Pane):
         self._update_account()
         width, height = self.size
         cells = max(1, width - 1)
-        told_rows = min(MOST_TOLD, len(self._finding_lines(cells)))
+        finding_rows = min(MOST_FINDINGS, len(self._finding_lines(cells)))
         least = AROUND_PLOT + LEAST_PLOT
         has_plot = self.row is not None and bool(self.row.points)
         # The present memory of the device says nothing about a process that has ended.
-        alone = has_plot and self._is_over() and height - told_rows >= least
+        alone = has_plot and self._is_over() and height - finding_rows >= least
         shown = None if alone else self._gauge
         self.retitle(self._title(width - ROOM, shown))
         legend_rows = len(legend(shown, cells)) if shown else 0
-        for view, rows in ((self._legend, legend_rows), (self._findings_view, told_rows)):
+        for view, rows in ((self._legend, legend_rows), (self._findings_view, finding_rows)):
             view.display = rows > 0
             view.styles.height = max(1, rows)
         self._bar.display = shown is not None
         self.body.display = not alone
         wide = width >= WIDE_FROM
         self.set_class(wide, "-wide")
-        left = height - (shown is not None) - legend_rows - told_rows
+        left = height - (shown is not None) - legend_rows - finding_rows
         fits = has_plot and left >= least
         self._plot.display = fits
         if fits:
@@ -426,6 +430,10 @@ class WatchedMemoryPane(Pane):
         facts = [
             (label, value)
             for label, value in process_facts(self.row.process, self._clock())
-            if label not in TOLD_FACTS and not value.startswith(f"{text.NA}: ")
+            if label not in FACTS_SHOWN_BESIDE and not value.startswith(f"{text.NA}: ")
         ]
-        return account_lines(self._gauge, self._view, facts, None, cells, "process", TOLD)
+        columns = column_names(max(1, self.size.width - 1))
+        beside = SHOWN_BESIDE | {
+            key for key, column in SHOWN_IN_COLUMN.items() if column in columns
+        }
+        return account_lines(self._gauge, self._view, facts, None, cells, "process", beside)

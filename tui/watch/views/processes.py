@@ -129,6 +129,11 @@ def _columns(cells: int) -> Layout[WatchedDevice]:
     return fit_columns(COLUMNS, cells)
 
 
+def column_names(cells: int) -> frozenset[str]:
+    """Return the names of the columns that fit into a width."""
+    return frozenset(fitted.column.name for fitted in _columns(cells))
+
+
 def key_of(row: WatchedDevice) -> str:
     """Return the key of a row, which distinguishes two processes with the same PID."""
     return f"{row.process.pid} {row.process.start} {row.device}"
