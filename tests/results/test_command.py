@@ -50,6 +50,14 @@ def test_of_nothing_it_says_where_things_would_be(run: Run, tmp_path: Path) -> N
     assert not place.exists()
 
 
+def test_the_help_of_compare_names_both_sides_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["results", "compare", "--help"])
+    usage, _, rest = capsys.readouterr().out.partition("\n\n")
+    assert usage.endswith(" A B")
+    assert "A B" not in rest
+
+
 def test_they_are_listed_and_filtered(run: Run, store: list[StoredResult]) -> None:
     assert run() == run("list")
     assert run("list").startswith("8 results, box alpha, gpu NVIDIA H200")

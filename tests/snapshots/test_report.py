@@ -113,6 +113,16 @@ def test_what_would_help_is_said_only_where_something_ran_out() -> None:
     assert "What would help" not in text
 
 
+def test_what_would_not_help_stands_below_what_would() -> None:
+    holed = [part for _ in range(4) for part in (("free", 60), ("allocated", 1))]
+    off = {"expandable_segments": False}
+    text = snapshot_markdown(scene([segment(1 << 30, holed)], oom(100, 10), settings=off), ())
+    helps, _, vain = text.partition("What would help:")[2].partition("No help: ")
+    assert "expandable\\_segments:True" in helps
+    assert "empty" not in helps
+    assert vain.startswith("torch.cuda.empty\\_cache() (the allocator had already released")
+
+
 @given(SEEDS, OPTIONS)
 @settings(max_examples=10, deadline=None)
 def test_markdown_of_any_file(seed: int, options: Options) -> None:

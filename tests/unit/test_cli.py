@@ -241,14 +241,16 @@ def test_help_and_version_print_and_end_with_0(argument: str) -> None:
     assert "gpu-workbench" in done.out
 
 
-def test_every_option_says_what_it_is_for() -> None:
-    def parsers(found: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-        yield found
-        for action in found._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for child in action.choices.values():
-                    yield from parsers(child)
+def parsers(found: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and those of its subcommands."""
+    yield found
+    for action in found._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from parsers(child)
 
+
+def test_every_option_says_what_it_is_for() -> None:
     silent = [
         (each.prog, action.option_strings or action.dest)
         for each in parsers(parser(first="serve"))
@@ -256,6 +258,12 @@ def test_every_option_says_what_it_is_for() -> None:
         if not action.help and not isinstance(action, argparse._SubParsersAction)
     ]
     assert silent == []
+
+
+@pytest.mark.parametrize("command", program.COMMANDS)
+def test_the_help_of_each_command_can_be_formatted(command: str) -> None:
+    for each in parsers(parser(first=command)):
+        assert each.format_help().startswith(f"usage: {each.prog}")
 
 
 NEW = """

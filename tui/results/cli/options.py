@@ -76,7 +76,8 @@ def add_options(parser: Parser) -> None:
         help="delete results older than this, such as 90d or 2026-01-31",
     )
     compared = verb("compare", "compare two sets of results: is B faster, slower or the same?")
-    compared.add_argument("words", nargs=2, metavar=("A", "B"), help=_SELECTS)
+    compared.add_argument("words", action="append", metavar="A", help=_SELECTS)
+    compared.add_argument("words", action="append", metavar="B", help="the other set, likewise")
     compared.add_argument(
         "--workload", dest="of_workload", metavar="NAME", help="compare only this workload"
     )

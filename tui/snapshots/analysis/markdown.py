@@ -139,7 +139,7 @@ def _advice(title: str, advice: tuple[Remedy, ...]) -> list[str]:
     lines = [f"{title}:", "", *helpful, ""] if helpful else []
     for one in advice:
         if one.futile:
-            lines += [f"{NO_HELP}: {_plain(one.futile)}. {_plain(one.why)}", ""]
+            lines += [f"{NO_HELP}: {_plain(one.futile)} ({_plain(one.why)})", ""]
     return lines
 
 

@@ -351,7 +351,7 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
             advice = one.explanation.advice
             lines += [f"- {each.what}: {each.why}" for each in advice if not each.futile]
             for each in advice:
-                lines += ["", f"{NO_HELP}: {each.futile}. {each.why}"] if each.futile else []
+                lines += ["", f"{NO_HELP}: {each.futile} ({each.why})"] if each.futile else []
     if outcome.skipped:
         lines += ["", *(f"- {each}" for each in outcome.skipped)]
     return lines
