@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.kit.lines import Change, HalfBlocks, Line, Span, TextStyle, changes, fit_line
 
 CELLS = 12
-TEXT = st.text(alphabet="ab°█ 漢", max_size=8)
+TEXT = st.text(alphabet="ab°█ 漢\u0301", max_size=8)
 LINES = st.lists(
     st.lists(
         st.builds(Span, TEXT, st.sampled_from([TextStyle.PLAIN, TextStyle.BAD])), max_size=5
@@ -18,11 +19,14 @@ LINES = st.lists(
 
 
 def _drawn(line: Line) -> list[tuple[str, TextStyle]]:
-    """What stands in each cell; a wide character stands in two."""
-    found = []
+    """What stands in each cell; a wide character stands in two, a mark with the one before it."""
+    found: list[tuple[str, TextStyle]] = []
     for span in fit_line(line, CELLS):
         for character in span.text:
-            found += [(character, span.style)] * Span(character).width
+            width = Span(character).width
+            if not width and found:
+                found[-1] = (found[-1][0] + character, found[-1][1])
+            found += [(character, span.style)] * width
     return [*found, *[(" ", TextStyle.PLAIN)] * (CELLS - len(found))]
 
 
@@ -59,6 +63,18 @@ def test_a_change_between_equal_spans_is_found() -> None:
     old = (Span("a"), Span("b", TextStyle.BAD), Span("c"), Span("d", TextStyle.BAD))
     new = (Span("a"), Span("x", TextStyle.BAD), Span("c"), Span("d", TextStyle.BAD))
     assert changes([old], [new], 20) == [Change(0, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ((Span("e\u0301 x"), Span("漢a")), (Span("e\u0301 y"), Span("漢a"))),
+        ((Span("e\u0301 x漢a"),), (Span("e\u0301 y漢a"),)),
+    ],
+    ids=["in two spans", "in one span"],
+)
+def test_a_mark_without_width_and_a_wide_character_do_not_cancel_out(old: Line, new: Line) -> None:
+    assert changes([old], [new], 20) == [Change(0, 0, 20)]
 
 
 def test_one_figure_takes_its_own_cells() -> None:

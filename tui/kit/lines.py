@@ -381,8 +381,7 @@ def changes(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Change
 def _differing(before: Line, after: Line, cells: int) -> tuple[int, int] | None:
     """Return where the cells that differ begin and end; ``None`` if all look the same."""
     old_text, new_text = plain(before), plain(after)
-    if cell_len(old_text) != len(old_text) or cell_len(new_text) != len(new_text):
-        # Some character takes other than one cell, so that columns cannot be counted.
+    if not (_has_a_cell_each(old_text) and _has_a_cell_each(new_text)):
         return 0, cells
     start = _count_shared(before, after)
     if max(len(old_text), len(new_text)) > cells:
@@ -396,6 +395,21 @@ def _differing(before: Line, after: Line, cells: int) -> tuple[int, int] | None:
     pairs = enumerate(itertools.zip_longest(_cells(before), _cells(after), fillvalue=blank))
     differing = [at for at, (one, two) in pairs if one != two]
     return (differing[0], differing[-1] + 1) if differing else None
+
+
+def _has_a_cell_each(text: str) -> bool:
+    """Return whether each character takes one cell, so that columns can be counted.
+
+    The width of the whole text does not tell: a wide character and one without a width cancel out.
+    """
+    if text.isascii() and text.isprintable():
+        return True
+    return all(map(_is_one_cell, set(text)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_one_cell(character: str) -> bool:
+    return cell_len(character) == 1
 
 
 def _count_shared(one: Line, other: Line, *, backwards: bool = False) -> int:
