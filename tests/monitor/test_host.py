@@ -169,11 +169,11 @@ def test_a_frequency_that_is_not_given_has_a_reason(
     assert cpu.unavailable["frequency_mhz"].startswith("not given by this system")
 
 
-def test_the_first_load_needs_a_second_look() -> None:
+def test_the_first_load_needs_a_second_sample() -> None:
     cpu = monitor.HostReader().read().cpu
 
     assert cpu.load_percent is None
-    assert "two looks" in cpu.unavailable["load_percent"]
+    assert "two samples" in cpu.unavailable["load_percent"]
 
 
 def test_a_watched_process_that_may_not_be_looked_at_has_a_reason(

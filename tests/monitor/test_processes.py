@@ -281,7 +281,7 @@ def test_the_load_of_a_pid_that_is_reused_needs_two_looks_again() -> None:
 
     reused = owners.read_load(pid, replace(owner, started_at=owner.started_at + 5))
     assert reused.cpu_percent is None
-    assert "two looks" in reused.unavailable["cpu_percent"]
+    assert "two samples" in reused.unavailable["cpu_percent"]
 
 
 def test_an_unseen_process_has_no_load_and_says_why() -> None:

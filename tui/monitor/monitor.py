@@ -126,7 +126,7 @@ class HostReader:
             self._load = psutil.cpu_percent(interval=None)
             self._load_read_at = now
         if self._load is None:
-            unavailable["load_percent"] = "needs two looks: known with the next sample"
+            unavailable["load_percent"] = "needs two samples"
         frequency, why_not = self._read_frequency(now)
         if frequency is None:
             unavailable["frequency_mhz"] = why_not

@@ -69,7 +69,7 @@ class _LoadReading:
 
 SHORTEST_LOAD_S = 0.05
 """Seconds between readings below which a load is noise: the kernel counts in 10 ms ticks."""
-_TWO_LOOKS = "needs two looks: known with the next sample"
+_TWO_SAMPLES = "needs two samples"
 
 
 def make_unknown_owner(reason: str, started_at: float | None = None) -> ProcessOwner:
@@ -191,7 +191,7 @@ class ProcessOwners:
             why = self._explain_error(error)
             return ProcessLoad(unavailable={"cpu_percent": why, "host_memory": why})
         cpu_s = times.user + times.system
-        load = ProcessLoad(None, resident, {"cpu_percent": _TWO_LOOKS})
+        load = ProcessLoad(None, resident, {"cpu_percent": _TWO_SAMPLES})
         if last is not None:
             load = ProcessLoad(100 * max(0.0, cpu_s - last.cpu_s) / (now - last.at), resident)
         self._loads[pid] = _LoadReading(owner.started_at, now, cpu_s, load)
