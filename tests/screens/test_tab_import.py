@@ -80,8 +80,9 @@ async def test_a_tab_that_is_opened_early_waits_for_the_import_while_the_loop_go
         assert threading.main_thread() not in imports.threads
 
 
+@pytest.mark.parametrize(("key", "what"), [("2", "tab"), ("D", "demo")])
 async def test_a_tab_that_cannot_be_imported_is_one_clear_line(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, key: str, what: str
 ) -> None:
     imports = Imports(monkeypatch, ModuleNotFoundError("No module named 'tui.results'"))
     imports.may_end.set()
@@ -90,8 +91,26 @@ async def test_a_tab_that_cannot_be_imported_is_one_clear_line(
     async with app.run_test() as pilot:
         on = Running(app, session, pilot)
         await on.settle()
-        await on.press("2")
+        await on.press(key)
         await on.until(lambda: bool(notifications(app)))
         (shown,) = notifications(app)
-        assert shown.message == "the tab cannot be opened: No module named 'tui.results'"
+        assert shown.message == f"the {what} cannot be opened: No module named 'tui.results'"
+        assert on.workbench, "the program goes on"
+
+
+async def test_what_the_command_line_names_and_cannot_be_imported_is_a_clear_line_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    imports = Imports(monkeypatch, ModuleNotFoundError("No module named 'tui.results'"))
+    imports.may_end.set()
+    session = WaitingSession()
+    app = PromptApp(session, clock=clock, demo="transfer")
+    app.open_at_start("oom.pickle")
+    async with app.run_test() as pilot:
+        on = Running(app, session, pilot)
+        await on.until(lambda: len(notifications(app)) == 2)
+        assert [shown.message for shown in notifications(app)] == [
+            "the demo cannot be opened: No module named 'tui.results'",
+            "the tab cannot be opened: No module named 'tui.results'",
+        ]
         assert on.workbench, "the program goes on"

@@ -202,12 +202,21 @@ class TabbedApp(textual_private.HookedApp):
 
     async def action_switch_mode(self, mode: str) -> None:
         """Open a tab as soon as its screen is imported."""
+        if await self._import_or_notify("tab"):
+            await super().action_switch_mode(mode)
+
+    async def _import_or_notify(self, what: str) -> bool:
+        """Import the tabs, and return whether that succeeded; notify the user if it did not.
+
+        Args:
+            what: is to be opened, such as ``tab``.
+        """
         try:
             await self.import_tabs()
         except ImportError as error:
-            self.notify(f"the tab cannot be opened: {error}", severity="error", markup=False)
-        else:
-            await super().action_switch_mode(mode)
+            self.notify(f"the {what} cannot be opened: {error}", severity="error", markup=False)
+            return False
+        return True
 
     def create_tab(self, tab: str) -> Screen[None]:
         """Create the screen of a tab other than the first."""
@@ -219,8 +228,8 @@ class TabbedApp(textual_private.HookedApp):
 
     async def open_demo(self, group: str, workload: str | None = None) -> None:
         """Open the pages of a group, at a workload or at the first page."""
-        await self.import_tabs()
-        self.push_screen(self.tab_screens.demo(self, group, workload))
+        if await self._import_or_notify("demo"):
+            self.push_screen(self.tab_screens.demo(self, group, workload))
 
     # ---- what empty tabs offer ----
 
@@ -289,10 +298,9 @@ class TabbedApp(textual_private.HookedApp):
         # From now on the first screen is a mode, so that the user can return to it. As a mode from
         # the beginning it would be painted later.
         self.add_mode(self.DEFAULT_MODE, self.get_default_screen)
-        if self._opened_first:
-            await self.import_tabs()
-        for open_it in self._opened_first:
-            open_it()
+        if self._opened_first and await self._import_or_notify("tab"):
+            for open_it in self._opened_first:
+                open_it()
 
     async def end_tabs(self) -> None:
         """End the children and sessions that the tabs started."""
