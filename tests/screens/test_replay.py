@@ -17,10 +17,12 @@ from tests.screens.driving import press, settle
 from tests.screens.helpers import hello, screen_text, workload
 from tui.app.replay import ReplayApp
 from tui.devices.state.machine import SIMULATED
+from tui.kit.pane import LinesView
 from tui.recordings.lines import AnyEvent, scan_recording
 from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.recordings.scene import Scene
 from tui.runs.screens.tab import WorkbenchScreen
+from tui.watch.screens.tab import WatchTab
 
 
 @dataclass
@@ -152,6 +154,22 @@ async def test_a_device_can_be_chosen_and_tabs_be_opened(tmp_path: Path) -> None
         for tab in "2341":
             await press(found.pilot, tab)
             await found.shows("REPLAY 0:03/0:03 end", "P again")
+
+
+async def test_a_single_offer_of_the_watch_tab_takes_a_single_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    async with playing(tmp_path, (120, 40), AT_ONCE) as found:
+        await found.shows("end")
+        await press(found.pilot, "5")
+        await found.shows("No run is stored")
+        front = found.app.front
+        assert isinstance(front, WatchTab)
+        pane = front.runs_pane
+        assert len(pane.offers.offers) == pane.offers.size.height == 1
+        words = pane.query(LinesView).last()
+        assert words.region.y == pane.offers.region.bottom + pane.offers.styles.margin.bottom
 
 
 async def test_the_palette_offers_what_can_be_done(tmp_path: Path) -> None:

@@ -75,9 +75,7 @@ class OfferList(KeyedList):
 
     def rebuild(self) -> None:
         """Draw the offers in as many rows as they need."""
-        rows = len(self.offers)
-        if self.styles.height is None or self.styles.height.value != rows:
-            set_height(self, rows)
+        set_height(self, len(self.offers))
         super().rebuild()
 
     def row_keys(self) -> Sequence[str]:
