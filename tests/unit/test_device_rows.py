@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.screens.helpers import GIB, MIB, gpu, make_store, sample
+from tests.screens.helpers import GIB, MIB, gpu, gpu_process, make_store, sample
 from tui.devices.state.machine import DeviceSelected, MachineState
 from tui.devices.views.host_rows import HostRow, machine_rows, more_row
 from tui.kit.lines import plain, width
@@ -42,10 +42,15 @@ def test_one_of_the_idle_gpus_stands_for_the_others() -> None:
         {"utilization": Utilization(50.0, 0.0)},
         {"memory": DeviceMemory(TOTAL, 20 * GIB, TOTAL - 20 * GIB, 0)},
         {"memory": DeviceMemory(TOTAL, None, None, 0)},
+        {
+            "memory": DeviceMemory(TOTAL, 3 * GIB, TOTAL - 3 * GIB, 0),
+            "processes": (gpu_process(memory=3 * GIB),),
+        },
+        {"processes": None},
         {"ecc_uncorrected": 2},
         {"throttle": ("hw_thermal_slowdown",)},
     ],
-    ids=["load", "memory", "unknown memory", "errors", "heat"],
+    ids=["load", "memory", "unknown memory", "process", "unknown processes", "errors", "heat"],
 )
 def test_a_gpu_that_is_not_idle_keeps_its_row(busy: dict[str, object]) -> None:
     gpus = [gpu(n, **(busy if n == 5 else {})) for n in range(8)]

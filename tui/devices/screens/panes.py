@@ -343,8 +343,8 @@ class DevicesPane(AgingPane):
         "points of load, 2 of memory or 3 degrees ahead. The plots have fixed scales; a gap has"
         " no reading; an area is solid up to the mean and shaded up to the highest. With --host"
         " each host has a heading with its driver (\u2260: not that of most), round-trip time, "
-        "CPU and memory; enter folds it. Idle GPUs that are alike share a row, which enter "
-        "unfolds, as do others without room."
+        "CPU and memory; enter folds it. Idle GPUs that are alike share a row; with several "
+        "hosts, so do busy ones that do not fit. enter unfolds it."
     )
 
     def __init__(

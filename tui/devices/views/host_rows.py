@@ -25,7 +25,10 @@ from tui.monitor.messages import Device
 ALIKE_PERCENT = 10.0
 """Percentage points of used memory within which GPUs of one model are alike."""
 IDLE_PERCENT = 5.0
-"""Percent of a GPU's memory in use up to which a free one is idle: no program holds any."""
+"""Percent of a GPU's memory in use up to which a free one can be idle.
+
+The driver itself uses some, and a container does not see the programs outside it.
+"""
 LEAST_HIDDEN = 4
 """The fewest idle GPUs of one machine that share a row."""
 
@@ -198,8 +201,10 @@ def _show_troubled(group: HostGroup, selected: str) -> tuple[list[str], str]:
 
 
 def _is_idle(device: Device) -> bool:
-    """Return whether no program uses a GPU, by its memory and its load."""
+    """Return whether no program is seen to use a GPU; unknown figures or programs mean no."""
     share = _share(device)
+    if device.processes is None or device.processes:
+        return False
     return is_free(device) and share is not None and share <= IDLE_PERCENT
 
 
