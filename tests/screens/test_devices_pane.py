@@ -25,9 +25,10 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.core.events import MonitorStatus
-from tui.devices.screens.panes import DevicesPane
+from tui.devices.screens.panes import DeviceList, DevicesPane
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
+from tui.devices.views.host_rows import MORE
 from tui.kit import styles
 from tui.kit.lines import Span, TextStyle
 from tui.kit.styles import strip_of
@@ -352,5 +353,41 @@ async def test_idle_gpus_of_one_machine_share_a_row_until_enter_unfolds_them() -
         assert kinds() == ["device", "device", "more", "device"]
         # Another key selects one of them: it has a row of its own then.
         await at.press("d", "d")
-        assert at.row("▸ nvml:2 ")
+        assert at.row("▸ nvml:2 "), (at.text, devices.key, devices.has_focus)
         assert kinds().count("more") == 1
+
+
+def _go_to_more(devices: DeviceList) -> None:
+    """Put the cursor on the row for more GPUs, past the devices that it would select."""
+    devices.go_to(next(i for i, row in enumerate(devices._host_rows) if row.kind == "more"))
+    assert devices.key == MORE
+
+
+async def test_the_cursor_leaves_a_row_for_more_gpus_that_is_gone() -> None:
+    idle = sample(*(gpu(n) for n in range(8)), at=NOW + 20)
+    busy = [gpu(n, utilization=Utilization(90.0, 0.0)) for n in range(8)]
+    async with running((80, 24), "one gpu", idle, now=lambda: NOW + 20) as at:
+        devices = at.workbench.devices.list
+        await at.press("v")
+        _go_to_more(devices)
+        await at.tell(sample(*busy, at=NOW + 21))
+        await at.until(lambda: devices.count == 9)
+        assert devices.key == uuid(0), "the selected one"
+        await at.press("down")
+        await at.until(lambda: bool(at.row("▸ nvml:1 ")))
+        await at.press("end")
+        await at.until(lambda: devices.key == CPU)
+        await at.tell(idle)
+        await at.until(lambda: devices.count < 9)
+        assert devices.key == CPU, "the cursor stays where the user has put it"
+
+
+async def test_the_cursor_leaves_the_row_for_more_gpus_for_one_selected_elsewhere() -> None:
+    seen = sample(*(gpu(n) for n in range(8)), at=NOW + 20)
+    async with running((80, 24), "one gpu", seen, now=lambda: NOW + 20) as at:
+        devices = at.workbench.devices.list
+        await at.press("v")
+        _go_to_more(devices)
+        await at.tell(DeviceSelected(uuid(5)))
+        await at.until(lambda: bool(at.row("▸ nvml:5 ")))
+        assert devices.key == uuid(5)

@@ -111,6 +111,21 @@ async def test_alike_devices_fold_and_enter_unfolds_them() -> None:
         assert {f"gpu1:{number}" for number in range(8)} <= set(shown)
 
 
+async def test_the_cursor_leaves_a_host_s_row_for_more_devices_that_is_gone() -> None:
+    async with running((80, 24)) as at:
+        await _hosts(at)
+        devices = at.workbench.devices.list
+        at.app.set_focus(devices)
+        place = next(i for i, row in enumerate(devices._host_rows) if row.kind == "more")
+        devices.go_to(place)
+        assert devices.cursor == place
+        await at.resize(80, 60)
+        assert all(row.kind != "more" for row in devices._host_rows)
+        assert devices.cursor is not None
+        await at.press("end")
+        assert devices.cursor == devices.count - 1
+
+
 async def test_a_heading_folds_its_host() -> None:
     async with running((120, 50)) as at:
         await _hosts(at)

@@ -106,6 +106,8 @@ class DeviceList(KeyedList):
         """The rows: of the machine's devices, or of the hosts and theirs."""
         self._on_more = ""
         """Key of the row for more devices that the cursor is on; empty on any other row."""
+        self._selected_on_more = ""
+        """Key of the device that was selected when the cursor came to that row."""
         self._folds: dict[str, bool] = {}
         """The hosts, by name, that the user has folded or unfolded."""
         self._drawn_histories: (
@@ -126,8 +128,20 @@ class DeviceList(KeyedList):
     def attach(self, key: str) -> None:
         """Request another selected device from the session."""
         self._on_more = key if key.endswith(MORE) else ""
+        self._selected_on_more = self._machine.selected_key
         if key != self._machine.selected_key and not self._on_more:
             self._actions.select_device(key)
+
+    def read_keys(self) -> None:
+        """Read the keys of the present rows.
+
+        The cursor goes to the selected device if its row for more devices is gone, or if another
+        pane has selected a device.
+        """
+        super().read_keys()
+        reselected = self._machine.selected_key != self._selected_on_more
+        if reselected or self._on_more not in self._keys:
+            self._on_more = ""
 
     def otherwise(self) -> int | None:
         """Return the heading of a selected device without a row; select no other device."""
