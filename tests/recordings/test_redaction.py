@@ -18,9 +18,9 @@ from tui.hosts.events import HostLost, HostSample, HostsNamed
 from tui.monitor.messages import HostProcesses, ParentProcess
 from tui.recordings.lines import AnyEvent
 from tui.recordings.recorder import Redaction, extract_program_name
-from tui.runs.state.events import HostRunEvent
+from tui.runs.state.events import CeilingsRead, HostRunEvent
 from workloads.protocol import messages, wire
-from workloads.protocol.results import TorchDevice
+from workloads.protocol.results import Ceiling, TorchDevice
 
 SECRET = "grace"
 
@@ -182,9 +182,56 @@ def test_the_names_of_hosts_are_left_out_of_what_runs_there() -> None:
     for event in (
         RunnerStatus("unusable", "connection to ada@gpu2 lost", "run `ssh ada@gpu2` once"),
         messages.Rejected("run-1", "connection to ada@gpu2 lost"),
+        messages.Unusable("no torch", "give --host-python ada@gpu2=PATH", "ssh: gpu2: 10.0.0.2"),
+        messages.WorkerEnded(1, "killed on gpu2", expected=False),
         messages.Ready(environment(executable="/home/ada/gpu2/bin/python"), 1.0),
     ):
         redacted = found(HostRunEvent("ada@gpu2", event))
         assert redacted.host == "host2"
         assert type(redacted.event) is type(event)
         assert "gpu2" not in str(redacted)
+
+
+def test_ssh_s_words_are_left_out_of_what_cannot_run_there() -> None:
+    said = messages.Unusable("ssh: connect to 10.0.0.2 port 22", "run `ssh gpu2`", "10.0.0.2")
+    assert "10.0.0.2" not in str(redaction()(HostRunEvent("gpu2", said)))
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("trainbox-a: the runner ended: killed", "host1: the runner ended: killed"),
+        ("ada@gpu2: connection to gpu2 lost", "host2: connection to host2 lost"),
+        ("docker:box: no such container: box", "host3: no such container: host3"),
+        ("node17.corp.example is slow", "host1 is slow"),
+        ("host1: there is no runner", "host4: there is no runner"),
+        ("gpu22, GPU2 and trainbox-ab stay", "gpu22, GPU2 and trainbox-ab stay"),
+    ],
+)
+def test_the_names_of_hosts_are_left_out_of_the_log(text: str, redacted: str) -> None:
+    found = redaction()
+    found(HostsNamed(("trainbox-a", "ada@gpu2", "docker:box", "host1"), here=True))
+    there = sample()
+    named = replace(there, host=replace(there.host, name="node17.corp.example"))
+    found(HostSample("trainbox-a", named, 0.1))
+    assert found(LogLine("workbench", text)).text == redacted
+
+
+def test_words_of_ours_stay_where_a_host_has_such_a_name() -> None:
+    found = redaction()
+    found(HostsNamed(("cuda", "starting", "gpu"), here=True))
+    assert found(HostRunEvent("cuda", RunnerStatus("starting"))).event == RunnerStatus("starting")
+    assert found(messages.EmptyCache("cuda:0")) == messages.EmptyCache("cuda:0")
+    uuid = found(LogLine("runner", "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6 is lost")).text
+    assert uuid == "GPU-00000000-0000-0000-0000-000000000001 is lost"
+
+
+def test_ceilings_do_not_name_their_machine() -> None:
+    found = redaction()
+    ceiling = Ceiling("fp32", 1e12, "matmul", 1.0, {"host": "trainbox-a.example", "torch": "2.8"})
+    without = replace(ceiling, under={"host": HOST, "torch": "2.8"})
+    measured = messages.CeilingMeasured(ceiling)
+    assert found(measured).ceiling == without
+    assert found(HostRunEvent("gpu1", measured)).event == messages.CeilingMeasured(without)
+    assert found(CeilingsRead((ceiling,))).ceilings == (without,)
+    assert found(messages.KnownCeilings((ceiling,))).ceilings == (without,)

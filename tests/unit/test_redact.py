@@ -51,6 +51,12 @@ def test_whole_words_are_found(names: tuple[str, ...], within: str, after: str) 
     assert found.sub("*", "ann-x ann-b Ann annex a ann.c b") == after
 
 
+def test_capitals_may_matter() -> None:
+    found = whole_words(("ann",), any_case=False)
+    assert found is not None
+    assert found.sub("*", "ann Ann") == "* Ann"
+
+
 def test_no_name_is_found_where_none_is_long_enough() -> None:
     assert whole_words(("", "a")) is None
 

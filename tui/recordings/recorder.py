@@ -1,4 +1,4 @@
-"""The writer of recordings, with optional redaction of user names.
+"""The writer of recordings, with optional redaction of the names of users and hosts.
 
 A crash loses at most the line being written.
 """
@@ -18,16 +18,17 @@ from typing import TypeVar, cast
 
 from tui.allocators.messages import TorchProcesses
 from tui.core.events import LogLine, RequestSent, RunnerStatus
-from tui.core.text.redact import HOST, NAME, Redactor, with_texts
+from tui.core.text.redact import HOST, NAME, Redactor, whole_words, with_texts
 from tui.devices.state.machine import DeviceSelected, PeaksReset
 from tui.hosts.events import AnyHostEvent, HostLost, HostSample, HostsNamed, HostTorch
 from tui.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sample
 from tui.recordings import lines
 from tui.recordings.lines import GZIP, AnyEvent
 from tui.runs.session.session import Session
-from tui.runs.state.events import HostRunEvent
+from tui.runs.state.events import CeilingsRead, HostRunEvent
 from workloads.protocol import messages, wire
 from workloads.protocol.process import write_whole
+from workloads.protocol.results import Ceiling
 
 E = TypeVar("E")
 
@@ -38,6 +39,8 @@ _UUID = re.compile(
     re.IGNORECASE,
 )
 _WHOLE_UUID = 36
+_OWN_WORD = re.compile(r"[a-z_]+(?::\d+)?")
+"""A text that may be a word of ours, such as a status or a device, although a host has its name."""
 NO_REASON = "not connected; the reason was left out of the recording"
 
 
@@ -47,7 +50,8 @@ class Redaction:
     Processes keep their PID, program name and memory, and so does the Python that runs the
     workloads. Names of users become ``user``, both of processes and in paths of home directories.
     Each UUID of a GPU becomes the same stand-in throughout, so that NVML's and torch's devices
-    still match; the bus id of a GPU stays, because machines of one kind share it.
+    still match; the bus id of a GPU stays, because machines of one kind share it. Names of other
+    hosts become ``host1``, ``host2`` and so on; what a machine calls itself becomes ``host``.
 
     Args:
         home: our own home directory.
@@ -59,10 +63,22 @@ class Redaction:
         self._stand_ins: dict[str, str] = {}
         self._hosts: dict[str, str] = {}
         """Stand-ins for the names of other hosts."""
+        self._host_words: dict[str, str] = {}
+        """Stand-ins for the words by which texts name these hosts."""
+        self._host_pattern: re.Pattern[str] | None = None
 
     def __call__(self, event: E) -> E:
         """Return the redacted event."""
         return with_texts(self._without_names(event), self._without_uuids, keys=True)
+
+    def _clean(self, value: E) -> E:
+        """Return a value in whose texts no user and no other host is named."""
+        return with_texts(value, self._clean_text, keys=True)
+
+    def _clean_text(self, text: str) -> str:
+        if self._host_pattern is not None and not _OWN_WORD.fullmatch(text):
+            text = self._host_pattern.sub(lambda found: self._host_words[found[0]], text)
+        return self._redact(text)
 
     def _without_uuids(self, text: str) -> str:
         # Most of the many texts in a recording have none.
@@ -100,14 +116,19 @@ class Redaction:
             return cast(E, self._sample(event))
         if isinstance(event, TorchProcesses):
             return cast(E, self._torch_processes(event))
-        if isinstance(event, messages.Hello):
+        if isinstance(event, messages.CeilingMeasured):
+            event = cast(E, replace(event, ceiling=_remove_host(event.ceiling)))
+        elif isinstance(event, (CeilingsRead, messages.KnownCeilings)):
+            ceilings = tuple(map(_remove_host, event.ceilings))
+            event = cast(E, replace(event, ceilings=ceilings))
+        elif isinstance(event, messages.Hello):
             event = cast(E, replace(event, executable=extract_program_name(event.executable)))
         elif isinstance(event, messages.Ready):
             python = extract_program_name(event.environment.executable)
             event = cast(
                 E, replace(event, environment=replace(event.environment, executable=python))
             )
-        return self._redact.all_of(event)
+        return self._clean(event)
 
     def _without_hosts(
         self, event: AnyHostEvent | DeviceSelected | PeaksReset
@@ -116,13 +137,15 @@ class Redaction:
         if isinstance(event, HostsNamed):
             return replace(event, names=tuple(map(self._host, event.names)))
         if isinstance(event, HostSample):
-            return replace(event, host=self._host(event.host), sample=self._sample(event.sample))
+            stand_in = self._host(event.host)
+            self._know_host(event.sample.host.name, stand_in)
+            return replace(event, host=stand_in, sample=self._sample(event.sample))
         if isinstance(event, HostTorch):
             processes = event.processes and self._torch_processes(event.processes)
             lost = NO_REASON if event.lost else ""
             # A log has the names of hosts, files and variables of the program.
             rest = replace(event, processes=None, log=None, lost=lost)
-            redacted = self._redact.all_of(rest)
+            redacted = self._clean(rest)
             return replace(redacted, host=self._host(event.host), processes=processes)
         if isinstance(event, HostLost):
             # ssh's own words have names and addresses.
@@ -130,7 +153,7 @@ class Redaction:
         name, colon, device = event.key.rpartition(":")
         if colon and name in self._hosts:
             return replace(event, key=f"{self._host(name)}:{device}")
-        return self._redact.all_of(event)
+        return self._clean(event)
 
     def _host_run(self, event: HostRunEvent) -> HostRunEvent:
         """Return an event of the runs on a host with stand-ins for the names of hosts."""
@@ -138,6 +161,8 @@ class Redaction:
         if isinstance(inner, RunnerStatus) and inner.reason:
             # ssh's own words have names and addresses.
             inner = replace(inner, reason=NO_REASON, advice="")
+        elif isinstance(inner, messages.Unusable):
+            inner = replace(inner, reason=NO_REASON, advice="", detail="")
         elif isinstance(inner, messages.Rejected):
             # The loss of the connection ends runs with the same words.
             inner = replace(inner, reason=NO_REASON)
@@ -145,7 +170,17 @@ class Redaction:
 
     def _host(self, name: str) -> str:
         """Return the stand-in for the name of another host."""
-        return self._hosts.setdefault(name, f"{HOST}{len(self._hosts) + 1}")
+        if name not in self._hosts:
+            stand_in = self._hosts[name] = f"{HOST}{len(self._hosts) + 1}"
+            # Without the user of ssh, and without the kind of a container.
+            for word in (name, *re.split(r"[@:/]", name)[-1:]):
+                self._know_host(word, stand_in)
+        return self._hosts[name]
+
+    def _know_host(self, word: str, stand_in: str) -> None:
+        if word not in self._host_words:
+            self._host_words[word] = stand_in
+            self._host_pattern = whole_words(self._host_words, within=r"\w-", any_case=False)
 
     def _sample(self, sample: Sample) -> Sample:
         rows = [row for device in sample.devices for row in device.processes or ()]
@@ -157,7 +192,7 @@ class Redaction:
             replace(device, processes=device.processes and self._rows(device.processes))
             for device in sample.devices
         )
-        return self._redact.all_of(
+        return self._clean(
             replace(
                 sample,
                 host=replace(sample.host, name=HOST),
@@ -181,7 +216,7 @@ class Redaction:
             )
             for each in event.processes
         )
-        return self._redact.all_of(replace(event, processes=processes))
+        return self._clean(replace(event, processes=processes))
 
     def _know(self, users: Iterable[str | None]) -> None:
         found = {user for user in users if user}
@@ -214,6 +249,13 @@ class Redaction:
     def _redactor(self) -> Redactor:
         # Its collector looks for names in paths of home directories.
         return Redactor(f"/home/{name}/" for name in sorted(self._names))
+
+
+def _remove_host(ceiling: Ceiling) -> Ceiling:
+    """Return a ceiling without the name of the machine on which it was measured."""
+    if "host" not in ceiling.under:
+        return ceiling
+    return replace(ceiling, under={**ceiling.under, "host": HOST})
 
 
 def _remove_user(user: str | None, sentence: str) -> str:

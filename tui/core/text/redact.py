@@ -69,18 +69,23 @@ def _replaced(found: re.Match[str]) -> str:
     return found["before"] + NAME
 
 
-def whole_words(names: Iterable[str], within: str = r"\w") -> re.Pattern[str] | None:
+def whole_words(
+    names: Iterable[str], within: str = r"\w", *, any_case: bool = True
+) -> re.Pattern[str] | None:
     """Return a pattern that finds any of the names as a whole word; ``None`` where there is none.
 
     Args:
-        names: as they are written, but capitals do not matter; those of one character are left out.
+        names: as they are written; those of one character are left out.
         within: what words are made of, as between the brackets of a pattern.
+        any_case: capitals do not matter.
     """
     longest_first = sorted({name for name in names if len(name) > 1}, key=len, reverse=True)
     if not longest_first:
         return None
     alternatives = "|".join(map(re.escape, longest_first))
-    return re.compile(rf"(?<![{within}])(?:{alternatives})(?![{within}])", re.IGNORECASE)
+    return re.compile(
+        rf"(?<![{within}])(?:{alternatives})(?![{within}])", re.IGNORECASE if any_case else 0
+    )
 
 
 def with_texts(value: T, change: Callable[[str], str], *, keys: bool) -> T:
