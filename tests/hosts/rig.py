@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.hosts.ssh_server import free_port
@@ -117,6 +118,17 @@ class Rig:
         for pid in self.pids(number):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+    def shared_connection(self, number: int) -> psutil.Process:
+        """Return the ssh process in the background that has the connection to a host."""
+        for each in psutil.process_iter():
+            with suppress(psutil.Error):
+                if " ".join(each.cmdline()).startswith("ssh: ") and any(
+                    connection.raddr and connection.raddr.ip == f"{self.net}.{number}"
+                    for connection in each.net_connections("tcp")
+                ):
+                    return each
+        raise AssertionError("no ssh is connected")
 
     def space(self, number: int) -> str:
         """Return the name of a host's network namespace."""

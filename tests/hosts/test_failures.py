@@ -98,23 +98,11 @@ def test_a_child_there_that_is_stopped_or_killed_is_replaced(
             psutil.Process(pid).kill()
 
 
-def _shared_connection(rig: Rig, number: int) -> psutil.Process:
-    """Return the ssh process in the background that has the connection to a host."""
-    for each in psutil.process_iter():
-        with suppress(psutil.Error):
-            if " ".join(each.cmdline()).startswith("ssh: ") and any(
-                connection.raddr and connection.raddr.ip == f"{rig.net}.{number}"
-                for connection in each.net_connections("tcp")
-            ):
-                return each
-    raise AssertionError("no ssh is connected")
-
-
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_connection_that_is_stopped_or_killed_here_is_replaced(
     rig: Rig, watching: subprocess.Popen[str], number: signal.Signals
 ) -> None:
-    ssh = _shared_connection(rig, 2)
+    ssh = rig.shared_connection(2)
     ssh.send_signal(number)
     try:
         _until_line(watching, lambda line: _is_error(line, "box2"))

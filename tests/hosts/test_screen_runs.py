@@ -174,6 +174,9 @@ async def test_nothing_runs_on_a_host_unasked(plan: HostPlan, boxes: Boxes) -> N
     async with _screen(Session(hosts=plan)) as at:
         await at.select("gpu1")
         await at.press("d", "F", "N", "x", "X", "i", "escape")
+        # The status changes at the request, the log of starts only once a process runs.
+        statuses = [at.runs(name).runner.status for name in NAMED]
+        assert statuses == ["not started", "not started"]
         assert _runners_started(boxes) == []
 
 
@@ -331,6 +334,28 @@ async def test_a_run_over_ssh_is_stored_here_and_a_cut_ends_the_next_one(
         boxes = {facts.values["box"] for facts in database.read_facts().values()}
     assert boxes == set(rig.names)
     until(lambda: not any(_has_runner(rig, number) for number in (1, 2)))
+
+
+@_rig_test
+async def test_a_run_behind_a_stopped_connection_ends_and_the_next_one_is_made(rig: Rig) -> None:
+    pythons = dict.fromkeys(rig.names, sys.executable)
+    session = Session(hosts=HostPlan(parse_hosts(rig.hosts), here=False, pythons=pythons))
+    async with _screen(session) as at:
+        await at.select("box2", "burn")
+        await at.press("r")
+        await at.until(lambda: any(run.progress for run in at.runs("box2").book.values()))
+        ssh = rig.shared_connection(2)
+        ssh.suspend()
+        try:
+            await at.until_ended("box2")
+            assert "connection to box2 lost: not answering for" in " ".join(at.text.split())
+            await at.select("box2")
+            session.set_parameters("matmul", {**at.runs("box2").parameters["matmul"], "n": 64})
+            await at.press("r")
+            await at.until(lambda: len(at.ended("box2")) == 2)
+            assert at.ended("box2")[1] == "ok"
+        finally:
+            ssh.kill()
 
 
 @_rig_test

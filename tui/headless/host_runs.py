@@ -118,7 +118,7 @@ class HostRuns:
             interval=self._interval,
             attachments=[self._recorder] if self._recorder else [],
             readonly=True,
-            connection=HostConnection(host, self.python),
+            connection=HostConnection(host, self.python, alone=self.host),
         )
         self._session = session
         self._running = True

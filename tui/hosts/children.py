@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tui import allocators
@@ -43,6 +43,12 @@ class HostConnection:
     host: HostAddress
     python: str | None = None
     """Name or path; ``None`` for ``python3``, and for runs the first that has torch."""
+    alone: HostAddress | None = None
+    """The host with a connection of its own, where children share that of :attr:`host`."""
+
+    def unshared(self) -> HostConnection:
+        """Return the same with a connection of its own: the shared one may be stuck."""
+        return replace(self, host=self.alone or self.host)
 
     def monitor_child(
         self, interval: float, sent: Callable[[object], object] | None = None

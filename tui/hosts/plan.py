@@ -63,4 +63,5 @@ class HostPlan:
         """
         # In a thread: packing the modules takes 0.1 s, during which no key would be answered.
         await asyncio.to_thread(build_runner_archive)
-        return HostConnection(await with_shared_connection(host), self.pythons.get(host.name))
+        shared = await with_shared_connection(host)
+        return HostConnection(shared, self.pythons.get(host.name), alone=host)

@@ -123,6 +123,11 @@ class ChildProcess(Generic[E]):
         """Whether the process is started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the child's output is still read, even if another process holds its pipes."""
+        return any(not pipe.is_closing() for pipe in self._reading)
+
     async def start(self) -> None:
         """Start the child, unless it is running already, and listen to it.
 

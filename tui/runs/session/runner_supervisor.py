@@ -1,4 +1,4 @@
-"""Keeps the runner running, and turns its messages and its end into events."""
+"""Supervises the runner, and turns its messages and its end into events."""
 
 from __future__ import annotations
 
@@ -201,8 +201,8 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         """Kill the runner in any state, and start a new one."""
         self._is_replaced = True
         self._retry_asked.set()
-        if self.child is not None and self.child.running:
-            self.child.kill()
+        if self.child is not None and (self.child.running or self.child.is_open):
+            self.child.abandon()
 
     def _is_idle_beat(self, event: Event | MalformedMessage) -> bool:
         """Return whether an event is a heartbeat with unchanged activity of the worker."""
@@ -218,10 +218,13 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         """End a connection to a host that has gone silent; never returns."""
         while True:
             await asyncio.sleep(EVERY_S)
-            if self._watch is None or self.child is None or not self.child.running:
+            # Open although its ssh has ended: a stuck shared connection holds its pipes.
+            if self._connection is None or self._watch is None or self.child is None:
                 continue
-            if self._watch.give_up_if_silent():
-                self.child.kill()
+            if self.child.is_open and self._watch.give_up_if_silent():
+                # What joined the shared connection again would hang as well.
+                self._connection = self._connection.unshared()
+                self.child.abandon()
 
     async def _watch_silence(self) -> None:
         """Report the state of a silent child within a second; never return.
