@@ -12,7 +12,7 @@ from workloads.protocol.keep_alive import EVERY_S, KeepAlive
 
 
 async def send_keep_alives(children: Callable[[], Iterable[ChildProcess[Any] | None]]) -> None:
-    """Tell children on a host that this side is there; never returns.
+    """Send a keep-alive to each child every ``EVERY_S`` seconds; never returns.
 
     Args:
         children: returns those that there are at present.

@@ -46,7 +46,7 @@ apart."""
 TREND_S = 1.0
 """Seconds between two computations of a trend, which take a millisecond or two."""
 GROWS_S = 5.0
-"""Seconds between two looks whether an allocator of a job grows, which is seen over a minute."""
+"""Seconds between two checks if an allocator of a job grows, which is seen over a minute."""
 STALLED_S, STALLED_STEPS = 3.0, 4.0
 """A process counts as stalled after this many seconds, and the time of this many steps, without a
 step."""

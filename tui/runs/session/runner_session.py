@@ -49,7 +49,7 @@ class RunnerSession:
         self.bus, self.runs, self.publish, self.spawn = bus, runs, publish, spawn
         self.machine = runs.machine
         self.supervisor: RunnerSupervisor | None = None
-        """Keeps the runner running; ``None`` until it is started."""
+        """Supervises the runner; ``None`` until it is started."""
         self._samples = samples
         self._numbers = itertools.count(1)
         self._early: list[tuple[str, bool, Budget]] = []
