@@ -89,7 +89,7 @@ async def test_a_run_is_watched_to_its_oom_and_the_oom_is_explained(tmp_path: Pa
             await at.press("o")
             tab = app.snapshot
             assert tab is not None
-            await at.until(lambda: "larger than the device" in at.text)
+            await at.until(lambda: "is more than the device has" in at.text)
             assert "exception's text: the exception that ended the process" in at.text
             assert "Tried to allocate 32768.00 GiB" in tab.session.main.store.oom_text
             # Both snapshots are of the process: what has grown between them.

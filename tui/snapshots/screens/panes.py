@@ -247,6 +247,8 @@ class StartPane(SnapshotPane):
         shown = self.reader.store.status != "loading"
         if shown != self.offers.display:
             self.offers.display = shown
-            self.focus_first()
+            if self.display:
+                # A drawing may be due from before a view replaced this page.
+                self.focus_first()
         self.offers.rebuild()
         self.body.rebuild()
