@@ -132,7 +132,7 @@ def test_two_settings_take_turns_in_torch(tmp_path: Path) -> None:
         cwd=ROOT,
         env={**os.environ, "GPU_WORKBENCH_STATE": str(tmp_path / "state")},
     )
-    assert done.stdout.count("(3/3)") == 2, done.stderr
+    assert done.stdout.count(", turn 3 of 3") == 2, done.stderr
     assert "variable OMP_NUM_THREADS 1 → 2" in " ".join(done.stdout.split())
 
 
