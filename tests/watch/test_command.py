@@ -16,7 +16,14 @@ import pytest
 from tests.screens.helpers import gpu
 from tests.watch.target import TORCH, ScriptedTarget
 from tui.allocators.discover import absent
-from tui.allocators.messages import Placed, ProcessFigures, TorchProcess, placed_on
+from tui.allocators.messages import (
+    Placed,
+    ProcessFigures,
+    TorchProcess,
+    listed_in,
+    place_listed,
+    rows_by_pid,
+)
 from tui.allocators.process_files import Refusal
 from tui.monitor.messages import Device, GpuProcess
 from tui.watch.cli.output import WHAT_IS_READ, as_plain, reasons, rows_of
@@ -69,6 +76,13 @@ def devices(*held: int | None, name: str = "H200") -> tuple[Device, ...]:
             replace(gpu(index), id=f"GPU-{index}", nvml_index=index, name=name, processes=rows)
         )
     return tuple(found)
+
+
+def placed_on(
+    of: TorchProcess, its: Sequence[TorchMemory], nvml: Sequence[Device]
+) -> dict[str, Placed]:
+    """Return the GPU of each device of a process, as NVML lists the process."""
+    return place_listed(of, its, nvml, listed_in(of, rows_by_pid(nvml).get(of.pid, {})))
 
 
 def ids(of: TorchProcess, ordinals: Sequence[int], nvml: tuple[Device, ...]) -> list[str | None]:

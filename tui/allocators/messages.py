@@ -243,25 +243,17 @@ def rows_by_pid(devices: Sequence[Device]) -> dict[int, dict[str, GpuProcess]]:
     return found
 
 
-def listed_on(
-    process: TorchProcess, devices: Sequence[Device]
-) -> dict[str, tuple[int | None, str]]:
-    """Return NVML's memory of the process, by the id of each device that lists it.
-
-    Returns:
-        Bytes, or ``None`` and the reason.
-    """
-    return listed_in(process, rows_by_pid(devices).get(process.pid, {}))
-
-
 def listed_in(
     process: TorchProcess, rows: Mapping[str, GpuProcess]
 ) -> dict[str, tuple[int | None, str]]:
-    """Return what :func:`listed_on` does.
+    """Return NVML's memory of the process, by the id of each device that lists it.
 
     Args:
         process: the process.
         rows: those of :func:`rows_by_pid` with its pid.
+
+    Returns:
+        Bytes, or ``None`` and the reason.
     """
     return {
         device: (row.memory, row.unavailable.get("memory", ""))
@@ -270,8 +262,11 @@ def listed_in(
     }
 
 
-def placed_on(
-    process: TorchProcess, figures: Sequence[TorchMemory], devices: Sequence[Device]
+def place_listed(
+    process: TorchProcess,
+    figures: Sequence[TorchMemory],
+    devices: Sequence[Device],
+    listed: Mapping[str, tuple[int | None, str]],
 ) -> dict[str, Placed]:
     """Find the GPU of each of a process's devices.
 
@@ -279,26 +274,10 @@ def placed_on(
         process: the process.
         figures: the figures of all its devices that have any.
         devices: NVML's devices; empty without NVML.
+        listed: those that list the process, of :func:`listed_in`.
 
     Returns:
         By the process's own name of the device, such as ``cuda:0``.
-    """
-    return place_listed(process, figures, devices, listed_on(process, devices))
-
-
-def place_listed(
-    process: TorchProcess,
-    figures: Sequence[TorchMemory],
-    devices: Sequence[Device],
-    listed: Mapping[str, tuple[int | None, str]],
-) -> dict[str, Placed]:
-    """Return what :func:`placed_on` does.
-
-    Args:
-        process: the process.
-        figures: the figures of all its devices that have any.
-        devices: NVML's devices; empty without NVML.
-        listed: those that list the process, of :func:`listed_on`.
     """
     if not listed:
         reason = _why_not_listed(process, devices)

@@ -12,8 +12,9 @@ from tui.allocators.messages import (
     Placed,
     ProcessFigures,
     TorchProcess,
-    listed_on,
-    placed_on,
+    listed_in,
+    place_listed,
+    rows_by_pid,
 )
 from tui.core.text import numbers as fmt
 from tui.monitor.messages import Device
@@ -60,7 +61,7 @@ def rows_of(
     processes: Sequence[TorchProcess], figures: ProcessFigures, devices: Sequence[Device]
 ) -> list[WatchedProcessRow]:
     """Join the watch's figures with NVML's."""
-    rows = []
+    rows, by_pid = [], rows_by_pid(devices)
     for process in processes:
         own = tuple(each for each in figures.devices if each.pid == process.pid)
         silent = {
@@ -68,7 +69,8 @@ def rows_of(
             for key, why in figures.unavailable.items()
             if key.startswith(f"{process.pid} ")
         }
-        placed, listed = placed_on(process, own, devices), listed_on(process, devices)
+        listed = listed_in(process, by_pid.get(process.pid, {}))
+        placed = place_listed(process, own, devices, listed)
         resident = figures.host_rss.get(str(process.pid))
         rows.append(WatchedProcessRow(process, own, placed, listed, silent, resident))
     return rows
