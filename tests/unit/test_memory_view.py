@@ -18,7 +18,7 @@ from tests.screens.helpers import (
 from tui.core.text import glyphs
 from tui.devices.memory import Slice, account
 from tui.devices.memory.model import Value
-from tui.devices.views.memory import bar_cells, bar_line, body, choose_sizes, legend, title
+from tui.devices.views.memory import bar_cells, bar_line, draw_body, legend, title
 from tui.kit.lines import plain, width
 from tui.monitor.messages import DeviceMemory
 
@@ -64,7 +64,7 @@ def test_the_pane_s_lines_fit(cells: int) -> None:
     state = make_store("one gpu", torch_memory(reserved=18 * GIB, ooms=2))
     view = state.machine.selected_device
     gauge = account(state.machine, view, NOW)
-    assert all(width(line) <= cells for line in body(gauge, view, cells))
+    assert all(width(line) <= cells for line in draw_body(gauge, view, cells)[1])
     assert width(bar_line(gauge, cells)) == cells
     assert len(title(gauge, view, cells)) <= cells
 
@@ -73,7 +73,7 @@ def test_at_80_cells_the_slices_take_one_line_in_the_short_style_which_the_title
     state = make_store()
     view = state.machine.selected_device
     gauge = account(state.machine, view, NOW)
-    short = choose_sizes(gauge, view, 79, state.machine.worker_pid)
+    short = draw_body(gauge, view, 79, state.machine.worker_pid)[0]
     assert [plain(line) for line in legend(gauge, 79, short)] == [
         "█ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"
     ]
@@ -110,7 +110,9 @@ def test_who_else_holds_the_memory_is_named_the_largest_first() -> None:
     view = state.machine.devices[0]
     text = [
         plain(row)
-        for row in body(account(state.machine, view, NOW), view, 60, state.machine.worker_pid)
+        for row in draw_body(account(state.machine, view, NOW), view, 60, state.machine.worker_pid)[
+            1
+        ]
     ]
     at = text.index("105 bob 5.0G serve 5")
     rest = "2 more processes: see the tab 4"
@@ -130,6 +132,8 @@ def test_a_title_says_free_of_what_where_a_warning_takes_room() -> None:
 def test_the_used_figure_of_the_idle_gpu_needs_no_torch() -> None:
     state = make_store("one gpu", sample(gpu(1)))
     view = state.machine.devices[0]
-    text = "\n".join(plain(line) for line in body(account(state.machine, view, NOW), view, 100))
+    text = "\n".join(
+        plain(line) for line in draw_body(account(state.machine, view, NOW), view, 100)[1]
+    )
     assert "allocated, cached, context n/a (i)" in text
     assert "unattributed 4.0 MiB" in text

@@ -345,25 +345,14 @@ def holder_lines(
     return lines
 
 
-def body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) -> list[Line]:
-    """Return all lines under the bar, the most useful first; see :func:`holder_lines`.
-
-    All sizes are in the style of :func:`choose_sizes`.
-    """
-    return draw_body(gauge, view, cells, worker)[1]
-
-
-def choose_sizes(
-    gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None
-) -> text.SizeFormat:
-    """Return how the pane writes its sizes: in full, or short where that saves a line."""
-    return draw_body(gauge, view, cells, worker)[0]
-
-
 def draw_body(
     gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None
 ) -> tuple[text.SizeFormat, list[Line]]:
-    """Return both :func:`choose_sizes` and :func:`body`, drawn once."""
+    """Return how the pane writes its sizes, and all lines under the bar, written so.
+
+    Sizes are in full, or short where that saves a line. The most useful lines come first; see
+    :func:`holder_lines`.
+    """
     drawn = [
         (each, _draw_body(gauge, view, cells, worker, each))
         for each in (text.size, text.size_short)
