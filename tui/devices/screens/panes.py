@@ -166,23 +166,27 @@ class DeviceList(KeyedList):
         self.rebuild()
         self.post_own(self.Folded())
 
-    @property
-    def _is_unfolded(self) -> bool:
-        """Whether the user wants to see all devices of the one machine."""
-        return self._folds.get(HERE) is False
+    def _build_machine_rows(self, order: Sequence[str] | None = None) -> tuple[HostRow, ...]:
+        """Return the rows of the one machine's devices.
+
+        Args:
+            order: the keys in the order of the list; ``None`` for the machine's own order, where
+                only the number of rows matters.
+        """
+        machine = self._machine
+        keys = order if order is not None else [view.key for view in machine.devices]
+        return machine_rows(machine, keys, unfolded=self._folds.get(HERE) is False)
 
     def count_rows(self) -> int:
         """Count the rows of all devices and hosts that the user has not folded."""
         machine = self._machine
         if not machine.hosts:
-            keys = [view.key for view in machine.devices]
-            return len(machine_rows(machine, keys, unfolded=self._is_unfolded))
+            return len(self._build_machine_rows())
         return len(host_rows(host_groups(machine), self._folds, ALL_ROWS, self.attached_key()))
 
     def count_gpu_rows(self) -> int:
         """Count the GPUs that have a row of their own."""
-        keys = [view.key for view in self._machine.devices]
-        rows = machine_rows(self._machine, keys, unfolded=self._is_unfolded)
+        rows = self._build_machine_rows()
         return sum(row.view is not None and row.view.nvml is not None for row in rows)
 
     def row_keys(self) -> Sequence[str]:
@@ -191,7 +195,7 @@ class DeviceList(KeyedList):
         if machine.hosts:
             return self._host_keys()
         self._shown = self._sort(machine, self._shown)
-        self._host_rows = machine_rows(machine, self._shown, unfolded=self._is_unfolded)
+        self._host_rows = self._build_machine_rows(self._shown)
         return [row.key for row in self._host_rows]
 
     def _sort(self, machine: MachineState, before: Sequence[str]) -> tuple[str, ...]:
