@@ -110,6 +110,14 @@ def _refuse_parts(value: Any, _change: Any) -> Any:
     raise MisfitError(f"a {type(value).__name__} has no parts")
 
 
+def _change_part(changer: Changer, value: Any, change: Any, step: str) -> Any:
+    """Return a part of a value with a change applied; a misfit's path begins with ``step``."""
+    try:
+        return changer(value, change)
+    except MisfitError as misfit:
+        raise misfit.below(step) from None
+
+
 def _change_fields(cls: type) -> Changer:
     names = tuple(name for name, _ in wire.keys_of(cls))
     # Of one field it would return the value, and not a tuple.
@@ -134,10 +142,7 @@ def _change_fields(cls: type) -> Changer:
             if type(part) is list and len(part) == 1 and type(part[0]) in taken_as_is:
                 values[name] = part[0]
                 continue
-            try:
-                values[name] = changer(values[name], part)
-            except MisfitError as misfit:
-                raise misfit.below(f".{key}") from None
+            values[name] = _change_part(changer, values[name], part, f".{key}")
         return cls(**values)
 
     return change_fields
@@ -154,10 +159,8 @@ def _change_items(kinds: tuple[Any, ...]) -> Changer:
             place = places.get(name)
             if place is None:
                 raise MisfitError("no such item").below(f"[{name}]")
-            try:
-                items[place] = changers[0 if alike else place](items[place], part)
-            except MisfitError as misfit:
-                raise misfit.below(f"[{name}]") from None
+            changer = changers[0 if alike else place]
+            items[place] = _change_part(changer, items[place], part, f"[{name}]")
         return tuple(items)
 
     return change_items
@@ -171,10 +174,7 @@ def _change_entries(kind: Any) -> Changer:
         for name, part in change.items():
             if name not in entries:
                 raise MisfitError("no such key").below(f".{name}")
-            try:
-                entries[name] = changer(entries[name], part)
-            except MisfitError as misfit:
-                raise misfit.below(f".{name}") from None
+            entries[name] = _change_part(changer, entries[name], part, f".{name}")
         return entries
 
     return change_entries

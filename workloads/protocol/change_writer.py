@@ -7,7 +7,6 @@ place of the one before. Whatever is not named is as before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +14,6 @@ from workloads.protocol import wire
 
 CHANGE = "change"
 """The ``type`` of a line that has the changes of a message since the one before of its type."""
-_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 class ChangeWriter:
@@ -38,11 +36,11 @@ class ChangeWriter:
             return wire.encode(message)
         plain = wire.to_plain(message)
         known, self._before[kind] = self._before.get(kind), plain
+        tag = wire.tag_of(kind)
         if known is None:
-            return wire.encode(message)
+            return wire.encode_object({"type": tag, **plain})
         changed = find_change(known, plain) or {}
-        body = {"type": CHANGE, "of": wire.tag_of(kind), "changed": changed}
-        return json.dumps(body, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        return wire.encode_object({"type": CHANGE, "of": tag, "changed": changed})
 
 
 def find_change(before: Any, after: Any) -> dict[str, Any] | list[Any] | None:
@@ -72,7 +70,7 @@ def _changes(parts: Iterable[tuple[str, Any, Any]]) -> dict[str, Any] | None:
     for name, before, after in parts:
         # Most values are equal scalars, for which a call each would take longer than all the rest.
         kind = type(before)
-        if kind in _SCALARS and kind is type(after):
+        if kind in wire.SCALARS and kind is type(after):
             if before != after:
                 found[name] = [after]
             continue

@@ -28,7 +28,8 @@ class WireError(ValueError):
 UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
 """``Union[X, Y]`` and, from Python 3.10, ``X | Y``."""
 _AS_IT_IS = frozenset({str, int, bool, type(None)})
-_SCALARS = _AS_IT_IS | {float}
+SCALARS = _AS_IT_IS | {float}
+"""The types of JSON's values that have no parts."""
 
 
 @functools.lru_cache(maxsize=None)
@@ -128,7 +129,7 @@ def types_taken_as_is(kind: Any) -> frozenset[type]:
     if typing.get_origin(kind) in UNIONS:
         return frozenset().union(*map(types_taken_as_is, typing.get_args(kind)))
     scalar = type(None) if kind is None else kind
-    return frozenset({scalar}) if scalar in _SCALARS else frozenset()
+    return frozenset({scalar}) if scalar in SCALARS else frozenset()
 
 
 class _Field(typing.NamedTuple):
@@ -285,7 +286,12 @@ def _to_snake_case(name: str) -> str:
 
 def encode(message: object) -> bytes:
     """Encode one message as one line, newline included."""
-    return json.dumps(_body(message), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    return encode_object(_body(message))
+
+
+def encode_object(body: dict[str, Any]) -> bytes:
+    """Encode a message that is plain data already, with its ``type``, as one line."""
+    return json.dumps(body, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def encode_checked(message: object) -> bytes:
@@ -319,7 +325,7 @@ def from_object(data: Any, kinds: tuple[type[T], ...]) -> T:
     Raises:
         WireError: not an object, of an unknown type, or with a field that does not fit.
     """
-    kind = find_kind(data, kinds)
+    kind = _find_kind(data, kinds)
     return typing.cast(T, from_plain(kind, data, str(data["type"])))
 
 
@@ -339,7 +345,7 @@ class EncodedMessage:
     def __init__(self, line: bytes, kinds: tuple[type, ...]) -> None:
         self.line = line
         self._data = parse_line(line)
-        self.kind: type = find_kind(self._data, kinds)
+        self.kind: type = _find_kind(self._data, kinds)
 
     def plain(self, name: str) -> Any:
         """Return one field as JSON has it, unchecked; ``None`` where it is absent."""
@@ -358,13 +364,18 @@ class EncodedMessage:
 
 
 def parse_line(line: bytes) -> Any:
+    """Return the plain data of a line.
+
+    Raises:
+        WireError: it is not JSON.
+    """
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise WireError(f"not a JSON line: {error}") from error
 
 
-def find_kind(data: Any, kinds: tuple[type[T], ...]) -> type[T]:
+def _find_kind(data: Any, kinds: tuple[type[T], ...]) -> type[T]:
     """Return the type that the tag names."""
     if not isinstance(data, dict):
         raise WireError(f"expected an object, got {type(data).__name__}")
