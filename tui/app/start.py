@@ -135,26 +135,27 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     from tui.runs.session.session import Session
 
     preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
-    keeper = ResultRecorder() if options.storing and not options.readonly else None
-    history = ResultHistory(recorder=keeper, traceless=options.readonly)
-    keepers = [] if keeper is None else [keeper]
+    stores = options.storing and not options.readonly
+    result_recorders: list[ResultRecorder] = []
 
-    def attach_to_host() -> list[ResultRecorder | ResultHistory]:
-        if keeper is None:
-            return [ResultHistory(traceless=options.readonly)]
-        of_host = ResultRecorder()
-        keepers.append(of_host)
-        return [of_host, ResultHistory(recorder=of_host, traceless=options.readonly)]
+    def attach_results() -> list[ResultRecorder | ResultHistory]:
+        """Create what stores the results of one machine and compares them with earlier ones."""
+        own = ResultRecorder() if stores else None
+        history = ResultHistory(recorder=own, traceless=options.readonly)
+        if own is None:
+            return [history]
+        result_recorders.append(own)
+        return [own, history]
 
     session = Session(
         python.path,
         preferences.refresh,
         options.files,
-        [each for each in (recorder, keeper, history) if each is not None],
+        [*([] if recorder is None else [recorder]), *attach_results()],
         monitor,
         readonly=options.readonly,
         hosts=plan,
-        host_attachments=attach_to_host,
+        host_attachments=attach_results,
     )
     if python.found:
         words = f"workloads run in {python.path}: {python.why}"
@@ -175,7 +176,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
         app.open_run_at_start(first)
     app.shared_watch = session.shared_watch
     app.snapshot_memory = options.memory
-    app.stores_results = keeper is not None
+    app.stores_results = stores
     app.alarms_wanted = chosen.value("alarm")
     app.handles_signals = True
     app.run(mouse=chosen.value("mouse"))
@@ -183,7 +184,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     runs = {run.folder: run for run in (first, app.run_left) if run is not None}
     for words in filter(None, map(app.tab_screens.describe_run, runs.values()) if runs else ()):
         print_notice(words)
-    stored = dict.fromkeys(problem for each in keepers for problem in each.problems)
+    stored = dict.fromkeys(problem for each in result_recorders for problem in each.problems)
     for problem in (*preferences.problems, *stored):
         print_notice(problem)
     if recorder is not None and recorder.problem:
