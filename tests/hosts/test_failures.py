@@ -70,6 +70,13 @@ def _is_error(line: dict[str, Any], host: str) -> bool:
     return line["host"] == host and bool(line.get("error"))
 
 
+def _until_replaced(watching: subprocess.Popen[str]) -> None:
+    """Wait until box2 is lost and answers again, while box1 goes on."""
+    _until_line(watching, lambda line: _is_error(line, "box2"))
+    _until_line(watching, lambda line: _is_sample(line, "box1"))
+    _until_line(watching, lambda line: _is_sample(line, "box2"))
+
+
 def test_a_link_that_is_cut_is_told_and_restored(rig: Rig, watching: subprocess.Popen[str]) -> None:
     rig.cut(2)
     try:
@@ -90,9 +97,7 @@ def test_a_child_there_that_is_stopped_or_killed_is_replaced(
     (pid,) = until(lambda: _pythons(rig, 2))
     psutil.Process(pid).send_signal(number)
     try:
-        _until_line(watching, lambda line: _is_error(line, "box2"))
-        _until_line(watching, lambda line: _is_sample(line, "box1"))
-        _until_line(watching, lambda line: _is_sample(line, "box2"))
+        _until_replaced(watching)
     finally:
         with suppress(psutil.NoSuchProcess):
             psutil.Process(pid).kill()
@@ -105,9 +110,7 @@ def test_a_connection_that_is_stopped_or_killed_here_is_replaced(
     ssh = rig.shared_connection(2)
     ssh.send_signal(number)
     try:
-        _until_line(watching, lambda line: _is_error(line, "box2"))
-        _until_line(watching, lambda line: _is_sample(line, "box1"))
-        _until_line(watching, lambda line: _is_sample(line, "box2"))
+        _until_replaced(watching)
     finally:
         with suppress(psutil.NoSuchProcess):
             ssh.kill()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -17,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.hosts.rig import WHY_NO_RIG, Rig, make_rig
+from tests.hosts.rig import Rig
 from tests.screens.helpers import screen_text
-from tests.simulated_gpu import place
+from tests.simulated_gpu.hosts import make_gpu_host, needs_host
 from tui.app.workbench import WorkbenchApp
 from tui.devices.state.hosts import HostState
 from tui.hosts.address import parse_host
@@ -28,13 +27,7 @@ from tui.runs.session.session import Session
 from tui.watch.session.host_ooms import explain_host_ooms
 from workloads.protocol.torch_memory import TorchMemory
 
-pytestmark = [
-    pytest.mark.simulated_gpu,
-    pytest.mark.skipif(bool(WHY_NO_RIG), reason=WHY_NO_RIG or "there are hosts"),
-    pytest.mark.skipif(not place.is_simulated(), reason="it fills a simulated GPU of 8 GiB"),
-    pytest.mark.timeout(300),
-]
-ROOT = Path(__file__).parents[2]
+pytestmark = needs_host(300, "it fills a simulated GPU of 8 GiB")
 STATISTICS = """
 import json, os, sys, torch
 def say():
@@ -81,13 +74,7 @@ NAMES = {
 
 @pytest.fixture(scope="module")
 def rig() -> Iterator[Rig]:
-    gpu = {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(("LD_", "SIMULATED_GPU", "PYTORCH_", "CUDA"))
-    }
-    with make_rig(1) as found:
-        found.set_environment(1, {**gpu, "PYTHONPATH": str(ROOT)})
+    with make_gpu_host() as found:
         yield found
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.hosts.rig import WHY_NO_RIG, Rig, make_rig
+from tests.hosts.rig import Rig
 from tests.screens.driving import press
 from tests.screens.helpers import screen_text
-from tests.simulated_gpu import place
+from tests.simulated_gpu.hosts import make_gpu_host, needs_host
 from tui.app.workbench import WorkbenchApp
 from tui.devices.memory import account
 from tui.devices.memory.model import get_value
@@ -23,25 +21,13 @@ from tui.hosts.plan import HostPlan
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.runs.session.session import Session
 
-pytestmark = [
-    pytest.mark.simulated_gpu,
-    pytest.mark.skipif(bool(WHY_NO_RIG), reason=WHY_NO_RIG or "there are hosts"),
-    pytest.mark.skipif(not place.is_simulated(), reason="its hosts have simulated GPUs"),
-    pytest.mark.timeout(400),
-]
-ROOT = Path(__file__).parents[2]
+pytestmark = needs_host(400, "its hosts have simulated GPUs")
 BENCHMARK = "cudnn.benchmark"
 
 
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    gpu = {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(("LD_", "SIMULATED_GPU", "PYTORCH_", "CUDA"))
-    }
-    with make_rig(1) as found:
-        found.set_environment(1, {**gpu, "PYTHONPATH": str(ROOT)})
+    with make_gpu_host() as found:
         for name, value in found.environment().items():
             monkeypatch.setenv(name, value)
         yield found
