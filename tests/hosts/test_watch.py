@@ -112,6 +112,21 @@ def test_it_goes_on_until_the_process_has_ended(boxes: Boxes, target: ScriptedTa
     assert all(json.loads(line)["schema"] == 1 for line in out.splitlines())
 
 
+def test_the_last_line_says_how_it_ended_although_it_was_not_due(
+    boxes: Boxes, target: ScriptedTarget
+) -> None:
+    target.make(1)
+    boxes.add("a")
+    started = _start(boxes, "--host", "a", "--pid", target.pid, "--jsonl", "--every", 3600)
+    assert started.stdout is not None
+    assert json.loads(started.stdout.readline())["processes"][0]["pid"] == target.pid
+    target.process.kill()
+    target.process.wait()
+    out, _ = started.communicate(timeout=100)
+    (last,) = map(json.loads, out.splitlines())
+    assert "there is no process" in str(last["unavailable"])
+
+
 def test_a_pid_that_is_nobody_s_is_exit_code_1(boxes: Boxes) -> None:
     boxes.add("a")
     code, out, _ = _watch(boxes, "--host", "a", "--pid", 4_194_305)

@@ -186,9 +186,11 @@ def test_the_command_explains_an_oom_of_a_watched_process_there(rig: Rig, tmp_pa
         with rig.start(*words) as watching:
             assert watching.stdout is not None
             found: dict[str, Any] = {}
+            begun = False
             for text in watching.stdout:
                 found = json.loads(text)
-                if found["processes"] and found["processes"][0]["devices"]:
+                if not begun and found["processes"] and found["processes"][0]["devices"]:
+                    begun = True
                     _send(process, "go")
                 if any(each["explanation"] for each in found["ooms"]):
                     break

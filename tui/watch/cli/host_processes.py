@@ -186,6 +186,8 @@ class HostProcessReport:
         self._hosts: tuple[WatchedHost, ...] = ()
         self._due: dict[str, float] = {}
         """Monotonic time of the next line of each host."""
+        self._unprinted: set[str] = set()
+        """Hosts with a change since their last line."""
         self._has_printed = False
         self._signalled: signal.Signals | None = None
 
@@ -227,12 +229,19 @@ class HostProcessReport:
 
     def _note(self, host: WatchedHost) -> None:
         self._changed.set()
-        options, now = self._options, time.monotonic()
-        if options.jsonl and host.settled and now >= self._due.get(host.host.name, 0.0):
-            interval = options.every or 1.0
-            self._due[host.host.name] = max(self._due.get(host.host.name, now) + interval, now)
-            line = {"schema": SCHEMA, **encode_host(host.reading)}
-            print_text(json.dumps(line, allow_nan=False))
+        options, now, name = self._options, time.monotonic(), host.host.name
+        if not (options.jsonl and host.settled):
+            return
+        if now < self._due.get(name, 0.0):
+            self._unprinted.add(name)
+            return
+        interval = options.every or 1.0
+        self._due[name] = max(self._due.get(name, now) + interval, now)
+        self._print_line(host.reading)
+
+    def _print_line(self, reading: HostReading) -> None:
+        self._unprinted.discard(reading.host)
+        print_text(json.dumps({"schema": SCHEMA, **encode_host(reading)}, allow_nan=False))
 
     def _apply_signal(self, number: signal.Signals) -> None:
         self._signalled = number
@@ -287,7 +296,12 @@ class HostProcessReport:
     def _end(self, readings: Sequence[HostReading]) -> int:
         if self._options.json:
             print_json(encode_hosts(readings))
-        elif not self._options.jsonl:
+        elif self._options.jsonl:
+            # A process may have ended, with an OOM, before its next line was due.
+            for reading in readings:
+                if reading.host in self._unprinted:
+                    self._print_line(reading)
+        else:
             if not self._has_printed:
                 self._print_text(readings)
             print_text(rows_of_text(ooms_text(readings, terminal_width())))
