@@ -22,6 +22,7 @@ from tests.in_process import run_here
 from tests.waiting import assert_gone, until
 from tui.hosts.archive import build_runner_archive
 from tui.hosts.boot import OLDEST_FOR_RUNS, preamble, torch_command
+from workloads.declare import user_workloads
 from workloads.protocol.keep_alive import KeepAlive
 from workloads.protocol.wire import encode
 
@@ -81,6 +82,56 @@ def test_json_has_an_object_for_each_host(boxes: Boxes) -> None:
     assert a["host"] == "a"
     assert a["results"][0]["status"] == "ok"
     assert b["error"].startswith("no python3 there: name a Python with --host-python b=PATH")
+
+
+OWN = """
+from workloads.workload import Case, workload
+{first}
+
+@workload(group="mine", title="doubled", about="Twice.", look_for="Time.")
+def doubled(on) -> Case:
+    x = on.randn(64)
+
+    def timed() -> object:
+        return x * 2
+
+    return Case(timed, byte=512)
+"""
+
+
+def test_a_users_file_is_read_from_memory_on_a_host(tmp_path: Path) -> None:
+    own, other, gone = (tmp_path / f"{name}.py" for name in ("own", "other", "gone"))
+    own.write_text(OWN.format(first=""), encoding="utf-8")
+    other.write_text("import beside\n", encoding="utf-8")
+    files = [str(own), str(other), str(gone)]
+    archive = build_runner_archive(files)
+    own.unlink()
+    other.unlink()
+    words = preamble(archive, "workloads", ("list", *user_workloads.options(files)))
+    done = subprocess.run(
+        torch_command(sys.executable), input=words, capture_output=True, timeout=100, check=False
+    )
+    found = {info["name"]: info for info in json.loads(done.stdout)}
+    assert found["doubled"]["code"] == "return x * 2"
+    assert "matmul" in found
+    neighbour, missing = done.stderr.decode().splitlines()
+    assert neighbour == (
+        f"{other}:1: ModuleNotFoundError: No module named 'beside'; a host gets this file and no "
+        "other"
+    )
+    assert missing == f"{gone}:1: it cannot be read: No such file or directory"
+
+
+@pytest.mark.slow
+def test_a_users_workload_runs_on_a_host(boxes: Boxes, tmp_path: Path) -> None:
+    boxes.add("a", AS_IT_IS)
+    own, broken = tmp_path / "own.py", tmp_path / "broken.py"
+    own.write_text(OWN.format(first=""), encoding="utf-8")
+    broken.write_text(OWN.format(first="1 / 0"), encoding="utf-8")
+    files = ("--workloads", str(own), "--workloads", str(broken))
+    done = _run(boxes, "doubled", *files, "--device", "cpu", "--quick", "--host", "a", "--no-store")
+    assert done.stdout.startswith("1 of 1 run ended well"), done.stderr
+    assert f"a: {broken}:3: ZeroDivisionError" in done.stderr
 
 
 @pytest.mark.slow

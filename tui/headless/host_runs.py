@@ -31,11 +31,18 @@ class HostRuns:
         python: name or path of its Python; ``None`` to find one with torch.
         devices: torch's names of the devices to run on. If it is the CPU alone, the host's GPUs are
             not sampled: that would disturb its timings.
+        files: the workload files of the user on this machine.
         storing: store the results.
     """
 
     def __init__(
-        self, host: HostAddress, python: str | None, devices: Sequence[str], *, storing: bool
+        self,
+        host: HostAddress,
+        python: str | None,
+        devices: Sequence[str],
+        *,
+        files: Sequence[str],
+        storing: bool,
     ) -> None:
         self.host = host
         self.error = ""
@@ -44,7 +51,7 @@ class HostRuns:
         """The host with the connection that its children share, once it is connected."""
         self.python = python
         """Name or path of its Python; ``None`` to find one with torch."""
-        self._devices, self._storing = devices, storing
+        self._devices, self._files, self._storing = devices, tuple(files), storing
         self._interval = None if set(devices) == {CPU} else INTERVAL_S
         self._recorder = ResultRecorder() if storing else None
         self._session: Session | None = None
@@ -75,8 +82,10 @@ class HostRuns:
 
     @property
     def problems(self) -> Sequence[str]:
-        """Reasons why results were not stored."""
-        return self._recorder.problems if self._recorder else ()
+        """Problems with the user's workload files there, then why results were not stored."""
+        hello = self.state.hello if self.state is not None else None
+        of_files = [f"{self.host.name}: {each}" for each in (hello.problems if hello else ())]
+        return (*of_files, *(self._recorder.problems if self._recorder else ()))
 
     @property
     def failed(self) -> bool:
@@ -95,7 +104,9 @@ class HostRuns:
 
     def another(self) -> HostRuns:
         """Return runs on the same host in a runner of their own, not connected yet."""
-        return HostRuns(self.host, self.python, self._devices, storing=self._storing)
+        return HostRuns(
+            self.host, self.python, self._devices, files=self._files, storing=self._storing
+        )
 
     def on_change(self, show: Callable[[], None]) -> None:
         """Call a function when the progress changes."""
@@ -116,6 +127,7 @@ class HostRuns:
         host = self.reached = await with_shared_connection(self.host)
         session = Session(
             interval=self._interval,
+            files=self._files,
             attachments=[self._recorder] if self._recorder else [],
             readonly=True,
             connection=HostConnection(host, self.python, alone=self.host),
@@ -233,6 +245,7 @@ async def connect_hosts(
     devices: Sequence[str],
     progress: ProgressLine,
     *,
+    files: Sequence[str] = (),
     storing: bool = False,
 ) -> AsyncIterator[list[HostRuns]]:
     """Connect to all hosts at the same time, and end the children on them at the end.
@@ -244,12 +257,16 @@ async def connect_hosts(
         pythons: names or paths of Pythons, by the names of their hosts.
         devices: torch's names of the devices to run on.
         progress: shows what each host does until all are connected; it is clear at the end.
+        files: the workload files of the user on this machine.
         storing: store the results.
 
     Yields:
         One for each host. What is added to the list is ended too.
     """
-    lanes = [HostRuns(host, pythons.get(host.name), devices, storing=storing) for host in hosts]
+    lanes = [
+        HostRuns(host, pythons.get(host.name), devices, files=files, storing=storing)
+        for host in hosts
+    ]
     end_on_signals(lanes)
     is_connecting = True
 

@@ -40,7 +40,6 @@ def find_run_hosts(options: RunOptions) -> tuple[HostAddress, ...]:
         "--runs": options.runs is not None,
         "--against": bool(options.against),
         "--interleave": bool(options.interleave),
-        "--workloads": bool(options.files),
     }
     for option, is_given in refused.items():
         if is_given:
@@ -65,7 +64,9 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
     pythons = dict(options.host_pythons)
     progress = ProgressLine()
     storing = options.store
-    async with connect_hosts(hosts, pythons, options.devices, progress, storing=storing) as lanes:
+    async with connect_hosts(
+        hosts, pythons, options.devices, progress, files=options.files, storing=storing
+    ) as lanes:
 
         def show() -> None:
             progress.show("   ".join(each.progress for each in lanes if each.progress))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import tui
 import workloads
+from workloads.declare.user_workloads import SENT
 
 FALLBACK = "fallback"
 """Folder in the archive that is searched last: for what the host may have itself."""
@@ -66,9 +68,24 @@ def _zip(members: Iterable[tuple[str, bytes]]) -> bytes:
     return buffer.getvalue()
 
 
+def build_runner_archive(files: Sequence[str] = ()) -> bytes:
+    """Return the zip file of the runner: ``workloads``, which Python can also run as a file.
+
+    Args:
+        files: the workload files of the user. One that cannot be read is left out, and the runner
+            reports that it does not exist.
+    """
+    buffer = io.BytesIO(_zip_workloads())
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
+        for number, file in enumerate(files):
+            with suppress(OSError):
+                content = Path(file).read_bytes()
+                archive.writestr(f"workloads/declare/{SENT}/{number}.py", content)
+    return buffer.getvalue()
+
+
 @cache
-def build_runner_archive() -> bytes:
-    """Return the zip file of the runner: ``workloads``, which Python can also run as a file."""
+def _zip_workloads() -> bytes:
     entry = Path(workloads.ENTRY).read_bytes()
     root = Path(workloads.__path__[0])
     modules = [

@@ -20,6 +20,7 @@ from tui.hosts.boot import OLDEST_FOR_RUNS, boot_command, preamble, torch_comman
 from tui.hosts.failures import explain_failure
 from tui.hosts.smi import SmiLine, parse_line, smi_command
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent
+from workloads.declare import user_workloads
 from workloads.protocol.change_reader import ChangeReader
 from workloads.protocol.keep_alive import MISSED_AFTER_S, Alive
 from workloads.protocol.messages import EVENTS, Event
@@ -106,26 +107,35 @@ class HostConnection:
         )
 
     def runner_child(
-        self, variables: Mapping[str, str], sent: Callable[[object], object]
+        self,
+        variables: Mapping[str, str],
+        sent: Callable[[object], object],
+        files: Sequence[str] = (),
     ) -> ChildProcess[Event]:
         """Return the runner there, not started yet.
 
         Args:
             variables: environment variables of the runner.
             sent: called with each request to it.
+            files: the workload files of the user on this machine, which are sent along.
         """
-        serving = ("serve", "--keep-alive", str(MISSED_AFTER_S))
+        serving = ("serve", "--keep-alive", str(MISSED_AFTER_S), *user_workloads.options(files))
         return ChildProcess(
             self.host.command(torch_command(self.python, variables)),
             EVENTS,
             folder=FOLDER,
             sent=sent,
-            preamble=preamble(build_runner_archive(), "workloads", serving, OLDEST_FOR_RUNS),
+            preamble=preamble(build_runner_archive(files), "workloads", serving, OLDEST_FOR_RUNS),
         )
 
-    def create_connection_watch(self) -> ConnectionWatch:
-        """Return an object that follows one new connection to the runner there."""
-        return ConnectionWatch(self.host)
+    def create_connection_watch(self, files: Sequence[str] = ()) -> ConnectionWatch:
+        """Return an object that follows one new connection to the runner there.
+
+        Args:
+            files: the workload files of the user, which the runner reads before its first word.
+        """
+        within_s = CONNECT_WITHIN_S + (user_workloads.READ_S if files else 0.0)
+        return ConnectionWatch(self.host, within_s)
 
 
 def without_controls(event: E, line: bytes) -> E:
@@ -156,10 +166,16 @@ def smi_child(host: HostAddress, interval: float) -> ChildProcess[SmiLine]:
 
 
 class ConnectionWatch:
-    """What is known of one connection to a runner: its banner, its silence, why it ended."""
+    """What is known of one connection to a runner: its banner, its silence, why it ended.
 
-    def __init__(self, host: HostAddress) -> None:
+    Args:
+        host: the host.
+        connect_within_s: time limit for the first word.
+    """
+
+    def __init__(self, host: HostAddress, connect_within_s: float) -> None:
         self._host = host
+        self._connect_within_s = connect_within_s
         self._banner: deque[str] = deque(maxlen=BANNER_LINES)
         self._newest_at = time.monotonic()
         self._greeted = self._ready = False
@@ -188,7 +204,8 @@ class ConnectionWatch:
         """Return whether the connection has been silent for too long, and remember why it ends."""
         silent_s = time.monotonic() - self._newest_at
         if not self._greeted:
-            limit, why = CONNECT_WITHIN_S, f"no answer within {CONNECT_WITHIN_S:g} s"
+            limit = self._connect_within_s
+            why = f"no answer within {limit:g} s"
         elif not self._ready:
             limit, why = IMPORT_WITHIN_S, f"torch gave no answer within {IMPORT_WITHIN_S:g} s"
         else:

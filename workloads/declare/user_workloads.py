@@ -7,7 +7,9 @@ the other files nor the catalogue.
 from __future__ import annotations
 
 import contextlib
+import importlib.abc
 import importlib.util
+import pkgutil
 import signal
 import sys
 import threading
@@ -21,6 +23,9 @@ from workloads.protocol import wire
 from workloads.protocol.results import WorkloadInfo
 
 OPTION = "--workloads"
+SENT = "sent"
+"""Folder of this package in an archive that holds the files, which do not exist on that host; they
+are named by their number."""
 READ_S = 120.0
 """Time limit for reading a file; importing a large library takes a while."""
 
@@ -53,7 +58,7 @@ def load(files: Sequence[str]) -> tuple[str, ...]:
     for number, file in enumerate(files):
         path = Path(file).expanduser().absolute()
         before = set(workload.registered())
-        problem = _execute(path, f"user_workloads_{number}")
+        problem = _execute(path, f"user_workloads_{number}", _read_sent(number))
         if problem is not None:
             problems.append(problem)
         declared = [item for name, item in workload.registered().items() if name not in before]
@@ -67,9 +72,31 @@ def load(files: Sequence[str]) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def _execute(path: Path, name: str) -> str | None:
+def _read_sent(number: int) -> bytes | None:
+    """Return the content of a file that came in the archive of our modules."""
+    try:
+        return pkgutil.get_data(__package__, f"{SENT}/{number}.py")
+    except OSError:
+        return None
+
+
+class _SentFile(importlib.abc.SourceLoader):
+    """Loads a file from its content, under the path that it has on the machine it came from."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path, self._content = path, content
+
+    def get_filename(self, fullname: str) -> str:  # noqa: ARG002 (the interface has it)
+        return str(self._path)
+
+    def get_data(self, path: str) -> bytes:  # noqa: ARG002 (the interface has it)
+        return self._content
+
+
+def _execute(path: Path, name: str, content: bytes | None) -> str | None:
     """Run a file as a module, and return its error with the line, if any."""
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = None if content is None else _SentFile(path, content)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         return f"{path}: not a Python file; its name must end in .py"
     module = importlib.util.module_from_spec(spec)
@@ -82,7 +109,9 @@ def _execute(path: Path, name: str) -> str | None:
         with _time_limit(), contextlib.redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (a user's file may raise anything)
-        return f"{path}:{_line_of(error, path)}: {_words(error)}"
+        missing = isinstance(error, ModuleNotFoundError) and content is not None
+        why = f"{_words(error)}; a host gets this file and no other" if missing else _words(error)
+        return f"{path}:{_line_of(error, path)}: {why}"
     return _cuda_in_use(path)
 
 

@@ -48,6 +48,7 @@ class HostRunner(RunnerSession):
         plan: connects to it.
         publish: publishes an event of the whole session.
         spawn: runs a coroutine until it or the session ends.
+        files: the workload files of the user on this machine.
         attachments: subscribers to the runs.
     """
 
@@ -59,6 +60,7 @@ class HostRunner(RunnerSession):
         plan: HostPlan,
         publish: Publish,
         spawn: Spawn,
+        files: Sequence[str] = (),
         attachments: Sequence[RunnerAttachment] = (),
     ) -> None:
         def publish_of_host(event: object) -> object:
@@ -69,6 +71,7 @@ class HostRunner(RunnerSession):
         self._sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
         super().__init__(host.bus, runs, publish_of_host, spawn, lambda: self._sampled)
         self._host, self._address, self._plan = host, address, plan
+        self._files = tuple(files)
         self._attachments = tuple(attachments)
         self._is_starting = False
         for attachment in self._attachments:
@@ -92,7 +95,7 @@ class HostRunner(RunnerSession):
         return CANCEL_S + ROUND_TRIPS * (self._host.round_trip_s or 0.0)
 
     async def _start_there(self) -> None:
-        self.start(connection=await self._plan.connect(self._address))
+        self.start(files=self._files, connection=await self._plan.connect(self._address))
         await send_keep_alives(lambda: (self.supervisor.child if self.supervisor else None,))
 
     async def detach(self) -> None:

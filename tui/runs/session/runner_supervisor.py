@@ -63,7 +63,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self._files = tuple(files)
         self._variables = {**(variables or {}), **VARIABLES}
         self._connection = connection
-        self._watch = connection.create_connection_watch() if connection else None
+        self._watch = connection.create_connection_watch(self._files) if connection else None
         self._retry_asked = asyncio.Event()
         self._is_replaced = False
         """The present runner is killed because the user wants a new one."""
@@ -78,8 +78,10 @@ class RunnerSupervisor(ChildSupervisor[Event]):
     def make_child(self) -> ChildProcess[Event]:
         self._heard, self._is_replaced = 0.0, False
         if self._connection is not None:
-            self._watch = self._connection.create_connection_watch()
-            return self._connection.runner_child(self._variables, lambda _request: None)
+            self._watch = self._connection.create_connection_watch(self._files)
+            return self._connection.runner_child(
+                self._variables, lambda _request: None, self._files
+            )
         command = runner_command(self._python, self._files)
         return ChildProcess(
             command,

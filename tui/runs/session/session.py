@@ -111,6 +111,7 @@ class Session(DeviceSession):
                     self._hosts,
                     self.state.publish,
                     self.spawn,
+                    self._files,
                     self._make_host_attachments(),
                 )
 
