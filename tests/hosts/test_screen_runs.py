@@ -173,11 +173,20 @@ async def test_nothing_is_started_or_signalled_with_readonly(plan: HostPlan, box
 async def test_nothing_runs_on_a_host_unasked(plan: HostPlan, boxes: Boxes) -> None:
     async with _screen(Session(hosts=plan)) as at:
         await at.select("gpu1")
-        await at.press("d", "F", "N", "x", "X", "i", "escape")
+        await at.press("d", "F", "x", "X", "i", "escape")
         # The status changes at the request, the log of starts only once a process runs.
         statuses = [at.runs(name).runner.status for name in NAMED]
         assert statuses == ["not started", "not started"]
         assert _runners_started(boxes) == []
+
+
+async def test_a_new_runner_can_be_the_first_one(plan: HostPlan, boxes: Boxes) -> None:
+    async with _screen(Session(hosts=plan)) as at:
+        await at.select("gpu2")
+        await at.press("N")
+        await at.until_ready("gpu2")
+        assert _runners_started(boxes) == ["gpu2"]
+        assert not at.runs("gpu2").book
 
 
 async def test_a_host_that_is_lost_in_a_run_ends_it_there_alone_and_is_reached_again(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from tests.screens.helpers import environment, gpu, hello, sample, torch_gpu
+from tests.screens.helpers import CATALOGUE, environment, gpu, hello, sample, torch_gpu
 from tests.screens.results import DEFAULTS, result
 from tui.core.events import Publish, RunnerStatus
 from tui.devices.session.watch_supervisor import WatchSupervisor
@@ -78,6 +79,17 @@ def test_an_attempt_that_failed_is_not_repeated_on_the_gpu_alone() -> None:
         runner.publish(event)
     devices = [run.request.device for run in runner.runs.book.values()]
     assert devices == ["cpu", "cpu", "cpu", "cuda:0"]
+
+
+def test_a_host_lists_the_users_workloads_before_its_runner_does() -> None:
+    session = _session_of_hosts("gpu1", "gpu2")
+    own = replace(session.state.runs.catalogue[0], name="own")
+    session.find_runner("gpu2").publish(hello())
+    session.state.publish(hello(*CATALOGUE, own))
+    of_hosts = session.state.runs.of_hosts
+    listed = {name: [info.name for info in runs.catalogue] for name, runs in of_hosts.items()}
+    assert ("own" in listed["gpu1"], "own" in listed["gpu2"]) == (True, False)
+    assert "own" in of_hosts["gpu1"].parameters
 
 
 def test_all_runs_are_cancelled_on_every_machine_and_one_run_where_it_is() -> None:

@@ -89,6 +89,13 @@ class HostRunner(RunnerSession):
                 attachment.start()
             self.spawn(self._start_there())
 
+    def restart_runner(self) -> None:
+        """Start a new runner, or the first one."""
+        if self.supervisor is None:
+            self.prepare()
+        else:
+            super().restart_runner()
+
     @property
     def cancel_s(self) -> float:
         """Seconds for the runner to end a cancelled run: the request and the answer take theirs."""

@@ -251,6 +251,10 @@ class RunsState:
         self.runner = replace(self.runner, status="importing torch")
         for problem in event.problems:
             self._note(problem, "error")
+        for host in self.machine.hosts.all:
+            if self.of_hosts[host.name].hello is None:
+                # A host gets the user's files, too: its runner will have the same workloads.
+                host.bus.publish(CatalogueRead(event.workloads))
         return self._on_catalogue_read(CatalogueRead(event.workloads)) | {Topic.RUNNER, Topic.LOG}
 
     def _on_catalogue_read(self, event: CatalogueRead) -> Topics:
