@@ -153,6 +153,8 @@ def _find_visible(devices: Sequence[Device], word: str) -> Device | None:
 def label_for_host(views: tuple[DeviceView, ...], host: str) -> tuple[DeviceView, ...]:
     """Return another host's devices with its name: ``gpu1:0``, or ``gpu1:0.2`` for a MIG instance.
 
+    A GPU that only torch reports has torch's number, as in ``gpu1:cuda0``.
+
     Args:
         views: of :func:`pair`.
         host: the name.
@@ -160,7 +162,7 @@ def label_for_host(views: tuple[DeviceView, ...], host: str) -> tuple[DeviceView
     instances: dict[int, int] = {}
     found = []
     for view in views:
-        device, number = view.nvml, CPU
+        device, number = view.nvml, (view.torch or view.key).replace(":", "")
         if device is not None:
             number = f"{device.nvml_index}"
             if device.parent is not None:

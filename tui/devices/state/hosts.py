@@ -56,6 +56,12 @@ class HostState:
         """The host's GPUs in the driver's order."""
         return tuple(view for view in self.machine.devices if view.key != CPU)
 
+    @property
+    def selected_row(self) -> str:
+        """Key of the row of the selected device, whose number may change."""
+        selected = self.machine.selected
+        return next((view.label for view in self.machine.devices if view.key == selected), self.key)
+
     def find_key(self, key: str) -> str:
         """Return the key that a device of a row has on the host, by the row's key."""
         views = self.machine.devices
@@ -113,8 +119,8 @@ class HostsState:
         """Reset all facts in place."""
         self.here = True
         """This machine is shown as well."""
-        self.selected = ""
-        """Key of the selected row of another host; empty while one of this machine's is."""
+        self.selected_host: HostState | None = None
+        """The host of the selected row; ``None`` for this machine."""
         self._by_name: dict[str, HostState] = {}
 
     # ---- queries ----
@@ -129,9 +135,9 @@ class HostsState:
         return tuple(self._by_name.values())
 
     @property
-    def selected_host(self) -> HostState | None:
-        """The host of the selected row; ``None`` for this machine."""
-        return self.find(self.selected) if self.selected else None
+    def selected(self) -> str:
+        """Key of the selected row of another host; empty while one of this machine's is."""
+        return self.selected_host.selected_row if self.selected_host is not None else ""
 
     def find_named(self, name: str) -> HostState | None:
         """Return the host with this name; ``None`` if there is none."""
@@ -165,8 +171,7 @@ class HostsState:
             key: of the row.
             make: creates the event that selects a device within its machine.
         """
-        host = self.find(key)
-        self.selected = key if host is not None else ""
+        host = self.selected_host = self.find(key)
         if host is None:
             return False
         host.select(make(host.find_key(key)))
@@ -179,7 +184,7 @@ class HostsState:
             bus = EventBus()
             self._by_name[name] = HostState(name, self._make_machine(name, bus), bus)
         if not self.here and self._by_name:
-            self.selected = next(iter(self._by_name.values())).key
+            self.selected_host = next(iter(self._by_name.values()))
         return CHANGED | {Topic.SELECTION}
 
     def _on_sample(self, event: HostSample) -> Topics:
@@ -188,11 +193,9 @@ class HostsState:
             return frozenset()
         is_new = host.lost is not None or host.machine.sample is None
         host.apply(event)
-        if self.selected.rpartition(":")[0] != host.name:
+        if host is not self.selected_host:
             # Of a host that is not selected only the list of devices shows anything.
             return _LISTED if is_new else _OF_OTHERS
-        if self.find(self.selected) is None:
-            self.selected = host.key  # the selected device has disappeared
         return CHANGED
 
     def _on_torch(self, event: HostTorch) -> Topics:

@@ -299,10 +299,13 @@ class MachineState:
             views = tuple(replace(view, expected=names.get(view.key, "")) for view in views)
         self.devices = tuple(self._add_last_reading(view) for view in views)
         keys = [view.key for view in self.devices]
+        if self.selected_by_user and self.selected not in keys:
+            # It may come back, as after a restart of the driver or of the connection.
+            self.wanted_device, self.selected_by_user = self.selected, False
         wanted = self.find_device(self.wanted_device) if self.wanted_device else None
         if wanted is not None and not self.selected_by_user:
             self.selected = wanted.key
-        elif self.selected not in keys or not self.selected_by_user:
+        elif not self.selected_by_user:
             # Select the first GPU that torch can use. If torch sees none or has not reported its
             # devices yet, select the first GPU.
             gpus = [view for view in self.devices if view.key != CPU]
