@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 NO_TORCH_YET = "torch starts there with the first run"
 HERE = "here"
 """Name of this machine among the hosts."""
+CLOCK_S = 30.0
+"""Seconds after which a clock that was set back is known: nothing else makes samples so late."""
 CHANGED = frozenset({Topic.DEVICES, Topic.MEMORY})
 _LISTED = frozenset({Topic.DEVICES})
 _OF_OTHERS = frozenset({Topic.HOSTS})
@@ -36,6 +39,8 @@ class HostState:
         self.round_trip_s: float | None = None
         self.lost: HostLost | None = None
         """Why it is not connected; ``None`` while it is, or before the first attempt has ended."""
+        self._clocks: deque[tuple[float, float]] = deque()
+        """When the newest samples arrived, and by how much their time was ahead of that."""
         self.lost_since = 0.0
         """Unix time, of this machine, of the first of the failures in a row."""
         self.activity = ""
@@ -69,10 +74,13 @@ class HostState:
 
     def apply(self, event: HostSample) -> None:
         """Apply a sample, which also shows that the host is connected."""
-        machine, ahead_s = self.machine, event.sample.at - event.at
+        if self.lost is not None:
+            self._clocks.clear()
+        self._clocks.append((event.at, event.sample.at - event.at))
+        while not 0 <= event.at - self._clocks[0][0] <= CLOCK_S:
+            self._clocks.popleft()
         # A sample is late by the way and by a busy machine: the least late one shows the clock.
-        known = machine.clock_ahead_s
-        machine.clock_ahead_s = ahead_s if self.lost or known is None else max(known, ahead_s)
+        self.machine.clock_ahead_s = max(ahead_s for _, ahead_s in self._clocks)
         self.round_trip_s, self.lost = event.round_trip_s, None
         self.bus.publish(event.sample)
 
