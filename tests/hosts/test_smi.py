@@ -163,10 +163,25 @@ def test_a_sample_is_complete_with_all_gpus_and_the_host() -> None:
     assert again.host.cpu.load_percent == 50.0
 
 
-@pytest.mark.parametrize("line", ["", "0, GPU", _line(count="0"), _line(count="many"), HELLO])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("", "0, GPU", _line(count="0"), _line(count="many"), HELLO),
+        *("50 %\r100 %", "x" * 200_000, "MemTotal:", "MemTotal: kB"),
+    ],
+)
 def test_other_lines_are_refused(line: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (its text is the line)
         SmiSamples("gpu1", 1.0, "").apply(line)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "1e999"])
+def test_a_figure_that_is_not_finite_is_absent(text: str) -> None:
+    samples = SmiSamples("gpu1", 1.0, "")
+    lines = (*HOST, _line(**{"count": "1", "power.draw": text}))
+    (found,) = (each for line in lines if (each := samples.apply(line)) is not None)
+    assert found.devices[0].power_w is None
+    assert found.devices[0].unavailable["power_w"] == f"nvidia-smi: {text}"
 
 
 def test_the_answer_is_json_as_of_any_host(boxes: Boxes, tmp_path: Path) -> None:

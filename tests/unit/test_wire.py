@@ -94,6 +94,12 @@ def test_a_float_that_is_not_finite_travels_as_null(value: float) -> None:
     assert json.loads(wire.encode(Inner(1, value)))["share"] is None
 
 
+@pytest.mark.parametrize("text", [b"NaN", b"-Infinity", b"1e999", b"9" * 400 + b".0"])
+def test_a_float_that_is_not_finite_is_refused(text: bytes) -> None:
+    with pytest.raises(wire.WireError, match=r"no number|too large"):
+        wire.decode(b'{"type":"inner","size":1,"share":%s}' % text, KINDS)
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

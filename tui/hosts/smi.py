@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -134,7 +135,7 @@ class SmiSamples:
         """
         word, _, rest = line.partition(" ")
         if word in ("MemTotal:", "MemAvailable:"):
-            self._memory[word] = int(rest.split()[0]) * _KIB
+            self._memory[word] = int(rest.removesuffix("kB")) * _KIB
         elif word == "cores":
             self._cores = int(rest)
         elif word == "model":
@@ -154,7 +155,10 @@ class SmiSamples:
         self._busy = busy, total
 
     def _apply_row(self, line: str) -> Sample | None:
-        (cells,) = csv.reader([line], skipinitialspace=True)
+        try:
+            (cells,) = csv.reader([line], skipinitialspace=True)
+        except csv.Error as error:
+            raise ValueError(line) from error
         if len(cells) != len(QUERY):
             raise ValueError(line)
         row = dict(zip(QUERY, (cell.strip() for cell in cells), strict=True))
@@ -190,11 +194,14 @@ def _make_device(row: dict[str, str], at: float) -> Device:
 
     def number(field: str, path: str, kind: Callable[[str], T], factor: int = 1) -> T | None:
         try:
-            return kind(row[field]) * factor
+            value = kind(row[field]) * factor
+            if not math.isfinite(value):
+                raise ValueError(row[field])
         except ValueError:
             # nvidia-smi puts its reasons in brackets, such as [N/A] or [Unknown Error].
             absent[path] = f"nvidia-smi: {row[field].strip('[]') or 'nothing'}"
             return None
+        return value
 
     device = Device(
         id=row["uuid"],

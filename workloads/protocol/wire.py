@@ -2,7 +2,8 @@
 
 One message is one line: a JSON object whose ``type`` names the dataclass. Decoding ignores unknown
 keys, so that newer peers can add some; a missing or ill-typed field is a :class:`WireError` that
-names its path. A float that is not finite becomes ``null``: JSON has no NaN.
+names its path. A float that is not finite becomes ``null``: JSON has no NaN. A line that has one
+anyway is refused: what shows a figure does not expect it.
 """
 
 from __future__ import annotations
@@ -363,6 +364,20 @@ class EncodedMessage:
         return from_object(self._data, (kind,))
 
 
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
+def _parse_float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError("a number that is too large")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
+
+
 def parse_line(line: bytes) -> Any:
     """Return the plain data of a line.
 
@@ -370,7 +385,7 @@ def parse_line(line: bytes) -> Any:
         WireError: it is not JSON.
     """
     try:
-        return json.loads(line)
+        return _DECODER.decode(line.decode())
     except (ValueError, RecursionError) as error:
         raise WireError(f"not a JSON line: {error}") from error
 
