@@ -31,9 +31,11 @@ LOG = ProcessLog("box-7-1", 7, "box", None, "2.13.0", 1.0, steps=3, ended=True, 
 RUN = StartedRun(Path("/runs/20261125-100000-7"), ("python", "train.py"), "/work", 1.0, code=0)
 SITE = Site("train.py:9 main", "user", Frame("/work/train.py", 9, "main"))
 
+NOT_KNOWN = "the process ended with no optimizer step and no OOM after it"
+
 
 def oom(*, handled: bool | None = False) -> Oom:
-    """Return an OOM that ended its process, or not."""
+    """Return an OOM that ended its process, or not; ``None`` if that is unknown."""
     return Oom(
         number=1,
         at=5.0,
@@ -45,7 +47,9 @@ def oom(*, handled: bool | None = False) -> Oom:
         allocated=70 * GIB,
         reserved=78 * GIB,
         thread="main",
+        where="/work/train.py:9",
         handled=handled,
+        why_not_known="" if handled is not None else NOT_KNOWN,
     )
 
 

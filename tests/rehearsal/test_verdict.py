@@ -37,6 +37,31 @@ MAIN = replace(LOG, rehearsed=None)
             0,
             "went on after 1 out-of-memory error",
         ),
+        # It may have logged the error and returned, with code 0.
+        (
+            rehearsed(logs=(replace(LOG, ooms=(oom(handled=None),), oom_count=1),)),
+            "unknown",
+            2,
+            "it ran out of memory at train.py:9; the process ended with no optimizer step",
+        ),
+        (
+            rehearsed(
+                logs=(replace(LOG, ooms=(oom(handled=None),), kind="RuntimeError", text="x"),),
+                run=replace(RUN, code=1),
+            ),
+            "does not fit",
+            1,
+            "ran out of memory",
+        ),
+        (
+            rehearsed(
+                logs=(replace(LOG, ooms=(oom(handled=True),), kind="KeyError", text="'lr'"),),
+                run=replace(RUN, code=1),
+            ),
+            "failed",
+            3,
+            "KeyError: 'lr'",
+        ),
         (failed(signal=signal.SIGSEGV), "failed", 3, "SIGSEGV"),
         (
             rehearsed(logs=(replace(LOG, kind="KeyError", text="'lr'"),), run=replace(RUN, code=1)),

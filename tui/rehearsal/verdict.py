@@ -142,7 +142,7 @@ def _answer(
 ) -> tuple[Answer, str]:
     ended = [log for log in found.logs if any(oom.handled is False for oom in log.ooms)]
     failed = _failure(found)
-    if ended or (failed and any(log.ooms for log in found.logs)):
+    if ended or (failed and any(oom.handled is not True for log in found.logs for oom in log.ooms)):
         lines = [explanation.line for _, explanation in found.ooms]
         return "does not fit", lines[0] if lines else "it ran out of memory"
     if failed:
@@ -151,6 +151,9 @@ def _answer(
     if unknown:
         return "unknown", unknown
     least = devices[0]
+    caught = _why_not_known_to_go_on(found.logs)
+    if caught:
+        return "unknown", caught
     if least.headroom < margin * least.total:
         return "close", (
             f"the peak is within {100 * margin:.0f} % of the card's memory, which is the margin"
@@ -175,6 +178,20 @@ def _why_unknown(found: Rehearsed, devices: Sequence[DeviceVerdict]) -> str:
     if not reported:
         return "no process reported its peaks: it was killed, or left by os._exit"
     return _lacks_kernels(found)
+
+
+def _why_not_known_to_go_on(logs: Sequence[ProcessLog]) -> str:
+    """Return why the program may have ended early by an OOM that it caught; empty if it did not.
+
+    Code 0 proves nothing: a program that logs the error and returns has the same.
+    """
+    for log in logs:
+        for oom in log.ooms:
+            if oom.handled is None:
+                path, _, line = (oom.where or "").rpartition(":")
+                at = f" at {path.rpartition('/')[2]}:{line}" if path else ""
+                return f"it ran out of memory{at}; {oom.why_not_known}"
+    return ""
 
 
 def _failure(found: Rehearsed) -> str:
