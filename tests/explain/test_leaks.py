@@ -196,6 +196,25 @@ NO_LEAK: list[tuple[str, Evidence]] = [
         ),
     ),
     (
+        "a cache that was filled in the first third of the steps",
+        evidence(
+            inventory(
+                MODEL,
+                part("gradients", 16),
+                container("cache", 2560, 40, kind="dict", length=40),
+                remainder=4300,
+                steps=tuple((step, 100 + min(64 * step, 2560)) for step in range(1, 121, 3)),
+            )
+        ),
+    ),
+    (
+        "a model that takes half a minute to load, and its first forward pass",
+        evidence(
+            inventory(part("parameters", 5000), variable("x", 512, 25), remainder=1300),
+            rate=Rate(150 * MIB, 140 * MIB, 160 * MIB, "s", "torch's figures", 33.0),
+        ),
+    ),
+    (
         "a batch that grows: the tensors of the newest step are what grew",
         evidence(
             inventory(

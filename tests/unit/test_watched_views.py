@@ -171,6 +171,11 @@ def test_no_row_has_anything_of_a_stranger_that_moves_the_cursor() -> None:
             "step",
             "allocated grows by 6.1 MiB per step (95 %: 5.9 to 6.3)",
         ),
+        (
+            GrowthRate(6.1 * MIB, 5.9 * MIB, 6.3 * MIB, steady=False),
+            "step",
+            "allocated grew, but not steadily: 6.1 MiB per step (95 %: 5.9 to 6.3)",
+        ),
         (GrowthRate(-3.0 * GIB, -3.2 * GIB, -2.8 * GIB), "s", "allocated falls by 3.0 GiB per s"),
         (GrowthRate(0.0, -512.0, 512.0), "step", "may grow, fall or stay: 0 B per step"),
         (GrowthRate(0.0, 0.0, 0.0), "step", "allocated does not grow: 0 B per step (95 %: 0 to 0)"),

@@ -187,6 +187,28 @@ def test_noise_is_named_a_leak_far_less_often_than_its_interval_says() -> None:
     assert named <= 2
 
 
+@pytest.mark.parametrize("filled", [0.3, 0.4, 0.5, 0.6, 0.7])
+def test_a_cache_that_fills_and_then_stays_is_no_growth(filled: float) -> None:
+    chance = random.Random(7)
+    seconds = 120
+
+    def cache(at: float) -> dict[str, int]:
+        held = min(at / (filled * seconds), 1.0) * 2 * GIB
+        return {"allocated": round(4 * GIB + held + chance.random() * MIB)}
+
+    assert "growth" not in over(seconds, cache)
+    points = [(float(step), min(step / (filled * 200), 1.0)) for step in range(200)]
+    found = growth(points)
+    assert found is not None
+    assert not found.steady
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5, 1.0])
+def test_a_leak_under_noise_is_steady_growth(noise: float) -> None:
+    chance = random.Random(7)
+    assert grows_steadily([(float(at), at / 480 + noise * chance.random()) for at in range(480)])
+
+
 def test_a_short_look_tells_no_growth() -> None:
     assert "growth" not in over(20, lambda at: {"allocated": round(at * GIB)})
 

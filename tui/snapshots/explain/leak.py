@@ -6,6 +6,8 @@ leak but are not:
 
 - a first optimizer step that creates its state once: a plateau. Growth must continue over the
   steps;
+- a cache that fills and then stays: growth must continue to the end;
+- a model that is built or loaded for long: growth per second must exceed its size;
 - features that one forward pass collects in a list: a module calls the function;
 - a batch that grows on purpose: only the tensors of the newest batch grew, each under a name;
 - a prefetching loader with a few batches: fewer than :data:`FEW` tensors, without growth.
@@ -134,6 +136,8 @@ def find_leak(evidence: Evidence) -> Leak | None:
     grew = int(rate.rate * rate.span) if rate is not None and rate.per == "step" else 0
     if rate is not None and rate.per == "step" and grew < SHARE * evidence.allocated:
         rate = None
+    if rate is not None and _is_loading(rate, inventory, evidence):
+        rate = None
     found = _named(evidence, inventory, rate, grew)
     if found is not None:
         return found
@@ -142,6 +146,14 @@ def find_leak(evidence: Evidence) -> Leak | None:
     if evidence.grown is not None and _plausible(evidence):
         return _by_history(evidence, rate)
     return None
+
+
+def _is_loading(rate: Rate, inventory: Inventory, evidence: Evidence) -> bool:
+    """Return whether a growth per second may be that of a model while it was built or loaded."""
+    if rate.per != "s" or not rate.span:
+        return False
+    model = sum(part.bytes for part in inventory.parts)
+    return rate.rate * rate.span < model + SHARE * evidence.allocated
 
 
 def _plausible(evidence: Evidence) -> bool:
@@ -225,6 +237,8 @@ def _rate_since_first_step(
     steps = 0 if first is None else inventory.step - first.step
     if first is None or steps < FEW or container.length < FEW:
         return None
+    if not findings.still_grows([(each.step, each.allocated) for each in inventory.steps]):
+        return None  # it has been filled, as a cache is
     least = container.bytes - first.allocated
     if least < LARGE * evidence.allocated:
         return None

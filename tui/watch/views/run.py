@@ -197,6 +197,8 @@ def growth_words(row: WatchedDevice) -> str:
     grows = row.growth
     if grows is None:
         return f"growth of allocated {text.NA}: {row.why_no_growth or 'not known yet'}"
+    if grows.low > 0 and not grows.steady:
+        return f"allocated grew, but not steadily: {_rates(grows, row.growth_per)}"
     if grows.low > 0:
         return f"allocated grows by {_rates(grows, row.growth_per)}"
     if grows.high < 0:
