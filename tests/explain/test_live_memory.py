@@ -19,7 +19,7 @@ from tests.explain.scenes import (
     part,
     variable,
 )
-from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.explain.evidence import Evidence, Purpose
 
 MODEL = part("parameters", 16)
 ROWS: list[tuple[str, Evidence, str, str, str]] = [
@@ -106,6 +106,27 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "activations",
         "Activations: tensors saved for backward hold 5.9 GiB of the device's 6.9 GiB.",
         "use a smaller batch",
+    ),
+    (
+        "forward passes in a snapshot alone, which cannot tell saved tensors from kept outputs",
+        evidence(purposes=(Purpose("forward pass", 7 * GIB, "train.py:8 forward", 7 * GIB),)),
+        "activations",
+        "Activations: tensors of forward passes hold 7 GiB",
+        "use a smaller batch",
+    ),
+    (
+        "the models of a search, which a list keeps with their optimizers",
+        evidence(
+            inventory(
+                *(part("parameters", 200, f"results[{n}].model (GPT)") for n in range(9)),
+                *(part("optimizer state", 400, f"results[{n}].optimizer (Adam)") for n in range(9)),
+                remainder=800,
+            ),
+            stack=STATE,
+        ),
+        "parameters",
+        "Parameters: 9 models in results, with gradients and optimizer state, hold 5.3 GiB",
+        "free each model in results and its optimizer",
     ),
     (
         "a data set on the device",

@@ -289,6 +289,23 @@ def find_models(evidence: Evidence) -> list[str]:
     return [part.owner for part in sorted(found, key=lambda part: -part.bytes)]
 
 
+SEVERAL_MODELS = 3
+"""Number of models under one name from which a program keeps them: more than a pair to compare."""
+
+
+def find_kept_models(evidence: Evidence) -> tuple[str, int] | None:
+    """Return the name under which a program keeps several models, such as a list, and how many."""
+    names = Counter(_collection_of(owner) for owner in find_models(evidence))
+    name, number = max(names.items(), key=lambda each: each[1], default=("", 0))
+    return (name, number) if name and number >= SEVERAL_MODELS else None
+
+
+def _collection_of(owner: str) -> str:
+    """Return ``results`` of ``results[0].model (GPT)``; empty for an owner without a name."""
+    path, named, _ = owner.partition(" (")
+    return path.partition("[")[0].strip() if named else ""
+
+
 def describe_models(evidence: Evidence) -> str:
     """Format them: ``model (GPT), teacher (GPT) and modules that are being built or copied``."""
     models, all_of = find_models(evidence), owners(evidence, "parameters")

@@ -12,7 +12,12 @@ from collections.abc import Callable
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain import allocator_advice
-from tui.snapshots.explain.account import Account, describe_models, find_models
+from tui.snapshots.explain.account import (
+    Account,
+    describe_models,
+    find_kept_models,
+    find_models,
+)
 from tui.snapshots.explain.allocator_advice import FailedRequest
 from tui.snapshots.explain.conclusion import find_roundup
 from tui.snapshots.explain.evidence import Evidence
@@ -44,6 +49,8 @@ _OUTPUTS = re.compile(r"pred|out|logit|embed|feat|score|result|prob", re.IGNOREC
 _OF_TRAINING = re.compile(r"penalt|grad|norm|regular", re.IGNORECASE)
 _CHECKPOINT = re.compile(r"state|ckpt|checkpoint|weights", re.IGNORECASE)
 _WIDE = ("float32", "float64")
+_OF_A_BACKWARD = ("gradients", "backward pass", "optimizer state", "optimizer step", "activations")
+"""Purposes in a history of which a backward pass is certain."""
 
 
 def advise(
@@ -174,6 +181,7 @@ def _advise_on_parameters(request: FailedRequest) -> list[Remedy]:
     made = []
     stack = (*request.evidence.stack, *find_main_stack(request.evidence.threads))
     who = request.owners("parameters")
+    kept = find_kept_models(request.evidence)
     loaded = any(
         each.bytes and _CHECKPOINT.search(each.name) for each in request.evidence.named[:1]
     )
@@ -189,6 +197,14 @@ def _advise_on_parameters(request: FailedRequest) -> list[Remedy]:
             Remedy(
                 f"keep the copy of the model on the host or in lower precision{request.line}",
                 f"an average (EMA) or a reference model doubles {request.size('parameters')}",
+            )
+        )
+    elif kept is not None:
+        made.append(
+            Remedy(
+                f"free each model in {kept[0]} and its optimizer after its use, or store its "
+                "state_dict on the host with .cpu()",
+                f"{kept[0]} keeps {kept[1]} models on the device at once",
             )
         )
     elif len(find_models(request.evidence)) > 1 or len(who) > len(find_models(request.evidence)):
@@ -290,7 +306,17 @@ def _advise_on_activations(request: FailedRequest) -> list[Remedy]:
 
 def _advise_on_inference(request: FailedRequest) -> list[Remedy]:
     inventory = request.evidence.inventory
-    if inventory is None or inventory.step > 0:
+    if inventory is None:
+        if any(each.name in _OF_A_BACKWARD for each in request.evidence.purposes):
+            return []
+        return [
+            Remedy(
+                "if no backward pass follows, wrap it in torch.no_grad(); if it is already, bound "
+                "the length of what stores its outputs, or move them to the host with .cpu()",
+                "the file has no gradient, and cannot tell saved tensors from stored outputs",
+            )
+        ]
+    if inventory.step > 0:
         return []
     if any(part.role in ("gradients", "optimizer state") for part in inventory.parts):
         return []

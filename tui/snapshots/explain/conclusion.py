@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tui.core.text.numbers import round_size
-from tui.snapshots.explain.account import Account, Capacity, describe_models, find_models, owners
+from tui.snapshots.explain.account import (
+    Account,
+    Capacity,
+    describe_models,
+    find_kept_models,
+    find_models,
+    owners,
+)
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import format_place
@@ -49,6 +56,14 @@ def _of_device(size: int, device: Capacity) -> str:
 
 def _describe_parameters(evidence: Evidence, found: Account, device: Capacity) -> str:
     models, all_of = find_models(evidence), owners(evidence, "parameters")
+    kept = find_kept_models(evidence)
+    if kept is not None:
+        of_models: tuple[AccountName, ...] = ("parameters", "buffers", "gradients")
+        whole = sum(map(found.of, (*of_models, "optimizer state")))
+        return (
+            f"Parameters: {kept[1]} models in {kept[0]}, with gradients and optimizer state, hold "
+            f"{_of_device(whole, device)}."
+        )
     held = _of_device(found.of("parameters") + found.of("buffers"), device)
     if len(all_of) > 1:
         number = f"{len(models)} models, " if len(models) > 1 else ""
@@ -85,8 +100,11 @@ def _describe_state(evidence: Evidence, found: Account, device: Capacity) -> str
     return f"{subject}{so_far}" + (f", beside {beside}." if beside else ".")
 
 
-def _describe_activations(_evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_activations(evidence: Evidence, found: Account, device: Capacity) -> str:
     held = _of_device(found.of("activations"), device)
+    if evidence.inventory is None:
+        # A stack does not show why a forward pass's tensor is kept.
+        return f"Activations: tensors of forward passes hold {held}."
     return f"Activations: tensors saved for backward hold {held}."
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tui.snapshots.explain.account import Account, Capacity
+from tui.snapshots.explain.account import Account, Capacity, find_kept_models
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import find_main_stack, goes_through
@@ -201,6 +201,8 @@ def _of_live(evidence: Evidence, found: Account, device: Capacity) -> LeadingCau
     held = {name: found.of(name) for name in _LIVE}
     model = held["parameters"] + held["gradients"] + held["optimizer state"]
     if makes_model(evidence):
+        return "parameters"
+    if find_kept_models(evidence) is not None and model >= held["activations"]:
         return "parameters"
     if in_optimizer(evidence):
         first = makes_state(evidence) or held["optimizer state"] < held["parameters"]
