@@ -84,6 +84,36 @@ def test_a_recovered_oom_frees_as_much_as_without_an_inventory(*, with_graph: bo
     assert left == [left[0]] * 2
 
 
+def test_what_an_exception_keeps_while_it_is_handled_is_told() -> None:
+    def attempt() -> None:
+        batch = tensor(8)
+        raise torch.OutOfMemoryError(str(batch.shape))
+
+    try:
+        attempt()
+    except torch.OutOfMemoryError:
+        found = taken()
+    (row,) = [each for each in found.containers if each.kind == "exception"]
+    assert (row.name, row.bytes) == ("OutOfMemoryError", 8 * MIB)
+    assert row.where is not None
+    assert row.where.name == "test_what_an_exception_keeps_while_it_is_handled_is_told"
+    assert not [each for each in taken().containers if each.kind == "exception"]
+
+
+def test_a_name_comes_before_the_exception_that_is_being_handled() -> None:
+    def attempt() -> None:
+        losses = kept
+        raise torch.OutOfMemoryError(str(len(losses)))
+
+    kept = [tensor() for _ in range(5)]
+    try:
+        attempt()
+    except torch.OutOfMemoryError:
+        found = taken()
+    (row,) = found.containers
+    assert (row.name, row.bytes) == ("kept", 10 * MIB)
+
+
 class Wrapper(torch.Tensor):
     """A tensor without storage that holds another one, as a ``DTensor`` does."""
 

@@ -65,6 +65,58 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "wrap the evaluation at train.py:13 in torch.no_grad()",
     ),
     (
+        "a retry inside the except clause of the first attempt",
+        evidence(
+            inventory(
+                part("parameters", 500),
+                container(
+                    "OutOfMemoryError",
+                    800,
+                    8,
+                    kind="exception",
+                    length=2,
+                    graphs=8,
+                    graph_nodes=300,
+                    through="frames kept by tracebacks",
+                    adds=None,
+                ),
+                variable("x", 400, 100),
+                remainder=5000,
+            ),
+        ),
+        "leak",
+        "Leak: the exception handled at train.py:15 (through its traceback) holds 4.4 GiB.",
+        "retry behind the except clause",
+    ),
+    (
+        "a sum over batches before the first backward pass",
+        evidence(
+            inventory(
+                MODEL,
+                variable("total", 0, 1772, shape=()),
+                variable("x", 64),
+                other=6000,
+            )
+        ),
+        "leak",
+        "Leak: total (a graph of 1 772 nodes, train.py:12) holds 5.9 GiB.",
+        "add loss.item() or loss.detach() to total",
+    ),
+    (
+        "outputs of an evaluation after a training",
+        evidence(
+            inventory(
+                MODEL,
+                container("preds", 2400, 231, graphs=231, where=EVALUATE),
+                remainder=4400,
+                steps=((1, 96), (29, 96), (59, 96), (87, 96)),
+            )
+        ),
+        "leak",
+        "Leak: preds (list of 231, train.py:13) holds 6.6 GiB and a graph for each.",
+        "wrap the evaluation at train.py:13 in torch.no_grad()",
+    ),
+    (
         "a dict that keeps plain outputs, in a run without an optimizer",
         evidence(inventory(MODEL, container("CACHE", 6900, 217, kind="dict", where=None))),
         "other tensors",
@@ -208,6 +260,18 @@ NO_LEAK: list[tuple[str, Evidence]] = [
         ),
     ),
     (
+        "the same with few samples",
+        evidence(
+            inventory(
+                MODEL,
+                part("gradients", 16),
+                container("cache", 2560, 40, kind="dict", length=40),
+                remainder=4300,
+                steps=((1, 164), (33, 2212), (49, 2660), (78, 2660), (97, 2660), (117, 2660)),
+            )
+        ),
+    ),
+    (
         "a model that takes half a minute to load, and its first forward pass",
         evidence(
             inventory(part("parameters", 5000), variable("x", 512, 25), remainder=1300),
@@ -301,3 +365,10 @@ def test_a_run_with_record_is_not_advised_to_record() -> None:
     without, recorded = evidence(taken), evidence(taken, recorded=True)
     assert any("--record" in each.what for each in explain(without).advice)
     assert not any("--record" in each.what for each in explain(recorded).advice)
+
+
+def test_a_sum_before_the_first_backward_can_be_split() -> None:
+    taken = inventory(MODEL, variable("total", 0, 1772, shape=()), other=6000)
+    assert any(
+        "call backward() on each loss" in each.what for each in explain(evidence(taken)).advice
+    )

@@ -111,10 +111,12 @@ def still_grows(points: Sequence[tuple[float, float]]) -> bool:
     parts: list[list[float]] = [[] for _ in range(8)]
     for at, value in points if last > first else ():
         parts[min(7, int(8 * (at - first) / (last - first)))].append(value)
-    if not all(parts):
+    before = parts[5] or parts[4] or parts[6]
+    if not before:
         return True
-    least = [min(values) for values in parts]
-    return least[7] - least[5] >= CONTINUED * (least[7] - least[0])
+    newest = min(parts[7])
+    rise = newest - min(before)
+    return rise > 0 and rise >= CONTINUED * (newest - min(parts[0]))
 
 
 def block_floors(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

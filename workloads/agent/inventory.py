@@ -13,6 +13,7 @@ The keys of :func:`take_inventory`'s result are the fields of
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -170,6 +171,7 @@ class _Stock:
             for frames in frames_of_threads(threading.get_ident(), __name__.rpartition(".")[0]):
                 self._walk.frames(frames)
             self._walk.modules()
+            self._walk.handled(sys.exc_info()[1])
         except OutOfTimeError as error:
             self._skipped.append("names beyond %s" % error)
         if self._walk.unreadable:

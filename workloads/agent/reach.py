@@ -130,6 +130,43 @@ class Walk:
             if not frame.f_code.co_filename.startswith(self._torch_folder):
                 self._frame(frame, "local of %s()" % frame.f_code.co_name, "")
 
+    def handled(self, error: Any) -> None:
+        """Visit the frames that an exception keeps alive while an except clause handles it.
+
+        Call it last: what another name reaches has that name.
+
+        Args:
+            error: the exception, or ``None``; the contexts in which it was raised are visited, too.
+        """
+        running: set[int] = set()
+        frame: Any = sys._getframe()
+        while frame is not None:
+            running.add(id(frame))
+            frame = frame.f_back
+        visited: set[int] = set()
+        while isinstance(error, BaseException) and id(error) not in visited:
+            visited.add(id(error))
+            self._failed_frames(error, running)
+            error = BaseException.__dict__["__context__"].__get__(error)
+
+    def _failed_frames(self, error: BaseException, running: set[int]) -> None:
+        """Visit the frames of a traceback, without those that are still running."""
+        found = BaseException.__dict__["__traceback__"].__get__(error)
+        handler, failed = None, []
+        while found is not None:
+            frame = found.tb_frame
+            if id(frame) not in running:
+                failed.append(frame)
+            elif not failed:
+                handler = frame
+            found = found.tb_next
+        where = None if handler is None else _line_of(handler)
+        place = VariablePlace(name_of(type(error)), "exception being handled", where, _no_codes)
+        holding = Holding(place, "exception", len(failed))
+        self.holdings.append(holding)
+        for frame in failed:
+            self._suspended(frame, place, holding, 0, "frames kept by tracebacks")
+
     def modules(self) -> None:
         """Visit the globals of modules, the program's before libraries'."""
         found = []
@@ -480,6 +517,10 @@ def _item_name(name: str, key: Any) -> str:
 
 
 # ---- the code that may add to a variable ----
+
+
+def _no_codes() -> Iterator[types.CodeType]:
+    return iter(())
 
 
 def _codes_of(names: dict[str, Any], first: Any = None) -> Iterator[types.CodeType]:

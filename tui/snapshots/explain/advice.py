@@ -93,11 +93,18 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
                     f"its graph keeps what every earlier iteration saved for backward; {held}",
                 )
             ]
+        item = Remedy(
+            f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
+            f"the graph behind {name} keeps what many steps saved for backward; {held}",
+        )
+        if not leak.training:
+            each = Remedy(
+                f"if {name}.backward() follows, call backward() on each loss in the loop instead",
+                "gradients add up, and each backward frees what its own graph has saved",
+            )
+            return [item, each]
         return [
-            Remedy(
-                f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
-                f"the graph behind {name} keeps what many steps saved for backward; {held}",
-            ),
+            item,
             Remedy(
                 "do not use backward(retain_graph=True) unless a second backward follows",
                 "it keeps what autograd saved; cut a state carried from step to step with detach()",
@@ -121,6 +128,14 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
                 "do not store exceptions: store str(error) or traceback.format_exc(), or call "
                 "error.with_traceback(None)",
                 "a traceback keeps its frames alive, and they their tensors",
+            )
+        ]
+    if leak.kind == "handled":
+        return [
+            Remedy(
+                f"retry behind the except clause, not inside it{place}: set a flag in the clause",
+                "until the clause ends, the exception's traceback keeps the frames of the failed "
+                f"attempt and their tensors alive; {held}",
             )
         ]
     if leak.kind == "list" and leak.name:

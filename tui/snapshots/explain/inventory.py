@@ -82,7 +82,7 @@ class Container:
     """Its name in the program: ``losses``, ``self.cache``, ``Model.outputs``."""
     kind: str
     """``list``, ``dict``, ``tuple``, ``deque``, ``set``, ``Queue``, ``cache`` (of functools), or
-    ``object`` with attributes."""
+    ``object`` with attributes, ``exception`` that is being handled, with its frames."""
     length: int
     tensors: int
     bytes: int

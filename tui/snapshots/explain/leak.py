@@ -57,16 +57,18 @@ DEEPER = 8
 """Ratio to the next longest graph from which a graph counts as a sum over steps."""
 TRACEBACK = "traceback"
 """Word in :attr:`Container.through` that identifies tracebacks."""
+HANDLED = "exception"
+"""The :attr:`Container.kind` of an exception whose except clause is running."""
 NUMBERED = 32
 """Number of buffers in one module with names that differ only in a number, from which they are a
 leak."""
 _DIGITS = re.compile(r"\d+")
 _CACHE = re.compile(r"cache|past|kv|key|value|bank|memory|history|buffer", re.IGNORECASE)
 
-LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "unnamed"]
+LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "handled", "unnamed"]
 """Kind of growth: a container whose tensors carry graphs; one graph that accumulates over steps; a
-container of plain tensors; a tensor replaced by a longer one; frames that an exception keeps alive;
-an unnamed holder."""
+container of plain tensors; a tensor replaced by a longer one; frames that a stored exception keeps
+alive, or one whose except clause is running; an unnamed holder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +297,8 @@ def _tracebacks(
     container: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None
 ) -> Leak | None:
     """Return the leak of stored exceptions: tracebacks keep frames and their tensors alive."""
+    if container.kind == HANDLED:
+        return _handled(container, evidence, inventory)
     if container.bytes < SHARE * evidence.allocated:
         return None
     return Leak(
@@ -306,6 +310,32 @@ def _tracebacks(
         reachable=container.bytes,
         rate=rate,
         each=container.bytes // max(1, container.length),
+        graphs=container.graphs,
+        training=_training(inventory),
+    )
+
+
+def _handled(container: Container, evidence: Evidence, inventory: Inventory) -> Leak | None:
+    """Return the leak of an exception whose except clause is still running, such as for a retry.
+
+    The graphs of the failed attempt are told apart from those of the present one by their nodes.
+    """
+    size = container.bytes
+    if container.graphs:
+        present = max((each.graph_nodes for each in inventory.variables), default=0)
+        share = container.graph_nodes / max(1, container.graph_nodes + present)
+        size += int(share * _graph_bytes(inventory, evidence))
+    if size < LARGE * evidence.allocated:
+        return None
+    return Leak(
+        kind="handled",
+        subject=f"the exception handled at {_place(container)} (through its traceback)",
+        name=container.name,
+        where=_line(container),
+        bytes=size,
+        reachable=container.bytes,
+        rate=None,
+        each=None,
         graphs=container.graphs,
         training=_training(inventory),
     )
