@@ -23,7 +23,7 @@ from tui.watch.runs.agents import Agents
 from tui.watch.runs.rank_stacks import NO_PROCESS, RankStacks, read_rank_stacks
 from tui.watch.runs.runs import StartedRun, save
 from tui.watch.runs.stacks import ProcessStacks, parse_stacks
-from tui.watch.views.rank_stacks import rank_stack_lines, rank_words
+from tui.watch.views.rank_stacks import describe_rank, rank_stack_lines
 from workloads.agent import identity, stacks
 from workloads.agent.address import LONGEST_LINE
 from workloads.agent.agent import Agent
@@ -86,7 +86,9 @@ def test_a_main_thread_that_is_stuck_in_c_is_found_at_its_line(run: Path) -> Non
     assert "asks" in {each.name for each in rank.stacks.threads}
     names = {frame.filename for each in rank.stacks.threads for frame in each.frames}
     assert not any("workloads/agent" in name for name in names), "the agent's own are left out"
-    assert rank_words(rank).startswith(f"rank 3 ({os.getpid()}), 0 optimizer steps: at test_stacks")
+    assert describe_rank(rank).startswith(
+        f"rank 3 ({os.getpid()}), 0 optimizer steps: at test_stacks"
+    )
 
 
 def test_the_stacks_are_printed_and_given_as_json(
@@ -120,7 +122,7 @@ def test_an_agent_that_does_not_answer_is_told_with_what_helps(
     (rank,) = read_rank_stacks(run)
     assert rank.stacks is None
     assert f"py-spy dump --pid {os.getpid()}" in rank.why_none
-    assert rank.why_none in rank_words(rank)
+    assert rank.why_none in describe_rank(rank)
 
 
 def test_an_answer_fits_its_line_however_many_threads_there_are() -> None:
@@ -184,7 +186,7 @@ def test_the_user_s_own_line_comes_before_the_library_s() -> None:
     threads = (ThreadStack("MainThread", False, True, frames),)
     rank = RankStacks(12, None, ProcessStacks("box-12-3", 12, 7, threads, left_out=2))
     words = "process 12, 7 optimizer steps: at train.py:41 in train, in c10d.py:9 in all_reduce"
-    assert rank_words(rank) == words
+    assert describe_rank(rank) == words
     lines = [plain(each) for each in rank_stack_lines([rank], "", 100)]
     assert any("train.py:41 train" in each for each in lines)
     assert any("and 2 more threads" in each for each in lines)

@@ -220,10 +220,10 @@ from multiprocessing import get_context
 
 def main():
     # By name: the child imports it, and with it the package.
-    from workloads.protocol.process import signal_in_words
+    from workloads.protocol.process import describe_signal
     for method in ("spawn", "forkserver"):
         with get_context(method).Pool(1) as pool:
-            print(pool.apply(signal_in_words, (9,)))
+            print(pool.apply(describe_signal, (9,)))
 """
 
 

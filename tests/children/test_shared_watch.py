@@ -17,12 +17,12 @@ from tests.watch.test_watched_processes import process
 from tui.allocators.messages import (
     CPU_BUILD,
     NO_TORCH,
-    LookFor,
     ProcessFigures,
     TorchProcess,
     TorchProcesses,
     WatchHello,
     WatchPace,
+    WatchTargets,
 )
 from tui.core.events import EventBus, LogLine, RequestSent, WatchStatus
 from tui.core.tasks import Tasks
@@ -84,11 +84,11 @@ async def test_one_child_reads_the_processes_of_all_parties_at_the_fastest_pace(
         other, second = session.join(WatchInterest(0.1, frozenset({parent}), children=False))
         await wait_until(lambda: pids_of(second) == {parent})
         both = tuple(sorted((own, parent)))
-        assert session.requests == [WatchPace(0.1), LookFor(both)]
+        assert session.requests == [WatchPace(0.1), WatchTargets(both)]
         assert session.watch.children == (child,)
         other.leave()
         await wait_until(lambda: len(session.requests) == 4)
-        assert session.requests[2:] == [WatchPace(0.5), LookFor((own,))]
+        assert session.requests[2:] == [WatchPace(0.5), WatchTargets((own,))]
         heard, read = len(second), len(first)
         await wait_until(lambda: len(first) > read + 1)
         assert child.running
@@ -130,7 +130,7 @@ class FakeSupervisor:
 
     def __init__(self, publish: Callable[[object], None], **_: object) -> None:
         self.publish = publish
-        self.wanted: list[LookFor] = []
+        self.wanted: list[WatchTargets] = []
 
     async def supervise(self) -> None:
         await asyncio.Event().wait()
@@ -138,7 +138,7 @@ class FakeSupervisor:
     def set_pace(self, seconds: float) -> None:
         pass
 
-    def set_wanted(self, wanted: LookFor) -> None:
+    def set_targets(self, wanted: WatchTargets) -> None:
         self.wanted.append(wanted)
 
 
@@ -204,7 +204,7 @@ async def test_a_party_waits_for_the_list_that_answers_its_request(fed: Session)
     fed.join(EVERYONE)
     _, run = fed.join(WatchInterest(0.1, frozenset({7})))
     (supervisor,) = fed.supervisors
-    assert supervisor.wanted == [LookFor((7,), others=True)]
+    assert supervisor.wanted == [WatchTargets((7,), others=True)]
     send(fed, listing(STRANGER))
     send(fed, ProcessFigures(5.0, (held_by(9),)))
     assert run == []

@@ -194,10 +194,10 @@ async def test_torch_counts_what_it_ever_took_and_gave_back(accounts: Accounts) 
     memory = accounts.session.state.machine.torch_memory
     accounts.session.state.bus.on_change(lambda _parts: told.extend(memory.values()))
     await accounts.run("spikes")
-    taken = [each.reserved_taken or 0 for each in told]
+    taken = [each.reserved_allocated or 0 for each in told]
     for each in told:
-        assert each.reserved_taken is not None
-        assert each.reserved_given_back is not None
-        assert each.reserved_taken - each.reserved_given_back == each.reserved
+        assert each.reserved_allocated is not None
+        assert each.reserved_freed is not None
+        assert each.reserved_allocated - each.reserved_freed == each.reserved
     assert taken == sorted(taken)
     assert taken[-1] > taken[0]

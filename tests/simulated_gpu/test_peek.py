@@ -157,8 +157,8 @@ def test_the_figures_are_under_the_names_of_memory_stats() -> None:
         assert told.inactive_split == expected["inactive_split_bytes.all.current"]
         assert told.alloc_retries == expected["num_alloc_retries"]
         assert told.ooms == expected["num_ooms"]
-        assert told.reserved_taken == expected["reserved_bytes.all.allocated"]
-        assert told.reserved_given_back == expected["reserved_bytes.all.freed"]
+        assert told.reserved_allocated == expected["reserved_bytes.all.allocated"]
+        assert told.reserved_freed == expected["reserved_bytes.all.freed"]
     assert (found.figures[0].ooms, found.figures[0].alloc_retries) == (1, 1)
 
 

@@ -137,14 +137,14 @@ def test_a_process_that_runs_another_program_is_another_process() -> None:
     assert before.ended == "the process runs another program"
     assert state.machine.allocators is not None
     assert state.machine.allocators.find(KEY) is None
-    state.publish(said(figures(allocated=MIB, reserved_taken=2 * MIB)))
+    state.publish(said(figures(allocated=MIB, reserved_allocated=2 * MIB)))
     assert len(allocator(state).recent) == 1
 
 
 def test_counts_that_begin_anew_are_of_another_program() -> None:
     state = watched()
     before = allocator(state)
-    state.publish(said(figures(at=NOW + 1, reserved_taken=MIB)))
+    state.publish(said(figures(at=NOW + 1, reserved_allocated=MIB)))
     assert allocator(state) is not before
     assert before.ended
 
@@ -177,7 +177,7 @@ def test_what_others_hold_is_split_where_nvml_and_torch_are_of_one_moment() -> N
 
 
 def test_while_reserved_moves_nothing_is_subtracted() -> None:
-    moved = figures(reserved=4 * GIB, reserved_taken=4 * GIB)
+    moved = figures(reserved=4 * GIB, reserved_allocated=4 * GIB)
     (other,) = others(make_store("one gpu", *STORY[:-1], said(moved)))
     assert isinstance(other.context, Absent)
     assert other.context.short == "moving"

@@ -122,7 +122,7 @@ def test_with_a_driver_that_hangs_doctor_says_so_and_writes_the_bundle(
     box = Scenario(devices=(Gpu(processes=(Proc(pid=1),)),))
     for name, value in scripted_nvml.env(box.returns("nvmlInitWithFlags", hang=True)).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(doctor, "LOOK_S", 1.0)
+    monkeypatch.setattr(doctor, "SAMPLE_TIMEOUT_S", 1.0)
     place = tmp_path / "bundle.json"
     python = PythonChoice(str(tmp_path / "no-python"), "--python")
     assert doctor.examine(python, DoctorOptions(bundle=str(place))) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.measure.estimates import Crossing, crossing, crossing_words, doublings, knee
+from workloads.measure.estimates import Crossing, crossing, describe_crossing, doublings, knee
 
 TIMES = st.lists(st.tuples(st.floats(1e-6, 1e3), st.floats(1e-6, 1e3)), min_size=1, max_size=12)
 
@@ -39,11 +39,11 @@ def test_a_size_that_only_one_was_measured_at_is_not_compared() -> None:
 
 
 def test_the_words_name_the_sizes_on_both_sides() -> None:
-    assert crossing_words("the GPU", "the CPU", Crossing(128, 256)) == (
+    assert describe_crossing("the GPU", "the CPU", Crossing(128, 256)) == (
         "the GPU overtakes the CPU between n=128 and n=256"
     )
-    assert "does not overtake" in crossing_words("the GPU", "the CPU", Crossing(128, None))
-    assert "smallest" in crossing_words("the GPU", "the CPU", Crossing(None, 32))
+    assert "does not overtake" in describe_crossing("the GPU", "the CPU", Crossing(128, None))
+    assert "smallest" in describe_crossing("the GPU", "the CPU", Crossing(None, 32))
 
 
 @given(st.lists(st.floats(1e-3, 1e12), min_size=1, max_size=12))

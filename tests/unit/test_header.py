@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import HOSTILE, host, make_store, sample
 from tests.screens.results import compare_queued, comparison, progress, queued
-from tui.app.header import header_line, runner_words, tab_at
+from tui.app.header import describe_runner, header_line, tab_at
 from tui.core.events import ChildStatus, RunnerStatus
 from tui.devices.state.machine import SIMULATED
 from tui.kit.commands.command import TABS
@@ -35,37 +35,37 @@ def test_at_60_cells_host_and_state_remain() -> None:
 @pytest.mark.parametrize("status", ["starting", "importing torch", "ready", "ended"])
 def test_the_runner_s_state_is_a_word(status: ChildStatus) -> None:
     state = make_store("one gpu", RunnerStatus(status))
-    assert runner_words(state.runs).text == status
+    assert describe_runner(state.runs).text == status
 
 
 def test_a_runner_that_cannot_be_used_is_told_by_what_it_means() -> None:
     state = make_store("one gpu", RunnerStatus("unusable", "no module named 'torch'"))
-    assert runner_words(state.runs).text == "nothing can be run"
+    assert describe_runner(state.runs).text == "nothing can be run"
 
 
 def test_a_restart_says_why() -> None:
     state = make_store("one gpu", RunnerStatus("restarting", "the runner ended: signal 9"))
-    assert runner_words(state.runs).text == "restarting: the runner ended: signal 9"
+    assert describe_runner(state.runs).text == "restarting: the runner ended: signal 9"
 
 
 def test_what_is_measured_now_is_named_with_how_far_it_is() -> None:
     state = make_store("one gpu", queued(), queued("mlp"))
-    assert runner_words(state.runs).text == "2 queued"
+    assert describe_runner(state.runs).text == "2 queued"
     state.publish(progress(phase="warm-up", remaining_s=None))
-    assert runner_words(state.runs).text == "running matmul on cuda:0, warm-up, 1 to do"
+    assert describe_runner(state.runs).text == "running matmul on cuda:0, warm-up, 1 to do"
     state.publish(progress())
-    assert runner_words(state.runs).text == "running matmul on cuda:0, ≤4 s left, 1 to do"
-    assert runner_words(state.runs, 40).text == "running matmul on cuda:0, ≤4 s left"
-    assert runner_words(state.runs, 30).text == "running matmul, ≤4 s left"
-    assert runner_words(state.runs, 10).text == "matmul, ≤4 s left"
+    assert describe_runner(state.runs).text == "running matmul on cuda:0, ≤4 s left, 1 to do"
+    assert describe_runner(state.runs, 40).text == "running matmul on cuda:0, ≤4 s left"
+    assert describe_runner(state.runs, 30).text == "running matmul, ≤4 s left"
+    assert describe_runner(state.runs, 10).text == "matmul, ≤4 s left"
 
 
 def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
     state = make_store("one gpu", compare_queued())
     state.publish(progress(id="cudnn.benchmark of conv2d", phase="preparing"))
-    assert runner_words(state.runs).text == "running conv2d with cudnn.benchmark, preparing"
+    assert describe_runner(state.runs).text == "running conv2d with cudnn.benchmark, preparing"
     state.publish(messages.Compared(comparison(pairs=2), done=False))
-    assert runner_words(state.runs).text == "running conv2d with cudnn.benchmark, pair 3 of 5"
+    assert describe_runner(state.runs).text == "running conv2d with cudnn.benchmark, pair 3 of 5"
 
 
 @pytest.mark.parametrize(

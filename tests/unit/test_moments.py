@@ -110,8 +110,8 @@ class Box:
             inactive_split=0,
             device_free=TOTAL - DRIVER - self.used,
             device_total=TOTAL - DRIVER,
-            reserved_taken=self.taken if self.counts else None,
-            reserved_given_back=self.given_back if self.counts else None,
+            reserved_allocated=self.taken if self.counts else None,
+            reserved_freed=self.given_back if self.counts else None,
         )
 
     def wait(self, seconds: float = 0.1) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import ASCII, UNICODE, clean, rows_of_text
-from tui.doctor.doctor import LOOK_S
+from tui.doctor.doctor import SAMPLE_TIMEOUT_S
 from tui.kit.command_line import output
 from tui.kit.command_line.output import Failure, OutputClosedError, wrap_rows
 from tui.monitor import monitor
@@ -146,7 +146,7 @@ def test_one_file_of_the_command_line_writes_to_the_standard_streams() -> None:
 
 def test_doctor_waits_longer_for_the_monitor_than_the_monitor_for_nvml() -> None:
     # Otherwise a driver that hangs would cost the host's figures too.
-    assert LOOK_S > monitor.ONLY_WAIT + monitor.LOAD_SPAN + 2
+    assert SAMPLE_TIMEOUT_S > monitor.ONLY_WAIT + monitor.LOAD_SPAN + 2
 
 
 def test_a_row_that_is_too_long_is_wrapped_below_its_column() -> None:

@@ -90,8 +90,8 @@ def test_the_cores_are_divided_and_what_is_set_stays(monkeypatch: pytest.MonkeyP
 
 def test_torchruns_words_name_each_local_rank_with_its_exit() -> None:
     assert torchrun.exits(KILLED) == {0: -15, 1: -9}
-    assert torchrun.exit_in_words(-9).startswith("SIGKILL")
-    assert torchrun.exit_in_words(3) == "exit status 3"
+    assert torchrun.describe_rank_exit(-9).startswith("SIGKILL")
+    assert torchrun.describe_rank_exit(3) == "exit status 3"
 
 
 def test_a_start_that_failed_is_told_in_one_line() -> None:

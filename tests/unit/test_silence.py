@@ -10,7 +10,7 @@ import pytest
 from tests.hog import busy
 from tests.screens.helpers import make_store
 from tests.screens.results import progress, queued
-from tui.app.header import runner_words
+from tui.app.header import describe_runner
 from tui.core.events import RunnerStatus
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.lines import plain
@@ -84,7 +84,7 @@ def test_the_screen_says_so_in_the_place_of_how_far_a_run_is() -> None:
     state.publish(progress(phase="warm-up", remaining_s=None))
     state.publish(RunnerStatus("ready", STOPPED.reason, STOPPED.advice))
     words = "no word from the worker for 12 s"
-    assert runner_words(state.runs).text == f"running matmul on cuda:0, {words}"
+    assert describe_runner(state.runs).text == f"running matmul on cuda:0, {words}"
     (run,) = state.runs.book.values()
     assert plain(format_state(state.runs, {"cuda:0": run})[0]) == words
     assert [plain(row).strip() for row in runner_notes(state.runs, 80)] == [

@@ -48,8 +48,8 @@ from tui.watch.views.run import (
     describe_oom,
     describe_snapshot,
     finding_lines,
+    format_growth,
     format_run_title,
-    growth_words,
     newest_oom,
     none_lines,
     snapshots_of,
@@ -182,17 +182,17 @@ def test_no_row_has_anything_of_a_stranger_that_moves_the_cursor() -> None:
     ],
 )
 def test_growth_is_told_with_its_interval(growth: GrowthRate, per: str, said: str) -> None:
-    assert said in growth_words(device(growth=growth, growth_per=per))
+    assert said in format_growth(device(growth=growth, growth_per=per))
 
 
 @given(st.floats(-1e15, 1e15), st.floats(0, 1e15), st.floats(0, 1e15))
 def test_growth_can_be_told_of_any_rate(rate: float, below: float, above: float) -> None:
-    assert "allocated" in growth_words(device(growth=GrowthRate(rate, rate - below, rate + above)))
+    assert "allocated" in format_growth(device(growth=GrowthRate(rate, rate - below, rate + above)))
 
 
 def test_growth_that_is_not_known_has_its_reason() -> None:
     row = device(growth=None, why_no_growth="it was seen for less than 30 s")
-    assert growth_words(row) == "growth of allocated n/a: it was seen for less than 30 s"
+    assert format_growth(row) == "growth of allocated n/a: it was seen for less than 30 s"
 
 
 def test_a_leak_is_named_with_its_rate_and_source() -> None:

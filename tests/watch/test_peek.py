@@ -79,7 +79,7 @@ def test_the_figures_are_told_apart_by_their_place_in_memory_stats(target: Scrip
     assert told.active == numbers["active_bytes"][0]
     assert told.reserved == numbers["reserved_bytes"][0] > told.allocated
     assert told.reserved_peak == numbers["reserved_bytes"][1]
-    assert (told.reserved_taken, told.reserved_given_back) == numbers["reserved_bytes"][2:4]
+    assert (told.reserved_allocated, told.reserved_freed) == numbers["reserved_bytes"][2:4]
     assert told.inactive_split == numbers["inactive_split_bytes"][0] > 0
 
 

@@ -20,13 +20,13 @@ from tui.allocators.discover import Ranks, job_of, ranks_of
 from tui.allocators.messages import (
     WATCH_EVENTS,
     ListedProcesses,
-    LookFor,
     ProcessFigures,
     RankJob,
     TorchProcess,
     TorchProcesses,
     WatchHello,
     WatchPace,
+    WatchTargets,
 )
 from tui.allocators.process_files import Access, no_process, refusal
 from tui.allocators.watch import AllocatorWatch
@@ -44,7 +44,7 @@ def looked(watch: AllocatorWatch) -> dict[int, TorchProcess]:
 
 
 def watching(*pids: int, children: bool = False) -> AllocatorWatch:
-    return AllocatorWatch(0.1, LookFor(pids, children))
+    return AllocatorWatch(0.1, WatchTargets(pids, children))
 
 
 def allocated(watch: AllocatorWatch) -> dict[tuple[int, str], int]:
@@ -101,14 +101,14 @@ def test_only_what_was_asked_for_is_watched(target: ScriptedTarget, target_progr
         watch = watching(target.pid)
         assert set(looked(watch)) == {target.pid}
         assert allocated(watch) == expected(target)
-        watch.apply_request(LookFor((other.pid,)))
+        watch.apply_request(WatchTargets((other.pid,)))
         assert set(looked(watch)) == {other.pid}
         assert allocated(watch) == expected(other)
         # With what it has started: these tests' own process is told, and says why not.
-        watch.apply_request(LookFor((os.getpid(),), children=True))
+        watch.apply_request(WatchTargets((os.getpid(),), children=True))
         found = looked(watch)
         assert {target.pid, other.pid} <= set(found)
-        watch.apply_request(LookFor((os.getpid(),), children=False))
+        watch.apply_request(WatchTargets((os.getpid(),), children=False))
         assert set(looked(watch)) == {os.getpid()}
 
 
@@ -118,11 +118,11 @@ def test_this_users_others_come_with_the_requested_ones_if_the_request_says_so(
     target.make(1)
     with running(target_program) as other:
         other.make(1)
-        watch = AllocatorWatch(0.1, LookFor((target.pid,), others=True))
+        watch = AllocatorWatch(0.1, WatchTargets((target.pid,), others=True))
         found = looked(watch)
         assert found[target.pid].requested == (target.pid,)
         assert found[other.pid].requested == ()
-        watch.apply_request(LookFor((target.pid,)))
+        watch.apply_request(WatchTargets((target.pid,)))
         assert set(looked(watch)) == {target.pid}
 
 
@@ -147,7 +147,7 @@ def test_each_request_is_answered_with_the_list_though_nothing_changed(
     watch = watching(target.pid)
     before = looked(watch)
     assert watch.search(time.time()) is None
-    watch.apply_request(LookFor((target.pid,), children=False))
+    watch.apply_request(WatchTargets((target.pid,), children=False))
     assert looked(watch) == before
     assert watch.search(time.time()) is None
 
@@ -211,7 +211,7 @@ def test_a_fork_does_not_pass_for_a_process_that_holds_the_same_again(
         assert fork not in {pid for pid, _ in allocated(watch)}
         # Alone, too; and the driver knows better than addresses do.
         assert f"a fork of process {target.pid}" in looked(watching(fork))[fork].reason
-        listed = AllocatorWatch(0.1, LookFor((fork,), children=False), (fork,))
+        listed = AllocatorWatch(0.1, WatchTargets((fork,), children=False), (fork,))
         assert looked(listed)[fork].reason == ""
     finally:
         os.kill(fork, signal.SIGKILL)
@@ -413,13 +413,13 @@ def test_a_new_pace_does_not_wait_for_the_old_one(
 
 AS_NOBODY = """
 import os, sys, time
-from tui.allocators.messages import LookFor
+from tui.allocators.messages import WatchTargets
 from tui.allocators.watch import AllocatorWatch
 from workloads.protocol import wire
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-told = AllocatorWatch(0.1, LookFor((int(sys.argv[1]),), children=False)).search(time.time())
+told = AllocatorWatch(0.1, WatchTargets((int(sys.argv[1]),), children=False)).search(time.time())
 sys.stdout.buffer.write(wire.encode(told))
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from tui.allocators.messages import VERSION, LookFor, WatchHello
+from tui.allocators.messages import VERSION, WatchHello, WatchTargets
 from tui.allocators.process_files import ReadAccess, refusal_of_running
 from tui.allocators.watch import AllocatorWatch, lower_priority, serve
 from tui.core.child.inside import (
@@ -52,7 +52,7 @@ def main() -> None:
         quit_now()
     parent.send(WatchHello(version=VERSION, pid=os.getpid()))
     lower_priority()
-    wanted = LookFor(arguments.pids, not arguments.no_children, arguments.others)
+    wanted = WatchTargets(arguments.pids, not arguments.no_children, arguments.others)
     watch = AllocatorWatch(arguments.interval, wanted, arguments.listed, steps=arguments.steps)
     serve(parent, watch, arguments.keep_alive, changes=arguments.changes)
     quit_now()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tui.allocators.messages import LookFor, RankJob, TorchProcess, undescribed
+from tui.allocators.messages import RankJob, TorchProcess, WatchTargets, undescribed
 from tui.allocators.peek import LIBRARY
 from tui.allocators.process_files import PROC, GoneError, ProcessFiles, Refusal, library_in
 from tui.monitor.processes import ProcessOwners
@@ -89,7 +89,7 @@ class Discovery:
         """By pid: start time, size of the address space, and whether torch's library is loaded.
         Loading a library changes the size."""
 
-    def find(self, wanted: LookFor, listed: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    def find(self, wanted: WatchTargets, listed: Iterable[int]) -> dict[int, tuple[int, ...]]:
         """Find the processes to watch: all with torch, or the requested ones with or without it.
 
         Args:
@@ -183,7 +183,7 @@ class Discovery:
         self._owners.forget_all_but(pids)
 
 
-def _requested(pid: int, wanted: LookFor, parents: Mapping[int, int]) -> tuple[int, ...]:
+def _requested(pid: int, wanted: WatchTargets, parents: Mapping[int, int]) -> tuple[int, ...]:
     """Return the requested pids among a process and its ancestors, nearest first."""
     if not wanted.children:
         return (pid,) if pid in wanted.pids else ()

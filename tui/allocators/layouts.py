@@ -276,6 +276,6 @@ def torch_memory(numbers: Numbers, pid: int, ordinal: int, at: float) -> TorchMe
         reserved_peak=numbers[61],
         alloc_retries=numbers[108],
         ooms=numbers[109],
-        reserved_taken=numbers[62],
-        reserved_given_back=numbers[63],
+        reserved_allocated=numbers[62],
+        reserved_freed=numbers[63],
     )

@@ -131,7 +131,7 @@ class WatchHello:
 
 
 @dataclass(frozen=True)
-class LookFor:
+class WatchTargets:
     """Request: watch these processes from now on, or all of this user's that have torch.
 
     The watch answers with its list, even if it has not changed.
@@ -190,8 +190,8 @@ class AgentLogPart:
 
 WatchEvent = Union[WatchHello, TorchProcesses, ProcessFigures, StepsCounted, AgentLogPart]
 WATCH_EVENTS = (WatchHello, TorchProcesses, ProcessFigures, StepsCounted, AgentLogPart)
-WatchRequest = Union[LookFor, ListedProcesses, WatchPace]
-WATCH_REQUESTS: tuple[type[WatchRequest], ...] = (LookFor, ListedProcesses, WatchPace)
+WatchRequest = Union[WatchTargets, ListedProcesses, WatchPace]
+WATCH_REQUESTS: tuple[type[WatchRequest], ...] = (WatchTargets, ListedProcesses, WatchPace)
 
 
 @dataclass(frozen=True)

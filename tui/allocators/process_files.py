@@ -146,13 +146,13 @@ class ProcessFiles:
         """
         return os.readlink(name, dir_fd=self._folder)
 
-    def owner_of(self, name: str) -> int:
-        """Return the owner of one of the process's files; root if the process is not dumpable.
+    def owner(self) -> int:
+        """Return the owner of the process's files; root if the process is not dumpable.
 
         Raises:
             OSError: the process has ended.
         """
-        return os.stat(name, dir_fd=self._folder).st_uid
+        return os.stat("maps", dir_fd=self._folder).st_uid
 
     def open_memory(self) -> Memory:
         """Open the process's memory for reading only.
@@ -353,7 +353,7 @@ def access_to(files: ProcessFiles) -> Access:
         own_user=os.geteuid(),
         may_trace=_may_trace(),
         # The files of a process that is not dumpable belong to root.
-        dumpable=user is None or files.owner_of("maps") == user,
+        dumpable=user is None or files.owner() == user,
         scope=_scope(),
         started_it=_descends(files.pid),
         same_namespace=_same_namespace(files),

@@ -17,12 +17,12 @@ from tui.allocators.messages import (
     WATCH_REQUESTS,
     AgentLogPart,
     ListedProcesses,
-    LookFor,
     ProcessFigures,
     StepsCounted,
     TorchProcess,
     TorchProcesses,
     WatchRequest,
+    WatchTargets,
 )
 from tui.allocators.peek import AllocatorReader, UnreadableError
 from tui.allocators.process_files import (
@@ -74,7 +74,7 @@ class AllocatorWatch:
     def __init__(
         self,
         interval: float,
-        wanted: LookFor,
+        wanted: WatchTargets,
         listed: tuple[int, ...] = (),
         *,
         steps: bool = False,
@@ -99,7 +99,7 @@ class AllocatorWatch:
         self._watched: dict[int, _Watched] = {}
         self._own_pids = is_in_pid_namespace()
         self._latest: TorchProcesses | None = None
-        self._answered: LookFor | None = None
+        self._answered: WatchTargets | None = None
         """The request that the last list answers."""
         self._lost = False
 
@@ -110,7 +110,7 @@ class AllocatorWatch:
 
     def apply_request(self, request: WatchRequest) -> None:
         """Apply one request of the front end."""
-        if isinstance(request, LookFor):
+        if isinstance(request, WatchTargets):
             self.wanted = request
         elif isinstance(request, ListedProcesses):
             if set(request.pids) == set(self.listed):

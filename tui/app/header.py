@@ -5,7 +5,7 @@ from __future__ import annotations
 from tui.core.events import RunnerStatus
 from tui.core.text import numbers as text
 from tui.devices.state.machine import SIMULATED, MachineState
-from tui.devices.views.host_rows import hosts_words
+from tui.devices.views.host_rows import format_host_count
 from tui.kit.commands.command import TABS, Tab
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, width
 from tui.monitor.messages import Driver
@@ -24,7 +24,7 @@ GOING_ON = 44
 PROGRAM = "gpu-workbench"
 
 
-def runner_words(runs: RunsState, cells: int = 10_000) -> Span:
+def describe_runner(runs: RunsState, cells: int = 10_000) -> Span:
     """Return the runner's state in a few words; the workloads pane shows its problems.
 
     Args:
@@ -54,7 +54,7 @@ def facts(machine: MachineState) -> list[Line]:
     """Return the facts that figures depend on, the most important first."""
     found: list[Line] = []
     if machine.hosts:
-        found.append(line(hosts_words(machine)))
+        found.append(line(format_host_count(machine)))
     elif machine.sample:
         found.append(line(machine.sample.host.name))
         driver = machine.sample.driver
@@ -150,7 +150,7 @@ def header_line(
     if note or readonly:
         left = (*left, Span("  " if left else " "), Span(note or "read only", TextStyle.NOTE))
     gap = "  " if left else " "
-    words = runner_words(runs, room - width(left) - len(gap) - 1)
+    words = describe_runner(runs, room - width(left) - len(gap) - 1)
     # The words change several times a second: the facts must not come and go with them.
     kept = max(words.width, GOING_ON) if busy else words.width
     kept += 2 if kept else 0

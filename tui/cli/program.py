@@ -130,7 +130,7 @@ def parse(argv: Sequence[str]) -> Invocation:
     _check_options(program, argv)
     namespace, rest = program.parse_known_args(argv)
     found = vars(namespace)
-    name, one = found.pop("asked")
+    name, one = found.pop("subcommand")
     one = one or resolve_name(VERSION)
     if one.usage_when_first and first == name:
         found[REST] = rest
@@ -161,10 +161,10 @@ def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
     program = Parser(prog="gpu-workbench", description=ABOUT)
     add_python_and_files(program)
     WORKBENCH.add_options(program)
-    program.set_defaults(asked=("", WORKBENCH))
+    program.set_defaults(subcommand=("", WORKBENCH))
     program.add_argument(
         "--version",
-        dest="asked",
+        dest="subcommand",
         action="store_const",
         const=("--version", None),
         help="print the version",
@@ -180,7 +180,7 @@ def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
         knows = not one.usage_when_first or first == name
         text = one.description or listed.about
         child = commands.add_parser(name, help=listed.about, description=text, add_help=knows)
-        child.set_defaults(asked=(name, one))
+        child.set_defaults(subcommand=(name, one))
         program.commands[name] = child
         if knows:
             one.add_options(child)

@@ -95,10 +95,10 @@ def _check_shown(arguments: Sequence[str]) -> None:
     Raises:
         UsageError: it cannot.
     """
-    asked = parse(arguments)
-    if asked.name not in SHOWN:
+    shown = parse(arguments)
+    if shown.name not in SHOWN:
         raise UsageError(f"serve {' '.join(arguments)}: it shows the workbench or a replay")
-    if asked.found.get("record"):
+    if shown.found.get("record"):
         raise UsageError("serve --record: each visit is a run of its own; record in a terminal")
 
 

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from tui.core.settings import Value
     from tui.kit.command_line.options import Parser
 
-LOOK_S = 20.0
+SAMPLE_TIMEOUT_S = 20.0
 """Seconds to wait for the monitor, which waits 15 s for NVML and reports the host without it."""
 
 
@@ -161,11 +161,11 @@ def _write_bundle_or_fail(
 
 async def _read_sample() -> Sample | str:
     try:
-        return await asyncio.wait_for(read_sample(), LOOK_S)
+        return await asyncio.wait_for(read_sample(), SAMPLE_TIMEOUT_S)
     except Failure as failure:
         return str(failure)
     except asyncio.TimeoutError:
-        return f"the monitor gave no sample within {LOOK_S:g} s"
+        return f"the monitor gave no sample within {SAMPLE_TIMEOUT_S:g} s"
 
 
 async def _query_environment(python: str) -> Environment | messages.Unusable:

@@ -173,7 +173,7 @@ async def with_shared_connection(host: HostAddress) -> HostAddress:
     if folder is None:
         return host
     try:
-        asked = await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             *("ssh", "-G", "--", host.name),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -183,9 +183,9 @@ async def with_shared_connection(host: HostAddress) -> HostAddress:
         # Connecting fails for the same reason, and says so.
         return host
     try:
-        output, _ = await asyncio.wait_for(asked.communicate(), _CONFIGURATION_WITHIN_S)
+        output, _ = await asyncio.wait_for(process.communicate(), _CONFIGURATION_WITHIN_S)
     except asyncio.TimeoutError:
         with contextlib.suppress(ProcessLookupError):
-            asked.kill()
+            process.kill()
         return host
     return share_connection(host, output.decode("utf-8", "replace"), folder)

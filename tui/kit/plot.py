@@ -267,7 +267,7 @@ def _heading(
 ) -> list[Line]:
     """Return the axes, once each, the mark of each series, and that of several points."""
     wall, floor = units
-    axes = Span(_axes_words(plot, wall.unit, floor.unit), TextStyle.QUIET)
+    axes = Span(_name_axes(plot, wall.unit, floor.unit), TextStyle.QUIET)
     parts: list[Line] = [line(Span(clean(plot.title), TextStyle.STRONG)), line(axes)]
     parts += [
         line(Span(f"{curve.mark or glyphs.GLYPHS.rule * 2} ", curve.style), clean(curve.name))
@@ -289,7 +289,7 @@ def _heading(
     return [line("  ", *row) for row in flow(shown, cells - 2, gap="   ", indent="  ")]
 
 
-LOG_WORDS = {
+LOG_NOTES = {
     (True, True): "(log scales)",
     (True, False): "(vertical log scale)",
     (False, True): "(horizontal log scale)",
@@ -297,13 +297,13 @@ LOG_WORDS = {
 """By whether the axis upright and the one across are logarithmic."""
 
 
-def _axes_words(plot: Plot, upright: str, across: str) -> str:
+def _name_axes(plot: Plot, upright: str, across: str) -> str:
     """``ms over n (log scales)``, ``GiB over time in s``, ``ms (horizontal log scale)``."""
     first = " in ".join(filter(None, (clean(plot.upright.name), upright)))
     then = " in ".join(filter(None, (clean(plot.across.name), across)))
     log = (plot.upright.scale.logarithmic, plot.across.scale.logarithmic)
     # What has no name and no unit is named by the title alone.
-    words = (first, f"over {then}" if then else "", LOG_WORDS.get(log, ""))
+    words = (first, f"over {then}" if then else "", LOG_NOTES.get(log, ""))
     return " ".join(filter(None, words))
 
 

@@ -55,16 +55,17 @@ def read_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
         if key.strip() in ("model name", "Model", "cpu model") and value.strip():
             return " ".join(value.split())
     if sys.platform == "darwin":
-        brand = _read_sysctl("machdep.cpu.brand_string")
+        brand = _read_cpu_brand()
         if brand:
             return brand
     return platform.processor() or platform.machine() or "unknown CPU"
 
 
-def _read_sysctl(name: str) -> str:
+def _read_cpu_brand() -> str:
+    """Return the CPU's name on macOS; empty if it cannot be read."""
     try:
         done = subprocess.run(
-            ["/usr/sbin/sysctl", "-n", name],
+            ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"],
             capture_output=True,
             text=True,
             timeout=2,

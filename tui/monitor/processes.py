@@ -72,10 +72,10 @@ SHORTEST_LOAD_S = 0.05
 _TWO_SAMPLES = "needs two samples"
 
 
-def make_unknown_owner(reason: str, started_at: float | None = None) -> ProcessOwner:
+def make_unknown_owner(reason: str) -> ProcessOwner:
     """Return an owner without any fields, all absent for one reason."""
     absent = {"user": reason, "command": reason}
-    return ProcessOwner(None, None, started_at, unavailable=absent)
+    return ProcessOwner(None, None, None, unavailable=absent)
 
 
 def is_in_pid_namespace() -> bool:

@@ -140,7 +140,7 @@ class Agent:
         try:
             work(*arguments)
         except Exception as error:
-            self.log_event("trouble", doing=work.__name__, text=_in_words(error))
+            self.log_event("trouble", doing=work.__name__, text=_describe_error(error))
 
     def dump(self, name: str, complete: Callable[[Any], None] | None = None) -> None:
         """Write a snapshot, completely or not at all.
@@ -187,7 +187,7 @@ class Agent:
             except Exception as error:
                 # From here on all optimizers are counted together.
                 self._counter = None
-                self.log_event("trouble", doing="count", text=_in_words(error))
+                self.log_event("trouble", doing="count", text=_describe_error(error))
         if time.monotonic() >= self._sample_at and self.alive:
             self.run_guarded(self._sample)
         if self.at_next_step and self.alive:
@@ -317,7 +317,7 @@ class Agent:
 
             found = take_inventory(self.torch, device, allocated, FOLDER)
         except Exception as error:
-            self.log_event("trouble", doing="take_inventory", text=_in_words(error))
+            self.log_event("trouble", doing="take_inventory", text=_describe_error(error))
             return None
         samples = [each for each in self._samples if each[0] == device]
         found["steps"] = [dict(step=step, allocated=size) for _, step, size in samples]
@@ -330,7 +330,7 @@ class Agent:
         try:
             self.dump(name, partial(_complete, oom=oom))
         except Exception as error:
-            self.log_event("no snapshot", oom=number, text=_in_words(error))
+            self.log_event("no snapshot", oom=number, text=_describe_error(error))
             return
         self.log_event("snapshot", oom=number, name=name, seconds=round(self._took, 4))
         if number > FIRST:
@@ -405,7 +405,7 @@ def _make_private(folder: str) -> None:
             pass  # another process was first
 
 
-def _in_words(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return "%s: %s" % (type(error).__name__, str(error)[:500])
 
 

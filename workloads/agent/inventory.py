@@ -27,7 +27,6 @@ from .tensors import TensorReader, count_nodes, inherits, instance_dict, name_of
 SCHEMA = 1
 LONGEST_S = 2.0
 MOST_OBJECTS = 2_000_000
-MOST_NODES = 100_000
 """Most graph nodes to count behind one variable or collection."""
 MOST_WRAPPERS = 4
 """Most tensors that wrap one another, such as a quantized tensor in a ``DTensor``."""
@@ -329,7 +328,7 @@ class _Stock:
     def _nodes(self, roots: list[Any]) -> int:
         if not roots or time.monotonic() > self._deadline:
             return 0
-        return count_nodes(roots, MOST_NODES)
+        return count_nodes(roots)
 
 
 def _part(

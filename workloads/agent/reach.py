@@ -473,9 +473,7 @@ _AGENT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 def is_of_user(path: str) -> bool:
     """Return whether a file is the program's own: neither installed nor in the standard library."""
-    if not path or (
-        path.startswith("<") and not path.startswith(("<ipython", "<stdin", "<string"))
-    ):
+    if not path or (path.startswith("<") and not path.startswith(_TYPED)):
         return False
     full = os.path.realpath(path)
     return not (

@@ -175,19 +175,17 @@ def next_nodes(node: Any) -> list[Any]:
     return []
 
 
-def count_nodes(roots: list[Any], most: int) -> int:
-    """Count the nodes of the autograd graphs behind some nodes, each once.
+MOST_NODES = 100_000
 
-    Args:
-        roots: the starting nodes.
-        most: upper limit of the count.
-    """
+
+def count_nodes(roots: list[Any]) -> int:
+    """Count the nodes of the autograd graphs behind some nodes, up to :data:`MOST_NODES`."""
     # Keep all wrappers until the end: a freed wrapper's id could be reused.
     seen = {id(root): root for root in roots}
     waiting = list(seen.values())
-    while waiting and len(seen) < most:
+    while waiting and len(seen) < MOST_NODES:
         for node in next_nodes(waiting.pop()):
             if id(node) not in seen:
                 seen[id(node)] = node
                 waiting.append(node)
-    return min(len(seen), most)
+    return min(len(seen), MOST_NODES)

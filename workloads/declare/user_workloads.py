@@ -109,13 +109,14 @@ def _execute(path: Path, name: str, content: bytes | None) -> str | None:
         with _time_limit(), contextlib.redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (a user's file may raise anything)
-        missing = isinstance(error, ModuleNotFoundError) and content is not None
-        why = f"{_words(error)}; a host gets this file and no other" if missing else _words(error)
+        why = _describe_error(error)
+        if isinstance(error, ModuleNotFoundError) and content is not None:
+            why += "; a host gets this file and no other"
         return f"{path}:{_line_of(error, path)}: {why}"
     return _cuda_in_use(path)
 
 
-def _words(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"
     if isinstance(error, OSError) and error.strerror:
@@ -150,7 +151,7 @@ def _unregister_unreadable(path: Path, item: workload.Workload) -> str | None:
         wire.encode(info)
     except (ValueError, TypeError, OSError, SyntaxError) as error:
         workload.forget(item.info.name)
-        return f"{path}:{line}: workload {item.info.name}: {_words(error)}"
+        return f"{path}:{line}: workload {item.info.name}: {_describe_error(error)}"
     return None
 
 

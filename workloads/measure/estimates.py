@@ -292,7 +292,7 @@ def crossing(
     return Crossing(pairs[last][0], following)
 
 
-def crossing_words(who: str, whom: str, found: Crossing, symbol: str = "n") -> str:
+def describe_crossing(who: str, whom: str, found: Crossing, symbol: str = "n") -> str:
     """Describe a crossing in a sentence, for a chart's mark."""
     if found.before is None:
         return f"{who} does not overtake {whom} up to {symbol}={found.after}"

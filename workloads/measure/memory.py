@@ -49,8 +49,8 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
         device_free=free,
         device_total=total,
         pinned=pinned(),
-        reserved_taken=stats["reserved_bytes.all.allocated"],
-        reserved_given_back=stats["reserved_bytes.all.freed"],
+        reserved_allocated=stats["reserved_bytes.all.allocated"],
+        reserved_freed=stats["reserved_bytes.all.freed"],
         workspace=held,
     )
 

@@ -98,9 +98,9 @@ class Channel:
         """
         return self._read(timeout, lambda line: wire.decode(line, self._kinds))
 
-    def receive_encoded(self, timeout: float | None = 0.0) -> list[wire.EncodedMessage]:
+    def receive_encoded(self) -> list[wire.EncodedMessage]:
         """Return the available messages still encoded, to forward; reads only each line's type."""
-        return self._read(timeout, lambda line: wire.EncodedMessage(line, self._kinds))
+        return self._read(0.0, lambda line: wire.EncodedMessage(line, self._kinds))
 
     def _read(self, timeout: float | None, make: Callable[[bytes], T]) -> list[T]:
         if b"\n" not in self._buffer and not self.ended:
@@ -119,7 +119,7 @@ class Channel:
         return messages
 
 
-def signal_in_words(number: int) -> str:
+def describe_signal(number: int) -> str:
     """Return the name of a signal that ended a process, and its usual sender."""
     try:
         name = signal.Signals(number).name
@@ -137,8 +137,6 @@ def signal_in_words(number: int) -> str:
     return f"{name} ({hint})" if hint else name
 
 
-def exit_in_words(status: int) -> str:
-    """Describe a wait status in words."""
-    if os.WIFSIGNALED(status):
-        return signal_in_words(os.WTERMSIG(status))
-    return f"exit status {os.waitstatus_to_exitcode(status)}"
+def describe_exit_code(code: int) -> str:
+    """Describe a process's exit code; -N for signal N, as in :mod:`subprocess`."""
+    return describe_signal(-code) if code < 0 else f"exit status {code}"

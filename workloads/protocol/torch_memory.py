@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -12,6 +14,11 @@ class TorchMemory:
     Requested, allocated and active bytes are those of tensors, without ``workspace``; reserved
     bytes include it.
     """
+
+    WIRE_KEYS: ClassVar[Mapping[str, str]] = {
+        "reserved_allocated": "reserved_taken",
+        "reserved_freed": "reserved_given_back",
+    }
 
     device: str
     pid: int
@@ -31,10 +38,10 @@ class TorchMemory:
     pinned: int | None = None
     """Host memory that torch's allocator has pinned in this process, its cache included: the same
     in the messages of all its devices. ``None`` where this torch does not count it."""
-    reserved_taken: int | None = None
-    """Total ever added to ``reserved``; with the next field, it shows whether ``reserved`` changed
-    between two moments with equal values."""
-    reserved_given_back: int | None = None
-    """Total ever subtracted from ``reserved``."""
+    reserved_allocated: int | None = None
+    """Bytes ever added to ``reserved``; with the next field, it shows whether ``reserved`` changed
+    between two readings with equal values."""
+    reserved_freed: int | None = None
+    """Bytes ever subtracted from ``reserved``."""
     workspace: int | None = None
     """Reserved bytes that torch has given to cuBLAS (``workloads.measure.memory``)."""

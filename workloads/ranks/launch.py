@@ -276,7 +276,7 @@ def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> Ru
         text = reason if status == "skipped" else f"{name}: {reason}"
     else:
         code = torchrun.exits("\n".join(output)).get(rank.local_rank)
-        status, text = "failed", f"{name} died: {torchrun.exit_in_words(code)}"
+        status, text = "failed", f"{name} died: {torchrun.describe_rank_exit(code)}"
     return replace(base, status=status, reason=text, log=(*base.log, *log))
 
 
@@ -302,18 +302,18 @@ class RankGroup:
 
     Args:
         group: all ranks, over gloo; it carries only what they agree on here.
-        told_to_end: returns whether this rank was asked to end the run.
+        must_end: returns whether this rank was asked to end the run.
     """
 
-    def __init__(self, group: dist.ProcessGroup, told_to_end: Callable[[], bool]) -> None:
+    def __init__(self, group: dist.ProcessGroup, must_end: Callable[[], bool]) -> None:
         self._group = group
-        self._told_to_end = told_to_end
+        self._must_end = must_end
         self.ended = False
         """Some rank was asked to end at the last meeting; the same on all."""
 
     def largest(self, values: Sequence[float]) -> list[float]:
         """Return the maximum of each value over the ranks, after waiting for all of them."""
-        own = torch.tensor([float(self._told_to_end()), *values], dtype=torch.float64)
+        own = torch.tensor([float(self._must_end()), *values], dtype=torch.float64)
         dist.all_reduce(own, dist.ReduceOp.MAX, group=self._group)
         end, *largest = own.tolist()
         self.ended = self.ended or end > 0

@@ -20,7 +20,7 @@ from workloads import START
 from workloads.declare.workload import RANK_PARAMETERS, ParameterError, Skip
 from workloads.protocol import wire
 from workloads.protocol.messages import VERSION, Finished, Measured, Meeting, Progress, Run
-from workloads.protocol.process import Channel, signal_in_words
+from workloads.protocol.process import Channel, describe_exit_code
 from workloads.protocol.results import RunResult, Setting
 
 CPU_RANKS = 2
@@ -150,11 +150,11 @@ def exits(output: str) -> dict[int, int]:
     return {int(local): int(code) for _, local, code in _FAILURE.findall(output)}
 
 
-def exit_in_words(code: int | None) -> str:
+def describe_rank_exit(code: int | None) -> str:
     """Describe the end of a rank that sent no message."""
     if code is None:
         return "it ended without a word"
-    return signal_in_words(-code) if code < 0 else f"exit status {code}"
+    return describe_exit_code(code)
 
 
 def explain_no_start(planned: RankLayout, output: str) -> tuple[str, bool]:

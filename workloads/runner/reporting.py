@@ -64,11 +64,11 @@ def outcome(error: BaseException, device: str) -> tuple[Status, str]:
     if isinstance(error, RuntimeError) and _REFUSED.search(first_line(error)):
         return "failed", f"{OUT_OF_MEMORY}{first_line(error)}: {_refused(device)}"
     if isinstance(error, SystemExit):
-        return "failed", f"it called sys.exit with {_exit_words(error)}"
+        return "failed", f"it called sys.exit with {_describe_exit(error)}"
     return "failed", f"{type(error).__name__}: {first_line(error)}"
 
 
-def _exit_words(error: SystemExit) -> str:
+def _describe_exit(error: SystemExit) -> str:
     """Describe the argument of ``sys.exit``: an exit status, nothing, or a message."""
     if error.code is None or isinstance(error.code, int):
         return f"exit status {int(error.code or 0)}"

@@ -250,7 +250,7 @@ class Runner:
         channel = self._supervisor.channel
         if channel is None:
             return
-        for came in channel.receive_encoded(0.0):
+        for came in channel.receive_encoded():
             self._apply_event(came)
         # An event may have ended the worker.
         if self._supervisor.channel is channel and channel.ended:
@@ -276,7 +276,9 @@ class Runner:
 
     def _reap_worker(self) -> None:
         worker_pid, status = self._supervisor.reap(ENDED_S)
-        words = "it does not end" if status is None else process.exit_in_words(status)
+        words = "it does not end"
+        if status is not None:
+            words = process.describe_exit_code(os.waitstatus_to_exitcode(status))
         cancelled = self._cancelling
         running = self._current is not None and not self._current.done
         if cancelled:

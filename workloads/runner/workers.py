@@ -149,7 +149,7 @@ class Launcher:
         except wire.WireError:
             if status is None:
                 return None, f"no answer within {PROBE_S:g} s"
-            return None, process.exit_in_words(status)
+            return None, process.describe_exit_code(os.waitstatus_to_exitcode(status))
 
     def _start(self, mode: str, target: Callable[[int, int], None]) -> ProcessHandle:
         down_out, down_in = os.pipe()

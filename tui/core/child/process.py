@@ -18,7 +18,7 @@ from typing import IO, Generic, TypeVar
 
 from tui.core.child.launch import Launched, launch
 from workloads.protocol import wire
-from workloads.protocol.process import signal_in_words
+from workloads.protocol.process import describe_exit_code
 
 E = TypeVar("E")
 
@@ -201,9 +201,9 @@ class ChildProcess(Generic[E]):
                 self._signal_group(number)
             if await self._ended_within(patience):
                 break
-        self._end_what_it_left()
+        self._kill_session()
         await self._finish_draining()
-        return self.exit_in_words()
+        return self.describe_end()
 
     async def ended(self) -> str:
         """Return how the child ended after its channel closed; ends it if it is still running."""
@@ -211,9 +211,9 @@ class ChildProcess(Generic[E]):
             return NEVER_STARTED
         if await self._ended_within(DRAIN_S):
             # It may not have ended by itself, and what is left holds its pipes open.
-            self._end_what_it_left()
+            self._kill_session()
             await self._finish_draining()
-            return self.exit_in_words()
+            return self.describe_end()
         return await self.stop()
 
     def kill(self) -> None:
@@ -230,12 +230,12 @@ class ChildProcess(Generic[E]):
         for pipe in self._reading:
             pipe.close()
 
-    def exit_in_words(self) -> str:
+    def describe_end(self) -> str:
         """Return how the process ended: its exit status, or the signal and its usual sender."""
         code = self._process.poll() if self._process else None
         if code is None:
             return "does not end: it may be stuck in the driver"
-        return signal_in_words(-code) if code < 0 else f"exit status {code}"
+        return describe_exit_code(code)
 
     def _signal_group(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -244,7 +244,7 @@ class ChildProcess(Generic[E]):
         except (ProcessLookupError, PermissionError):
             return  # nobody is left in the group
 
-    def _end_what_it_left(self) -> None:
+    def _kill_session(self) -> None:
         """Send SIGKILL to all remaining processes of the child's group and session.
 
         The kernel does not reuse the number of a session while a process is in it.

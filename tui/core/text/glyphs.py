@@ -180,8 +180,8 @@ def choose(environ: Mapping[str, str], encoding: str | None) -> Glyphs:
         environ: the process's environment.
         encoding: encoding of the stream that the screen is drawn on, which is standard error.
     """
-    asked = environ.get(VARIABLE, "").strip().lower() not in ("", "0", "no", "false")
-    return ASCII if asked or _plain_locale(environ) or not _is_utf8(encoding) else UNICODE
+    wants_ascii = environ.get(VARIABLE, "").strip().lower() not in ("", "0", "no", "false")
+    return ASCII if wants_ascii or _plain_locale(environ) or not _is_utf8(encoding) else UNICODE
 
 
 def _plain_locale(environ: Mapping[str, str]) -> bool:

@@ -15,23 +15,23 @@ from tui.core.text import glyphs
 from workloads.protocol.results import Cell
 
 NA = "n/a"
+MOST_DIGITS = 3
 SizeFormat = Callable[[int | None], str]
 """How a pane writes sizes: all of them in the same style."""
 
 
-def significant(value: float, half_width: float | None, most: int = 3) -> Decimal:
-    """Round to the supported digits, at least one and at most ``most``.
+def significant(value: float, half_width: float | None) -> Decimal:
+    """Round to the supported digits, at least one and at most :data:`MOST_DIGITS`.
 
     Args:
         value: finite and not zero.
         half_width: half of the confidence interval relative to the value; ``None`` if unknown.
-        most: significant digits at most.
     """
     number = Decimal(repr(float(value)))
-    digits = most
+    digits = MOST_DIGITS
     if half_width is not None and half_width > 0:
         place = (abs(number) * Decimal(repr(float(half_width)))).adjusted()
-        digits = min(most, max(1, number.adjusted() - place + 1))
+        digits = min(MOST_DIGITS, max(1, number.adjusted() - place + 1))
     rounded = number.quantize(
         Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=ROUND_HALF_EVEN
     )

@@ -10,11 +10,11 @@ from typing import Any
 from tui.allocators.messages import (
     CPU_BUILD,
     NO_TORCH,
-    LookFor,
     ProcessFigures,
     TorchProcess,
     TorchProcesses,
     WatchEvent,
+    WatchTargets,
     pids_of,
 )
 from tui.core.child.process import ChildProcess
@@ -159,7 +159,7 @@ class SharedWatch:
         self._bus = bus
         self._spawn = spawn
         self._parties: list[WatchParty] = []
-        self._wanted = LookFor(())
+        self._wanted = WatchTargets(())
         self._pace = 0.0
         self._listed: tuple[int, ...] = ()
         self._supervisor: WatchSupervisor | None = None
@@ -211,7 +211,7 @@ class SharedWatch:
         if not interests:
             self._end()
             return
-        wanted = LookFor(
+        wanted = WatchTargets(
             tuple(sorted(frozenset[int]().union(*(each.pids for each in interests)))),
             children=any(each.children for each in interests),
             others=any(each.others for each in interests),
@@ -225,7 +225,7 @@ class SharedWatch:
         else:
             self._supervisor.set_pace(self._pace)
             if needs_list or wanted != self._wanted:
-                self._supervisor.set_wanted(wanted)
+                self._supervisor.set_targets(wanted)
         self._wanted = wanted
 
     def _end(self) -> None:

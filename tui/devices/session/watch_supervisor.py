@@ -8,10 +8,10 @@ from tui import allocators as watch
 from tui.allocators.messages import (
     WATCH_EVENTS,
     ListedProcesses,
-    LookFor,
     ProcessFigures,
     WatchEvent,
     WatchPace,
+    WatchTargets,
 )
 from tui.core.child.launch import FOLDER
 from tui.core.child.process import ChildProcess, MalformedMessage
@@ -23,7 +23,7 @@ ON_SCREEN_S = 1.0
 IN_BACKGROUND_S = 2.0
 """Seconds between two readings otherwise, which suffices for findings over time."""
 
-_ALL = LookFor(())
+_ALL = WatchTargets(())
 
 
 class WatchSupervisor(ChildSupervisor[WatchEvent]):
@@ -41,7 +41,7 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
         publish: Publish,
         *,
         pace: float = ON_SCREEN_S,
-        wanted: LookFor = _ALL,
+        wanted: WatchTargets = _ALL,
         listed: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
             self._pace = WatchPace(seconds)
             self.send(self._pace)
 
-    def set_wanted(self, wanted: LookFor) -> None:
+    def set_targets(self, wanted: WatchTargets) -> None:
         """Watch these processes; the watch answers with its list, even if nothing changes."""
         self._wanted = wanted
         self.send(wanted)

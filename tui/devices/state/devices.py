@@ -343,8 +343,8 @@ def _is_unchanged(before: TorchMemory, after: TorchMemory) -> bool:
     return (
         before.pid == after.pid
         and before.reserved == after.reserved
-        and before.reserved_taken == after.reserved_taken
-        and before.reserved_given_back == after.reserved_given_back
+        and before.reserved_allocated == after.reserved_allocated
+        and before.reserved_freed == after.reserved_freed
     )
 
 

@@ -215,8 +215,8 @@ class Allocator:
         return copied
 
     def is_continued_by(self, figures: TorchMemory) -> bool:
-        """Return whether figures belong to the same program: its ``reserved_taken`` only rises."""
-        before, after = self.figures.reserved_taken, figures.reserved_taken
+        """Return whether the same program sent both figures: ``reserved_allocated`` only rises."""
+        before, after = self.figures.reserved_allocated, figures.reserved_allocated
         return before is None or after is None or after >= before
 
 

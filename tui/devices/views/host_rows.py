@@ -336,7 +336,7 @@ def hosts_title(machine: MachineState, now: float, width: int, order: Order = "i
     return long if len(long) <= width else fit(f"Devices{by}   {found}", width)
 
 
-def hosts_words(machine: MachineState) -> str:
+def format_host_count(machine: MachineState) -> str:
     """Return the number of hosts and of their known GPUs for the header."""
     groups = host_groups(machine)
     gpus = sum(len(group.gpus) for group in groups)

@@ -448,9 +448,9 @@ def process_facts(process: TorchProcess, now: float) -> list[Fact]:
 
     rank = process.rank
     if rank is not None and process.world_size is not None:
-        rank_words: str | None = f"{rank} of {process.world_size}"
+        describe_rank: str | None = f"{rank} of {process.world_size}"
     else:
-        rank_words = None if rank is None else str(rank)
+        describe_rank = None if rank is None else str(rank)
     age = None if process.start is None else text.old(max(0.0, now - process.start))
     return [
         ("pid", str(process.pid)),
@@ -458,7 +458,7 @@ def process_facts(process: TorchProcess, now: float) -> list[Fact]:
         ("user", format_fact("user", process.user)),
         ("running for", format_fact("start", age)),
         ("torch", format_fact("torch", process.torch)),
-        ("rank", format_fact("rank", rank_words)),
+        ("rank", format_fact("rank", describe_rank)),
         ("local rank", format_fact("local_rank", process.local_rank)),
         ("launcher", format_fact("launcher", process.launcher)),
         ("visible devices", format_fact("visible_devices", process.visible_devices)),

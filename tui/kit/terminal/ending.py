@@ -241,7 +241,7 @@ class ForcedExit:
             os.dup2(nowhere, self._terminal)
             os.close(nowhere)
             _wake_writers()
-            _write_over(terminal, RESTORE)
+            _restore(terminal)
             termios.tcsetattr(terminal, termios.TCSANOW, self._modes)
         except (OSError, termios.error):
             return  # the terminal has gone in between
@@ -259,8 +259,9 @@ def _wake_writers() -> None:
             signal.pthread_kill(thread.ident, WAKE)
 
 
-def _write_over(terminal: int, data: bytes) -> None:
-    """Write data in place of the unread output, for :data:`WRITE_S` seconds at most."""
+def _restore(terminal: int) -> None:
+    """Write :data:`RESTORE` in place of the unread output, for :data:`WRITE_S` seconds at most."""
+    data = RESTORE
     deadline = time.monotonic() + WRITE_S
     while data and time.monotonic() < deadline:
         termios.tcflush(terminal, termios.TCOFLUSH)

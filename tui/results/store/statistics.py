@@ -212,12 +212,12 @@ def apply_holm(ratios: Sequence[RunRatio]) -> list[Answer]:
     Args:
         ratios: the ratio of each workload.
     """
-    asked = sorted(
+    tested = sorted(
         (ratio.p_value, place) for place, ratio in enumerate(ratios) if ratio.p_value is not None
     )
     believed: set[int] = set()
-    for rank, (p_value, place) in enumerate(asked):
-        if p_value > LEVEL / (len(asked) - rank):
+    for rank, (p_value, place) in enumerate(tested):
+        if p_value > LEVEL / (len(tested) - rank):
             break
         believed.add(place)
     return [

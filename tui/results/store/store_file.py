@@ -140,23 +140,19 @@ def read_version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def migrate(
-    connection: sqlite3.Connection, migrations: tuple[tuple[str, ...], ...] | None = None
-) -> None:
+def migrate(connection: sqlite3.Connection) -> None:
     """Migrate a file to the newest version, completely or not at all.
 
     Args:
         connection: a connection in autocommit mode.
-        migrations: all migrations.
 
     Raises:
         sqlite3.Error: the migration failed; the file is unchanged.
     """
-    steps = MIGRATIONS if migrations is None else migrations
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Checked within the transaction: another program may have migrated the file meanwhile.
-        for number, statements in enumerate(steps, 1):
+        for number, statements in enumerate(MIGRATIONS, 1):
             if number > read_version(connection):
                 for statement in statements:
                     connection.execute(statement)

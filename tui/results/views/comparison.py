@@ -33,6 +33,7 @@ from tui.results.views.results import (
     find_shared_differences,
     format_closing_notes,
     format_date,
+    format_devices,
     format_name,
     format_notes,
     format_shared_differences,
@@ -71,7 +72,7 @@ def fit_comparison_columns(found: EnvironmentComparison, room: int) -> Compariso
     columns: list[Column[Question]] = [
         Column("workload", _LEAST_NAME, _format_name, "left", gap=0, grows=(_LEAST_NAME, name)),
         Column(
-            "device", widest(("device", *map(_format_devices, questions))), _format_devices,
+            "device", widest(("device", *map(format_devices, questions))), format_devices,
             "left", drop_order=0, leaves=name + ends,
         ),
         Column(
@@ -138,10 +139,6 @@ def _render_verdict(one: Question) -> Span:
     return Span(_format_verdict(one), _VERDICT_STYLES.get(one.answer.verdict, TextStyle.PLAIN))
 
 
-def _format_devices(one: Question) -> str:
-    return " | ".join(dict.fromkeys(one.devices))
-
-
 def _format_verdict(one: Question) -> str:
     mark = f" {glyphs.GLYPHS.warning}" if one.a.marked or one.b.marked else ""
     return f"{format_verdict(one)}{mark}"
@@ -170,7 +167,7 @@ def render_foot(found: EnvironmentComparison, one: Question | None, cells: int) 
         words = f"{format_verdict(one)} the speed of A"
         if ratio.ci95 is not None:
             words += f", 95% interval {format_interval(*ratio.ci95)}"
-        lead = Span(f"{one.workload} on {_format_devices(one)}  ", TextStyle.STRONG)
+        lead = Span(f"{one.workload} on {format_devices(one)}  ", TextStyle.STRONG)
         rows += (
             [line(lead, words)]
             if cell_len(lead.text + words) <= cells

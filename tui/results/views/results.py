@@ -136,7 +136,7 @@ def build_comparison_table(found: StoreComparison) -> Table:
     """
     if not found.questions:
         return Table("compare", "no workload on both sides", (), ())
-    devices = {_format_devices(one) for one in found.questions}
+    devices = {format_devices(one) for one in found.questions}
     counts = {_count_runs(side) for one in found.questions for side in (one.a, one.b)}
     device = devices.pop() if len(devices) == 1 else ""
     differ = len(counts) > 1
@@ -158,7 +158,8 @@ def build_comparison_table(found: StoreComparison) -> Table:
     )
 
 
-def _format_devices(one: Question) -> str:
+def format_devices(one: Question) -> str:
+    """Return the names of the devices that a question compares."""
     return " | ".join(dict.fromkeys(one.devices))
 
 
@@ -171,7 +172,7 @@ def _build_question_cells(one: Question, *, with_device: bool, with_runs: bool) 
     ratio = one.answer.ratio
     return (
         format_name(one.workload, one.parameters),
-        *((_format_devices(one),) if with_device else ()),
+        *((format_devices(one),) if with_device else ()),
         *(format_side(side, with_runs=with_runs) for side in (one.a, one.b)),
         one.answer.verdict + (f" ({ratio.alone} alone)" if one.answer.corrected else ""),
         text.ratio(ratio.value),
@@ -335,7 +336,7 @@ def format_interleave_command(question: Question) -> str | None:
         return None
     sides = [dict.fromkeys(pair[side] for pair in words if pair) for side in (0, 1)]
     a, b = (",".join(side) for side in sides)
-    return f"{format_run_command(question)} --interleave {_quoted(a)} {_quoted(b)}"
+    return f"{format_run_command(question)} --interleave {shlex.quote(a)} {shlex.quote(b)}"
 
 
 def _find_settings(one: DifferingFact) -> tuple[str, str] | None:
@@ -353,10 +354,6 @@ def _find_settings(one: DifferingFact) -> tuple[str, str] | None:
 
 def _format_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _quoted(text: str) -> str:
-    return shlex.quote(text)
 
 
 # ---- one result --------------------------------------------------------------------------------

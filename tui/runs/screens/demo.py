@@ -75,7 +75,7 @@ class DemoPane(Pane):
         self.answered: frozenset[str] = frozenset()
         """Workloads whose answer is shown."""
         self.number = Digits("", id="number")
-        self.words = LinesView(self._number_words, id="words")
+        self.words = LinesView(self._number_lines, id="words")
         self.words.can_focus = False
         self.large = Vertical(self.number, self.words, id="large")
         self.headline = LinesView(self._headline, id="headline")
@@ -128,7 +128,7 @@ class DemoPane(Pane):
         large = self.large.display
         return headline_lines(self.state, info, cells, self._note(), tick=self._tick, large=large)
 
-    def _number_words(self, cells: int) -> list[Line]:
+    def _number_lines(self, cells: int) -> list[Line]:
         info = self._page()
         words = format_number(self.state, info)[1] if info else ""
         return [

@@ -68,7 +68,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         }
         """What the fields contained at first."""
         self._errors: dict[str, str] = {}
-        self._message = LinesView(self._words, id="message")
+        self._message = LinesView(self._message_lines, id="message")
         self._message.can_focus = False
 
     def compose(self) -> ComposeResult:
@@ -90,7 +90,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             field.focus()
             break
 
-    def _words(self, cells: int) -> list[Line]:
+    def _message_lines(self, cells: int) -> list[Line]:
         """Return the errors, else the meaning and allowed values of the focused parameter."""
         rows: list[Line] = [()]
         for error in self._errors.values():

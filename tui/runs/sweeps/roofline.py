@@ -135,12 +135,12 @@ def applies_to(ceiling: Ceiling, device: TorchDevice, environment: Environment) 
     if under.get("torch") != environment.torch:
         return False
     if device.id == "cpu":
-        asked = {
+        present = {
             "cpu": device.name,
             "cpus": str(environment.cpus_usable),
             "threads": str(environment.threads),
         }
-        return all(under.get(name) == value for name, value in asked.items())
+        return all(under.get(name) == value for name, value in present.items())
     return under.get("device") == (device.uuid or device.name)
 
 

@@ -50,7 +50,7 @@ BARS_FROM = 30
 CHART_GAP = 3
 WIDE = 50
 """Least cells of each plot when two are side by side."""
-TOLD_ELSEWHERE = ("limit", "time.ci95_s")
+EXPLAINED_ELSEWHERE = ("limit", "time.ci95_s")
 """Paths of absent figures that other lines explain."""
 _FINDINGS = ("figures.", "tables.", "charts.")
 """Prefixes of paths whose absence is explained beside the findings."""
@@ -320,7 +320,7 @@ def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:
     """Return the reasons for missing figures; figures with one reason share a line."""
     names: dict[str, list[str]] = {}
     for path, reason in unavailable.items():
-        if path not in TOLD_ELSEWHERE and not path.startswith(_FINDINGS):
+        if path not in EXPLAINED_ELSEWHERE and not path.startswith(_FINDINGS):
             names.setdefault(reason, []).append(format_absent_path(path))
     rows: list[Line] = []
     for reason, which in names.items():

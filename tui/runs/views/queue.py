@@ -97,13 +97,13 @@ def estimate_runs(state: RunsState, runs: Iterable[Run]) -> RunEstimate:
         runs: the requested runs.
     """
     spans = RunDurations(state.book.values())
-    asked = list(runs)
-    known = [seconds for run in asked if (seconds := spans.same(run)) is not None]
-    new = [run for run in asked if spans.same(run) is None]
+    requested = list(runs)
+    known = [seconds for run in requested if (seconds := spans.same(run)) is not None]
+    new = [run for run in requested if spans.same(run) is None]
     others = [spans.expected(run) for run in new]
     return RunEstimate(
         seconds=sum(known) + sum(others),
-        runs=len(asked),
+        runs=len(requested),
         known=len(known),
         each_s=_compute_mean(others) if others else None,
         measured=all(spans.mean(run) is not None for run in new),

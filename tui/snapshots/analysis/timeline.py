@@ -102,7 +102,7 @@ def replay(device: DeviceSnapshot) -> Replay:
     """
     trace = device.trace
     events = array("I", (found.start() for found in _SEGMENT_EVENTS.finditer(trace.action)))
-    live = _backwards(trace, _LIVE, final_live(device))
+    live = _live_before(trace, final_live(device))
     steps = _reserved(trace, events, sum(segment.size for segment in device.segments))
     peak, reserved_peak = max(live), max(steps)
     least, least_reserved = min(live), min(steps)
@@ -136,9 +136,9 @@ def final_live(device: DeviceSnapshot) -> int:
     )
 
 
-def _backwards(trace: Trace, signs: bytes, end: int) -> list[int]:
-    """Return the column that ends with ``end`` and changes by sign times size at each event."""
-    sign = array("b", trace.action.translate(signs))
+def _live_before(trace: Trace, end: int) -> list[int]:
+    """Return the live bytes before each event, and after the last, when ``end`` bytes are live."""
+    sign = array("b", trace.action.translate(_LIVE))
     steps = list(map(mul, sign, trace.size))
     return list(accumulate(steps, initial=end - sum(steps)))
 

@@ -95,9 +95,9 @@ def parse_oom_texts(text: str) -> tuple[OomText, ...]:
 
 
 def _parse_warning(found: re.Match[str]) -> OomText:
-    device, asked, free, total = map(int, found.groups())
+    device, requested, free, total = map(int, found.groups())
     return OomText(
-        requested=asked,
+        requested=requested,
         requested_within=0,
         device=device,
         total=total,
@@ -117,15 +117,15 @@ def _parse(raw: str) -> OomText:
     # A log may break lines anywhere.
     message = " ".join(raw.split())
     sizes = {name: _first(patterns, message) for name, patterns in _PATTERNS.items()}
-    asked = _START.match(message)
+    requested = _START.match(message)
     device = next((found for wording in _DEVICE if (found := wording.search(message))), None)
     reserved, allocated = sizes["reserved"], sizes["allocated"]
     unallocated = sizes["unallocated"]
     if reserved is None and allocated is not None and unallocated is not None:
         reserved = allocated + unallocated
     return OomText(
-        requested=None if asked is None else to_bytes(asked[1], asked[2]),
-        requested_within=0 if asked is None else _within(asked[1], asked[2]),
+        requested=None if requested is None else to_bytes(requested[1], requested[2]),
+        requested_within=0 if requested is None else _within(requested[1], requested[2]),
         device=None if device is None else int(device[1]),
         total=sizes["total"],
         device_free=sizes["device_free"],

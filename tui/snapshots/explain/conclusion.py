@@ -30,7 +30,7 @@ def conclude(
     if cause == "leak" and leak is not None:
         subject = leak.subject[:1].upper() + leak.subject[1:] if not leak.name else leak.subject
         return f"Leak: {subject}{describe_pace(leak)}."
-    asked = round_size(evidence.requested)
+    size = round_size(evidence.requested)
     words = _OF_CAUSE.get(cause)
     if words is not None:
         return words(evidence, found, device)
@@ -38,11 +38,11 @@ def conclude(
         return f"Full: live tensors hold {_of_device(evidence.allocated, device)}."
     if has_fitting_piece(evidence.requested, evidence.largest):
         return (
-            f"Unknown: {asked} was refused, although a piece of "
+            f"Unknown: {size} was refused, although a piece of "
             f"{round_size(evidence.largest or 0)} seems to have been free."
         )
     return (
-        f"Unknown: {asked} was refused with {round_size(evidence.allocated)} live; the device has "
+        f"Unknown: {size} was refused with {round_size(evidence.allocated)} live; the device has "
         f"{device.words}, and whether this process fills it is unknown."
     )
 
@@ -109,11 +109,11 @@ def _describe_activations(evidence: Evidence, found: Account, device: Capacity) 
 
 
 def _describe_temporaries(evidence: Evidence, found: Account, device: Capacity) -> str:
-    asked = round_size(evidence.requested)
+    size = round_size(evidence.requested)
     if in_optimizer(evidence):
-        return f"Temporaries: the optimizer's step requested {asked} beside its model and state."
+        return f"Temporaries: the optimizer's step requested {size} beside its model and state."
     held = _of_device(found.of("temporaries"), device)
-    return f"Temporaries hold {held}; {asked} more was requested."
+    return f"Temporaries hold {held}; {size} more was requested."
 
 
 def _describe_others(evidence: Evidence, found: Account, device: Capacity) -> str:
@@ -161,11 +161,11 @@ def find_roundup(evidence: Evidence) -> str:
 
 def _describe_fragmentation(evidence: Evidence, found: Account, device: Capacity) -> str:
     held = _of_device(found.of("fragmentation"), device)
-    asked = round_size(evidence.requested)
+    size = round_size(evidence.requested)
     if evidence.largest is None:
         return (
             f"Fragmentation, other streams or private pools: {held} is cached and not in use; "
-            f"{asked} was requested."
+            f"{size} was requested."
         )
     pieces = (
         f"of at most {round_size(evidence.largest)}"
@@ -173,8 +173,7 @@ def _describe_fragmentation(evidence: Evidence, found: Account, device: Capacity
         else "that this request cannot use"
     )
     return (
-        f"Fragmentation: {held} is cached and not in use, in pieces {pieces}; {asked} was "
-        "requested."
+        f"Fragmentation: {held} is cached and not in use, in pieces {pieces}; {size} was requested."
     )
 
 

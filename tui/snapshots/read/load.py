@@ -57,17 +57,17 @@ _LONGEST_NAME = 80
 class _Data(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> NoReturn:
         names = (naming.format_value(part)[:_LONGEST_NAME] for part in (module, name))
-        asked = ".".join(names)
+        name = ".".join(names)
         raise SnapshotError(
-            f"asks for {asked}, which would run code: refused; a snapshot holds data only"
+            f"asks for {name}, which would run code: refused; a snapshot holds data only"
         )
 
     def persistent_load(self, pid: Any, /) -> NoReturn:
-        asked = (
+        name = (
             naming.clean(pid)[:_LONGEST_NAME] if isinstance(pid, str) else naming.describe_type(pid)
         )
         raise SnapshotError(
-            f"asks for a persistent object, {asked}: refused; a snapshot holds data only"
+            f"asks for a persistent object, {name}: refused; a snapshot holds data only"
         )
 
 

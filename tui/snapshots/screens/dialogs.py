@@ -15,10 +15,10 @@ from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LinesView
 from tui.snapshots.views.overview import (
-    FoundFile,
+    FileEntry,
     complete_path,
+    file_line,
     find_files,
-    found_line,
     split_path,
 )
 
@@ -81,7 +81,7 @@ class FileScreen(Dialog["str | None"]):
         self._title = title
         self.field = PathInput(folder if folder.endswith("/") else f"{folder}/")
         self.list = NumberedList(self._lines, id="files")
-        self._found: tuple[FoundFile, ...] = ()
+        self._found: tuple[FileEntry, ...] = ()
         self._why = ""
 
     def compose(self) -> ComposeResult:
@@ -96,7 +96,7 @@ class FileScreen(Dialog["str | None"]):
     def _lines(self, cells: int) -> list[Line]:
         if self._why:
             return [line(Span(self._why, TextStyle.NOTE))]
-        return [found_line(item, cells) for item in self._found]
+        return [file_line(item, cells) for item in self._found]
 
     @on(Input.Changed, "#path")
     def _path_changed(self, event: Input.Changed) -> None:
@@ -165,7 +165,7 @@ class OomTextScreen(Dialog["str | None"]):
 
     def compose(self) -> ComposeResult:
         """Yield the box with the explanation and the text field."""
-        words = LinesView(self._words, id="words")
+        words = LinesView(self._message_lines, id="words")
         words.can_focus = False
         yield box("Text of the exception", "F2 or ctrl+s applies   escape leaves", words, self.area)
 
@@ -173,7 +173,7 @@ class OomTextScreen(Dialog["str | None"]):
         """Focus the text field."""
         self.area.focus()
 
-    def _words(self, cells: int) -> list[Line]:
+    def _message_lines(self, cells: int) -> list[Line]:
         return paragraph(ABOUT_OOM_TEXT, cells, TextStyle.QUIET)
 
     def action_apply(self) -> None:

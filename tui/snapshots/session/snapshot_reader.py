@@ -174,10 +174,10 @@ class SnapshotStore:
         """Whether a call waits for its answer."""
         return bool(self._sent)
 
-    def drop_answers(self, method: Method[Any, Any]) -> None:
-        """Drop the answers of one method, which are no longer valid."""
+    def drop_verdicts(self) -> None:
+        """Drop the verdicts, which other facts may change."""
         self.answers = {
-            slot: done for slot, done in self.answers.items() if done.need.method != method
+            slot: done for slot, done in self.answers.items() if done.need.method != VERDICT
         }
 
     def find_answer(self, need: Need[Arguments, Value]) -> Answered[Arguments, Value] | None:
@@ -351,7 +351,7 @@ class SnapshotReader:
         """Send exception messages to the reader and drop its verdicts."""
         text = text[-LONGEST_TEXT:]
         self.store.oom_text = text
-        self.store.drop_answers(VERDICT)
+        self.store.drop_verdicts()
         self._send(Need(SET_OOM_TEXT, OomTextArguments(text)))
         self._report_change()
 

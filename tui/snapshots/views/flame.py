@@ -68,7 +68,7 @@ def _level_line(flame: Flame, frames: Sequence[FlameFrame], cells: int, chosen: 
         under_cursor = frame.path == chosen
         spans.append(
             Span(
-                _words(frame, end - first, under_cursor=under_cursor),
+                _frame_text(frame, end - first, under_cursor=under_cursor),
                 TextStyle.CURSOR if under_cursor else style,
             )
         )
@@ -86,7 +86,7 @@ def _style_of(frame: FlameFrame, before: TextStyle | None) -> TextStyle:
     return ON_LAYERS[number]
 
 
-def _words(frame: FlameFrame, cells: int, *, under_cursor: bool) -> str:
+def _frame_text(frame: FlameFrame, cells: int, *, under_cursor: bool) -> str:
     """Return a frame's label behind its left edge, which separates it where there is no color."""
     edge = glyphs.GLYPHS.selected if under_cursor else glyphs.GLYPHS.wall
     if cells < 2:

@@ -142,7 +142,7 @@ def progress_bar(progress: LoadProgress, cells: int) -> Line:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFile:
+class FileEntry:
     """A folder entry."""
 
     name: str
@@ -156,14 +156,14 @@ def split_path(typed: str) -> tuple[str, str]:
     return folder + slash, name
 
 
-def find_files(typed: str) -> tuple[tuple[FoundFile, ...], str]:
+def find_files(typed: str) -> tuple[tuple[FileEntry, ...], str]:
     """Return the files that complete the typed path, folders last, or the reason for having none.
 
     The list includes hidden entries only if the typed name begins with a dot.
     """
     folder, beginning = split_path(typed)
     where = Path(folder or ".").expanduser()
-    found: list[FoundFile] = []
+    found: list[FileEntry] = []
     try:
         with os.scandir(where) as entries:
             for number, entry in enumerate(entries):
@@ -173,22 +173,22 @@ def find_files(typed: str) -> tuple[tuple[FoundFile, ...], str]:
                     continue
                 if entry.name.startswith(".") and not beginning.startswith("."):
                     continue
-                found.append(_found_file(entry))
+                found.append(_file_entry(entry))
     except OSError as error:
         return (), f"{clean(str(where))}: {error.strerror or error}"
     found.sort(key=lambda item: (item.folder, item.name))
     return tuple(found), "" if found else "no such file"
 
 
-def _found_file(entry: os.DirEntry[str]) -> FoundFile:
+def _file_entry(entry: os.DirEntry[str]) -> FileEntry:
     try:
         folder = entry.is_dir()
-        return FoundFile(entry.name, folder, None if folder else entry.stat().st_size)
+        return FileEntry(entry.name, folder, None if folder else entry.stat().st_size)
     except OSError:
-        return FoundFile(entry.name, False, None)
+        return FileEntry(entry.name, False, None)
 
 
-def complete_path(typed: str, found: tuple[FoundFile, ...]) -> str:
+def complete_path(typed: str, found: tuple[FileEntry, ...]) -> str:
     """Extend a typed path by the common start of all files found."""
     if not found:
         return typed
@@ -207,7 +207,7 @@ def _common_start(names: list[str]) -> str:
     return first[: min(len(first), len(last)) if same is None else same]
 
 
-def found_line(item: FoundFile, cells: int) -> Line:
+def file_line(item: FileEntry, cells: int) -> Line:
     """Draw a file in the list: its size and its name."""
     size = "folder" if item.folder else text.size(item.byte)
     name = f"{item.name}/" if item.folder else item.name

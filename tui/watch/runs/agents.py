@@ -39,7 +39,7 @@ REMOTE_EXEC = (3, 14)
 OLDEST = (3, 8)
 """The first version that the agent runs in."""
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?t?")
-_VERSION_S, _ASK_S = 20, 60
+_VERSION_S, _INJECT_TIMEOUT_S = 20, 60
 _START = '''exec("""
 try:
     import importlib.util
@@ -179,10 +179,10 @@ def put_in(target: InjectionTarget, run: Path, entries: int) -> None:
     """
     path = run / "inject.py"
     path.write_text(injected_script(run, entries), encoding="utf-8")
-    _run_tool(remote_exec_command(target, path), _ASK_S)
+    _run_tool(remote_exec_command(target, path))
 
 
-def _run_tool(command: Sequence[str], seconds: float) -> None:
+def _run_tool(command: Sequence[str]) -> None:
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -194,11 +194,13 @@ def _run_tool(command: Sequence[str], seconds: float) -> None:
     )
     name = Path(command[0]).name
     try:
-        said, _ = process.communicate(timeout=seconds)
+        said, _ = process.communicate(timeout=_INJECT_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         process.kill()
         process.communicate()
-        raise CannotInjectError(f"{name} took longer than {seconds} s and was ended") from error
+        raise CannotInjectError(
+            f"{name} took longer than {_INJECT_TIMEOUT_S} s and was ended"
+        ) from error
     if process.returncode != 0:
         lines = [line for line in said.splitlines() if line.strip()]
         raise CannotInjectError(f"{name}: {(lines or ['it said nothing'])[-1]}")
@@ -298,16 +300,16 @@ class Agents:
             The stacks by identity; agents that ended or exceeded :data:`PATIENCE_S` are absent.
         """
         self._find()
-        asked = []
+        requested = []
         for name in names:
             connection = self._open.get(name)
             if connection is not None:
                 with contextlib.suppress(OSError):
                     _send(connection, "stacks")
-                    asked.append((name, connection))
+                    requested.append((name, connection))
         deadline = time.monotonic() + PATIENCE_S
         found = {}
-        for name, connection in asked:
+        for name, connection in requested:
             try:
                 connection.settimeout(max(0.01, deadline - time.monotonic()))
                 found[name] = parse_stacks(name, _receive(connection))

@@ -10,14 +10,13 @@ from pathlib import Path
 
 DEFAULT_LIMIT = 256 << 20
 """Bytes of output that are stored, in both files together."""
-SMALLEST_LIMIT = 1 << 20
 NAME = "output.log"
 OLDER = "output.1.log"
 RETRY_S = 1.0
 """Seconds between two attempts to write after one that failed."""
 
 
-def in_words(size: int) -> str:
+def format_size(size: int) -> str:
     """Return a size in a fitting unit, for a line in the log."""
     if size < 1 << 20:
         return f"{size / 1024:.1f} KiB" if size >= 1024 else f"{size} B"
@@ -85,10 +84,9 @@ class BoundedLog:
             if self._size and self._size + len(data) > self._half:
                 self._rotate()
             if self._lacking:
-                lost = (
-                    f"[gpu-workbench: {in_words(self._lacking)} of output lack here: {self._why}]"
-                )
-                self._write(f"\n{lost}\n".encode())
+                size = format_size(self._lacking)
+                lost = f"\n[gpu-workbench: {size} of output lack here: {self._why}]\n"
+                self._write(lost.encode())
                 self._lacking = 0
             self._why = ""
             place = self._start + self._size
@@ -131,7 +129,7 @@ class BoundedLog:
         self._start += size
         self._file, self._size = None, 0
         self._open()
-        before = f"; {in_words(self._dropped)} before that are dropped" if self._dropped else ""
+        before = f"; {format_size(self._dropped)} before that are dropped" if self._dropped else ""
         self._write(f"[gpu-workbench: earlier output is in {OLDER}{before}]\n".encode())
 
     def _write(self, data: bytes) -> None:

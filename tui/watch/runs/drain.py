@@ -57,7 +57,7 @@ class Drain:
                 if each.open and ready.get(each.file, 0) & (select.POLLERR | select.POLLHUP):
                     each.close()
                 each.flush()
-            self._close_what_is_done()
+            self._close_finished()
 
     def _wait(self) -> dict[int, int]:
         poll = select.poll()
@@ -89,7 +89,7 @@ class Drain:
     def _note_end(self) -> None:
         self._last = {file: _size_in(file) for file in self._sources}
 
-    def _close_what_is_done(self) -> None:
+    def _close_finished(self) -> None:
         """Close each stream that has received everything that the command wrote.
 
         Processes left by the command may hold the pipe for long; their output goes to the log only.

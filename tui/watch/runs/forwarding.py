@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 
-from tui.watch.runs.bounded_log import BoundedLog, in_words
+from tui.watch.runs.bounded_log import BoundedLog, format_size
 
 CHUNK = 64 << 10
 MOST_BUFFERED = 4 << 20
@@ -90,7 +90,7 @@ class Forward:
             if written < len(data):
                 return
         if self.open and self._left_out:
-            size = in_words(self._left_out)
+            size = format_size(self._left_out)
             words = f"\n[gpu-workbench: {size} of output are left out: the reader was too slow]\n"
             if self._write(words.encode()):
                 self._left_out = 0

@@ -111,14 +111,14 @@ class StartedRun:
         # The supervisor stays until the last process has ended, such as a daemon.
         is_here = self.boot in ("", boot_id())
         return self.first_process_is_running or (
-            is_here and is_there(self.supervisor, self.supervisor_ticks)
+            is_here and process_runs(self.supervisor, self.supervisor_ticks)
         )
 
     @property
     def first_process_is_running(self) -> bool:
         """Whether its first process is running."""
         is_here = self.is_of_this_machine and self.boot in ("", boot_id())
-        return is_here and is_there(self.pid, self.start_ticks)
+        return is_here and process_runs(self.pid, self.start_ticks)
 
     @property
     def is_of_this_machine(self) -> bool:
@@ -459,7 +459,7 @@ def boot_id() -> str:
         return ""
 
 
-def is_there(pid: int | None, ticks: int | None) -> bool:
+def process_runs(pid: int | None, ticks: int | None) -> bool:
     """Return whether a process runs that has this pid and started at this tick of the kernel."""
     if pid is None or ticks is None:
         return False

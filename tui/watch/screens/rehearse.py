@@ -46,7 +46,7 @@ class RehearseScreen(Dialog["RehearsalRequest | None"]):
         for each in self._inputs.values():
             each.cursor_blink = False
         self._error = ""
-        self._message = LinesView(self._words, id="message")
+        self._message = LinesView(self._message_lines, id="message")
 
     def compose(self) -> ComposeResult:
         """Yield the fields above what the focused one means."""
@@ -57,7 +57,7 @@ class RehearseScreen(Dialog["RehearsalRequest | None"]):
         """Begin with the command."""
         self._inputs["command"].focus()
 
-    def _words(self, cells: int) -> list[Line]:
+    def _message_lines(self, cells: int) -> list[Line]:
         focused = next((name for name, each in self._inputs.items() if each.has_focus), "command")
         rows = paragraph(self._error, cells, TextStyle.BAD, indent="  ") if self._error else []
         return [(), *rows, *paragraph(ABOUT[focused], cells, TextStyle.QUIET, indent="  ")]

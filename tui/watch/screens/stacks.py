@@ -16,7 +16,7 @@ from tui.kit.pane import LinesView
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.views.rank_stacks import rank_stack_lines
 
-ASKING = "The processes are being asked."
+WAITING = "The processes are being asked."
 
 
 class StacksScreen(Dialog[None]):
@@ -58,7 +58,7 @@ class StacksScreen(Dialog[None]):
 
     def _lines(self, cells: int) -> list[Line]:
         if self._found is None:
-            return paragraph(ASKING, cells, TextStyle.QUIET)
+            return paragraph(WAITING, cells, TextStyle.QUIET)
         return rank_stack_lines(*self._found, cells)
 
     def action_leave(self) -> None:

@@ -152,7 +152,7 @@ class Sampler:
         self._folder = RunFolder(run.folder)
         self._agents = Agents()
         self._requests: list[tuple[str, AgentRequest]] = []
-        self._ask_now = asyncio.Event()
+        self._poll_now = asyncio.Event()
         self._first: frozenset[int] = frozenset(() if run.pid is None else (run.pid,))
         self._watch = watch
         self._pids = self._first
@@ -180,7 +180,7 @@ class Sampler:
     def request(self, identity: str, what: AgentRequest) -> None:
         """Send a request to an agent; a later sample shows the result."""
         self._requests.append((identity, what))
-        self._ask_now.set()
+        self._poll_now.set()
 
     def store(self, event: Seen) -> None:
         """Store an event that another part of the program observed."""
@@ -221,13 +221,13 @@ class Sampler:
     async def _poll_agents(self) -> None:
         """Ask the agents; while connected, this program's children may read their processes."""
         while True:
-            self._ask_now.clear()
+            self._poll_now.clear()
             requests, self._requests = self._requests, []
             # An agent can answer only when its process releases the interpreter.
             reading = await asyncio.to_thread(self._read_folder, requests)
             self._apply_reading(reading)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._ask_now.wait(), ASK_S)
+                await asyncio.wait_for(self._poll_now.wait(), ASK_S)
 
     def _read_folder(self, requests: Sequence[tuple[str, AgentRequest]]) -> RunReading:
         """Ask the agents and read the folder; runs in its own thread."""

@@ -23,7 +23,7 @@ def rank_stack_lines(ranks: Sequence[RankStacks], why_none: str, cells: int) -> 
     """
     if not ranks:
         return paragraph(why_none, cells, TextStyle.NOTE)
-    rows = [row for rank in ranks for row in paragraph(rank_words(rank), cells, indent="  ")]
+    rows = [row for rank in ranks for row in paragraph(describe_rank(rank), cells, indent="  ")]
     for rank in ranks:
         for thread in rank.stacks.threads if rank.stacks is not None else ():
             name = f"{_name(rank)}, {_thread_name(thread)}"
@@ -35,7 +35,7 @@ def rank_stack_lines(ranks: Sequence[RankStacks], why_none: str, cells: int) -> 
     return rows
 
 
-def rank_words(rank: RankStacks) -> str:
+def describe_rank(rank: RankStacks) -> str:
     """Return the main thread's position: the user's own line, then the innermost."""
     if rank.stacks is None:
         return f"{_name(rank)}: {rank.why_none}"

@@ -85,7 +85,7 @@ def format_run_title(state: WatchedRun, now: float, cells: int) -> str:
     return fit(f"Run   {fit(format_command(state.run), room)}   {how}", max(1, cells))
 
 
-def clock_words(at: float) -> str:
+def format_clock(at: float) -> str:
     """Return a local time of day, such as ``14:03:25``."""
     return time.strftime("%H:%M:%S", time.localtime(at))
 
@@ -138,7 +138,7 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         account = [overview.account_line(row, cells) for row in explanation.account[:MOST_ROWS]]
     found += rehearsal_lines(state, cells)
     if state.frozen_at is not None:
-        words = f"frozen at {clock_words(state.frozen_at)}: the run continues; z follows it again"
+        words = f"frozen at {format_clock(state.frozen_at)}: the run continues; z follows it again"
         found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     if state.why_no_samples:
         words = f"no new figures: {state.why_no_samples}"
@@ -192,7 +192,7 @@ def _no_process(state: WatchedRun) -> str:
 # ---- growth ----
 
 
-def growth_words(row: WatchedDevice) -> str:
+def format_growth(row: WatchedDevice) -> str:
     """Return the growth of allocated memory with its interval, or the reason it is unknown."""
     grows = row.growth
     if grows is None:
@@ -235,7 +235,7 @@ def finding_lines(row: WatchedDevice, cells: int) -> list[Line]:
         words = f"{finding.text} ({finding.source})"
         found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     if not any(finding.key == "growth" for finding in row.findings):
-        found += paragraph(growth_words(row), cells, TextStyle.PLAIN, indent="  ")
+        found += paragraph(format_growth(row), cells, TextStyle.PLAIN, indent="  ")
     return found
 
 
@@ -269,7 +269,7 @@ def describe_snapshot(snapshot: ProcessSnapshot) -> str:
     """Describe a snapshot, for example ``step 120   14:03:25   OOM   4711-2.pickle``."""
     step = "step n/a" if snapshot.step is None else f"step {text.count(snapshot.step)}"
     what = "OOM" if snapshot.oom else "requested"
-    return f"{step:<14} {clock_words(snapshot.at)}  {what:<10} {clean(snapshot.path.name)}"
+    return f"{step:<14} {format_clock(snapshot.at)}  {what:<10} {clean(snapshot.path.name)}"
 
 
 def describe_missing_snapshot(row: WatchedDevice | None) -> str:

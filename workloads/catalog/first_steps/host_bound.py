@@ -203,7 +203,7 @@ def tiny_model(
         ours, cpu = [pair[0] for pair in times], [pair[1] for pair in times]
         crossing = estimates.crossing(WIDTHS, ours, cpu)
         assert crossing is not None
-        words = estimates.crossing_words("the GPU", "the CPU", crossing, "width")
+        words = estimates.describe_crossing("the GPU", "the CPU", crossing, "width")
         found.mark("widths", words)
         found.figure("crossover", words)
 

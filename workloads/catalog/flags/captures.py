@@ -210,7 +210,7 @@ def _received(
         reason = f"no answer within {PATIENCE_S:.0f} s"
     else:
         code = trying.wait()
-        ended = process.signal_in_words(-code) if code < 0 else f"exit status {code}"
+        ended = process.describe_exit_code(code)
         reason = f"the process that tries ended: {ended}"
     for name in waiting:
         yield CaptureAttempt(name, NOT_TRIED, reason)
@@ -232,7 +232,7 @@ def main(parent: int, device: str) -> int:
             _make_attempt(channel, own, name, device)
         _, status = os.waitpid(child, 0)
         if status:
-            ended = process.exit_in_words(status)
+            ended = process.describe_exit_code(os.waitstatus_to_exitcode(status))
             channel.send(CaptureAttempt(name, NOT_TRIED, f"its process ended: {ended}"))
     return 0
 

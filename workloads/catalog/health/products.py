@@ -188,7 +188,7 @@ def _overtakes(found: Study, figure: str, line: str, at: estimates.Crossing | No
     if at is None:
         found.absent(figure, "the CPU was not measured", "", about)
         return
-    found.mark("time", estimates.crossing_words(f"the {line}", "the CPU", at))
+    found.mark("time", estimates.describe_crossing(f"the {line}", "the CPU", at))
     if at.before is None:
         found.absent(figure, f"not up to n={at.after}", "", about)
     else:
