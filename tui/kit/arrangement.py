@@ -1,4 +1,4 @@
-"""Place and height of the workbench's panes by the size of the screen. Pure."""
+"""Compute the position and height of the workbench's panes from the size of the screen. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 PANES = ("devices", "memory", "workloads", "backend")
 LOWER = ("detail", "log")
-"""Panes that share one place: only one of them is shown."""
+"""Panes of which one is shown at a time."""
 
 Mode = Literal["columns", "grid", "stack", "fold"]
 Place = Literal["natural", "open", "folded", "away"]
@@ -21,37 +21,37 @@ STACK_ROWS = 22
 TOP_ROWS = 10
 """Least rows of devices and memory side by side."""
 BARS, MEMORY_ROWS, BACKEND_ROWS, TABLE_ROWS, LOWER_OPEN = 2, 5, 4, 6, 12
-"""Rows of the other parts of a stack: header and footer, and each pane with its title; of the table
-the least."""
+"""Rows of the other parts of a stack, with titles: header and footer, the panes, and the least of
+the table."""
 TALL_ROWS = 50
 """Rows of the screen from which each history of the devices pane has two rows."""
 NOTICE_ROWS = 3
-"""Rows of the table, in a stack, that the reason why no GPU can be read may use."""
+"""Rows that the reason why no GPU can be read may take from the table in a stack."""
 BRIEF_ROWS = 5
-"""Of the lower pane while no workload has run: it says what the selected one does."""
+"""Rows of the lower pane before the first run, when it describes the selected workload."""
 LOG_ROWS = 6
-"""Of the log in three columns, at least."""
+"""Least rows of the log in three columns."""
 ROOMY = 30
-"""From here on the table can spare some."""
+"""Rows of the screen from which the table can give up some."""
 LOWER_ROWS = 40
-"""From here on the lower pane has its place in a stack too; below, it and the backend's take all
-of it while keys go to them."""
+"""Rows of the screen from which a stack also shows the lower pane; on lower screens, it and the
+backends pane fill the stack while they have the focus."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """The mode, and the place of each pane."""
+    """The layout mode, and the state of each pane."""
 
     mode: Mode
     places: dict[str, Place]
 
 
 def pane_order(lower: str, *, columns: bool = False) -> tuple[str, ...]:
-    """Return the panes in the order in which tab goes through them.
+    """Return the panes in the order of the tab key.
 
     Args:
         lower: which of :data:`LOWER` has their place.
-        columns: both have a place.
+        columns: the screen shows both.
     """
     return (*PANES, *LOWER) if columns else (*PANES, lower)
 
@@ -62,7 +62,7 @@ def history_rows(rows: int) -> int:
 
 
 def notice_rows(rows: int, devices: int) -> int:
-    """Return the rows that the devices pane has for problems, beside this many devices."""
+    """Return the rows for problems in the devices pane, beside this many devices."""
     return NOTICE_ROWS if rows >= ROOMY or (devices <= 1 and rows >= STACK_ROWS) else 1
 
 
@@ -84,12 +84,12 @@ def devices_height(rows: int, bare: int, whole: int, *, memory: bool, lower: boo
     Args:
         rows: height of the screen.
         bare: rows that the devices take without their history.
-        whole: rows that they take with it.
+        whole: rows that the devices take with their history.
         memory: the memory pane is open.
         lower: the lower pane is open.
     """
     room = rows_for_devices(rows, memory=memory, lower=lower)
-    # On a low screen the table needs the rows that a history would take.
+    # On a low screen the table needs the rows of a history.
     wanted = whole if lower and whole <= room else bare
     return max(2, min(wanted, room))
 
@@ -129,13 +129,13 @@ def arrange(
     Args:
         cells: width of the screen.
         rows: height of the screen, with header and footer.
-        focused: the pane that keys go to.
+        focused: id of the focused pane.
         lower: which of :data:`LOWER` has their place.
-        zoomed: the focused pane was asked to take all.
-        devices: rows that the devices pane needs. Where a stack has not so many, the memory pane
-            is folded while keys do not go to it: which GPU is busy comes first.
-        compared: the backends pane has comparisons. In a grid it is folded without one while keys
-            do not go to it: its title shows the switches, and the lower pane has the whole width.
+        zoomed: the focused pane fills the screen.
+        devices: rows that the devices pane needs. If a stack has fewer, the memory pane is folded
+        unless it has the focus, because busy GPUs matter more.
+        compared: the backends pane has comparisons. Without one, a grid folds it unless it has the
+        focus: its title shows the switches, and the lower pane gets the whole width.
     """
     if cells >= COLUMNS_CELLS and rows >= COLUMNS_ROWS and not zoomed:
         return Arrangement("columns", dict.fromkeys((*PANES, *LOWER), "natural"))

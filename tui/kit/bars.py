@@ -9,10 +9,10 @@ from tui.kit.lines import Line, Span, TextStyle, left, width
 
 
 def draw_bar(share: float, cells: int) -> str:
-    """Draw a bar from the left, as long as it is; a share above zero is always visible.
+    """Draw a bar from the left, without padding; a share above zero is always visible.
 
     Args:
-        share: 0 to 1 of the full bar; outside of it, the nearer end is drawn.
+        share: 0 to 1 of the full bar; values outside are clipped.
         cells: width of the full bar.
     """
     steps = glyphs.GLYPHS.horizontal
@@ -26,9 +26,9 @@ def draw_on_track(share: float | None, cells: int, style: TextStyle) -> Line:
     """Draw a bar on a track that is ``cells`` wide, so that zero differs from unknown.
 
     Args:
-        share: 0 to 1 of the track; ``None`` if unknown, which has neither bar nor track.
+        share: 0 to 1 of the track; ``None`` if unknown, which draws neither bar nor track.
         cells: width of the track.
-        style: of the bar; the track has its own.
+        style: style of the bar; the track has its own.
     """
     if share is None:
         return (Span(left("", cells), style),)

@@ -1,7 +1,7 @@
-"""Dots as characters: a cell holds two columns and four rows of them. Pure.
+"""Draw dots as braille characters, two columns and four rows in a cell. Pure.
 
-A dot is ``(x, y)`` with x from the left and y from the top, both from 0. Where a terminal draws
-ASCII alone, a cell becomes the character that looks most like its dots.
+A dot is ``(x, y)`` with x from the left and y from the top, both from 0. In ASCII, a cell becomes
+the character most similar to its dots.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from tui.core.text import glyphs
 
 ACROSS, DOWN = 2, 4
-"""Dots of a cell."""
+"""Columns and rows of dots in a cell."""
 Dot = tuple[int, int]
 Cell = tuple[int, int]
 """Column and row, from the left and from the top."""
 
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""Of each row's two dots in the Unicode block that starts at U+2800."""
+"""Bits of each row's two dots in the Unicode block that starts at U+2800."""
 _LEFT, _RIGHT = (sum(pair[side] for pair in _BITS) for side in (0, 1))
 _DENSE = 6
 """Dots from which ASCII draws a filled cell."""
 
 
 def bits(dots: Iterable[Dot], columns: int, rows: int) -> dict[Cell, int]:
-    """Return the dots of each cell that has any; what lies outside is left out.
+    """Return the bits of each cell that has dots; ignore dots outside.
 
     Args:
-        dots: to draw, in any order, also twice.
+        dots: in any order; repeated dots are allowed.
         columns: width in cells.
         rows: height in cells.
     """
@@ -69,7 +69,7 @@ def braille(dots: Iterable[Dot], columns: int, rows: int) -> list[str]:
 
 
 def segment(start: Dot, end: Dot) -> Iterator[Dot]:
-    """Yield the dots from one to the other, both included, without a gap."""
+    """Yield the dots of a line without gaps, both ends included."""
     (x0, y0), (x1, y1) = start, end
     steps = max(abs(x1 - x0), abs(y1 - y0))
     if not steps:
@@ -80,10 +80,10 @@ def segment(start: Dot, end: Dot) -> Iterator[Dot]:
 
 
 def filled(shares: Sequence[float | None], rows: int) -> Iterator[Dot]:
-    """Yield a column of dots for each share of the height: a history, two values a cell.
+    """Yield a column of dots for each share of the height; a cell shows two values.
 
     Args:
-        shares: 0.0 to 1.0; above zero there is at least one dot, and for ``None`` there is none.
+        shares: 0.0 to 1.0; values above zero get at least one dot, ``None`` gets none.
         rows: height in cells.
     """
     high = rows * DOWN
@@ -96,7 +96,7 @@ def filled(shares: Sequence[float | None], rows: int) -> Iterator[Dot]:
 def between(lower: Sequence[float], upper: Sequence[float], rows: int) -> Iterator[Dot]:
     """Yield the dots between two shares of the height in each column: a layer of a stack.
 
-    Layers that lie on each other share no dot.
+    Adjacent layers share no dot.
 
     Args:
         lower: 0.0 to 1.0, one for each column of dots.

@@ -1,4 +1,4 @@
-"""What the tabs and the demo share: their keys are commands of the registry, bound by Textual."""
+"""The base class of the tabs and of the demo, whose keys are the registry's commands."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Program(Protocol):
     """The parts of the app that a screen uses."""
 
     clock: Callable[[], float]
-    """Unix time now, to tell how old a figure is."""
+    """Returns the Unix time, to compute the age of figures."""
     readonly: bool
-    """Nothing is offered that asks the runner for something."""
+    """Offer no command that sends a request to the runner."""
     replay: bool
-    """A recording is played."""
+    """True while a recording is played."""
     borders: Borders
-    """Where the borders between columns of panes stand; a screen may move them."""
+    """The borders between columns of panes; a screen may move them."""
     stores_results: bool
-    """What is measured is put into the store of results."""
+    """True if results are stored."""
     first_start: bool
-    """Nothing was ever measured: the workbench says which keys to press."""
+    """True if nothing was ever measured: the workbench names the keys to press."""
 
     @property
     def commands(self) -> CommandRegistry:
@@ -48,45 +48,45 @@ class Program(Protocol):
         """Return the header of a tab's screen."""
 
     def tab_at(self, tab: str, x: int, cells: int) -> str | None:
-        """Return the tab under a column of that header."""
+        """Return the tab at a column of the header."""
 
     def situation(self) -> Situation:
         """Return the facts of the program that decide which commands are valid."""
 
     def draw_now(self) -> None:
-        """Show at once what a key has changed."""
+        """Redraw at once after a key."""
 
     def list_offers(self, tab: str) -> Sequence[Offer]:
-        """Return what an empty tab offers to open and needs no file."""
+        """Return the offers of an empty tab that need no file."""
 
     def find_offers(self, tab: str) -> Sequence[Offer]:
-        """Return what an empty tab offers to open and is found in files; called in a thread."""
+        """Search files for the offers of an empty tab; called in a thread."""
 
     def watch_allocators(self, wanted: bool) -> None:
         """Read the allocators of other processes while they are on the screen."""
 
 
 class CommandScreen(Screen[None]):
-    """A screen of panes under one of the names by which commands are offered.
+    """A screen of panes: a tab or the demo.
 
-    A subclass has the methods of the commands that it is offered alone; those of several are here.
+    A subclass has the methods of its own commands; the shared commands are here.
 
     Args:
-        program: the app, or what stands for it.
+        program: the app, or its replacement in a test.
     """
 
     TAB: ClassVar[str]
-    """Its name in :mod:`tui.kit.commands.command`."""
+    """The screen's id in :mod:`tui.kit.commands.command`."""
 
     def __init__(self, program: Program) -> None:
         super().__init__()
         self.program = program
 
-    # ---- what is valid ----
+    # ---- valid commands ----
 
     @property
     def focused_pane(self) -> str | None:
-        """Id of the pane that keys go to."""
+        """Id of the focused pane."""
         pane = pane_of(self.focused)
         return pane.id if pane else None
 
@@ -109,7 +109,7 @@ class CommandScreen(Screen[None]):
     # ---- drawing ----
 
     def shows_allocators(self) -> bool:
-        """Return whether the screen shows allocators of other processes, read for it."""
+        """Return whether the screen shows allocators of other processes, so that they are read."""
         return False
 
     def header(self) -> HeaderBar:
@@ -120,20 +120,19 @@ class CommandScreen(Screen[None]):
         )
 
     def draw(self, parts: Topics) -> None:
-        """Draw what shows topics that have changed."""
+        """Redraw the widgets that show changed topics."""
         self.program.watch_allocators(self.shows_allocators())
-        # By their types: a query of the framework's matches selectors, which takes longer than what
-        # is drawn.
+        # By type: a query of the framework matches selectors, which takes longer than the drawing.
         for pane in self.walk_children(Pane):
             if parts & pane.SHOWS and pane.display:
                 pane.state_changed()
-        # Those of the panes are drawn with them.
+        # The panes draw their own.
         for bar in self.children:
             if isinstance(bar, LineBar):
                 bar.rebuild()
 
     def catch_up(self) -> None:
-        """Draw all that may have changed while another screen was open."""
+        """Redraw everything that may have changed while another screen was open."""
         self.program.watch_allocators(self.shows_allocators())
         for pane in self.query(Pane):
             pane.state_changed()
@@ -145,11 +144,11 @@ class CommandScreen(Screen[None]):
         self.resumed(event)
 
     def resumed(self, _event: events.ScreenResume) -> None:
-        """Draw the screen that is shown, for the first time or again."""
+        """Draw the screen when it is opened, for the first time or again."""
         self.catch_up()
 
     def offers(self) -> OfferList:
-        """Return the list of what the tab offers while it is empty."""
+        """Return the list of offers for an empty tab."""
         return OfferList(
             lambda: self.program.list_offers(self.TAB), lambda: self.program.find_offers(self.TAB)
         )
@@ -157,20 +156,20 @@ class CommandScreen(Screen[None]):
     # ---- the commands of several tabs ----
 
     def action_next_pane(self) -> None:
-        """Go to the next part that takes keys."""
+        """Focus the next pane."""
         self.focus_next()
 
     def action_previous_pane(self) -> None:
-        """Go to the part before."""
+        """Focus the previous pane."""
         self.focus_previous()
 
     def action_open_row(self) -> None:
-        """Do with what is under the cursor what enter does."""
+        """Open the row under the cursor, as Enter does."""
         if isinstance(self.focused, CursorView):
             self.focused.choose()
 
     def action_copy(self) -> None:
-        """Copy the focused pane through the terminal, and keep it in a file."""
+        """Copy the focused pane to the terminal's clipboard and to a file."""
         pane = pane_of(self.focused)
         if pane is not None:
             copy(self.app, pane.id or self.TAB, pane.clipboard_text())
@@ -183,23 +182,23 @@ def front_of(app: App[Any]) -> CommandScreen | None:
 
 
 def _accepts_text(widget: Widget | None) -> bool:
-    """Return whether a widget is a field or an editor, which letters go into."""
+    """Return whether a widget accepts typed letters."""
     return widget is not None and widget.check_consume_key("a", "a")
 
 
 def bindings_of_screen(tab: str, *commands: Command) -> list[BindingType]:
-    """Return the keys of those commands whose methods the screen of a tab has.
+    """Return the key bindings of the commands whose methods a tab's screen has.
 
     Args:
-        tab: of the screen.
-        commands: of its feature; those that several tabs have are added.
+        tab: id of the screen's tab.
+        commands: the commands of its feature; the shared commands are added.
     """
     found = (*commands, *SHARED)
     return bindings_of(each for each in found if each.target == "screen" and tab in each.tabs)
 
 
 def bindings_of(commands: Iterable[Command]) -> list[BindingType]:
-    """Return the keys of commands as Textual's bindings."""
+    """Return commands as Textual's key bindings."""
     return [
         Binding(
             ",".join(command.keys),

@@ -102,7 +102,7 @@ TITLES = {
     "past": "A workload over time",
     "demo": "Demo",
 }
-"""What each pane is called in the help, by its id."""
+"""Titles of the panes in the help, by id."""
 DIALOG_STYLES = Path(__file__).with_name("dialog.tcss")
 
 
@@ -112,7 +112,7 @@ def box(title: str, keys: str, *parts: Widget) -> Container:
     Args:
         title: stands above; data in it is text, not markup.
         keys: the keys that lead out of it, below.
-        parts: what it holds, from the top down.
+        parts: its widgets, from the top down.
     """
     frame = Container(*parts, classes="dialog")
     frame.border_title = Content(title)
@@ -121,7 +121,7 @@ def box(title: str, keys: str, *parts: Widget) -> Container:
 
 
 class BesideCursor(Dialog[R]):
-    """A dialog about what is under the cursor, which it leaves in sight."""
+    """A dialog beside the row under the cursor, which stays visible."""
 
     CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
 
@@ -138,7 +138,7 @@ class BesideCursor(Dialog[R]):
 
 
 class HelpScreen(Dialog[None]):
-    """A scrolling text; any of the keys that lead in lead out."""
+    """The help as a scrolling text; the keys that open it also close it."""
 
     CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
 
@@ -148,12 +148,12 @@ class HelpScreen(Dialog[None]):
     ]
 
     def __init__(self, registry: CommandRegistry, pane: Pane | None, now: Situation) -> None:
-        """Explain where one comes from.
+        """Explain the keys of the screen from which the help was opened.
 
         Args:
-            registry: of all commands.
-            pane: the one that had the focus.
-            now: what was on the screen.
+            registry: all commands.
+            pane: the pane that had the focus.
+            now: the situation on that screen.
         """
         super().__init__()
         self._registry = registry
@@ -170,11 +170,11 @@ class HelpScreen(Dialog[None]):
         yield box("Help", "/ searches   escape closes", self._lines)
 
     def on_mount(self) -> None:
-        """Scroll with the keys of the text, not of the search."""
+        """Focus the text, so that its keys scroll."""
         self._lines.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Show the keys whose help has the typed words."""
+        """Show the keys whose help contains the typed words."""
         event.stop()
         self._pattern = event.value
         self._lines.scroll_to(y=0, animate=False)
@@ -187,7 +187,7 @@ class HelpScreen(Dialog[None]):
         return super().check_action(action, parameters)
 
     def action_search(self) -> None:
-        """Type words that the shown keys must have."""
+        """Focus the search."""
         self._search.begin()
 
     def _help(self, cells: int) -> list[Line]:
@@ -201,7 +201,7 @@ class HelpScreen(Dialog[None]):
 
 
 class TextScreen(Dialog[None]):
-    """A scrolling text that explains what was under the cursor."""
+    """A scrolling text that explains the row under the cursor."""
 
     CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
 
@@ -231,27 +231,27 @@ class TextScreen(Dialog[None]):
 
 
 class LiveTextScreen(TextScreen):
-    """A text about something that changes: it is built anew once a second."""
+    """A text that is rebuilt once a second."""
 
     EVERY_S: ClassVar[float] = 1.0
 
     def on_mount(self) -> None:
-        """Keep the text up to date."""
+        """Start the timer of the updates."""
         self.set_interval(self.EVERY_S, self.rebuild)
 
     def rebuild(self) -> None:
-        """Build the text anew, if it is still shown; the place that is read stays."""
+        """Rebuild the text if it is still shown, without scrolling."""
         if self.is_attached:
             for lines in self.query(LinesView):
                 lines.rebuild()
 
 
 class QuestionScreen(BesideCursor[R]):
-    """A question with sentences about what will happen; a subclass binds the keys that answer.
+    """A question with its consequences; a subclass binds the keys that answer.
 
     Args:
         question: the title.
-        sentences: what will happen, a paragraph each.
+        sentences: the consequences, one paragraph each.
     """
 
     KEYS: ClassVar[str]
@@ -274,7 +274,7 @@ class QuestionScreen(BesideCursor[R]):
 class ConfirmScreen(QuestionScreen[bool]):
     """A question that only ``y`` confirms; Enter does not, because it is pressed without thinking.
 
-    Its result is true for yes.
+    The result is true for yes.
     """
 
     KEYS = "y yes   n or escape no"
@@ -288,11 +288,11 @@ class ConfirmScreen(QuestionScreen[bool]):
 
 
 LEAST_SCORE = 0.01
-"""Of a command whose help has the words: below all whose names match."""
+"""Score of a command whose help alone contains the words: below every match of a name."""
 
 
 class WorkbenchCommands(Provider):
-    """Finds commands by the words of their labels and helps."""
+    """Finds commands by words of their labels and help."""
 
     def _valid(self) -> list[Command]:
         front = front_of(self.app)
@@ -302,16 +302,16 @@ class WorkbenchCommands(Provider):
         found = [
             each for each in registry.commands if each.id != "command_palette" and each.valid(now)
         ]
-        # Who looks for a snapshot need not know first which tab opens one.
+        # Users who search for a snapshot need not know which tab opens one.
         return found if now.tab == "snapshot" else [*found, registry.by_id["snapshot_open"]]
 
     async def discover(self) -> Hits:
-        """Yield all valid commands before anything is typed."""
+        """Yield all valid commands; the palette shows them before the user types."""
         for command in self._valid():
             yield DiscoveryHit(command_title(command), self._run(command), help=command.help)
 
     async def search(self, query: str) -> Hits:
-        """Find the valid commands that match what is typed."""
+        """Yield the valid commands that match the typed words."""
         matcher = self.matcher(query)
         words = query.lower().split()
         for command in self._valid():
@@ -324,7 +324,7 @@ class WorkbenchCommands(Provider):
                 yield Hit(score, shown, self._run(command), help=command.help)
 
     def _run(self, command: Command) -> Callable[[], Coroutine[Any, Any, bool]]:
-        # It has closed when the command is done: the screen is the one that it lay over.
+        # The palette has closed by then, so this is the screen below it.
         return partial(self._do, command)
 
     async def _do(self, command: Command) -> bool:
@@ -335,7 +335,7 @@ class WorkbenchCommands(Provider):
 
 
 def command_title(command: Command) -> str:
-    """Return the command's name in words, with its key."""
+    """Return the command's title with its key."""
     words = command.id.replace("_", " ")
     keys = keys_text(command)
     return f"{words} ({keys})" if keys else words

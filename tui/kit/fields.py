@@ -1,4 +1,4 @@
-"""Fields of one line: a choice among values, and words that narrow a list."""
+"""One-line fields: a choice among values, and a filter for a list."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tui.kit.pane import LineBar
 
 
 class ChoiceField(LineBar, can_focus=True):
-    """All values with the chosen one in brackets, or what fits around it.
+    """A row of values with the chosen one in brackets; shows the values around it that fit.
 
-    Those marked with space are the field's value together; without a mark the chosen one is.
+    The field's value is all values marked with space; without a mark, the chosen one.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,22 +39,22 @@ class ChoiceField(LineBar, can_focus=True):
 
     @property
     def value(self) -> str:
-        """The chosen one, or the marked ones with commas between them."""
+        """The chosen value, or the marked values separated by commas."""
         marked = [value for value in self._values if value in self._marked]
         return ",".join(marked) or self._values[self._index]
 
     def action_step(self, by: int) -> None:
-        """Choose the next value or the one before, round the end."""
+        """Choose the next or the previous value, cyclically."""
         self._index = (self._index + by) % len(self._values)
         self._show()
 
     def action_mark(self) -> None:
-        """Mark the chosen value, or take its mark away."""
+        """Mark or unmark the chosen value."""
         self._marked ^= {self._values[self._index]}
         self._show()
 
     def choose(self, value: str) -> None:
-        """Choose a value by its text, or mark several; one that there is not changes nothing."""
+        """Choose a value by its text, or mark several; ignore unknown values."""
         self._marked = set()
         several = list(self._values) if value == "*" else value.split(",")
         if value in self._values:
@@ -100,11 +100,11 @@ class ChoiceField(LineBar, can_focus=True):
 
 
 class FieldInput(Input):
-    """Leaves for the list that it narrows.
+    """A filter's field; keys that mean nothing in it return to the filtered list.
 
     Args:
-        placeholder: what may be typed.
-        leave: is called with whether what was typed is kept.
+        placeholder: describes the text to type.
+        leave: called on the way back to the list; true keeps the filter.
         id: the widget's.
     """
 
@@ -120,7 +120,7 @@ class FieldInput(Input):
         self._leave = leave
 
     async def on_key(self, event: events.Key) -> None:
-        """Leave for the list on a key that means nothing in one line of text."""
+        """Return to the list on a key that means nothing in one line of text."""
         if event.key not in ("escape", "down", "up", "enter"):
             return
         self._leave(event.key != "escape")

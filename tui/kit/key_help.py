@@ -1,4 +1,4 @@
-"""The keys below a screen, and the help with all of them. Pure."""
+"""Draw the footer of keys, and the help with all keys. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tui.kit.commands.registry import CommandRegistry, key_text, keys_text
 from tui.kit.lines import Line, Span, TextStyle, fit_line, left, line, paragraph, width, wrap
 
 FIRST_COMMANDS = ("open_row", "command_palette")
-"""Shown before the others where there is room for few."""
+"""Commands that come first in a narrow footer."""
 KEPT_COMMANDS = ("show_help", "quit", "demo_leave")
-"""Shown however narrow the screen: the help lists all the others."""
+"""Commands in every footer, however narrow: the help lists all others."""
 TYPING: Line = (
     Span(" enter", TextStyle.KEY),
     Span(" keeps the filter  "),
@@ -24,21 +24,21 @@ KEY_CELLS = 12
 ANYWHERE = Situation()
 ALL_SCREENS = "all screens"
 GROUPED_FROM = 10
-"""A screen with more keys of its own has them in groups."""
+"""Number of a screen's own keys from which the help groups them."""
 MOVES = (
     ("up, down", "Move in a list or scroll; also k and j, page up and down, home and end."),
     ("left, right", "Move among the backend's switches."),
     ("escape", "Leave a dialog, the filter or the zoom."),
     ("ctrl+c", "End the workbench with exit code 130; with text selected, copy it."),
 )
-"""Keys that belong to a kind of widget and not to a command."""
+"""Keys of widgets, which are no commands."""
 
 
 # ---- the keys below ------------------------------------------------------------------------------
 
 
 def chosen_commands(commands: Sequence[Command], cells: int) -> list[Command]:
-    """Return help and the way out, and as many of the other commands as fit, in order."""
+    """Return the commands that fit, in order, always including help and quit."""
     kept = [command for command in commands if command.id in KEPT_COMMANDS]
     room = cells - sum(_command_cells(command) for command in kept)
     first = [command for command in commands if command.id in FIRST_COMMANDS]
@@ -59,7 +59,7 @@ def _first_key(command: Command) -> str:
 
 @functools.lru_cache(maxsize=16)
 def footer(registry: CommandRegistry, now: Situation, cells: int) -> Line:
-    """Return the footer for a situation; cached, as every drawing asks for it."""
+    """Return the footer for a situation; cached, because every redraw needs it."""
     if now.caption and not now.typing:
         return caption_line(registry, now, cells)
     return TYPING if now.typing else footer_line(registry.in_footer(now), cells)
@@ -70,7 +70,7 @@ CAPTION_KEYS = ("replay_pause", "quit")
 
 
 def caption_line(registry: CommandRegistry, now: Situation, cells: int) -> Line:
-    """Return what a recording shows now, and the keys that stay beside it as far as they fit."""
+    """Return the recording's caption, and the keys beside it that fit."""
     words: Line = (Span(f" {now.caption} ", TextStyle.CURSOR),)
     for name in CAPTION_KEYS:
         command = registry.by_id[name].labelled(now)
@@ -89,7 +89,7 @@ def footer_line(commands: Sequence[Command], cells: int) -> Line:
 
 
 def command_at(x: int, commands: Sequence[Command], cells: int) -> Command | None:
-    """Return the command under a column."""
+    """Return the command at a column."""
     start = 0
     for command in chosen_commands(commands, cells):
         end = start + _command_cells(command)
@@ -114,11 +114,11 @@ def help_lines(
 
     Args:
         registry: of all commands.
-        title: of the focused pane.
-        about: what its figures mean; empty where no pane has the focus.
+        title: title of the focused pane.
+        about: meaning of its figures; empty if no pane has the focus.
         cells: width of a line.
-        now: what was on the screen; what is not offered read-only is left out.
-        pattern: words that a key's line must have, in any order; empty for all lines.
+        now: the situation on the screen; commands that change something are left out if read-only.
+        pattern: words that a line must contain, in any order; empty for all lines.
     """
     words = pattern.lower().split()
     here: list[Line] = []
@@ -143,7 +143,7 @@ def help_lines(
 def _section(
     heading: str, rows: Sequence[tuple[str, str, str]], words: Sequence[str], cells: int
 ) -> list[Line]:
-    """Return a heading with keys, helps and labels that match, and an empty line below."""
+    """Return a heading with the keys that match, and an empty line below."""
     shown = [
         (keys, about) for keys, about, label in rows if _matches(f"{keys} {label} {about}", words)
     ]
@@ -161,12 +161,12 @@ def _matches(text: str, words: Sequence[str]) -> bool:
 def help_sections(
     registry: CommandRegistry, now: Situation, pane: str = ""
 ) -> dict[str, list[Command]]:
-    """Return the commands by heading: of the focused pane, its screen, all screens, the others.
+    """Return the commands by heading: focused pane, its screen, all screens, others.
 
     Args:
         registry: of all commands.
         now: what was on the screen.
-        pane: what the focused pane is called; empty where none has the focus.
+        pane: title of the focused pane; empty if none has the focus.
     """
     known = [
         command for command in registry.commands if not (now.readonly and command.changes_state)
@@ -199,12 +199,12 @@ def _everywhere(command: Command) -> bool:
 
 
 def keys_of(command: Command) -> str:
-    """Return a command's keys, or where it is found without one."""
+    """Return a command's keys, or, if it has none, where to find it."""
     return keys_text(command) or "palette"
 
 
 def key_lines(keys: str, help_text: str, cells: int) -> list[Line]:
-    """Return the keys in a column, with the sentence beside it."""
+    """Return the keys in a column, with the help beside it."""
     sentence = wrap(help_text, max(10, cells - KEY_CELLS - 1))
     first = line(Span(left(keys, KEY_CELLS), TextStyle.KEY), f" {sentence[0]}")
     return [first, *(line(" " * (KEY_CELLS + 1) + row) for row in sentence[1:])]

@@ -1,7 +1,7 @@
 """Lines of styled text: returned by the pure views, drawn by :class:`LinesView`.
 
 A view marks what a piece of text *is* (bad, quiet, strong); the widget decides how that looks.
-Data can contain any characters, so every span is made harmless when it is built.
+Data can contain any characters, so a span removes control characters when it is built.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tui.core.text.glyphs import clean
 def cell_len(text: str) -> int:
     """Return the number of terminal cells that a text takes.
 
-    What is plain is counted here: the library keeps the 4096 texts that it measured last, and the
-    pieces of a paragraph that is being wrapped do not come again.
+    ASCII text is counted here: Rich caches the last 4096 texts, and wrapping a paragraph would fill
+    its cache with pieces that never repeat.
     """
     if text.isascii() and text.isprintable():
         return len(text)
@@ -83,8 +83,8 @@ REACHES = {
     TextStyle.CONTEXT: TextStyle.CONTEXT_REACH,
     TextStyle.OTHERS: TextStyle.OTHERS_REACH,
 }
-"""By the style of an area, that of a cell which the area fills in part and its highest value all:
-the color in front, and a darker one behind it."""
+"""By the style of an area: the style of a cell that the mean fills in part and the highest value
+fills completely, with a darker color behind the area's."""
 LAYERS = (
     TextStyle.LAYER_A,
     TextStyle.LAYER_B,
@@ -93,7 +93,7 @@ LAYERS = (
     TextStyle.LAYER_E,
     TextStyle.LAYER_F,
 )
-"""Styles of the areas of a stacked chart, from the first layer on."""
+"""Styles of the layers of a stacked chart, in order."""
 FULL_LAYERS = (
     TextStyle.FULL_LAYER_A,
     TextStyle.FULL_LAYER_B,
@@ -102,7 +102,7 @@ FULL_LAYERS = (
     TextStyle.FULL_LAYER_E,
     TextStyle.FULL_LAYER_F,
 )
-"""Styles of cells that a layer fills."""
+"""Styles of cells that one layer fills."""
 ON_LAYERS = (
     TextStyle.ON_LAYER_A,
     TextStyle.ON_LAYER_B,
@@ -134,7 +134,7 @@ class Span:
 class HalfBlocks(Span):
     """Lower half blocks of one layer in front of another, which fills the upper halves.
 
-    Both styles are of :data:`LAYERS`.
+    Both styles are in :data:`LAYERS`.
     """
 
     upper: TextStyle = TextStyle.PLAIN
@@ -144,7 +144,7 @@ Line = tuple[Span, ...]
 
 
 class LinesOnDemand(Sequence[Line]):
-    """Lines that are made when they are read: only few lines of a long table are in view.
+    """Lines that are made when they are read, because only few lines of a long table are visible.
 
     Args:
         count: number of lines.
@@ -175,13 +175,13 @@ def line(*parts: str | Span) -> Line:
 
 
 def plain(spans: Line) -> str:
-    """Return the line as text."""
+    """Return the text of a line."""
     return "".join(span.text for span in spans)
 
 
 def width(spans: Line) -> int:
     """Return the number of cells that the line takes."""
-    # Measured as one text: each piece on its own takes ten times as long.
+    # Measure one text: measuring each piece takes ten times as long.
     return cell_len("".join([span.text for span in spans]))
 
 
@@ -208,7 +208,7 @@ def right(text: str, cells: int) -> str:
 
 
 def fit_line(spans: Line, cells: int) -> Line:
-    """Return the line cut to ``cells``, with an ellipsis where something was left out."""
+    """Cut a line to ``cells``, ending in an ellipsis."""
     if width(spans) <= cells:
         return spans
     kept: list[Span] = []
@@ -223,12 +223,12 @@ def fit_line(spans: Line, cells: int) -> Line:
 
 
 def wrap(text: str, cells: int, indent: str = "") -> list[str]:
-    """Break a paragraph at blanks, and inside words that are longer than a line.
+    """Wrap a paragraph at blanks, and inside words longer than a line.
 
     Args:
         text: one paragraph.
         cells: width of a line.
-        indent: put before every line but the first.
+        indent: precedes every line but the first.
     """
     lines: list[str] = []
     current = ""
@@ -253,7 +253,7 @@ def wrap(text: str, cells: int, indent: str = "") -> list[str]:
 
 
 def _head(text: str, cells: int) -> str:
-    """Return as much of the beginning as fits."""
+    """Return the beginning that fits."""
     taken = 0
     for index, character in enumerate(text):
         taken += cell_len(character)
@@ -274,13 +274,13 @@ def paragraph(
 
 
 def flow(parts: Iterable[Line], cells: int, gap: str = "  ", indent: str = "") -> list[Line]:
-    """Set parts one after the other and start a new line where one does not fit.
+    """Arrange parts on lines, like words; start a new line when a part does not fit.
 
     Args:
-        parts: never broken inside unless one is longer than a whole line.
+        parts: broken only if longer than a line.
         cells: width of a line.
-        gap: between two parts on the same line.
-        indent: before every line but the first.
+        gap: separates two parts on a line.
+        indent: precedes every line but the first.
     """
     lines: list[Line] = []
     current: Line = ()
@@ -320,7 +320,7 @@ def beside(near: Sequence[Line], far: Sequence[Line], cells: int) -> list[Line]:
 
 
 def _split(spans: Line, cells: int) -> tuple[Line, Line]:
-    """Break a line that is too long, at a blank where there is one."""
+    """Break a long line, at a blank if possible."""
     text = plain(spans)
     head = _head(text, cells) or text[:1]
     blank = head.rfind(" ")
@@ -338,7 +338,7 @@ def _split(spans: Line, cells: int) -> tuple[Line, Line]:
 
 
 def verbatim(entry: str, cells: int, style: TextStyle = TextStyle.PLAIN) -> list[Line]:
-    """Return a line of a log, of code or of a traceback, wrapped where it is too long."""
+    """Wrap a line of a log, of code or of a traceback if it is too long."""
     words = clean(entry.expandtabs(4))
     whole = line(Span(f"  {words}".rstrip(), style))
     if width(whole) <= cells:
@@ -351,7 +351,7 @@ def verbatim(entry: str, cells: int, style: TextStyle = TextStyle.PLAIN) -> list
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Cells of one row that differ: from ``start`` up to, not including, ``end``."""
+    """The cells of one row that differ: from ``start`` up to, not including, ``end``."""
 
     row: int
     start: int
@@ -359,14 +359,14 @@ class Change:
 
 
 def changes(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Change]:
-    """Return the rows that differ, each with its cells from the first to the last that differs.
+    """Return the differing rows, each with its first to its last differing cell.
 
-    One part for each row: Textual draws a row of a widget from its left edge to the end of each
-    part, so several parts would be drawn over and over.
+    Each row has one part only: Textual draws a row from its left edge to the end of each part, so
+    several parts would be drawn repeatedly.
 
     Args:
-        old: the lines that are on the screen.
-        new: the lines that are to be.
+        old: the lines on the screen.
+        new: the lines to draw.
         cells: width of a line.
     """
     found: list[Change] = []
@@ -379,13 +379,13 @@ def changes(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Change
 
 
 def _differing(before: Line, after: Line, cells: int) -> tuple[int, int] | None:
-    """Return where the cells that differ begin and end; ``None`` if all look the same."""
+    """Return the first differing cell and the end of the last; ``None`` if all look the same."""
     old_text, new_text = plain(before), plain(after)
     if not (_has_a_cell_each(old_text) and _has_a_cell_each(new_text)):
         return 0, cells
     start = _count_shared(before, after)
     if max(len(old_text), len(new_text)) > cells:
-        # Where the line is cut, its last cell is an ellipsis.
+        # The last cell of a cut line is an ellipsis.
         return min(start, cells - 1), cells
     if start == len(old_text) == len(new_text):
         return None
@@ -400,7 +400,7 @@ def _differing(before: Line, after: Line, cells: int) -> tuple[int, int] | None:
 def _has_a_cell_each(text: str) -> bool:
     """Return whether each character takes one cell, so that columns can be counted.
 
-    The width of the whole text does not tell: a wide character and one without a width cancel out.
+    The width of the whole text is not enough: a wide and a zero-width character cancel out.
     """
     if text.isascii() and text.isprintable():
         return True

@@ -1,7 +1,4 @@
-"""Lists with a cursor, which stays on a row by its number or its key.
-
-Also the line in which the user types words that narrow a list.
-"""
+"""Lists with a cursor, which follows the number or the key of a row; the filter line of a list."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ class _ListMessage(Message):
 
 
 class CursorView(LinesView):
-    """How a cursor moves, how it looks, how it stays in view; a subclass knows where it stands."""
+    """Lines with a cursor: its keys, its style, its scrolling. A subclass stores its position."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", show=False),
@@ -49,21 +46,21 @@ class CursorView(LinesView):
     ]
 
     class Moved(_ListMessage):
-        """The cursor is on something else."""
+        """The cursor has moved to another row."""
 
     class Chosen(_ListMessage):
         """Enter was pressed, or the line under the cursor was clicked."""
 
     _drawn_at: int | None = None
-    """Where the cursor was when the rows began to be drawn: each of them asks."""
+    """Position of the cursor at the start of drawing, which each row needs."""
     _was_at: int | None = None
-    """Where the cursor was when the lines were last made."""
+    """Position of the cursor when the lines were last made."""
     _rows_in_view = 0
-    """How many there were then."""
+    """Number of visible rows then."""
 
     @property
     def count(self) -> int:
-        """Number of lines that the cursor can stand on."""
+        """Number of lines for the cursor."""
         return len(self._lines)
 
     @property
@@ -80,12 +77,12 @@ class CursorView(LinesView):
         return index
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw the rows of a part of the viewport."""
+        """Draw some rows of the viewport."""
         self._drawn_at = self.cursor
         return super().render_lines(crop)
 
     def line_style(self, index: int) -> Style | None:
-        """Return the style of the cursor's row, which shows whether keys go to the list."""
+        """Return the style of the cursor's row, which depends on the focus."""
         return cursor_row(focused=self.has_focus) if index == self._drawn_at else None
 
     def post_own(self, message: Message) -> None:
@@ -98,20 +95,20 @@ class CursorView(LinesView):
         self.post_message(message.set_sender(self))
 
     def choose(self) -> None:
-        """Post that the line under the cursor was chosen."""
+        """Post :class:`Chosen` for the line under the cursor."""
         self.post_own(self.Chosen(self))
 
     def action_choose(self) -> None:
-        """Do with the line under the cursor what enter does."""
+        """Choose the line under the cursor."""
         self.choose()
 
     def action_move(self, by: int) -> None:
-        """Move the cursor, as far as there are lines."""
+        """Move the cursor by some lines, within the list."""
         if self.cursor is not None:
             self.go_to(self.cursor + by)
 
     def action_page(self, direction: int) -> None:
-        """Move the cursor by what is in view."""
+        """Move the cursor by a page."""
         self.action_move(direction * max(1, self.size.height - 1))
 
     def go_to(self, index: int) -> None:
@@ -128,10 +125,10 @@ class CursorView(LinesView):
         self.bring_into_view(index)
 
     def rebuild(self) -> None:
-        """Make the lines anew; a cursor that was in view stays there.
+        """Rebuild the lines; a cursor that was visible stays visible.
 
-        Rows come and go above it, and another size has room for fewer of them. Who has scrolled
-        away from the cursor is left where they are.
+        Rows appear and vanish above the cursor, and the size may change. If the user has scrolled
+        away from the cursor, the view stays.
         """
         top, before = self.scroll_offset.y, self._was_at
         seen = before is None or top <= before < top + self._rows_in_view
@@ -143,7 +140,7 @@ class CursorView(LinesView):
             self.bring_into_view(self._was_at)
 
     def bring_into_view(self, index: int) -> None:
-        """Scroll as far as a line asks for."""
+        """Scroll until a line is visible."""
         top, view, offset = self.above(index), self.size.height, self.scroll_offset.y
         if top < offset:
             self.scroll_to(y=top, animate=False)
@@ -161,14 +158,14 @@ class CursorView(LinesView):
             self.go_to(index)
 
     def watch_has_focus(self, value: bool) -> None:
-        """Draw the cursor anew when the focus changes."""
+        """Redraw the cursor when the focus changes."""
         super().watch_has_focus(value)
         if self.cursor is not None:
             self.refresh_line(self.cursor)
 
 
 class NumberedList(CursorView):
-    """The cursor stands on a line by its number; who owns the list knows what its lines are."""
+    """A list whose cursor is a line number; the owner makes the lines."""
 
     def __init__(
         self,
@@ -191,16 +188,16 @@ class NumberedList(CursorView):
             self.post_own(self.Moved(self))
 
     def rebuild(self) -> None:
-        """Make the lines anew; the cursor stays within them."""
+        """Rebuild the lines; the cursor stays within them."""
         super().rebuild()
         if self.count and self.index >= self.count:
             self.index = self.count - 1
 
 
 class KeyedList(CursorView):
-    """The cursor stays on what it is on while rows come, go and are sorted.
+    """A list whose cursor follows a row's key when rows are added, removed or sorted.
 
-    A subclass makes the rows; each has a key that stays the same while the row means the same.
+    A subclass makes the rows, each with a key that identifies its object.
     """
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
@@ -209,10 +206,10 @@ class KeyedList(CursorView):
         self._attached: str | None = None
         self._posted: str | None = None
 
-    # ---- what a subclass knows ----
+    # ---- implemented by subclasses ----
 
     def row_keys(self) -> Sequence[str]:
-        """Return the keys of the present rows; called before :meth:`row_lines`."""
+        """Return the keys of the rows; called before :meth:`row_lines`."""
         raise NotImplementedError
 
     def row_lines(self, cells: int) -> Sequence[Line]:
@@ -220,15 +217,15 @@ class KeyedList(CursorView):
         raise NotImplementedError
 
     def attached_key(self) -> str | None:
-        """Return the key that the cursor is attached to, which need not have a row."""
+        """Return the cursor's key, which need not have a row."""
         return self._attached
 
     def attach(self, key: str) -> None:
-        """Attach the cursor to another key."""
+        """Set the cursor's key."""
         self._attached = key
 
     def otherwise(self) -> int | None:
-        """Return the cursor's place if its key has no row; called only if there are other rows."""
+        """Return the cursor's position if its key has no row; called only if there are rows."""
         return 0
 
     # ---- the cursor ----
@@ -240,7 +237,7 @@ class KeyedList(CursorView):
 
     @property
     def cursor(self) -> int | None:
-        """The row under the cursor; ``None`` where there is none."""
+        """The row under the cursor; ``None`` without rows."""
         if not self._keys:
             return None
         key = self.attached_key()
@@ -253,12 +250,12 @@ class KeyedList(CursorView):
         return None if at is None else self._keys[at]
 
     def put_cursor(self, index: int) -> None:
-        """Attach the cursor to the row in a place."""
+        """Put the cursor on the row at an index."""
         self.attach(self._keys[index])
         self._post_moved()
 
     def read_keys(self) -> None:
-        """Read the keys of the present rows."""
+        """Update the keys of the rows."""
         self._keys = self.row_keys()
 
     def _rows(self, cells: int) -> Sequence[Line]:
@@ -273,13 +270,13 @@ class KeyedList(CursorView):
 
 
 class RowFilter:
-    """The line into which words are typed that a table's rows must have.
+    """The line for words that the rows of a table must contain.
 
     Args:
-        pane: that the table is in; it hears of what is typed by ``on_input_changed``.
-        table: that is narrowed, and gets the focus back.
-        before: what the line stands above: a widget, or a selector of it.
-        placeholder: what may be typed.
+        pane: the table's pane, whose ``on_input_changed`` is called.
+        table: the filtered table, which gets the focus back.
+        before: the widget below the line, or its selector.
+        placeholder: describes the text to type.
         id: of the line.
     """
 
@@ -298,7 +295,7 @@ class RowFilter:
         """Made when it is first typed into."""
 
     def begin(self) -> None:
-        """Show the line and type into it."""
+        """Show the line and focus it."""
         if self._field is None:
             self._field = FieldInput(
                 self._placeholder, lambda keep: self.end(keep=keep), id=self._id
@@ -309,7 +306,7 @@ class RowFilter:
         self._pane.screen.set_focus(self._field)
 
     def end(self, *, keep: bool) -> None:
-        """Go back to the table, with the filter or without."""
+        """Return to the table, with or without the filter."""
         self._pane.screen.set_focus(self._table)
         if self._field is not None:
             if not keep:

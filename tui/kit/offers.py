@@ -1,4 +1,4 @@
-"""What an empty tab offers to open: a list, of which enter opens the row under the cursor."""
+"""The list of an empty tab; Enter opens the row under the cursor."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tui.kit.pane import set_height
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something that a tab without content can open."""
+    """An item that an empty tab can open."""
 
     title: str
-    """What enter does, such as ``Open the newest OOM``."""
+    """Effect of Enter, such as ``Open the newest OOM``."""
     facts: str
-    """What it is, in a few words."""
+    """A few words about the item."""
     open: Callable[[], None] = field(compare=False)
 
 
 def offer_lines(offers: Sequence[Offer], cells: int) -> list[Line]:
-    """Return a line for each offer: what enter does, then what it is."""
+    """Return a line for each offer: its title, then its facts."""
     room = max((len(offer.title) for offer in offers), default=0)
     return [
         fit_line(
@@ -40,11 +40,11 @@ def offer_lines(offers: Sequence[Offer], cells: int) -> list[Line]:
 
 
 class OfferList(KeyedList):
-    """The offers of a tab; it takes as many rows as there are offers.
+    """The offers of a tab, one row each.
 
     Args:
         at_once: returns the offers that need no file.
-        read: returns those that are found in files, the most wanted first; called in a thread.
+        read: searches files for more offers, the most useful first; called in a thread.
         id: the widget's.
     """
 
@@ -74,7 +74,7 @@ class OfferList(KeyedList):
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Draw the offers in as many rows as they need."""
+        """Redraw the offers, and fit the height to them."""
         set_height(self, len(self.offers))
         super().rebuild()
 

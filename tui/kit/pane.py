@@ -1,8 +1,8 @@
-"""Panes, and the widgets that draw in them the lines that a function makes for the present size.
+"""Panes, and the widgets in them, whose lines a function makes for the present size.
 
-A pane shows topics of the states and is drawn anew when those changed. One line stands in a bar
-(headings, the header, the footer), many are scrolled, or fill what room there is. Only the cells
-that changed are drawn anew: a redraw costs the link what it says.
+A pane shows topics of the states and is redrawn when they change. :class:`LineBar` has one line
+(headings, the header, the footer), :class:`LinesView` scrolls its lines, and :class:`FittedView`
+fills its area. Only changed cells are redrawn, because output over a slow link takes time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 ROOM = 4
-"""Cells of the top border that a title cannot have: corners, rules and blanks."""
+"""Cells of the top border beside the title: corners, rules and blanks."""
 
 
 @runtime_checkable
@@ -41,7 +41,7 @@ class HasLines(Protocol):
 
     @property
     def shown_lines(self) -> Sequence[Line]:
-        """Its lines, also those out of view."""
+        """All lines, including invisible ones."""
 
 
 class Pane(Container):
@@ -70,7 +70,7 @@ class Pane(Container):
         layout: bool = False,
         recompose: bool = False,
     ) -> Self:
-        """Draw again; a new title takes the top border alone, not all that stands below it."""
+        """Redraw; for a new title, only the top border."""
         if self._retitling and not regions:
             left, top = self.content_offset
             regions = (Region(-left, -top, self.outer_size.width, 1),)
@@ -78,18 +78,15 @@ class Pane(Container):
 
     @property
     def keys_go_to(self) -> Widget | None:
-        """The part that gets the focus when the pane does; ``None`` until its parts are made."""
+        """The part that gets the focus of the pane; ``None`` until its parts are made."""
         parts: list[Widget] = [self, *self.query(Widget)]
         return next((part for part in parts if part.can_focus and part.display), None)
 
     def state_changed(self) -> None:
-        """Draw anew what depends on the states; called at most a few times a second."""
+        """Redraw the parts that depend on the states; called a few times a second at most."""
 
     def clipboard_text(self) -> str:
-        """Return the pane as text: its title, then every line, also those out of view.
-
-        Of a plot, its points are given.
-        """
+        """Return the pane as text: its title, then all lines, or the points of a plot."""
         shown = [part for part in self.query(Widget) if part.display and isinstance(part, HasLines)]
         rows = [row for part in shown for row in _copied_rows(part)]
         return "\n".join([self._padded_title.strip(), *rows]).rstrip() + "\n"
@@ -103,7 +100,7 @@ def _copied_rows(part: HasLines) -> Sequence[str]:
 
 
 class AgingPane(Pane):
-    """Recognizes old figures by a clock; redraws when they grow old."""
+    """A pane that redraws when its figures become old."""
 
     def __init__(
         self,
@@ -125,41 +122,41 @@ class AgingPane(Pane):
 
 
 class PaneRow(Container):
-    """Panes that share a row of a screen; it is ``-open`` where one of them is."""
+    """Panes that share a row of a screen; the row is ``-open`` if one of them is."""
 
     def __init__(self, *panes: Pane, id: str) -> None:  # noqa: A002 (Textual's name)
-        """Hold the panes that have a place; the first frame does not wait for the others."""
+        """Start with the visible panes, so that the first frame does not wait for the others."""
         super().__init__(*(pane for pane in panes if pane.display), id=id, classes="row")
         self._panes = panes
         self.mark_open()
 
     def add_rest(self) -> None:
-        """Add the panes that the first frame had no place for."""
+        """Add the panes that the first frame did not show."""
         for place, pane in enumerate(self._panes):
             if not pane.is_attached:
                 self.mount(pane, before=place if place < len(self.children) else None)
 
     def mark_open(self) -> bool:
-        """Follow what the panes are, without working out the styles; whether that is a change."""
+        """Set ``-open`` if a pane is open, without computing styles; return whether it changed."""
         return switch_classes(self, {"-open": any(pane.has_class("-open") for pane in self._panes)})
 
 
 def pane_of(widget: Widget | None) -> Pane | None:
-    """Return the pane that a widget is or lies in."""
+    """Return the pane that is or contains a widget."""
     if widget is None:
         return None
     return next((node for node in widget.ancestors_with_self if isinstance(node, Pane)), None)
 
 
 def switch_classes(node: Widget, classes: dict[str, bool]) -> bool:
-    """Set classes without working out the styles anew; whether any has changed."""
+    """Set classes without computing the styles; return whether any has changed."""
     before = set(node.classes)
     node.update_classes(classes, update=False)
     return before != set(node.classes)
 
 
 def _clear_rule(widget: Widget, rule: Literal["height", "width"]) -> None:
-    """Leave a rule to the style sheet; the framework does not lay out anew for that."""
+    """Reset a rule to the style sheet's; Textual does not refresh the layout for that."""
     if widget.styles.clear_rule(rule):
         widget.refresh(layout=True)
 
@@ -181,7 +178,7 @@ def set_width(widget: Widget, cells: int | None) -> None:
 
 
 class LineBar(Widget):
-    """A widget of one line, of which only what has changed is drawn."""
+    """A widget of one line, which redraws only changed cells."""
 
     def __init__(
         self,
@@ -199,7 +196,7 @@ class LineBar(Widget):
         return (self._line,)
 
     def rebuild(self) -> None:
-        """Make the line anew; drawn only if it differs."""
+        """Rebuild the line; redraw it only if it differs."""
         if not self.size.width:
             return
         old, self._line = self._line, self._build(self.size.width)
@@ -208,7 +205,7 @@ class LineBar(Widget):
 
     def render_line(self, y: int) -> Strip:
         if not self._line:
-            # The first frame is drawn before the event that tells of the width.
+            # The first frame is drawn before the resize event.
             self._line = self._build(self.size.width)
         return strip_of(self._line if y == 0 else (), self.size.width, self.rich_style)
 
@@ -218,16 +215,16 @@ class LineBar(Widget):
 
 
 class HeaderBar(LineBar):
-    """What is measured on, what the runner does, and the tabs; a click on a tab opens it."""
+    """The header: hardware, state of the runner, and the tabs; a click on a tab opens it."""
 
     def __init__(
         self, build: Callable[[int], Line], tab_at: Callable[[int, int], str | None]
     ) -> None:
-        """Draw what a function makes.
+        """Create the bar.
 
         Args:
-            build: is given the cells of the line.
-            tab_at: returns the tab under a column of so many cells, ``None`` for none.
+            build: makes the line; receives its width.
+            tab_at: returns the tab at a column for a width, or ``None``.
         """
         super().__init__(build)
         self._tab_at = tab_at
@@ -240,7 +237,7 @@ class HeaderBar(LineBar):
 
 
 class FooterBar(LineBar):
-    """The keys of the commands that are valid now; a click on one runs it."""
+    """The keys of the valid commands; a click on one runs it."""
 
     def __init__(self, registry: CommandRegistry, situation: Callable[[], Situation]) -> None:
         super().__init__(self._footer)
@@ -254,7 +251,7 @@ class FooterBar(LineBar):
         """Run the command under the mouse."""
         now = self._situation()
         if now.caption:
-            return  # no keys stand where they usually do
+            return  # a caption takes the place of most keys
         commands = self._registry.in_footer(now)
         command = command_at(event.x, commands, self.size.width)
         if command is not None:
@@ -262,7 +259,7 @@ class FooterBar(LineBar):
 
 
 class LinesView(ScrollView, can_focus=True):
-    """Draws lines and scrolls them; how they come about is the owner's business."""
+    """Draws and scrolls lines that a function makes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k", "scroll_up", show=False),
@@ -289,16 +286,16 @@ class LinesView(ScrollView, can_focus=True):
 
     @property
     def shown_lines(self) -> Sequence[Line]:
-        """All lines, also those out of view."""
+        """All lines, including invisible ones."""
         return self._lines
 
     @property
     def cells(self) -> int:
-        """Width of a line; the scroll bar's column is kept free."""
+        """Width of a line, without the scroll bar's column."""
         return self.scrollable_content_region.width
 
     def rebuild(self) -> None:
-        """Make the lines anew and redraw those that differ."""
+        """Rebuild the lines and redraw those that differ."""
         cells = self.cells
         if cells <= 0:
             return
@@ -321,21 +318,21 @@ class LinesView(ScrollView, can_focus=True):
             self.refresh(*regions)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Scrolling up leaves the end until it is reached again; lines that are added do not."""
+        """Follow the end of the lines until the user scrolls up, and again from the end."""
         super().watch_scroll_y(old_value, new_value)
         before_end = new_value < self.max_scroll_y
         self._was_left = before_end and (self._was_left or new_value < old_value)
 
     def line_style(self, _index: int) -> Style | None:
-        """Return the style laid over a whole line."""
+        """Return the style that a whole line adds."""
         return None
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw the rows of a part of the viewport."""
-        # Worked out once for all of them: it is the most costly part of a row.
+        # Computed once for all rows: it is the most costly part of a row.
         self._base = self.rich_style
         if self._cells != self.cells:
-            # The frame that follows a new width is drawn before the event that tells of it.
+            # The first frame of a new width is drawn before the resize event.
             self._cells = self.cells
             self._lines = self._build(self.cells)
         return super().render_lines(crop)
@@ -351,12 +348,12 @@ class LinesView(ScrollView, can_focus=True):
         self.rebuild()
 
     def on_mount(self) -> None:
-        """Build the first lines where the width is known already."""
+        """Build the first lines if the width is known already."""
         self.rebuild()
 
 
 class AsciiScrollBar(ScrollBarRender):
-    """The thumb moves by whole cells; its background distinguishes it."""
+    """A scroll bar whose thumb moves by whole cells and is distinguished by its background."""
 
     VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
     HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
@@ -364,19 +361,18 @@ class AsciiScrollBar(ScrollBarRender):
 
 
 class FittedView(Widget):
-    """Lines made for the present size, of which only what has changed is drawn."""
+    """Lines made for the present size; redraws only changed cells."""
 
     def __init__(
         self,
         build: Callable[[int, int], Sequence[Line]],
         points: Callable[[], Sequence[str]] | None = None,
     ) -> None:
-        """Draw what a function makes.
+        """Create the view.
 
         Args:
-            build: is given the cells of a line and how many lines there are.
-            points: returns what is copied of a plot, as lines of text; ``None`` where the lines
-                are.
+            build: makes the lines; receives the width of a line and their number.
+            points: returns the text to copy for a plot; ``None`` to copy the lines.
         """
         super().__init__()
         self._build = build
@@ -389,7 +385,7 @@ class FittedView(Widget):
         return self._lines
 
     def rebuild(self) -> None:
-        """Make the lines anew; drawn only where they differ."""
+        """Rebuild the lines; redraw only cells that differ."""
         cells, rows = self.size
         if not cells or not rows or not self.display:
             return

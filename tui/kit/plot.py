@@ -1,7 +1,7 @@
 """Curves over an axis as lines of text, in braille dots or in ASCII. Pure.
 
-Drawn here because no library does it at this cost: drawille is AGPL, uniplot and textual-plot need
-NumPy, and plotext is a compiled module with one global figure that takes 0.4 s to import.
+Drawn here because no library fits: drawille is AGPL, uniplot and textual-plot need NumPy, and
+plotext is a compiled module with one global figure that takes 0.4 s to import.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEIGHT = 9
 LEAST_ROOM = 12
 """Least cells between the edges: fewer show no curve."""
 LEAST_CELLS = 24
-"""Width in cells below which a text is clearer than a plot."""
+"""Least width in cells of a plot: below it, text is clearer."""
 _SPARSE = 3
 """Cells per point from which each point has a mark."""
 _MARK_EVERY = 10
@@ -46,7 +46,7 @@ class Curve:
     name: str
     """Name in the legend; empty for none."""
     points: tuple[tuple[float, float | None], ...]
-    """Place and value; ``None`` or a value that is no number leaves a gap."""
+    """Place and value; ``None`` or NaN leaves a gap."""
     mark: str = ""
     """Sign at the points, which distinguishes curves without color; empty for the line alone."""
     style: TextStyle = TextStyle.KEY
@@ -61,7 +61,7 @@ class Level:
     name: str
     value: float
     start: float | None = None
-    """Place where it begins; ``None`` for the whole axis."""
+    """Place where the line begins; ``None`` for the whole axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Event:
     """A vertical line: an event at a place of the axis."""
 
     name: str
-    """Empty to draw its sign alone."""
+    """Name of the event; empty to draw its sign alone."""
     place: float
 
 
@@ -101,7 +101,7 @@ _LEAST_HEIGHT = 4
 
 
 def mark_of(number: int) -> str:
-    """Return the mark of a plot's curve by its number from 0; they repeat when they are used up."""
+    """Return the mark of a plot's curve by its number from 0; marks repeat after the last."""
     return glyphs.GLYPHS.marks[number % len(glyphs.GLYPHS.marks)]
 
 
@@ -116,8 +116,8 @@ def plot_lines(plot: Plot, cells: int, height: int = HEIGHT) -> list[Line]:
     Args:
         plot: with at least one place and value.
         cells: width of a line; at least :data:`LEAST_CELLS`.
-        height: rows between the edges; at least two. One less where the legend needs a row more to
-            explain the mark of several points.
+        height: rows between the edges; at least two. The plot has one row less if the legend needs
+            another row for the mark of several points.
     """
     rows, more = _draw(plot, cells, height)
     return (
@@ -126,7 +126,7 @@ def plot_lines(plot: Plot, cells: int, height: int = HEIGHT) -> list[Line]:
 
 
 def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
-    """Return the lines, and how many rows the legend has for the mark of several points."""
+    """Return the lines, and the rows of the legend that explain the mark of several points."""
     wall = labels(plot.upright.scale, plot.upright.unit, height // _TICK_ROWS + 1)
     gutter = min(wall.cells, cells - LEAST_ROOM - 1)
     room = cells - gutter - 1
@@ -161,7 +161,7 @@ class _Canvas:
         for level in plot.levels:
             start = plot.across.scale.low if level.start is None else level.start
             first, y = self.dot(start, level.value)
-            # Two cells drawn and one left out, so that it is no curve.
+            # Draw two cells and leave one out, to distinguish the level from a curve.
             dashes = (x for x in range(first, room * ACROSS) if x // ACROSS % 3 != 2)
             self._draw(((x, y) for x in dashes), TextStyle.NOTE)
         for curve in plot.curves:
@@ -170,7 +170,7 @@ class _Canvas:
             self._mark(curve)
 
     def dot(self, place: float, value: float) -> Dot:
-        """Return the dot of a point; what lies outside the range stands at its edge."""
+        """Return the dot of a point; points outside the range are clipped to its edge."""
         x = self.plot.across.scale.share(place) * (self.room * ACROSS - 1)
         y = (1 - self.plot.upright.scale.share(value)) * (self.height * DOWN - 1)
         return round(x), round(y)
@@ -215,11 +215,11 @@ class _Canvas:
             self.marks[cell] = (mark, curve.style)
 
     def name_levels(self) -> list[Level]:
-        """Write each level's name at an end of its row; gives those that hide a curve there."""
+        """Write each level's name at an end of its row; return those that would hide a curve."""
         told = []
         for level in self.plot.levels:
             row, name = self.row(level.value), clean(level.name)
-            # Above its line where there is a row, so that the line stays whole.
+            # Above its line if there is a row, so that the line stays whole.
             rows = [row - 1, row + 1] if row else [row + 1]
             starts = [self.room - cell_len(name) - 1, 1]
             free = [
@@ -243,7 +243,7 @@ class _Canvas:
         return not any((c, row) in self.bits or (c, row) in self.marks for c in columns)
 
     def line(self, row: int) -> Line:
-        """One row, neighbours of one style in one span."""
+        """Return one row, with neighbors of equal style in one span."""
         spans: list[tuple[str, TextStyle]] = []
         for column in range(self.room):
             cell = (column, row)
@@ -265,7 +265,7 @@ def _heading(
     *,
     shared: bool,
 ) -> list[Line]:
-    """Return the axes, once each, the mark of each series, and that of several points."""
+    """Return the legend: the axes, the mark of each series, and the mark of several points."""
     wall, floor = units
     axes = Span(_name_axes(plot, wall.unit, floor.unit), TextStyle.QUIET)
     parts: list[Line] = [line(Span(clean(plot.title), TextStyle.STRONG)), line(axes)]
@@ -294,15 +294,15 @@ LOG_NOTES = {
     (True, False): "(vertical log scale)",
     (False, True): "(horizontal log scale)",
 }
-"""By whether the axis upright and the one across are logarithmic."""
+"""Notes by whether the vertical and the horizontal axis are logarithmic."""
 
 
 def _name_axes(plot: Plot, upright: str, across: str) -> str:
-    """``ms over n (log scales)``, ``GiB over time in s``, ``ms (horizontal log scale)``."""
+    """Describe both axes: ``ms over n (log scales)``, ``GiB over time in s``."""
     first = " in ".join(filter(None, (clean(plot.upright.name), upright)))
     then = " in ".join(filter(None, (clean(plot.across.name), across)))
     log = (plot.upright.scale.logarithmic, plot.across.scale.logarithmic)
-    # What has no name and no unit is named by the title alone.
+    # An axis without a name and a unit is described by the title alone.
     words = (first, f"over {then}" if then else "", LOG_NOTES.get(log, ""))
     return " ".join(filter(None, words))
 

@@ -1,4 +1,4 @@
-"""The axis of a plot: its range, labels and unit; the line on which a ratio is drawn. Pure."""
+"""The axis of a plot: its range, labels and unit; the line for a ratio. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tui.core.text.numbers import RATES, place
 from tui.kit.lines import Line, Span, TextStyle, cell_len, line
 
 LOGARITHMIC_FROM = 10.0
-"""Ratio of the largest to the smallest value from which steps are ratios, not differences."""
+"""Ratio of the largest to the smallest value from which an axis is logarithmic."""
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 _PARTS = 5
-"""Most steps that the end of an axis from zero is rounded to."""
+"""Most steps of an axis from zero."""
 _LEAST, _MOST = 1e-140, 1e140
-"""Sizes between which an axis reaches: ratios and products of two such floats are finite."""
+"""Smallest and largest magnitude on an axis: ratios and products of two such floats are finite."""
 _NEAR = 1e-9
-"""Relative distance within which a value counts as a round one."""
+"""Relative distance within which a value counts as round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Scale:
     """Round values are powers of two, as for sizes that double."""
 
     def share(self, value: float) -> float:
-        """Return how far along the value stands: 0.0 at the low end, 1.0 at the high one."""
+        """Return the position of a value: 0.0 at the low end, 1.0 at the high end."""
         if self.high == self.low:
             return 0.5
         if self.logarithmic:
@@ -50,8 +50,8 @@ class Scale:
         """Return round values in the range, evenly spaced, lowest first; at least one.
 
         Args:
-            most: how many at the most; at least two are tried for.
-            unit: in which they are to be round: of bytes 1024 to a power.
+            most: largest number of values; two or more if possible.
+            unit: the unit in which they are round; bytes are rounded to powers of 1024.
         """
         most = max(2, most)
         if self.logarithmic:
@@ -95,7 +95,7 @@ def _power_of_ten(value: float) -> float:
 
 
 def _within_reach(value: float) -> float:
-    """Return the value, or the nearest that an axis can show."""
+    """Return the value, or the nearest value that an axis can show."""
     if abs(value) < _LEAST:
         return 0.0
     return min(_MOST, max(-_MOST, value))
@@ -119,8 +119,8 @@ def scale_for(values: Sequence[float], unit: str = "") -> Scale:
     """Return a scale with round ends for values: by ratios where they span many, else from zero.
 
     Args:
-        values: finite, at least one; below 1e-140 they count as zero, above 1e140 as that.
-        unit: theirs, in which the ends are round.
+        values: finite, at least one; magnitudes below 1e-140 count as zero, above 1e140 as 1e140.
+        unit: their unit, in which the ends are round.
     """
     low, high = _within_reach(min(values)), _within_reach(max(values))
     if low > 0 and high / low >= LOGARITHMIC_FROM:
@@ -135,7 +135,7 @@ def scale_for(values: Sequence[float], unit: str = "") -> Scale:
 
 
 def places_scale(places: Sequence[float]) -> Scale:
-    """Return a scale for chosen values, from first to last, logarithmic where they grow so."""
+    """Return a scale for chosen values, from first to last; logarithmic if they grow by ratios."""
     low, high = _within_reach(min(places)), _within_reach(max(places))
     doubling = all(value > 0 and math.log2(value).is_integer() for value in places)
     return Scale(low, high, low > 0 and high / low >= 4, doubling)
@@ -148,7 +148,7 @@ _BINARY = tuple((1024.0**power, f"{prefix}iB") for power, prefix in enumerate("?
 
 
 def units_of(unit: str) -> tuple[tuple[float, str], ...]:
-    """Return the units of a figure: factors, the smallest first, with their words."""
+    """Return the units of a figure: factors with their names, the smallest first."""
     if unit in ("s", "second", "seconds"):
         micro = f"{glyphs.GLYPHS.micro}s"
         return ((1e-9, "ns"), (1e-6, micro), (1e-3, "ms"), (1.0, "s"))
@@ -172,7 +172,7 @@ class Labels:
 
     @property
     def cells(self) -> int:
-        """Cells of the longest number."""
+        """Width of the longest number in cells."""
         return max(len(text) for _, text in self.ticks)
 
 
@@ -180,9 +180,9 @@ def labels(scale: Scale, unit: str, most: int) -> Labels:
     """Return the ticks of an axis in one unit, so that their numbers are short.
 
     Args:
-        scale: of the axis.
-        unit: of its values.
-        most: ticks, at the most.
+        scale: the range of the axis.
+        unit: the unit of its values.
+        most: largest number of ticks.
     """
     found = []
     units = units_of(unit)
@@ -191,13 +191,13 @@ def labels(scale: Scale, unit: str, most: int) -> Labels:
         texts = [place(_rounded(tick / factor)) for tick in ticks]
         found.append(Labels(word, tuple(zip(ticks, texts, strict=True))))
     reach = max(map(abs, (scale.low, scale.high)))
-    # None in which all numbers would be below one.
+    # Skip units in which all numbers would be below one.
     found = [item for item, (factor, _) in zip(found, units, strict=True) if factor <= reach] or [
         found[0]
     ]
     if not scale.logarithmic:
         return found[-1]
-    # Of equal lengths the larger unit.
+    # For equal lengths, choose the larger unit.
     return min(
         reversed(found), key=lambda item: (item.cells, len("".join(text for _, text in item.ticks)))
     )
@@ -218,12 +218,12 @@ LEAST_LINE = 9
 def ratio_line(ratio: float, interval: tuple[float, float] | None, cells: int) -> Line:
     """Return a ratio and its confidence interval on a line around 1, where both are the same.
 
-    Twice as fast lies as far from 1 as half as fast.
+    Twice and half as fast have the same distance from 1.
 
     Args:
         ratio: above zero.
-        interval: of it; ``None`` where there are too few pairs for one.
-        cells: width of a line; none is drawn where that is too little.
+        interval: its confidence interval; ``None`` with too few pairs.
+        cells: width of a line; without enough cells, no line is drawn.
     """
     reach = reach_of([(ratio, interval)])
     slower, faster = ends_of(reach)
@@ -235,7 +235,7 @@ def ratio_line(ratio: float, interval: tuple[float, float] | None, cells: int) -
 
 
 def reach_of(ratios: Sequence[tuple[float, tuple[float, float] | None]]) -> float:
-    """Return the ratio at the right end of a line with room for all; the left is its inverse.
+    """Return the ratio at the right end of a line that includes all; the left end is its inverse.
 
     Args:
         ratios: each with its interval; at least one.
@@ -262,8 +262,8 @@ def interval_line(
 
     Args:
         ratio: above zero.
-        interval: as of :func:`ratio_line`.
-        cells: width; of an even one the last cell is left free, for the middle is a cell.
+        interval: as for :func:`ratio_line`.
+        cells: width; the last cell of an even width stays empty, because the middle is a cell.
         reach: the ratio at its right end.
         named: write 1x beside the middle.
     """
@@ -276,7 +276,7 @@ def interval_line(
     ends = [round(scale.share(value) * (room - 1)) for value in (low, high)]
     middle = room // 2
     if named:
-        # Named on the side that the interval leaves free.
+        # Write the name on the side without the interval.
         name = middle - 2 if ends[0] > middle - 3 else middle + 1
         drawn[name], drawn[name + 1] = ("1", TextStyle.QUIET), ("x", TextStyle.QUIET)
     drawn[middle] = (chars.one, TextStyle.STRONG)
@@ -299,7 +299,7 @@ def _within_ratios(value: float) -> float:
 
 
 def _odd_cells(cells: int) -> int:
-    """Return an odd number has a middle, which is 1."""
+    """Return the largest odd number of cells, whose middle stands for 1."""
     return cells - (1 - cells % 2)
 
 

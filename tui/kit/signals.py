@@ -1,4 +1,4 @@
-"""The dialog that asks which signal to send, and so confirms the end of a process."""
+"""The dialog in which the user chooses the signal that ends a process."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Styles of text: the sixteen colors of the terminal and its attributes, nothing else.
 
-Which of the sixteen a terminal draws well depends on what it draws them on: the dark half of them
-is hard to read on black, the bright half on white. A truecolor theme draws the sixteen from the
-palettes here, chosen by WCAG 2.2's contrast ratio: at least 4.5:1 on the backgrounds of Textual's
-own themes.
+Legibility depends on the background: the eight dark colors are hard to read on black, the eight
+bright ones on white. A truecolor theme uses the palettes here for the sixteen, with WCAG 2.2's
+contrast ratio of at least 4.5:1 on the backgrounds of Textual's own themes.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from tui.kit.lines import (
 
 
 def _layers(*colours: str) -> dict[TextStyle, Style]:
-    """Areas of colours, and letters on them in the background's colour.
+    """Return the styles of colored areas, and of letters on them in the background's color.
 
-    A full cell has the colour behind its block too: fonts leave lines between blocks.
+    The background of a full cell has the color too, because fonts leave lines between blocks.
     """
     return {
         **{style: Style(color=name) for style, name in zip(LAYERS, colours, strict=True)},
@@ -49,11 +48,11 @@ def _layers(*colours: str) -> dict[TextStyle, Style]:
 
 
 def _with_reaches(styles: dict[TextStyle, Style], **darker: str) -> dict[TextStyle, Style]:
-    """Add the styles of what an area reaches: its color before a darker one.
+    """Add the styles of cells between mean and highest value: an area's color before a darker one.
 
     Args:
-        styles: of all else.
-        darker: the darker color by the name of the area's style; without one there is none behind.
+        styles: all other styles.
+        darker: the darker colors by the names of the areas' styles; others get none.
     """
     reaches = {
         reach: styles[style] + Style(bgcolor=darker.get(style.name.lower()))
@@ -66,7 +65,7 @@ SHARED = {
     TextStyle.PLAIN: Style(),
     TextStyle.STRONG: Style(bold=True),
     TextStyle.CURSOR: Style(reverse=True),
-    # Decoration, not text: how faint this is differs from terminal to terminal.
+    # Decoration, not text: terminals differ in how faint this is.
     TextStyle.REST: Style(dim=True),
     TextStyle.LAYER_REST: Style(dim=True),
     TextStyle.FULL_LAYER_REST: Style(dim=True, reverse=True),
@@ -87,7 +86,7 @@ ON_DARK = _with_reaches(
         TextStyle.OTHERS: Style(color="bright_yellow"),
     }
 )
-"""In the terminal's own colours, on black or nearly so. Faint text is below 4.5:1 in most."""
+"""In the terminal's own colors, on black or nearly black. Faint text is below 4.5:1 in most."""
 ON_LIGHT = _with_reaches(
     {
         **SHARED,
@@ -103,9 +102,9 @@ ON_LIGHT = _with_reaches(
         TextStyle.OTHERS: Style(),
     }
 )
-"""In the terminal's own colours, on white: green, yellow and cyan are not to be read there."""
+"""In the terminal's own colors, on white, where green, yellow and cyan are illegible."""
 IN_TRUECOLOR = {**ON_DARK, TextStyle.QUIET: Style(dim=True)}
-"""In a theme with colours of its own, which also says how faint faint is."""
+"""In a theme with its own colors, which also defines how faint faint text is."""
 IN_OWN_COLORS = _with_reaches(
     {
         **SHARED,
@@ -137,14 +136,14 @@ OWN_CURSOR, OWN_PLACE = Style(bgcolor="#22304a"), Style(bgcolor="#1a2130")
 _NO_STYLE = Style()
 UPRIGHT = Style(reverse=False)
 PALE = (TextStyle.QUIET, TextStyle.GOOD, TextStyle.KEY)
-"""Reversed, these would be patches in a row: a colour behind letters is for what is wrong."""
+"""Styles that are not reversed under the cursor: a color behind letters marks errors."""
 
 
 Triplet = tuple[int, int, int]
 
 
 def _palette_theme(background: Triplet, foreground: Triplet, eight: list[Triplet]) -> TerminalTheme:
-    """Bright colours are the same: bold text differs by its weight."""
+    """Return a palette whose bright colors equal the others: bold text differs by its weight."""
     return TerminalTheme(background, foreground, eight, eight)
 
 
@@ -176,11 +175,11 @@ PALETTE_ON_LIGHT = _palette_theme(
         (90, 90, 90),
     ],
 )
-"""What a truecolor theme draws the sixteen from: where it is light on dark, and dark on light."""
+"""Palettes of the sixteen colors for truecolor themes, dark and light."""
 
 
 class _Present:
-    """The present styles, which each line reads when it is drawn."""
+    """The current styles, which each line reads when it is drawn."""
 
     styles = ON_DARK
 
@@ -189,9 +188,9 @@ def use(*, native: bool, dark: bool, own: bool = False) -> None:
     """Draw for a theme from now on.
 
     Args:
-        native: it takes the terminal's own colours.
-        dark: it is light on dark.
-        own: it is the program's, on a terminal that has its colours.
+        native: the theme uses the terminal's own colors.
+        dark: the theme is light on dark.
+        own: the theme is the program's, on a terminal that has its colors.
     """
     palette = (ON_DARK if dark else ON_LIGHT) if native else IN_TRUECOLOR
     _Present.styles = IN_OWN_COLORS if own else palette
@@ -199,7 +198,7 @@ def use(*, native: bool, dark: bool, own: bool = False) -> None:
 
 
 def cursor_row(*, focused: bool) -> Style:
-    """Return the style of the row under the cursor; keys go to a focused list."""
+    """Return the style of the row under the cursor."""
     if _Present.styles is IN_OWN_COLORS:
         return OWN_CURSOR if focused else OWN_PLACE
     return Style(reverse=True) if focused else Style(bold=True)
@@ -209,17 +208,17 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     """Return a drawn line that is exactly ``cells`` wide.
 
     Args:
-        spans: the line; what does not fit ends in an ellipsis.
+        spans: the line; a line that is too long ends in an ellipsis.
         cells: width of the widget.
         base: the widget's own style.
-        over: laid over all of the line.
+        over: added to the whole line.
     """
     fitted = fit_line(spans, cells)
     filled = (*fitted, Span(" " * (cells - width(fitted))))
     merged = _merged(base, over or _NO_STYLE)
     segments: list[Segment] = []
     text, style = "", _NO_STYLE
-    # Equal styles become one segment: each costs the link some twenty bytes.
+    # Equal styles become one segment, because each takes some twenty bytes of output.
     for span in filled:
         key = (span.style, span.upper) if isinstance(span, HalfBlocks) else span.style
         own = merged.upright(key) if merged.reversed and _is_bar(span.text) else merged[key]
@@ -233,7 +232,7 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
 
 
 _StyleKey = Union[TextStyle, tuple[TextStyle, TextStyle]]
-"""The style of a span; of half blocks, also that of the upper halves."""
+"""The style of a span; for half blocks, also the style of the upper halves."""
 
 
 class _MergedStyles(dict[_StyleKey, Style]):
@@ -241,7 +240,7 @@ class _MergedStyles(dict[_StyleKey, Style]):
 
     Args:
         base: the widget's own style.
-        over: laid over all of a line.
+        over: added to the whole line.
     """
 
     def __init__(self, base: Style, over: Style) -> None:
@@ -261,25 +260,25 @@ class _MergedStyles(dict[_StyleKey, Style]):
         return found
 
     def upright(self, key: _StyleKey) -> Style:
-        """Return the style of what is not reversed: a bar of 20 % would be one of 80 %."""
+        """Return the style of a bar, which is never reversed: 20 % would become 80 %."""
         return self._base + (_style_of(key) + UPRIGHT)
 
 
 @functools.lru_cache(maxsize=64)
 def _merged(base: Style, over: Style) -> _MergedStyles:
-    """Return the merged styles of a widget and of what is laid over a line."""
+    """Return the merged styles of a widget and of a whole line."""
     return _MergedStyles(base, over)
 
 
 def _without_defaults(base: Style) -> Style:
-    """Return a style without the terminal's own colors: each change of style would name both."""
+    """Return a style without default colors, which each change of style would write."""
     colors = (base.color, base.bgcolor)
     own = all(color is not None and color.is_default for color in colors)
     return base.without_color if own else base
 
 
 def _style_of(key: _StyleKey) -> Style:
-    """Return the present style; of two layers, the lower is the block and the upper is behind."""
+    """Return the current style; of two layers, the lower is the block, the upper the background."""
     if not isinstance(key, tuple):
         return _Present.styles[key]
     lower, upper = key
@@ -287,5 +286,5 @@ def _style_of(key: _StyleKey) -> Style:
 
 
 def _is_bar(text: str) -> bool:
-    """Return whether a text is a bar with parts of cells: reversed, 20 % would look like 80 %."""
+    """Return whether a text is a bar of partly filled cells, which must not be reversed."""
     return any("\u2580" <= sign <= "\u259f" or "\u2800" < sign <= "\u28ff" for sign in text)

@@ -1,7 +1,7 @@
 """Tables: columns that fit a width, a heading to sort by, and a line for each row. Pure.
 
 Describe a table as columns, fit them to the width once for all rows, then render the heading and
-the rows. The last column is not filled up with blanks.
+the rows. The last column is not padded.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ CellText = str | Span | Line
 """Text of a row in a column; a string is plain."""
 
 REST = sys.maxsize
-"""Cells up to which a column grows that takes all that is left."""
+"""Width limit of a column that takes all remaining cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """One column of a table: it shows one figure of each row."""
+    """One column of a table, which shows one figure of each row."""
 
     name: str
     """The heading."""
     width: int
     """Least width in cells."""
     render: Callable[[Row], CellText] = lambda _row: ""
-    """Returns the row's text; blank where a list draws its rows itself."""
+    """Returns the row's text; blank if a list draws its rows itself."""
     align: Literal["left", "right"] = "right"
     gap: int = 2
     """Blank cells before the column."""
     drop_order: int | None = None
-    """Place among the columns that are dropped where there is no room, the first at the lowest;
-    ``None`` for a column that stays."""
+    """Columns with the lowest value are dropped first if the table is too wide; ``None`` for a
+    column that stays."""
     leaves: int = 0
-    """Cells that the growing columns have together beside it and those that are dropped after it;
-    with fewer it is dropped."""
+    """Cells that must remain for the growing columns beside this column and those that are dropped
+    later; otherwise this column is dropped."""
     grows: tuple[int, ...] = ()
-    """Cells that it grows to where there is room, turn by turn: in each turn the columns grow from
-    the left, one after the other."""
+    """Widths to which the column grows if there is room, in turns: in each turn the columns grow
+    from the left."""
     order: str | None = None
-    """Name of the order that a click on its heading sorts the rows by."""
+    """Name of the sort order that a click on the heading chooses."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedColumn(Generic[Row]):
-    """A column that is shown, with its place."""
+    """A shown column with its position."""
 
     column: Column[Row]
     start: int
@@ -70,7 +70,7 @@ Layout = tuple[PlacedColumn[Row], ...]
 
 
 def widest(texts: Iterable[str], most: int = REST) -> int:
-    """Return the cells of the longest text, ``most`` at most; 0 without a text."""
+    """Return the width of the longest text, at most ``most``; 0 without texts."""
     return min(max(map(cell_len, texts), default=0), most)
 
 
@@ -78,13 +78,13 @@ def widest(texts: Iterable[str], most: int = REST) -> int:
 
 
 def fit_columns(columns: Sequence[Column[Row]], room: int) -> Layout[Row]:
-    """Drop columns until the rest fits, then let the growing ones share the room that is left.
+    """Drop columns until the rest fits, then let columns grow into the remaining cells.
 
-    Where even the columns that stay are too wide, the widest of the growing ones shrink, then the
-    columns from the right: the layout is never wider than the room.
+    If the columns that stay are too wide, the widest growing columns shrink, then the columns from
+    the right: the layout is never wider than the room.
 
     Args:
-        columns: all there are, from the left.
+        columns: all columns, from the left.
         room: cells of a line.
     """
     shown = _shown(columns, room)
@@ -110,7 +110,7 @@ def fit_columns(columns: Sequence[Column[Row]], room: int) -> Layout[Row]:
 
 
 def _shown(columns: Sequence[Column[Row]], room: int) -> list[int]:
-    """Return the places of the columns there is room for: those that stay, then by their worth."""
+    """Return the indices of the columns that fit; columns are dropped by ``drop_order``."""
     shown = [place for place, column in enumerate(columns) if column.drop_order is None]
     others = [place for place, column in enumerate(columns) if column.drop_order is not None]
     for place in sorted(others, key=lambda each: columns[each].drop_order or 0, reverse=True):
@@ -150,12 +150,12 @@ def heading_line(layout: Layout[Row], order: str | None = None) -> Line:
 
 
 def order_at(layout: Layout[Row], cell: int) -> str | None:
-    """Return the order that the heading in a cell sorts by; ``None`` where there is none."""
+    """Return the sort order of the heading at a cell; ``None`` if it has none."""
     return next((placed.column.order for placed in layout if cell < placed.end), None)
 
 
 def row_line(layout: Layout[Row], row: Row) -> Line:
-    """Return a row's line: its cells under their headings, cut where they are too long."""
+    """Return the line of a row, with long texts cut to their columns."""
     pieces: list[_Piece] = []
     for placed in layout:
         cell = placed.column.render(row)
@@ -167,7 +167,7 @@ _Piece = tuple[TextStyle, str]
 
 
 def _cell_pieces(cell: CellText, placed: PlacedColumn[Row], *, fills: bool) -> list[_Piece]:
-    """Return a cell with the blanks before and, where it fills its column, behind it."""
+    """Return a cell with the blanks before it and, if it fills its column, after it."""
     parts = (Span(cell),) if isinstance(cell, str) else (cell,) if isinstance(cell, Span) else cell
     taken = cells_of(parts)
     if taken > placed.width:
@@ -183,7 +183,7 @@ def _cell_pieces(cell: CellText, placed: PlacedColumn[Row], *, fills: bool) -> l
 
 
 def _joined(pieces: Sequence[_Piece]) -> Line:
-    """Return the pieces with those of one style side by side in one span, which draws faster."""
+    """Merge adjacent pieces of equal style into one span, which draws faster."""
     found: list[tuple[TextStyle, list[str]]] = []
     for style, text in pieces:
         if found and found[-1][0] is style:

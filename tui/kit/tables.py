@@ -27,11 +27,11 @@ NARROWEST = 12
 
 
 def table_lines(table: Table, unavailable: Mapping[str, str], cells: int) -> list[Line]:
-    """Return the whole table, no cell of it cut; of a table without columns, the title.
+    """Return the whole table without cutting a cell; without columns, only the title.
 
     Args:
         table: to show.
-        unavailable: reasons by dotted path; those of this table stand below it.
+        unavailable: reasons by dotted path; the table's reasons are added below it.
         cells: width of a line.
     """
     rows = paragraph(table.title or table.name, cells, TextStyle.STRONG)
@@ -55,7 +55,7 @@ def reason_lines(path: str, unavailable: Mapping[str, str], cells: int) -> list[
     """Return why values of a table or a chart are missing, one paragraph per reason.
 
     Args:
-        path: of the table or the chart; reasons stand under it and below it.
+        path: path of the table or the chart; includes reasons of paths below it.
         unavailable: reasons by dotted path.
         cells: width of a line.
     """
@@ -76,7 +76,7 @@ def reason_lines(path: str, unavailable: Mapping[str, str], cells: int) -> list[
 
 
 def _aligned(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
-    """Return the table in columns, or nothing where it does not fit."""
+    """Return the table in columns, or nothing if it does not fit."""
     numeric = [_is_numeric(table, place) for place in range(len(table.columns))]
     names = [clean(column.name) for column in table.columns]
     widths = _widths(names, texts, numeric, cells - INDENT)
@@ -86,7 +86,7 @@ def _aligned(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
     height = max(map(len, headings))
     rows: list[Line] = []
     for level in range(height):
-        # Headings of one line stand on the lowest, above their cells.
+        # Headings of one line are on the lowest line, above their cells.
         parts = [["", *heading][max(0, level - height + len(heading) + 1)] for heading in headings]
         rows.append(_row(parts, widths, numeric, TextStyle.QUIET))
     for cells_of_row in texts:
@@ -109,7 +109,7 @@ def _is_numeric(table: Table, place: int) -> bool:
 def _widths(
     names: list[str], texts: list[list[str]], numeric: list[bool], room: int
 ) -> list[int] | None:
-    """Return each column's cells: headings in one line if possible, then in several, then texts."""
+    """Return the width of each column: wrap headings if necessary, then texts."""
     room -= GAP * (len(names) - 1)
     content = [max(cell_len(row[place]) for row in texts) for place in range(len(names))]
     whole = [max(pair) for pair in zip(content, map(cell_len, names), strict=True)]
@@ -126,7 +126,7 @@ def _widths(
     if sum(least) > room:
         return None
     spare = room - sum(least)
-    # The columns share what there is, the longest texts first.
+    # The columns share the remaining cells, the longest texts first.
     for place in sorted(range(len(names)), key=lambda place: least[place] - narrow[place]):
         more = min(spare, narrow[place] - least[place])
         least[place] += more
@@ -146,7 +146,7 @@ def _row(parts: list[str], widths: list[int], numeric: list[bool], style: TextSt
 
 
 def _row_by_row(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
-    """Return each row as its first cell with the others below it, by name."""
+    """Return each row as its first cell, and the other cells below it by name."""
     rows: list[Line] = []
     names = [clean(column.name) for column in table.columns]
     for first, *others in texts:

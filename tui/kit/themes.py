@@ -31,7 +31,7 @@ DARK = Theme(
     panel="#1e2532",
     dark=True,
 )
-"""Data in colors on nearly black; rules are fainter than what they separate."""
+"""Colored data on nearly black; rules are fainter than the parts that they separate."""
 OWN_COLORS = replace(BUILTIN_THEMES["ansi-dark"], name=OWN_PALETTE, primary="ansi_cyan")
 """The terminal's sixteen colors; rules are cyan, because blue is hard to see on black."""
 THEMES = (DARK, OWN_COLORS)
@@ -47,7 +47,7 @@ def theme_for(chosen: str, color_system: str | None) -> str:
 
     Args:
         chosen: the theme in the settings.
-        color_system: what the terminal offers, in Rich's words; "standard" is 16 colors.
+        color_system: the terminal's colors by Rich's name; "standard" is 16 colors.
     """
     named = chosen == OWN_PALETTE or chosen.startswith("ansi")
     return OWN_PALETTE if color_system == "standard" and not named else chosen
@@ -58,7 +58,7 @@ class ThemeScreen(Dialog[str]):
 
     Args:
         names: the themes in their order.
-        present: the present theme.
+        present: the current theme.
         preview: draws the screen in a theme.
     """
 
@@ -94,6 +94,6 @@ class ThemeScreen(Dialog[str]):
         self.dismiss(self._names[self.table.index])
 
     def action_cancel(self) -> None:
-        """Restore the theme from before."""
+        """Restore the previous theme."""
         self._preview(self._present)
         self.dismiss(self._present)

@@ -1,1 +1,1 @@
-"""The command line: options, output, values of settings; what all commands share."""
+"""Parts that all commands share: options, output, and the values of settings."""

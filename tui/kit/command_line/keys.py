@@ -17,7 +17,7 @@ MOST_BYTES = 64
 
 
 def is_interactive() -> bool:
-    """Return whether a user can be asked: all three standard streams are terminals."""
+    """Return whether a user can answer: all three standard streams are terminals."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return sys.platform != "win32" and all(stream.isatty() for stream in streams)
 

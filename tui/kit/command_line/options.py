@@ -1,4 +1,4 @@
-"""What a command is made of: its parser, the options that several share, and its own record."""
+"""The parser of a command, the options that several commands share, and a command's definition."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong; the command's whole usage is a --help away.
+    """Reports an error in one line; --help prints the usage.
 
-    What is not given is left out of what it finds: the defaults stand in the options' dataclass.
+    Parsing returns only the options that were given: the dataclass of the options has the defaults.
     """
 
     def __init__(self, **named: Any) -> None:
@@ -35,11 +35,11 @@ class Parser(argparse.ArgumentParser):
         return self.arguments[-1]
 
     def unknown(self, rest: Sequence[str], screens: Sequence[str] = ()) -> NoReturn:
-        """Refuse arguments that it does not know.
+        """Refuse unknown arguments.
 
         Args:
             rest: the arguments.
-            screens: options of the workbench, which a command without a screen has no use for.
+            screens: options of the workbench, which have no effect on a command without a screen.
 
         Raises:
             UsageError: always.
@@ -81,7 +81,7 @@ def _plainer(message: str) -> str:
 
 
 def add_python_and_files(parser: argparse.ArgumentParser) -> None:
-    """``--python``, which is a setting, and ``files`` of workloads that the user brings."""
+    """Add ``--python``, which is a setting, and ``files``: the user's workload files."""
     parser.add_argument(
         "--python",
         type=python_at,
@@ -99,7 +99,7 @@ def add_python_and_files(parser: argparse.ArgumentParser) -> None:
 
 
 def add_ascii(parser: argparse.ArgumentParser) -> None:
-    """``ascii``, which is a setting; what is printed goes by it where it is given."""
+    """Add ``--ascii``, a setting that also applies to printed output."""
     parser.add_argument("--ascii", action="store_true", help="draw in ASCII")
 
 
@@ -111,12 +111,12 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def add_devices(parser: argparse.ArgumentParser, metavar: str, about: str) -> None:
-    """``devices``: one for each ``--device``."""
+    """Add ``devices``: one for each ``--device``."""
     parser.add_argument("--device", dest="devices", action="append", metavar=metavar, help=about)
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """``parameters`` of workloads, a name and a text for each ``--set``."""
+    """Add ``parameters`` of workloads: a name and a text for each ``--set``."""
     parser.add_argument(
         "--set",
         dest="parameters",
@@ -129,10 +129,10 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 
 
 def parameter(text: str) -> tuple[str, str]:
-    """``n=4096`` as a name and a value.
+    """Parse ``n=4096`` as a name and a value.
 
     Raises:
-        UsageError: it is not of that form.
+        UsageError: the text has another form.
     """
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -141,7 +141,7 @@ def parameter(text: str) -> tuple[str, str]:
 
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
-    """``budget``: how long a workload is timed, see ``workloads.protocol.messages.Budget``."""
+    """Add ``budget``: the time for a workload, see ``workloads.protocol.messages.Budget``."""
     group = parser.add_mutually_exclusive_group()
     for name, about in (
         ("quick", "about 3 s each, to 2%%"),
@@ -160,7 +160,7 @@ def add_screen(parser: Parser) -> None:
 
 
 def add_settings(parser: Parser) -> None:
-    """All settings but ``python``, which has a place of its own."""
+    """Add all settings but ``python``, which is added with the files."""
     add_screen(parser)
     parser.add_argument(
         "--refresh",
@@ -177,7 +177,7 @@ def add_settings(parser: Parser) -> None:
 
 
 def add_no_store(parser: Parser, name: str = "store") -> None:
-    """``store``, or another name: whether what is measured is kept."""
+    """Add ``store``, or another name: false if results shall not be stored."""
     parser.add_argument("--no-store", dest=name, action="store_false", help="do not store results")
 
 
@@ -186,27 +186,27 @@ T = TypeVar("T", bound="DataclassInstance")
 
 @dataclass(frozen=True, slots=True)
 class Subcommand(Generic[T]):
-    """What a command's module defines; ``T`` is the frozen dataclass of its options.
+    """The definition of a command; ``T`` is the frozen dataclass of its options.
 
     The module is imported only if the arguments name the command.
     """
 
     options: type[T]
-    """Each field has its default; argparse fills those that are given, by their names. Of the
-    workbench's names only ``given`` and ``files`` are also a command's: what stands before the
-    command is no option of it."""
+    """Each field has a default; argparse fills the given options, by their names. A command shares
+    only the names ``given`` and ``files`` with the workbench: options before the command belong to
+    the workbench."""
     add_options: Callable[[Parser], None]
     """Adds the options to the command's parser, each with the name of its field as ``dest``."""
     work: Callable[[T], int]
     """Carries out the command and returns the exit code."""
     description: str = ""
-    """The head of its own help; empty to repeat the line of the list of commands."""
+    """First paragraph of the command's help; empty to repeat its line in the list of commands."""
     usage_when_first: str = ""
-    """What follows its name, for a command that keeps what it does not know in a field ``rest`` of
-    its options. Such a command has to stand first. Empty for all others."""
+    """Usage after the command's name, for a command that passes unknown arguments on in the field
+    ``rest`` of its options. Such a command must come first. Empty for all others."""
 
     def carry_out(self, found: Mapping[str, object]) -> int:
-        """Do the work with the options that were found, of which others than its own are ignored.
+        """Run the command with the parsed options; ignore those that are not its own.
 
         Args:
             found: values by the names of fields.

@@ -1,7 +1,7 @@
 """All output besides the screens, cleaned: lines, JSON, progress and error messages.
 
-The screens draw by themselves; everything else is printed through this module. A plain start
-imports it, so it is light.
+Everything that a screen does not draw is printed through this module. A plain start imports it, so
+it imports little itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tui.core.text.glyphs import rows_of_text
 from workloads.protocol import wire
 
 WIDTH = 100
-"""Cells of a line that goes into a file or a pipe."""
+"""Cells of a line in a file or a pipe."""
 
 
 class UsageError(Exception):
@@ -41,21 +41,21 @@ class OutputClosedError(Exception):
 
 PROGRAM = "gpu-workbench"
 TAKEN_IN = "run.json"
-"""What is saved under this name can be put into the store of results."""
+"""File name of results that could not be printed; ``results import`` reads such a file."""
 
 
 def prepare() -> None:
-    """Make the standard streams usable: those that are closed, and those of few characters.
+    """Replace closed standard streams, and spell out characters that a stream cannot encode.
 
-    A descriptor that is closed would be given to the next file or pipe that is opened, and be
-    written to. In its place comes one that holds nothing, refuses what is printed, and drops what
-    is said on standard error.
+    The next file or pipe would get the descriptor of a closed stream, and receive the output. Input
+    is replaced by an empty stream, output by one that rejects writes, and standard error by one
+    that drops them.
     """
-    # In this order each one gets the number that is lacking: the lowest that is free.
+    # In this order: each replacement gets the lowest free descriptor, which is the missing one.
     if sys.stdin is None:
         sys.stdin = _nowhere(os.O_RDONLY, "r")
     if sys.stdout is None:
-        # Opened to be read: a write fails, as it does on a descriptor that is closed.
+        # Read-only: a write fails, as on a closed descriptor.
         sys.stdout = _nowhere(os.O_RDONLY, "w")
     if sys.stderr is None:
         sys.stderr = _nowhere(os.O_WRONLY, "w")
@@ -101,11 +101,11 @@ class Rows:
 
     @property
     def reader_gone(self) -> bool:
-        """Who would read what comes has closed the pipe, as ``| head`` does."""
+        """True once the reader has closed the pipe, as ``| head`` does."""
         return isinstance(self._error, BrokenPipeError)
 
     def add(self, text: str) -> None:
-        """Print more lines, which are cleaned one by one."""
+        """Clean and print more lines."""
         text = _cleaned(text)
         self._text += text
         if self._error is None:
@@ -207,9 +207,9 @@ FEW = 12
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that is most like one that was typed; ``None`` where none is.
+    """Return the known name most similar to a typed one; ``None`` if none is similar.
 
-    A beginning or a part of a name counts for it, and so do a few wrong letters.
+    A name is similar if the typed text begins it, is part of it, or has a few wrong letters.
     """
     typed = name.lower()
     begins = [each for each in known if len(typed) > 1 and each.lower().startswith(typed)]
@@ -219,13 +219,13 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
 
 
 def not_known(kind: str, name: str, known: Sequence[str], where: str = "") -> str:
-    """Return a line about a name that is not known: the nearest one, or else which there are.
+    """Describe an unknown name in a line: suggest the most similar name, or list the known ones.
 
     Args:
-        kind: of thing that is named.
+        kind: what the name stands for, such as a workload.
         name: as typed.
-        known: those that there are.
-        where: where all of them are listed if a line has no room for them.
+        known: the known names.
+        where: where to find the whole list, if a line has no room for it.
     """
     meant = nearest(name, known)
     if meant is not None:
@@ -241,14 +241,14 @@ def flags_in(text: str) -> list[str]:
 
 
 _GAP = re.compile(r" {2,}(?=\S)")
-"""What parts the columns of a row."""
+"""The blanks between two columns of a row."""
 
 
 def wrap_rows(text: str, cells: int) -> str:
-    """Wrap rows that are too long for a terminal, at blanks and below the column they are in.
+    """Wrap long rows at blanks, and indent the continuation to its column.
 
     Args:
-        text: rows; those that fit stay as they are, and so does a word that is too long.
+        text: rows; rows that fit and words longer than a line stay unchanged.
         cells: width of the terminal.
     """
     return "\n".join(wrapped for row in text.split("\n") for wrapped in _wrap(row, cells))
@@ -273,7 +273,7 @@ def _wrap(row: str, cells: int) -> list[str]:
 
 
 def fit_to_terminal(text: str) -> str:
-    """Return rows as the standard output wants them: wrapped on a terminal, whole in a file."""
+    """Return rows for standard output: wrapped on a terminal, whole in a file."""
     return wrap_rows(text, width()) if sys.stdout.isatty() else text
 
 

@@ -1,6 +1,6 @@
 """Run a command that takes a while, and show its progress on one line.
 
-The start of the workbench does without this module, which imports asyncio.
+A plain start does not import this module, which imports asyncio.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ProgressLine:
-    """One line on stderr that is written over; where that is no terminal, what is wrong alone."""
+    """A line on stderr that the next one replaces; without a terminal, problems alone."""
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()
@@ -27,28 +27,28 @@ class ProgressLine:
 
     @property
     def cells(self) -> int:
-        """Of a line."""
+        """Width of a line."""
         return shutil.get_terminal_size().columns - 1
 
     def show(self, text: str) -> None:
-        """Put a text in the place of the one before."""
+        """Replace the line."""
         if self._shown:
             put_on_stderr(f"\r\x1b[K{fit(text, self.cells)}")
 
     def show_going_on(self, text: str, runner: RunnerStatus) -> None:
-        """Show a text, or what is known of a child that has said nothing for a while.
+        """Show a text, or how long a child has been silent.
 
-        Without a terminal that is a line of its own, once for each silence.
+        Without a terminal, print each silence once, on a line of its own.
         """
         wrong = "; ".join(filter(None, (runner.reason, runner.advice))) if runner.silence else ""
         self.show_silence(wrong, text)
 
     def show_silence(self, wrong: str, text: str = "") -> None:
-        """Show what is known of a child's silence; without a terminal once, on a line of its own.
+        """Show a child's silence; without a terminal, print it once, on a line of its own.
 
         Args:
-            wrong: that; empty where it is not silent.
-            text: what is shown then.
+            wrong: description of the silence; empty if the child is not silent.
+            text: shown if the child is not silent.
         """
         if wrong and not self._wrong and not self._shown:
             print_notice(wrong)
@@ -56,7 +56,7 @@ class ProgressLine:
         self.show(wrong or text)
 
     def clear(self) -> None:
-        """Leave nothing behind."""
+        """Erase the line."""
         if self._shown:
             put_on_stderr("\r\x1b[K")
 

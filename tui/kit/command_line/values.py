@@ -1,7 +1,7 @@
-"""Values of settings and options, read or refused in one line; which Python runs the workloads.
+"""Parse the values of settings and options, and choose the Python that runs the workloads.
 
-Neither argparse nor torch is imported to find them, and Textual only to find a theme: a
-plain start reads its settings here.
+A plain start reads its settings here, so this imports neither argparse nor torch, and Textual only
+to find a theme.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def file_at(text: str) -> str:
 
 
 def setting_named(name: str) -> Callable[[str], Setting]:
-    """Return the parser of a setting's value that is given as an option.
+    """Return a parser for an option that sets a setting.
 
     Args:
-        name: of the setting, see ``tui.core.settings``.
+        name: name of the setting in ``tui.core.settings``.
 
     Returns:
-        A function that raises ``UsageError`` where the setting may not be that.
+        A function that raises ``UsageError`` for an invalid value.
     """
     known = BY_NAME[name]
 
@@ -60,11 +60,11 @@ def setting_named(name: str) -> Callable[[str], Setting]:
 
 
 def python_at(text: str, source: str = "--python") -> str:
-    """Return the Python that is named: a program, a command, or the folder of an environment.
+    """Return the path of a named Python: a program, a command, or an environment's folder.
 
     Args:
         text: the name.
-        source: what names it, for the message.
+        source: the option or setting that names it, for the message.
 
     Raises:
         UsageError: there is no program there.
@@ -73,7 +73,8 @@ def python_at(text: str, source: str = "--python") -> str:
     if path.is_dir():
         path = path / "bin" / "python"
     if path.is_file() and os.access(path, os.X_OK):
-        # Not resolved: a virtual environment's Python is a link, and its place says which one.
+        # Not resolved: a virtual environment's Python is a link, and its path identifies the
+        # environment.
         return str(path.absolute())
     found = shutil.which(text)
     if found is None or os.sep in text:
@@ -82,14 +83,14 @@ def python_at(text: str, source: str = "--python") -> str:
 
 
 def size_of(text: str, flag: str) -> int:
-    """``4096``, ``512K`` or ``1.5 MiB`` in bytes.
+    """Parse ``4096``, ``512K`` or ``1.5 MiB`` as bytes.
 
     Args:
         text: as typed.
-        flag: whose value it is, for the message.
+        flag: the option, for the message.
 
     Raises:
-        UsageError: it is no size.
+        UsageError: the text is not a size.
     """
     found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*(?:([KMGT])i?)?B?\s*", text, re.IGNORECASE)
     if found is None:
@@ -104,7 +105,7 @@ def duration_of(text: str) -> float:
     """Return the seconds of ``90``, ``90s``, ``5m`` or ``1.5h``.
 
     Raises:
-        UsageError: it is no time above zero.
+        UsageError: the text is not a time above zero.
     """
     found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)\s*", text)
     seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
@@ -114,13 +115,13 @@ def duration_of(text: str) -> float:
 
 
 def resolve(overrides: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:
-    """Read the file and put the sources together.
+    """Read the settings file and combine all sources.
 
     Args:
         overrides: settings from the command line, by the names of ``tui.core.settings``.
 
     Returns:
-        The settings, and a line for each thing that is wrong with the file or a variable.
+        The settings, and a line for each error in the file or a variable.
     """
     file = settings.read(settings.path())
     chosen, problems = settings.choose(file, os.environ, overrides)
@@ -128,11 +129,11 @@ def resolve(overrides: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:
 
 
 def python_of(chosen: Settings) -> PythonChoice:
-    """Return the Python that runs the workloads: that of the settings, else :func:`unnamed`.
+    """Return the Python that runs the workloads: the setting, else :func:`unnamed`.
 
     Raises:
-        UsageError: there is no program. Another one is not taken in its place: its torch is not
-            the one to be measured.
+        UsageError: the set Python does not exist. No other replaces it, because it would measure
+            another torch.
     """
     python = chosen.chosen["python"]
     if python.value is None:
@@ -142,7 +143,7 @@ def python_of(chosen: Settings) -> PythonChoice:
 
 
 def python_to_use(overrides: Mapping[str, Value]) -> PythonChoice:
-    """All that a command without a screen takes of the settings; what is wrong is said on stderr.
+    """Apply the settings of a command without a screen, and print their errors on stderr.
 
     Args:
         overrides: settings from the command line, by name.
@@ -151,7 +152,7 @@ def python_to_use(overrides: Mapping[str, Value]) -> PythonChoice:
         The Python that runs the workloads.
 
     Raises:
-        UsageError: there is no such program.
+        UsageError: the Python does not exist.
     """
     chosen, problems = resolve(overrides)
     for problem in problems:
@@ -160,18 +161,18 @@ def python_to_use(overrides: Mapping[str, Value]) -> PythonChoice:
 
 
 ACTIVE = ("VIRTUAL_ENV", "CONDA_PREFIX")
-"""Variables that name the folder of an active environment: venv's and uv's, conda's."""
+"""Variables with the folder of an active environment, of venv and uv or of conda."""
 OWN = "this program's own"
 SITE_PACKAGES = ("lib/python3*/site-packages", "lib64/python3*/site-packages")
 SYSTEM_PACKAGES = (*SITE_PACKAGES, "lib/python3*/dist-packages", "local/lib/python3*/dist-packages")
-"""Debian's too."""
+"""Includes Debian's folders."""
 TORCH_MARKS = ("torch/__init__.py", "torch-*.dist-info", "torch.egg-link")
-"""Where it is, or what tells of one that is installed from its source."""
+"""Files of an installed torch, also of one installed from its source."""
 
 
 @dataclass(frozen=True, slots=True)
 class PythonChoice:
-    """A Python, and where its name comes from."""
+    """A Python, and the source of this choice."""
 
     path: str
     source: str
@@ -179,31 +180,31 @@ class PythonChoice:
 
     @property
     def found(self) -> bool:
-        """Nobody named it: it is the active environment's."""
+        """True if it is the active environment's and not named by the user."""
         return self.source in ACTIVE
 
     @property
     def why(self) -> str:
-        """In words."""
+        """The source in words."""
         if self.found:
             return f"the active environment's ({self.source}): {OWN} Python has no torch"
         return OWN if self.source == OWN else f"named by {self.source}"
 
 
 def own_has_torch() -> bool:
-    """Return whether this Python finds a torch; it is not imported."""
+    """Return whether this Python can import torch, without importing it."""
     return importlib.util.find_spec("torch") is not None
 
 
 def unnamed(variables: Mapping[str, str] = os.environ) -> PythonChoice:
-    """Return the Python to use where none is named: this one, or an active one with a torch.
+    """Return the Python to use if none is named: this one, or an active environment's with torch.
 
     Args:
-        variables: of the environment.
+        variables: environment variables.
     """
     active = {name: variables[name] for name in ACTIVE if variables.get(name)}
     if any(not _same(Path(prefix), Path(sys.prefix)) for prefix in active.values()):
-        # Asked only where there is a choice: a start takes 0.1 ms longer for each folder.
+        # Check only if there is a choice: each folder adds 0.1 ms to a start.
         if own_has_torch():
             return PythonChoice(sys.executable, OWN)
         for name, prefix in active.items():
@@ -214,10 +215,10 @@ def unnamed(variables: Mapping[str, str] = os.environ) -> PythonChoice:
 
 
 def has_torch(prefix: Path) -> bool:
-    """Return whether the environment of a folder has torch, by its files: no Python is started.
+    """Return whether an environment has torch by its files, without starting its Python.
 
     Args:
-        prefix: holds ``bin/python``.
+        prefix: folder with ``bin/python``.
     """
     folders = [(prefix, SITE_PACKAGES), *((home, SYSTEM_PACKAGES) for home in _beneath(prefix))]
     return any(
@@ -230,9 +231,9 @@ def has_torch(prefix: Path) -> bool:
 
 
 def _beneath(prefix: Path) -> Iterator[Path]:
-    """Yield the prefix below a virtual environment that sees its packages.
+    """Yield the base environment if the virtual environment sees its packages.
 
-    ``pyvenv.cfg`` says both, see PEP 405.
+    ``pyvenv.cfg`` states both (PEP 405).
     """
     try:
         text = (prefix / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")

@@ -1,1 +1,1 @@
-"""The one registry of keys: footer, palette, help and docs/keys.md come from it."""
+"""The registry of keys, from which footer, palette, help and docs/keys.md are made."""

@@ -1,6 +1,6 @@
-"""What tabs there are, what a command is, and the situation that decides whether it is valid.
+"""The tabs, commands, and the situation that decides which commands are valid. No Textual.
 
-A tab is opened by its factory in :mod:`tui.app.tabs`. No Textual.
+The factories in :mod:`tui.app.tab_screens` create the screens of the tabs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ class Tab:
     """One tab."""
 
     id: str
-    """Of its mode, and of its screen's ``TAB``."""
+    """Id of its mode, and its screen's ``TAB``."""
     key: str
     title: str
     short: str
-    """The title where the header is narrow."""
+    """The title in a narrow header."""
     help: str
     """One sentence."""
 
@@ -65,31 +65,31 @@ PROCESSES = ("processes",)
 WATCH = ("watch",)
 RESULTS = ("results",)
 DEMO = ("demo",)
-"""Commands of the demo alone may have keys that mean something else elsewhere."""
+"""Commands of the demo may use keys that have another meaning elsewhere."""
 EVERYWHERE = tuple(tab.id for tab in TABS)
 NAMES = {**{tab.id: tab.title for tab in TABS}, "demo": "Demo"}
-"""What each is called on the screen."""
+"""Titles by id."""
 PROCESS_MEMORY = "process-memory"
-"""The pane that has the place of the processes while the memory of one is shown."""
+"""The pane that replaces the list of processes while it shows the memory of one."""
 SWITCH = "switch_mode"
 """The framework's action that opens a tab."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What decides which commands are valid now."""
+    """The facts that decide which commands are valid."""
 
     tab: str = "workbench"
     pane: str | None = None
-    """Id of the pane that has the focus."""
+    """Id of the focused pane."""
     runner_usable: bool = True
     has_workloads: bool = True
     has_selection: bool = True
-    """A workload, not the heading of a group, is under the table's cursor, or a result is."""
+    """A workload or a result is under the cursor, not the heading of a group."""
     pending: bool = True
     """Runs or comparisons are unfinished on the machine of the selected row."""
     pending_anywhere: bool = True
-    """Some are unfinished on this machine or on another host."""
+    """Runs or comparisons are unfinished on this machine or another host."""
     has_switches: bool = True
     has_worker: bool = True
     """A process holds memory of workloads."""
@@ -98,24 +98,24 @@ class Situation:
     has_columns: bool = True
     """Panes stand side by side, with a border that can be moved."""
     can_go_back: bool = False
-    """A pane has the screen, or the table is filtered."""
+    """A pane fills the screen, or the table is filtered."""
     readonly: bool = False
     typing: bool = False
-    """Letters go into a field, so that no plain key is a command."""
+    """A text field has the focus, so plain keys are no commands."""
     snapshot: bool = False
-    """An allocator snapshot is read."""
+    """An allocator snapshot is open."""
     snapshot_loading: bool = False
-    """A reader reads one."""
+    """An allocator snapshot is loading."""
     snapshot_ooms: bool = False
-    """The selected device ran out of memory in it."""
+    """The snapshot contains an OOM of the selected device."""
     replay: bool = False
     """A recording is played."""
     replay_ended: bool = False
-    """It has come to its end."""
+    """The recording has ended."""
     has_question: bool = False
-    """The page asks a question whose answer is not shown."""
+    """The answer to the page's question is hidden."""
     caption: str = ""
-    """What the recording shows at this moment; empty without a story."""
+    """Caption of the recording's current scene; empty if it has none."""
 
 
 Rule = Callable[[Situation], bool]
@@ -131,7 +131,7 @@ class Command:
 
     id: str
     keys: tuple[str, ...]
-    """Textual's names; the first is the one shown."""
+    """Textual's names of the keys; the first is shown."""
     label: str
     """A word or two for the footer."""
     help: str
@@ -139,43 +139,43 @@ class Command:
     group: Group
     tabs: tuple[str, ...] = ("workbench", "memory", "processes")
     changes_state: bool = False
-    """Changes something, here or in the runner: not offered with ``--readonly``."""
+    """Changes something, here or in the runner; hidden with ``--readonly``."""
     replays: bool = False
-    """Moves through a recording: offered where one is played, and nowhere else."""
+    """Moves through a recording; offered only during a replay."""
     now: Rule = field(default=always, compare=False)
-    """Whether it is valid, where it is offered at all."""
+    """Returns whether the offered command is valid."""
     opens_field: bool = False
-    """What is typed next goes into a field: the key is taken before all others, so that nothing
-    typed in the same breath goes to where the focus was."""
+    """Opens a text field. The key has priority, so keys typed right after it reach the field and
+    not the previously focused widget."""
     meaning: str = ""
-    """What its keys mean in all tabs, where the label is more special than that."""
+    """Meaning of its keys in all tabs, if the label is more specific."""
     labels: tuple[tuple[str, str], ...] = ()
-    """Labels by the id of the focused pane, where they differ from ``label``; empty where the
-    footer does not show the command, as another key does the same."""
+    """Labels by the id of the focused pane, where they differ from ``label``; empty to hide the
+    command in the footer, if another key does the same."""
     label_at_end: str = ""
     """The label at the end of a recording, where it differs."""
     footer: int | None = None
-    """Place in the footer; ``None`` for commands that are not shown there."""
+    """Position in the footer; ``None`` to leave the command out."""
     target: Literal["screen", "app"] = "screen"
-    """What has the method of the action: the screen of each of its tabs, or the program."""
+    """The object with the action's method: the screen of each of its tabs, or the app."""
     call: str = ""
-    """The action of the target where it is not the id, as where several commands share a method."""
+    """Name of the target's action, if it is not the id: several commands may share a method."""
     opens: str = ""
-    """The tab that it opens, by an action of the framework's, which all tabs share."""
+    """The tab that it opens through the framework's action."""
 
     @property
     def action(self) -> str:
-        """The action as Textual's bindings name it."""
+        """The action's name in Textual's bindings."""
         called = f"{SWITCH}('{self.opens}')" if self.opens else self.call or self.id
         return f"{self.target}.{called}"
 
     @property
     def key_meaning(self) -> str:
-        """What its keys mean in all tabs."""
+        """Meaning of its keys in all tabs."""
         return self.meaning or self.label
 
     def labelled(self, now: Situation) -> Command:
-        """Return the command with the label that it has in the focused pane and at this moment."""
+        """Return the command with its label for the focused pane and the situation."""
         label = dict(self.labels).get(now.pane or "", self.label)
         if now.replay_ended and self.label_at_end:
             label = self.label_at_end
@@ -187,10 +187,10 @@ class Command:
         return now.tab in self.tabs and fits
 
     def valid(self, now: Situation) -> bool:
-        """Return whether the command would do something now."""
+        """Return whether the command would have an effect now."""
         typed = self.opens_field and now.typing
         return self.offered(now) and self.now(now) and not typed
 
     def check(self, now: Situation) -> bool | None:
-        """Return Textual's ``check_action``: ``None`` where it is offered but not valid."""
+        """Return the result for ``check_action``: ``None`` if it is offered but not valid."""
         return self.valid(now) or (None if self.offered(now) else False)

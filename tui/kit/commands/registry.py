@@ -1,6 +1,6 @@
 """A registry of commands: the source of footer, palette, help and docs/keys.md.
 
-A command names the action and what has its method: the screens of its tabs, or the app.
+A command names its action, and whether the screens of its tabs or the app have its method.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class CommandRegistry:
         return sorted((item for item in shown if item.label), key=lambda item: item.footer or 0)
 
     def key_table_markdown(self) -> str:
-        """Return the table of keys that docs/keys.md has, as Markdown."""
+        """Return the table of keys for docs/keys.md, as Markdown."""
         rows = ["| Key | What it does |", "| --- | --- |"]
         for group in dict.fromkeys(command.group for command in self.commands):
             rows.append(f"| **{group}** | |")

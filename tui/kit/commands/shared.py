@@ -1,4 +1,4 @@
-"""The commands that several tabs have."""
+"""The commands that several tabs share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPENS = (
     ("results", "over time"),
     ("kept-runs", "open"),
 )
-"""What enter does, by the id of the pane whose row is under the cursor."""
+"""Effect of Enter, by the id of the pane."""
 
 
 def _can_open(now: Situation) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 FPS_SSH = "15"
-"""Frames a second at most over a link, where each frame costs bytes."""
+"""Most frames per second over ssh, where each frame costs bytes."""
 
 
 def prepare_textual() -> None:
-    """Set what the user has not set."""
+    """Set Textual's variables that the user has not set."""
     if "SSH_CONNECTION" in os.environ:
         os.environ.setdefault("TEXTUAL_FPS", FPS_SSH)
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")

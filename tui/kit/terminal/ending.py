@@ -87,7 +87,7 @@ RESTORE = (
 """Ends synchronized output, bracketed paste, mouse, focus reports, kitty keys and the alternate
 screen; turns line wrapping and the cursor on (xterm's control sequences)."""
 STALLED_CHECK_S = 0.3
-"""Seconds between two checks whether the terminal is stalled, once the end is overdue."""
+"""Seconds between two checks for a stalled terminal, once the end is overdue."""
 WRITE_S = 0.5
 """Seconds in which to write the last bytes to the terminal."""
 

@@ -1,8 +1,8 @@
-"""Every private part of Textual that the program uses, and why no public one does.
+"""Every private part of Textual that the program uses, and why no public part suffices.
 
-Nothing else in the program names a part of Textual that begins with an underscore. Each of these
-has a test in ``tests/screens/test_textual_private.py`` that says what to look at when an upgrade of
-Textual has changed it.
+No other module uses a name of Textual that begins with an underscore. A test of each in
+``tests/screens/test_textual_private.py`` states what to check when an upgrade of Textual changes
+it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _CACHED: tuple[Any, ...] = tuple(
 
 
 class HookedApp(App[None]):
-    """An app that chooses what is printed after an error, and how many messages show at once."""
+    """An app that sets the text printed after an error, and the most messages shown at once."""
 
     MOST_NOTIFICATIONS: ClassVar[int | None] = None
-    """Most messages over the screen at a time; another one replaces the oldest."""
+    """Most messages shown at a time; another one replaces the oldest."""
 
     def format_error(self, error: BaseException | None) -> Text:
         """Return the text printed after an error that ends the app; a subclass overrides it."""
@@ -41,8 +41,8 @@ class HookedApp(App[None]):
     def fail(self, error: Exception) -> None:
         """End the app with an error that was raised outside its handlers.
 
-        To raise it in a callback is the public way; but an app that closes takes no callback any
-        more, and the error would be lost.
+        The public way is to raise it in a callback, but an app that is closing runs no callbacks,
+        and the error would be lost.
         """
         self._handle_exception(error)
 
@@ -58,7 +58,7 @@ class HookedApp(App[None]):
         them; no setting says otherwise.
         """
         if self._exit_renderables:
-            return  # what follows from the first one is not told
+            return  # later errors follow from the first
         self.panic(self.format_error(self._exception or sys.exc_info()[1]))
 
 
@@ -68,9 +68,9 @@ def notifications(app: App[Any]) -> list[Notification]:
 
 
 def drop_older(app: App[Any], count: int) -> None:
-    """Take away all messages but the newest; for the same reason as :func:`notifications`.
+    """Remove all messages but the newest, for the same reason as :func:`notifications`.
 
-    They go from the screen when the next one comes.
+    The screen is updated with the next message.
     """
     shown = notifications(app)
     for old in shown[: max(0, len(shown) - count)]:
@@ -80,8 +80,8 @@ def drop_older(app: App[Any], count: int) -> None:
 def write_to_terminal(app: App[Any], sequence: str) -> None:
     """Write an escape sequence that draws nothing, between two frames.
 
-    Textual has public methods for the bell and for the clipboard alone, and its driver writes in a
-    thread: what is written beside it could stand within another sequence.
+    Textual's public methods write only the bell and the clipboard. Its driver writes in a thread,
+    so a write that bypasses the driver could split another sequence.
     """
     if app._driver is not None and not app.is_headless:  # noqa: SLF001
         app._driver.write(sequence)  # noqa: SLF001
