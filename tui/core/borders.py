@@ -1,4 +1,4 @@
-"""Where the borders between columns of panes stand, in percent of the screen's width. Pure."""
+"""The borders between columns of panes, in percent of the screen's width. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 STEP = 2
 """Percent by which a key moves a border."""
 LEAST = 20
-"""Percent of the width that a column has at least."""
+"""Least width of a column in percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class Borders:
             raise ValueError(f"{self.left} and {self.right} % leave a column less than {LEAST} %")
 
     def moved_middle(self, to: int) -> Borders:
-        """Return the borders with the middle one as near to a place as it may be."""
+        """Return the borders with the middle one as near to a position as possible."""
         return replace(self, middle=min(max(to, LEAST), 100 - LEAST))
 
     def moved_left(self, to: int) -> Borders:
-        """Return the borders with the left one of three columns as near to a place as it may be."""
+        """Return the borders with the left one of three as near to a position as possible."""
         return replace(self, left=min(max(to, LEAST), self.right - LEAST))
 
     def moved_right(self, to: int) -> Borders:
-        """Return the borders with the right one of three columns as near as it may be."""
+        """Return the borders with the right one of three as near to a position as possible."""
         return replace(self, right=min(max(to, self.left + LEAST), 100 - LEAST))
 
     def __str__(self) -> str:

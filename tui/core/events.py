@@ -20,7 +20,7 @@ class Topic(enum.Enum):
 
     DEVICES = "devices"
     HOSTS = "hosts"
-    """Devices of other hosts than that of the selected row."""
+    """Devices of the hosts that are not selected."""
     SELECTION = "selection"
     MEMORY = "memory"
     WORKLOADS = "workloads"
@@ -116,7 +116,7 @@ class RequestSent:
 ChildStatus = Literal[
     "not started", "starting", "importing torch", "ready", "unusable", "restarting", "ended"
 ]
-"""A child that is not started waits for a request; the runner of another host does."""
+"""A child that is not started waits for a request, as the runner of another host does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Ctrl-C while the program starts. An entry module imports this first, so it imports little itself.
 
-Python answers SIGINT with an exception wherever it is: during imports that gives a traceback from
-some module. Nothing is in progress then that would need cleanup.
+On SIGINT, Python raises an exception at the current line; during imports, that prints a traceback
+from some module. Nothing needs cleanup at that time.
 """
 
 import os

@@ -90,7 +90,7 @@ def _states(folder: str) -> list[str]:
 
 
 MOST_CEILINGS = 64
-"""The newest so many: of older machines, drivers and versions of torch none is needed again."""
+"""Largest number of stored ceilings: the oldest belong to former drivers and versions of torch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def ceilings() -> tuple[Ceiling, ...]:
     """Return the stored ceilings; none if there is no file.
 
     Raises:
-        ValueError: the file is not what was written; the text says what is wrong with it.
+        ValueError: the file is invalid; the text names the error.
         OSError: it cannot be read.
     """
     try:
@@ -143,5 +143,5 @@ def store_ceiling(ceiling: Ceiling) -> None:
     except ValueError:
         earlier = ()
     stored = StoredCeilings(newest((*earlier, ceiling))[-MOST_CEILINGS:])
-    # Whole or not at all, also where two write at once.
+    # Atomically, because two programs may write at the same time.
     reports.write_private(ceilings_path(), wire.encode(stored))

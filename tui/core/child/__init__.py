@@ -1,1 +1,1 @@
-"""Both ends of a child process: starting, feeding, reading and ending it, and its own end."""
+"""Both sides of a child process: the parent's control, and the child's channel and end."""

@@ -23,17 +23,17 @@ from workloads.protocol.wire import WireError, decode, encode
 T = TypeVar("T")
 
 LEAST_INTERVAL_S = 0.05
-"""Between two readings of a child."""
+"""Least seconds between two readings of a child."""
 _CHUNK = 65_536
 _LONGEST_REQUEST = 1 << 20
-"""Bytes; what is longer is no request of ours."""
+"""Bytes; longer lines are no requests."""
 
 
 class ParentChannel:
-    """Requests from the parent and events to it; when the parent is gone, this process ends.
+    """Receives requests from the parent and sends it events; ends the process with the parent.
 
-    Standard output is the protocol's alone from here on: stray prints, C's too, go to standard
-    error, and children inherit neither pipe.
+    Reserves standard output for the protocol: other output, also from C, goes to standard error,
+    and children inherit neither pipe.
     """
 
     def __init__(self) -> None:
@@ -42,12 +42,12 @@ class ParentChannel:
         self._encode: Callable[[object], bytes] = encode
 
     def send_changes_of(self, kinds: tuple[type, ...]) -> None:
-        """Send events of some types as what has changed since the one before, from here on."""
+        """Send events of some types as changes of the previous event, from the next one on."""
         self._encode = ChangeWriter(kinds).encode
 
     def send(self, event: object) -> None:
         """Write one event whole."""
-        # With the lock: the changes are those since the event that was written before.
+        # With the lock, because the changes refer to the previously written event.
         with self._write_lock:
             self._write(self._encode(event))
 
@@ -70,14 +70,14 @@ class ParentChannel:
     ) -> None:
         """Pass on each request, and end the process when the parent closes the pipe.
 
-        In a thread: the main loop may be writing to a parent that does not read. A line that is no
-        request is named on standard error and dropped.
+        Reads in a thread, because the main loop may be blocked by a parent that does not read.
+        Invalid lines are reported on standard error and dropped.
 
         Args:
-            kinds: the requests that may come.
-            handle: called in that thread with each of them.
-            silence_s: seconds without a request after which the parent counts as gone, as over a
-                link that was cut; ``None`` where a closed pipe tells.
+            kinds: the accepted types of requests.
+            handle: called in that thread with each request.
+            silence_s: seconds without a request after which the parent counts as gone, for a link
+                that may be cut; ``None`` if the closing of the pipe suffices.
         """
         listening = threading.Thread(
             target=self._listen, args=(kinds, handle, silence_s), name="requests", daemon=True
@@ -117,8 +117,8 @@ def interval_s(text: str) -> float:
     """Parse the seconds between two readings from an option of a child's command.
 
     Raises:
-        argparse.ArgumentTypeError: too short for a child to keep to.
-        ValueError: no number.
+        argparse.ArgumentTypeError: shorter than :data:`LEAST_INTERVAL_S`.
+        ValueError: the text is not a number.
     """
     value = float(text)
     if not (math.isfinite(value) and value >= LEAST_INTERVAL_S):
@@ -129,7 +129,7 @@ def interval_s(text: str) -> float:
 def end_by_signals_alone() -> None:
     """Let signals end the process at once, even while C code holds the interpreter.
 
-    Also SIGHUP, which a parent that was started with nohup has inherited as ignored.
+    Includes SIGHUP, which a parent started with nohup inherited as ignored.
     """
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -163,7 +163,7 @@ class MemoryLimit:
     total: int
     """Bytes."""
     used: int
-    """Bytes, without file cache that is given back on demand."""
+    """Bytes in use, without reclaimable file cache."""
 
 
 class Cgroup:
@@ -219,7 +219,7 @@ class Cgroup:
     def oom_kills(self) -> int | None:
         """Return how many processes of this group the kernel's OOM killer has ended so far.
 
-        It counts those of the groups below, too, whichever limit was reached: ``memory.events`` of
+        The count includes the groups below, whichever limit was reached: ``memory.events`` of
         version 2, ``memory.oom_control`` of version 1 (kernel documentation, cgroup-v2, "Memory
         Interface Files").
 

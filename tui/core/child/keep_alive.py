@@ -15,7 +15,7 @@ async def send_keep_alives(children: Callable[[], Iterable[ChildProcess[Any] | N
     """Send a keep-alive to each child every ``EVERY_S`` seconds; never returns.
 
     Args:
-        children: returns those that there are at present.
+        children: returns the current children.
     """
     for number in itertools.count():
         for child in children():

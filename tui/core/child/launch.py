@@ -50,10 +50,10 @@ def launch(
     folder: str | None = None,
     inherit: Sequence[int] = (),
 ) -> Launched:
-    """Start it in a session of its own, with no descriptor of the terminal.
+    """Start a process in its own session, without a descriptor of the terminal.
 
-    What is launched is handed to a :class:`tui.core.child.process.ChildProcess`, which listens to
-    it. Where the program ends before that, the child finds its standard input closed, and ends.
+    A :class:`tui.core.child.process.ChildProcess` receives the launched process and reads from it.
+    If the program ends before that, the child's standard input is closed, and it ends.
 
     Args:
         argv: program and arguments.

@@ -59,7 +59,7 @@ class Ring:
         self._lines: deque[str] = deque()
 
     def add(self, line: str) -> None:
-        """Append a line and drop the oldest ones that have no room."""
+        """Append a line and drop the oldest lines beyond the limit."""
         self._lines.append(line)
         self._size += len(line)
         while self._size > self._limit:
@@ -210,7 +210,8 @@ class ChildProcess(Generic[E]):
         if self._process is None:
             return NEVER_STARTED
         if await self._ended_within(DRAIN_S):
-            # It may not have ended by itself, and what is left holds its pipes open.
+            # It may not have ended by itself, and other processes of its session have its pipes
+            # open.
             self._kill_session()
             await self._finish_draining()
             return self.describe_end()
@@ -224,7 +225,7 @@ class ChildProcess(Generic[E]):
     def abandon(self) -> None:
         """Send SIGKILL to the child's process group, and read nothing more from it.
 
-        Another process may hold its pipes open: ssh passes them to the one that has the connection.
+        Another process may have its pipes open: ssh passes them to its master process.
         """
         self.kill()
         for pipe in self._reading:

@@ -1,4 +1,4 @@
-"""The command that starts a runner, and one question to it: what a Python's torch reports."""
+"""The command that starts a runner, and a query of the torch that a Python has."""
 
 from __future__ import annotations
 

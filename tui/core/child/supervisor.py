@@ -1,4 +1,4 @@
-"""Keeps a child running: the one loop that starts it, hears it, and starts it again."""
+"""The loop that starts a child, applies its events, and restarts it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def back_off(failures: int, waits: Sequence[float] = BACK_OFF_S) -> float:
 class ChildSupervisor(ABC, Generic[E]):
     """Keeps one child running.
 
-    A subclass says what is started and what becomes of its events; it sets :attr:`is_useful` once
-    a child has done what it is for, after which the next end is followed by a short wait.
+    A subclass makes the child and applies its events. It sets :attr:`is_useful` once the child has
+    done useful work; the wait before the next restart is then short.
     """
 
     waits_s: Sequence[float] = BACK_OFF_S

@@ -1,4 +1,4 @@
-"""Command lines of processes in few cells: what distinguishes one from another comes first."""
+"""Shorten the command lines of processes: distinguishing words come first."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def shorten_command(command: str) -> str:
     """Return a command with its folders last: ``python train.py --lr 3e-4  in ~/work``.
 
     Args:
-        command: its words, joined by blanks, as the system lists them.
+        command: the words, joined by blanks, as the system lists them.
 
     Returns:
-        The program without its folder; of Python's, the script without its folder, which follows
-        at the end. Python's own options are left out, and the other words stay as they are.
+        The program without its folder; for Python, the script, with its folder at the end. Python's
+        own options are left out; the other words are unchanged.
     """
     head, rest, folder = _split(command)
     words = " ".join((*head, *rest))
@@ -30,16 +30,16 @@ def shorten_command(command: str) -> str:
 
 
 def name_program(command: str) -> str:
-    """Return a command's program without its folder; of Python's, the script or the module."""
+    """Return a command's program without its folder; for Python, the script or the module."""
     head = _split(command)[0]
     return head[-1] if head else ""
 
 
 def distinguish(commands: Sequence[str]) -> list[str]:
-    """Shorten commands, with what differs between those of the same program and script first.
+    """Shorten commands; words that differ between commands of the same program come first.
 
     ``python train.py --data /big --rank 3`` beside one of rank 4 becomes
-    ``python train.py --rank 3 … --data /big``: the dots stand for what others have in common.
+    ``python train.py --rank 3 … --data /big``: the dots stand for the words in common.
     """
     parts = [_split(command) for command in commands]
     groups: dict[Unit, list[list[Unit]]] = {}

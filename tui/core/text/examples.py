@@ -1,6 +1,6 @@
-"""Commands that texts name as what to type next."""
+"""Example commands for texts that suggest the next step."""
 
 EXAMPLE = "gpu-workbench watch -- python train.py"
-"""What is named where somebody has a program that runs out of memory."""
+"""Example for a user whose program runs out of memory."""
 RECORDING = "gpu-workbench watch --record -- python train.py"
-"""The same with torch's memory history, which tells who held the memory."""
+"""The same with torch's memory history, which shows who allocated the memory."""

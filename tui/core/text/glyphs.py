@@ -1,7 +1,7 @@
-"""Which characters are shown: those drawn besides letters, and what others' text is left with.
+"""The characters on the screen: glyphs for drawing, and the cleaning of untrusted text.
 
-What a stream's encoding lacks is spelled out; what would move the cursor or turn the writing is
-replaced.
+Characters missing in a stream's encoding are spelled out; those that move the cursor or change the
+writing direction are replaced.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 VARIABLE = "GPU_WORKBENCH_ASCII"
-"""Set to anything but nothing, 0, no or false, it asks for ASCII; ``--ascii`` sets it."""
+"""Variable that requests ASCII unless empty, 0, no or false; ``--ascii`` sets it."""
 COERCED = "C.UTF-8"
-"""What Python sets LC_CTYPE to in place of C."""
+"""Python's value of LC_CTYPE in place of C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Glyphs:
     vertical: str
     """Parts of a cell filled from below, in even steps; the last is a full cell."""
     shade: str
-    """Between the mean and the highest reading of a history."""
+    """Fills the area between the mean and the highest reading of a history."""
     zero: str
-    """Stands where a level is zero, so that it differs from no level at all."""
+    """Marks a level of zero, to distinguish it from an unknown level."""
     slices: Mapping[str, str]
-    """How the parts of a device's memory are filled, by the slice's key."""
+    """Fill characters of the parts of a device's memory, by the slice's key."""
     selected: str
     folded: str
     unfolded: str
@@ -58,13 +58,13 @@ class Glyphs:
     plus_minus: str
     at_most: str
     warning: str
-    """Before a problem."""
+    """Precedes a problem."""
     limit: str
-    """Before a figure that is near its limit or at it."""
+    """Precedes a figure that is near or at its limit."""
     marks: str
-    """Of the curves of a chart, one each, told apart without colour."""
+    """Marks of the curves of a chart, which distinguish them without color."""
     shared: str
-    """Where two curves stand in the same cell."""
+    """Marks a cell with two curves."""
     wall: str
     """The left edge of a chart."""
     wall_tick: str
@@ -189,7 +189,7 @@ def _plain_locale(environ: Mapping[str, str]) -> bool:
         return False
     named = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
     if named == COERCED and not environ.get("LC_ALL"):
-        # Python has set LC_CTYPE itself where the locale is C, whether that was named or not.
+        # Python itself sets LC_CTYPE if the locale is C, named or by default.
         named = environ.get("LANG") or named
     return named in ("C", "POSIX")
 
@@ -211,11 +211,11 @@ def use_ascii() -> None:
 
 
 GLYPHS = choose(os.environ, getattr(sys.__stderr__, "encoding", None))
-"""What this process draws with. Read it as ``glyphs.GLYPHS``, at the time of drawing."""
+"""The characters of this process. Read it as ``glyphs.GLYPHS`` at the time of drawing."""
 
 
 SPELLED_OUT = "gpu-workbench.spelled-out"
-"""Of the error handler, for ``errors=`` of a text stream."""
+"""Name of the error handler, for ``errors=`` of a text stream."""
 
 _WORDS = {
     UNICODE.ellipsis: ASCII.ellipsis,
@@ -233,7 +233,7 @@ _WORDS = {
     "\N{EN DASH}": "-",
     "\N{MINUS SIGN}": "-",
 }
-"""So that a unit and a sign can be read: ``3.1 us``, not ``3.1 ?s``."""
+"""Keeps units and signs readable: ``3.1 us``, not ``3.1 ?s``."""
 
 
 def _spelled_out(error: UnicodeError) -> tuple[str, int]:
@@ -252,15 +252,15 @@ _WITHOUT_MEANING = ("Cc", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 def clean(text: str) -> str:
-    """Return the text on one line, without characters that move the cursor or turn the writing."""
-    # No character of which `_harmless` makes another is printable to Python.
+    """Return the text on one line, without characters that move or reverse the cursor."""
+    # Every character that `_harmless` replaces is unprintable to Python.
     if text.isprintable():
         return text
     return "".join(_harmless(character) for character in text)
 
 
 def rows_of_text(rows: Iterable[str]) -> str:
-    """Return the rows as text, each on one line, also if it contains line breaks."""
+    """Return the rows as text, each on one line even if it contains line breaks."""
     return "".join(f"{clean(row)}\n" for row in rows)
 
 

@@ -1,8 +1,8 @@
 """All conversion of numbers to text: digits, units, and a figure's name as words.
 
-``None`` becomes "n/a" everywhere. A number that is not zero is never printed as zero, a sign is
-never lost, and where a confidence interval is known no digit is printed that it does not support
-but zeros that fill a whole number.
+``None`` becomes "n/a" everywhere. A nonzero number is never printed as zero, a sign is never lost,
+and if a confidence interval is known, only digits that it supports are printed, besides the zeros
+at the end of a whole number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workloads.protocol.results import Cell
 NA = "n/a"
 MOST_DIGITS = 3
 SizeFormat = Callable[[int | None], str]
-"""How a pane writes sizes: all of them in the same style."""
+"""Formats a size; a pane uses one format for all sizes."""
 
 
 def significant(value: float, half_width: float | None) -> Decimal:
@@ -41,7 +41,7 @@ def significant(value: float, half_width: float | None) -> Decimal:
 
 
 def plain(number: Decimal) -> str:
-    """Format without an exponent, whole numbers in groups."""
+    """Format without an exponent; whole numbers in groups of three digits."""
     power = number.as_tuple().exponent
     if not isinstance(power, int):
         raise TypeError(f"{number} has no digits")
@@ -55,8 +55,8 @@ def scaled(
 ) -> str:
     """Return the rounded value in the largest unit in which it is at least one.
 
-    So all that is near in size has one unit, however well it is known: 213 rounded to tens reads
-    210 beside 213, and not 0.21 of the next unit. A zero at the end of a whole number fills it.
+    Similar values get the same unit, however precise they are: 213 rounded to tens reads 210, not
+    0.21 of the next unit. Zeros fill a whole number.
 
     Args:
         value: in the unit whose exponent is zero.
@@ -92,14 +92,14 @@ _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _BINARY_FACTORS = tuple(Decimal(1024**power) for power in range(len(_BINARY)))
 _ONE, _TENTH = Decimal(1), Decimal("0.1")
 _WHOLE_FROM = Decimal("99.95")
-"""From here on a size in KiB or MiB is written without decimals."""
+"""Size in KiB or MiB from which decimals are left out."""
 _DIGITS_FROM = Decimal(10_000)
-"""From here on a size in exbibytes is written with a power of ten; nothing real is as large."""
+"""Size in exbibytes from which a power of ten is used; nothing real is as large."""
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
 _WHOLE_PERCENT = 9.95
-"""From here on a percentage is written without decimals where small ones have them."""
+"""Percentage from which decimals are left out."""
 _SYMBOLS = frozenset({"FLOP/s", "B/s", "FLOP", "B", "Hz"})
-"""Units that a prefix is written onto; words such as ``samples/s`` stay apart."""
+"""Units directly after the prefix; words such as ``samples/s`` are separated."""
 
 
 def count(value: int | None, noun: str = "", plural: str | None = None) -> str:
@@ -174,8 +174,8 @@ def seconds(value: float | None, half_width: float | None = None) -> str:
 
     Args:
         value: seconds.
-        half_width: half of the 95 % interval over the value; digits that it does not support are
-            not printed, so 0.2134 ms with 8 % reads ``210 µs``.
+        half_width: half of the 95 % interval over the value; unsupported digits are not printed, so
+            0.2134 ms with 8 % reads ``210 µs``.
     """
     if value is None:
         return NA
@@ -200,12 +200,12 @@ def duration(value: float | None) -> str:
 
 
 def at_most(value: float) -> str:
-    """Return a wait that takes no longer, rounded up: ``≤4 s`` for 3.1 s."""
+    """Return an upper bound of a wait, rounded up: ``≤4 s`` for 3.1 s."""
     return f"{glyphs.GLYPHS.at_most}{duration(max(1, math.ceil(value)))}"
 
 
 def about(value: float) -> str:
-    """Return an estimate, no finer than it is: ``about 5 s``, ``about 40 s``, ``about 4 min``."""
+    """Return a rounded estimate: ``about 5 s``, ``about 40 s``, ``about 4 min``."""
     if value < 57.5:
         return f"about {max(5, 5 * round(value / 5))} s"
     if value < 3570:
@@ -215,7 +215,7 @@ def about(value: float) -> str:
 
 
 def age(value: float | None) -> str:
-    """Format how long ago something was, in one unit: ``12 s ago``."""
+    """Format an age in one unit: ``12 s ago``."""
     return NA if value is None else f"{old(value)} ago"
 
 
@@ -234,7 +234,7 @@ def old(value: float) -> str:
 def rate(value: float | None, unit: str, half_width: float | None = None) -> str:
     """Format a rate with decimal prefixes: ``50.7 TFLOP/s``, ``26.0 GB/s``, ``90 k samples/s``.
 
-    The number is never below one unless its unit has no prefix: rates are read beside others.
+    The number is at least one unless its unit has no prefix, to be comparable with other rates.
 
     Args:
         value: in ``unit``.
@@ -272,10 +272,10 @@ def percent(value: float | None) -> str:
 
 
 def fine_percent(value: float | None) -> str:
-    """Format a share or a difference to two digits where it is small: ``6.6%``, ``-0.012%``.
+    """Format a share or a difference, to two digits if it is small: ``6.6%``, ``-0.012%``.
 
     Args:
-        value: percent; zero is written as such, and nothing else is.
+        value: percent; only zero itself is printed as zero.
     """
     if value is None or not math.isfinite(value):
         return NA
@@ -287,7 +287,7 @@ def fine_percent(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """Return a fraction (1.0 is the whole) in whole percent."""
+    """Format a fraction from 0.0 to 1.0 in whole percent."""
     return NA if value is None else percent(100 * value)
 
 
@@ -311,7 +311,7 @@ def temperature(value: float | None) -> str:
 
 
 def watts(value: float | None) -> str:
-    """Format ``310 W``; below ten watts with one decimal, which idle laptops need."""
+    """Format ``310 W``; below ten watts, as on idle laptops, with one decimal."""
     if value is None:
         return NA
     return f"{_watts(value)} W"
@@ -329,7 +329,7 @@ def power(value: float | None, limit: float | None) -> str:
 
 
 def megahertz(value: float | None) -> str:
-    """Format ``1980 MHz``: clocks are compared digit by digit, so no prefix is chosen."""
+    """Format ``1980 MHz``, without another prefix, so that clocks are easy to compare."""
     return NA if value is None else f"{round(value)} MHz"
 
 
@@ -338,14 +338,14 @@ _SECONDS = ("s", "second", "seconds")
 _BYTES = ("B", "byte", "bytes")
 _MOST_BYTES = 1e18
 _PLAIN_BELOW = 10_000
-"""From here on a number that is not whole is rounded to whole ones."""
+"""Value from which a number is rounded to an integer."""
 
 
 def quantity(value: Cell, unit: str = "") -> str:
     """Format a value in its unit: ``1.90 ms``, ``1.0 GiB``, ``26.0 GB/s``, ``1.43x``, ``n/a``.
 
     Args:
-        value: a number in ``unit``, words, or ``None`` for what is not known.
+        value: a number in ``unit``, text, or ``None`` if unknown.
         unit: s, byte, byte/s, FLOP/s, samples/s, x, %, another word, or none.
     """
     if value is None:
@@ -379,14 +379,14 @@ def number(value: float) -> str:
 
 
 def place(value: float) -> str:
-    """Return a place on an axis, short and as it is typed: ``4096``, ``0.5``."""
+    """Return a position on an axis, short and as users type it: ``4096``, ``0.5``."""
     if float(value).is_integer() and abs(value) < 1e15:
         return str(int(value))
     return f"{value:.4g}"
 
 
 def label(name: str, unit: str = "") -> str:
-    """Return a figure's name as words; without a unit at its end, which the value shows.
+    """Return a figure's name as words, without the unit at its end, which the value has.
 
     ``too_fast`` becomes "too fast", ``naive_s`` "naive", ``naive_flop_per_s`` "naive rate".
     """

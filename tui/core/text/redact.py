@@ -1,8 +1,8 @@
-"""Removal of user names from text that is shown or handed on.
+"""Removal of user names from text.
 
-The same text always gives the same result. In a path the name of the user becomes ``user``;
-``/root`` names nobody and stays. Names that stood in a home directory are also replaced wherever
-else they stand as a whole part of a path, such as ``/data/jane/run``.
+Equal texts give equal results. In a path, the name of the user becomes ``user``; ``/root``
+identifies nobody and stays. A name found in a home directory is also replaced as a whole part of
+other paths, such as ``/data/jane/run``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _TEMPORARY = re.compile(r"(?P<before>torchinductor_|pytest-of-|hsperfdata_)(?P<n
 _SHARED = frozenset(
     ("root", NAME, "public", "shared", "all users", "default", "runner", "ubuntu", "home", "users")
 )
-"""Names that stand for nobody in particular."""
+"""Names that identify nobody."""
 
 
 class Redactor:
-    """Replaces user names; made for one file, so that it knows every name in it."""
+    """Replaces user names; created for one file, after collecting every name in it."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         """Collect the names.
@@ -46,7 +46,7 @@ class Redactor:
         for text in texts:
             for pattern in (_HOMES, _TEMPORARY):
                 names.update(found["name"] for found in pattern.finditer(text))
-        # What is no more than a short common word would be replaced where it means something else.
+        # A short common word would also be replaced where it is no name.
         self.names = tuple(
             sorted(name for name in names if name.lower() not in _SHARED and len(name) > 2)
         )
@@ -72,12 +72,12 @@ def _replaced(found: re.Match[str]) -> str:
 def whole_words(
     names: Iterable[str], within: str = r"\w", *, any_case: bool = True
 ) -> re.Pattern[str] | None:
-    """Return a pattern that finds any of the names as a whole word; ``None`` where there is none.
+    """Return a pattern that finds any of the names as a whole word; ``None`` without names.
 
     Args:
-        names: as they are written; those of one character are left out.
-        within: what words are made of, as between the brackets of a pattern.
-        any_case: capitals do not matter.
+        names: names as written; names of one character are left out.
+        within: the characters of a word, as in a character class.
+        any_case: ignore upper and lower case.
     """
     longest_first = sorted({name for name in names if len(name) > 1}, key=len, reverse=True)
     if not longest_first:
@@ -92,9 +92,9 @@ def with_texts(value: T, change: Callable[[str], str], *, keys: bool) -> T:
     """Return a value with every text within it changed: in dataclasses, dicts, lists and tuples.
 
     Args:
-        value: data; what is nothing of these is left as it is.
-        change: the text to another one.
-        keys: whether the keys of dicts are texts too; where they are names of fields, they are not.
+        value: data; values of other types are unchanged.
+        change: returns the replacement of a text.
+        keys: also change the keys of dicts; false if they are names of fields.
     """
 
     def of(item: object) -> object:

@@ -1,18 +1,18 @@
 """Likely secrets in command lines, masked before a command line is shown, sent or written.
 
-It is a guess, by the names of options and variables and by the form of well-known tokens: a
-password that stands anywhere else, such as a bare argument, is not recognized. What is masked:
+A heuristic by the names of options and variables and the form of well-known tokens: a password
+elsewhere, such as a bare argument, is not recognized. These are masked:
 
 - the value of an option, a variable or a setting with a name that ends in ``password``, ``passwd``,
   ``passphrase``, ``pass``, ``pwd``, ``secret``, ``token``, ``key``, ``auth``, ``authorization``,
   ``credential``, ``cookie``, ``signature``, ``sig`` or ``pat``, or has ``secret``, ``password``,
   ``passwd``, ``passphrase`` or ``credential`` anywhere: ``--password=…``, ``--hf-token …``,
   ``WANDB_API_KEY=…``, ``logger.apiKey=…``, ``"secret": "…"``, ``?token=…``;
-- what follows ``Authorization:`` and ``Bearer``;
+- the text after ``Authorization:`` and ``Bearer``;
 - the password of ``scheme://user:password@host``, and a user without one unless it is ``git``;
 - tokens of Hugging Face, OpenAI, GitHub, GitLab, Slack and AWS, and JSON web tokens.
 
-Where one word of a command begins with such a name, all that follows in this word is masked.
+If a word of a command begins with such a name, the rest of this word is masked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable
 
 MASK = "***"
-"""What stands for a secret."""
+"""Replacement of a secret."""
 
 _LAST = frozenset(
     (
@@ -62,13 +62,13 @@ _TOKENS = re.compile(
 
 
 def command_line(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words of a command with what is likely a secret masked.
+    """Return the words of a command with likely secrets masked.
 
     Args:
-        words: program and arguments, as the program got them.
+        words: program and arguments, as the program received them.
     """
     shown: list[str] = []
-    expected = ""  # what the next word is: a value, or what follows a header's name
+    expected = ""  # kind of the next word: a value, or the text after a header's name
     for word in words:
         if expected and (expected == "header" or not _OPTION.fullmatch(word)):
             scheme = expected == "header" and word.lower() in _SCHEMES
@@ -96,7 +96,7 @@ def _word(word: str) -> str:
 
 
 def text(content: str) -> str:
-    """Return a text, such as a whole command line, with what is likely a secret masked."""
+    """Return a text, such as a whole command line, with likely secrets masked."""
     content = _WORD.sub(_without_password, content)
     content = _USER_OF_URL.sub(_masked, content)
     content = _BEARER.sub(_masked, content)
