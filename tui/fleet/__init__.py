@@ -1,1 +1,1 @@
-"""Equal devices of several hosts, compared: which one is slow, and what is different about it."""
+"""Comparison of equal devices of several hosts: the slow device, and how it differs."""

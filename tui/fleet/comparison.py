@@ -1,4 +1,4 @@
-"""Which of several equal devices is slow: the statistics, without any device.
+"""Find the slow device among equal ones by statistics. Pure.
 
 In each round every device does the same work. A device's ratio in a round is its time over the
 median time of the *other* devices in that round, so that drift which all share cancels.
@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from tui.results.store.statistics import two_sided_quantile
 
 SLOWER_BY = 0.02
-"""Share of the peers' time by which a device has to be slower."""
+"""Share of the peers' time by which a slower device exceeds it."""
 ODD_BEYOND = 3.5
 """Scaled median absolute deviations."""
 FEWEST_PEERS = 3
-"""With fewer, nothing says which of the devices is the unusual one."""
+"""With fewer, the unusual device cannot be identified."""
 ERROR = 0.05
 _TO_SIGMA = 1.4826
 """Scales a median absolute deviation to the standard deviation of a normal distribution."""
@@ -46,7 +46,7 @@ class PeerRatio:
 
     @property
     def may_be_slower(self) -> bool:
-        """The interval reaches beyond 2 %: more rounds would tell."""
+        """The interval reaches beyond 2 %: more rounds could decide."""
         return self.high > 1 + SLOWER_BY
 
 
@@ -56,8 +56,8 @@ def compare_with_peers(
     """Compare each device of one model with the others.
 
     Args:
-        rounds: of each round, seconds per call by device; a device that failed is absent. A device
-            is compared in the rounds that have a peer of it.
+        rounds: seconds per call by device, for each round; a failed device is absent. A device is
+        compared in the rounds that include a peer.
         comparisons: number of comparisons that the interval's error is divided by; ``None`` for
             the number of devices.
 

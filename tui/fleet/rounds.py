@@ -1,4 +1,4 @@
-"""Rounds over all devices: who runs when, and what was measured."""
+"""Rounds over all devices: their order and their results."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ CPU_WORKS = (
 
 @dataclass
 class FleetMember:
-    """One device of the fleet, and what was measured on it."""
+    """One device of the fleet, and its results."""
 
     name: str
     """``gpu2:3``, or the host's name for its CPU."""
     model: str
     device: str
-    """torch's name of it."""
+    """torch's name of the device."""
     runs: HostRuns
-    """The runner that it is timed in."""
+    """Its runner."""
     host: str
     done: dict[str, list[RunState]] = field(default_factory=dict)
     """Runs with a time, by the title of the work."""
     problem: str = ""
-    """Why it was not timed in some round."""
+    """Reason why a round has no time of it; empty if all have."""
 
     @property
     def works(self) -> tuple[FleetWork, ...]:
-        """What it does in a round."""
+        """The work of one round."""
         return CPU_WORKS if self.device == CPU else GPU_WORKS
 
 
@@ -69,7 +69,7 @@ class FleetRounds:
     Args:
         members: devices of one model.
         together: all devices work at the same time; otherwise one at a time on each host.
-        progress: called with words before each work.
+        progress: called with a text before each work.
     """
 
     def __init__(

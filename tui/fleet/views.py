@@ -1,4 +1,4 @@
-"""A fleet as text: the slow device first, then every device, then what is different about it."""
+"""A fleet as text: the slow device first, then every device and its differences."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[
 
 
 def answer_lines(fleets: Sequence[FleetRounds], slow: Sequence[SlowDevice]) -> list[str]:
-    """Return a line for each slower device, or one that says that there is none."""
+    """Return a line for each slower device, or a line if there is none."""
     return [each.words() for each in slow] or [_nobody(fleets)]
 
 
@@ -119,7 +119,7 @@ def _member_text(
 
 
 def differences(fleet: FleetRounds, name: str) -> Iterator[str]:
-    """Yield what was measured on a device and differs from its peers' median or usual value."""
+    """Yield the facts in which a device differs from its peers' median or usual value."""
     facts = {each.name: member_facts(each) for each in fleet.members}
     peers = [found for other, found in facts.items() if other != name]
     for fact, value in facts[name].items():

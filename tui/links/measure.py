@@ -31,14 +31,14 @@ class GpuLink:
     """One direction between two GPUs of a host."""
 
     source: str
-    """torch's name."""
+    """torch's name of the source GPU."""
     target: str
     label: str | None
     """As in ``nvidia-smi topo -m``; ``None`` if unknown."""
     p2p: str | None
     """``yes``, or why there is no peer access; ``None`` if unknown."""
     byte_per_s: float | None
-    """Of copies; ``None`` if not measured."""
+    """Rate of the copies; ``None`` if not measured."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class HostLinks:
     gpus: tuple[TorchDevice, ...] = ()
     links: tuple[GpuLink, ...] = ()
     problem: str = ""
-    """Why something was not measured."""
+    """Reason for a missing measurement; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +87,12 @@ class HostPair:
     high: float | None
     """Upper end of the interval of 95 %, or the rate itself."""
     problem: str = ""
-    """Why it was not measured."""
+    """Reason for a missing measurement; empty if it was measured."""
 
 
 @dataclass(slots=True)
 class LinkFindings:
-    """All that was measured."""
+    """All measurements."""
 
     within: list[HostLinks] = field(default_factory=list)
     over_all: AllReduce | None = None
@@ -100,7 +100,7 @@ class LinkFindings:
     problems: list[str] = field(default_factory=list)
 
     def gpu_links(self) -> list[MeasuredLink]:
-        """Return the measured links between GPUs; those of one model and label are of one kind."""
+        """Return the measured links between GPUs; the model and the label are their kind."""
         return [
             MeasuredLink(
                 name_gpu(of.host, each.source),
@@ -120,7 +120,7 @@ class LinkFindings:
 
 
 def link_hosts(pairs: Sequence[HostPair]) -> list[MeasuredLink]:
-    """Return the pairs of hosts that were measured."""
+    """Return the measured pairs of hosts."""
     return [
         MeasuredLink(each.first, each.second, each.bus_byte_per_s, each.high)
         for each in pairs
@@ -145,7 +145,7 @@ async def measure_within(
     Args:
         lane: a connected host.
         topology: how its GPUs are connected, or why that is unknown.
-        progress: called with words before the measurement.
+        progress: called with a text before the measurement.
     """
     session = lane.session
     environment = session.state.machine.environment if session is not None else None
@@ -220,10 +220,10 @@ class BetweenHosts:
 
     Args:
         lanes: at least two connected hosts.
-        meetings: where they meet, in pairs too.
+        meetings: addresses where they meet, also in pairs.
         wanted: the devices, as typed.
-        largest_mib: of the all-reduce over all hosts; ``None`` for the usual one.
-        progress: called with words before each measurement.
+        largest_mib: size of the largest all-reduce over all hosts; ``None`` for the default.
+        progress: called with a text before each measurement.
 
     Raises:
         Failure: torch does not have a device on some host.
@@ -285,8 +285,8 @@ class BetweenHosts:
     async def run_pairs(self) -> list[HostPair]:
         """Measure every pair of hosts, in rounds of disjoint pairs at the same time.
 
-        A pair that is low is measured once more, alone, and the better time counts: one
-        disturbance would make it look slow.
+        A slow pair is measured again, alone, and the better time counts, because one disturbance
+        would make it look slow.
         """
         found: list[HostPair] = []
         rounds = tournament(self._lanes)
@@ -339,7 +339,7 @@ class BetweenHosts:
     ) -> dict[str, RunState]:
         settings: dict[str, Setting] = {"mib": mib}
         if self.kind == CPU:
-            # The ranks of a host would share its cores, and it is the link that counts.
+            # More ranks of a host would share its cores; the link is what is measured.
             settings["ranks"] = 1
         return await run_together(
             lanes, "all_reduce", self._devices, settings, "quick", places, time_only=time_only
@@ -350,7 +350,7 @@ def _agreed_result(states: dict[str, RunState], hosts: int) -> RunResult:
     """Return the result of the first host, which all agree on.
 
     Raises:
-        MeetingError: some host has none, with its reason.
+        MeetingError: a host has no result; the text has the reason.
     """
     for name, state in states.items():
         if state.result is None or state.result.status != "ok":

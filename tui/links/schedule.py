@@ -1,4 +1,4 @@
-"""Which hosts are measured in pairs at the same time, without any host."""
+"""The schedule of the pairs of hosts that are measured at the same time."""
 
 from __future__ import annotations
 

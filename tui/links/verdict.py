@@ -1,7 +1,7 @@
-"""Which link is slow, or which end of several: the judgement, without any device.
+"""Find slow links, and slow ends of several links. Pure.
 
-Each link has an expected rate: what the ends of links of its kind reach with their best partner,
-the median over these ends. A healthy end reaches it with some partner, a slow one with none, so the
+Each link has an expected rate: the median, over the ends of links of its kind, of each end's best
+    rate. A healthy end reaches it with some partner, a slow one with none, so the
 median is right while most ends are healthy. A link is *low* if its rate, its interval included, is
 below 80 % of that. An end is named only if it has at least two links and all of them are low: a
 single low link may be the fault of either end, or of neither.
@@ -19,7 +19,7 @@ LOW_BELOW = 0.8
 """Share of the expected rate. In the published case (NVIDIA/nccl-tests#106) the pairs of the slow
 node reached 0.56 of the others."""
 FEWEST_LINKS = 2
-"""With one link, nothing says which of its ends is at fault."""
+"""With one link, either end may be at fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class MeasuredLink:
     high: float
     """Upper end of the rate's interval, or the rate itself."""
     kind: str = ""
-    """Links are compared with others of their kind, such as NV18 or SYS."""
+    """Kind of the link, such as NV18 or SYS; only links of one kind are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class LinksVerdict:
     low: tuple[LowLink, ...]
     """In the order of the links."""
     slow_ends: tuple[str, ...]
-    """Ends whose links are all low."""
+    """Ends that have only low links."""
 
     @property
     def unexplained(self) -> tuple[LowLink, ...]:
@@ -63,7 +63,7 @@ class LinksVerdict:
 
 
 def judge_links(links: Sequence[MeasuredLink]) -> LinksVerdict:
-    """Return which links are low, and which ends are named.
+    """Find the low links and the slow ends.
 
     Args:
         links: between different ends; both directions of a pair may be given.

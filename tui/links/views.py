@@ -1,4 +1,4 @@
-"""Links as text: the slow ones first, then all measurements; and as an object for ``--json``."""
+"""Links as text, slow links first, then all measurements; and as an object for ``--json``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def links_lines(found: LinkFindings) -> list[str]:
 
 
 def answer_lines(found: LinkFindings) -> list[str]:
-    """Return a line for each slow host, GPU and link, or one that says that there is none."""
+    """Return a line for each slow host, GPU and link, or a line if there is none."""
     hosts, gpus = find_verdicts(found)
     lines = [
         *_slow_lines(hosts, found.host_links(), "host"),

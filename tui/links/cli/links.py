@@ -73,7 +73,7 @@ async def _measure(
     found = LinkFindings()
     async with connect_hosts(hosts, pythons, options.devices, progress) as lanes:
         topologies = await asyncio.gather(*(_query(each) for each in lanes))
-        # One host at a time is not needed: what is within one host disturbs no other.
+        # All hosts at once: measurements within a host disturb no other.
         found.within = list(
             await asyncio.gather(
                 *(
