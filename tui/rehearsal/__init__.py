@@ -1,1 +1,1 @@
-"""Rehearse a program on a GPU that is not there."""
+"""Rehearse a program on a simulated GPU."""

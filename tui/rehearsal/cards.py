@@ -1,4 +1,4 @@
-"""The cards that a rehearsal can simulate, and what of a card changes a program's memory.
+"""The simulated cards, with their properties that change a program's memory.
 
 The total that torch reports is smaller than NVML's, which includes the driver's share. It differs
 by some tens of MiB between driver versions; the table has the smallest that was found. The compute
@@ -42,7 +42,8 @@ to a power of two, of which a communicator has 32
 NVLINK_BUFFERS = NcclBuffers(
     544, 688, NVLINK_CHANNELS * CONNECTION_MIB, "https://github.com/NVIDIA/nccl/issues/964"
 )
-"""The first two were measured on A100s with NVLink. Eight H100s took 1.06 GB with their contexts,
+"""The first two figures were measured on A100s with
+NVLink. Eight H100s took 1.06 GB with their contexts,
 which agrees (https://github.com/NVIDIA/nccl/issues/1685)."""
 PCIE_BUFFERS = NcclBuffers(
     48, 48, PCIE_CHANNELS * CONNECTION_MIB, "https://github.com/NVIDIA/nccl/issues/1685"
@@ -52,7 +53,7 @@ PCIE_BUFFERS = NcclBuffers(
 
 
 class UnknownCardError(ValueError):
-    """No such card; the text says which there are."""
+    """An unknown card; the text lists the known ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Card:
 
     @property
     def nccl(self) -> NcclBuffers:
-        """What a communicator of NCCL takes."""
+        """Memory of a communicator of NCCL."""
         return NVLINK_BUFFERS if self.nvlink else PCIE_BUFFERS
 
     @property
@@ -117,7 +118,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class CapabilityShape:
-    """What all cards of one compute capability have in common."""
+    """The properties of all cards of one compute capability."""
 
     threads: int
     """Most threads of a multiprocessor."""

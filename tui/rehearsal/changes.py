@@ -100,11 +100,11 @@ def changes(plan: Rehearsal) -> list[tuple[str, Rehearsal]]:
 def savings(
     plan: Rehearsal, has_optimizer: bool, inherited: Mapping[str, str] = os.environ
 ) -> list[tuple[str, Rehearsal]]:
-    """Return the settings with which the largest value may be another one, each with its label.
+    """Return the settings that may change the largest value, each with its label.
 
     Args:
         plan: the rehearsal without them.
-        has_optimizer: whether the program makes optimizer steps.
+        has_optimizer: true if the program makes optimizer steps.
         inherited: the environment in which it is rehearsed.
     """
     found = []

@@ -16,7 +16,7 @@ from tui.watch.runs.runs import StartedRun
 async def rehearse_and_conclude(
     plan: Rehearsal, device: SimulatedDevice, show: Callable[[str], None]
 ) -> tuple[Rehearsed, RehearsalVerdict]:
-    """Rehearse a command, and write down in its run's folder on what it runs, and the verdict.
+    """Rehearse a command, and store its cards and the verdict in its run's folder.
 
     Args:
         plan: the command and the cards.

@@ -1,4 +1,4 @@
-"""The libraries of a rehearsed program, compared with those that its target is to have.
+"""Comparison of a rehearsed program's libraries with the requirements of its target.
 
 A program with another version of a library is another program: it may allocate otherwise.
 """
@@ -42,12 +42,12 @@ class TargetLibraries:
 
 @dataclass(frozen=True, slots=True)
 class DifferentLibrary:
-    """A library whose version here is not one of the target's."""
+    """A library whose version the target does not allow."""
 
     name: str
     here: str
     there: str
-    """The versions of the target, such as ``==4.41.2``."""
+    """The versions that the target allows, such as ``==4.41.2``."""
 
 
 def read_target(path: Path) -> TargetLibraries:
@@ -78,7 +78,7 @@ def read_target(path: Path) -> TargetLibraries:
 
 
 def _parse_requirements(text: str) -> dict[str, SpecifierSet]:
-    """Return the versions of the lines that name some; options and addresses are passed over."""
+    """Parse the lines with versions; ignore options and addresses."""
     found: dict[str, SpecifierSet] = {}
     for line in text.replace("\\\n", " ").splitlines():
         words = line.partition(" #")[0].partition(" --")[0].strip()
@@ -118,9 +118,9 @@ def _parse_lock(path: Path, text: str) -> dict[str, SpecifierSet]:
 def find_differences(
     versions: Iterable[LibraryVersion], target: TargetLibraries
 ) -> tuple[DifferentLibrary, ...]:
-    """Return the libraries whose versions here are not the target's.
+    """Return the libraries whose versions the target does not allow.
 
-    What the target does not name is not compared.
+    Libraries that the target does not name are not compared.
     """
     found = []
     for each in versions:
@@ -137,11 +137,11 @@ def find_differences(
 
 
 def library_line(versions: Sequence[LibraryVersion], target: TargetLibraries | None) -> str:
-    """Return which libraries were rehearsed, and whether they are the target's; empty if none.
+    """Describe the rehearsed libraries and their differences from the target's; may be empty.
 
     Args:
         versions: the libraries of the rehearsed processes.
-        target: those of the target; ``None`` if they are not known.
+        target: the target's libraries; ``None`` if unknown.
     """
     if not versions:
         return ""

@@ -1,4 +1,4 @@
-"""The error with which a program ended, in its output: its own, not that of its launcher.
+"""Find the program's own error, not its launcher's, at the end of its output.
 
 torchrun ends with a report in which lines of ``=`` frame the rank that failed first; that rank's
 own error stands before it, among those of ranks that failed because of it.
@@ -27,12 +27,12 @@ _OF_LAUNCHERS = ("ChildFailedError", "CalledProcessError")
 
 @dataclass(frozen=True, slots=True)
 class PrintedError:
-    """The end of a program, as its output tells it."""
+    """The end of a program according to its output."""
 
     line: str = ""
     """The line with the error; empty if none is known."""
     raised: bool = False
-    """Whether the line ends a traceback."""
+    """True if the line ends a traceback."""
     rank: str | None = None
     """The rank that torchrun reports as the first that failed; ``None`` without such a report."""
     pid: int | None = None
@@ -67,7 +67,7 @@ def find_error(lines: Sequence[str]) -> PrintedError:
         if found:
             return _with_line(report, found[-1], raised=True)
     if report.code is not None and report.code < 0:
-        return report  # what stands before it need not have to do with it
+        return report  # earlier lines need not belong to it
     last = next((each for each in reversed(own_lines) if re.search(r"\w", each)), "").strip()
     return _with_line(report, _PREFIX.sub("", last), raised=False)
 

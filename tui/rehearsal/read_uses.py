@@ -1,7 +1,7 @@
-"""What a rehearsed program does with a value that its host reads, by the source of the line.
+"""How a rehearsed program uses values that its host reads, found in the source of the line.
 
-Values read as zeros, and ``isfinite`` as false, as kernels do not compute. A program that prints
-them ends where it would; one that branches on them may not.
+Values read as zeros, and ``isfinite`` as false, as kernels do not compute. A program that only
+prints them runs as on a real GPU; a branch on them may differ.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PRINTS = frozenset(
         *("set_description", "set_postfix", "set_postfix_str"),
     )
 )
-"""Functions and methods that show a value: of Python, logging, TensorBoard, Lightning, tqdm."""
+"""Functions and methods of Python, logging, TensorBoard, Lightning and tqdm that show a value."""
 MOST_SOURCE_BYTES = 4 << 20
 """Largest source file that is parsed."""
 
 
 class ReadUse(Enum):
-    """What a program does with a value that it reads."""
+    """How a program uses a value that it reads."""
 
     GUARD = "isfinite"
     """It is the result of ``isfinite``, directly or through a variable of the same function."""
@@ -46,7 +46,7 @@ def reads_with(use: ReadUse, reads: Iterable[HostRead]) -> tuple[HostRead, ...]:
 
 @functools.lru_cache(maxsize=1000)
 def find_use(filename: str, line: int) -> ReadUse:
-    """Return what a program does with the value that it reads at a line.
+    """Find how a program uses the value that it reads at a line.
 
     Args:
         filename: the source file.
@@ -58,7 +58,7 @@ def find_use(filename: str, line: int) -> ReadUse:
     scope: ast.AST = tree
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _covers(node, line):
-            scope = node  # inner functions come after those around them
+            scope = node  # inner functions come after outer ones
     expressions = [node for node in _heads(scope) if _covers(node, line)]
     if _is_finite(scope, expressions, line):
         return ReadUse.GUARD
@@ -104,7 +104,7 @@ def _is_finite(scope: ast.AST, expressions: Iterable[ast.AST], line: int) -> boo
 
 
 def _heads(scope: ast.AST) -> Iterator[ast.AST]:
-    """Yield the simple statements, and of the others what stands before their colon."""
+    """Yield simple statements, and the heads of compound statements."""
     for node in ast.walk(scope):
         if isinstance(node, (ast.If, ast.While)):
             yield node.test
@@ -113,7 +113,7 @@ def _heads(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _tests(scope: ast.AST) -> Iterator[ast.AST]:
-    """Yield what decides which statements run, and how often."""
+    """Yield the conditions and iterables that decide which statements run, and how often."""
     for node in ast.walk(scope):
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
             yield node.test

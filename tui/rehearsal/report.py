@@ -68,7 +68,7 @@ def encode_rehearsal(
 
 
 def encode_card(card: Card) -> dict[str, Any]:
-    """Return a card with what is assumed of it."""
+    """Return a card with its assumptions."""
     return {
         "key": card.key,
         "name": card.nvml_name,
@@ -118,7 +118,7 @@ def _peak(verdict: RehearsalVerdict) -> int | None:
 def encode_search(
     label: str, search: Search, tried: int, others: Sequence[SearchWith]
 ) -> dict[str, Any]:
-    """Return the result of a search, and of those with settings that save memory.
+    """Return the result of a search, and of the searches with settings that save memory.
 
     Args:
         label: what was varied, such as ``--batch``.

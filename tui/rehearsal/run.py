@@ -1,4 +1,4 @@
-"""One rehearsal: a command run to its end on simulated GPUs, and what was measured of it."""
+"""One rehearsal: run a command to its end on simulated GPUs, and collect its measurements."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def allocator_settings(inherited: Mapping[str, str]) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What to rehearse."""
+    """The request for a rehearsal."""
 
     command: tuple[str, ...]
     card: Card
@@ -75,7 +75,7 @@ class Rehearsal:
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """Return the command's environment without the simulated GPU."""
         found = {**inherited, REHEARSE: str(self.steps)}
-        # These would hide the simulated devices, or stand for real ones.
+        # These would hide the simulated devices, or select real ones.
         found.pop("CUDA_VISIBLE_DEVICES", None)
         if not self.foreach:
             found[FOREACH] = "0"
@@ -120,7 +120,7 @@ class Rehearsed:
     host_peak: int = 0
     """The most resident bytes of all processes together, sampled."""
     time_is_up: bool = False
-    """Whether the limit in seconds ended it."""
+    """True if the limit in seconds ended it."""
     printed: PrintedError = NOTHING_PRINTED
     """The error that its output ends with, or its last line."""
     problems: tuple[str, ...] = ()

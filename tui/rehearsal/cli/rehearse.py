@@ -209,7 +209,8 @@ class Values:
     """The name on screen, such as ``batch`` or ``--batch``."""
     command_with: Callable[[str], tuple[str, ...]]
     bounded: bool
-    """Whether the range is the user's; else its end is a guess, and most likely far too high."""
+    """True if the user gave the range; otherwise its end is a guess, and most likely far too
+    high."""
 
     @property
     def search(self) -> Search:
@@ -318,7 +319,7 @@ class _Work:
             print_text(rows_of_text(lines))
 
     async def rehearse(self, card: Card) -> int:
-        """Rehearse on one card; if the program does not fit, try what would help."""
+        """Rehearse on one card; if the program does not fit, try changes that may help."""
         plan = self._plan(card)
         found, verdict = await self._run(plan)
         attempts = []
@@ -359,7 +360,7 @@ class _Work:
         return min(judged.exit_code for _, judged in found)
 
     async def find(self, values: Values, card: Card) -> int:
-        """Find the largest value that fits, then what it is with settings that save memory.
+        """Find the largest value that fits, also with settings that save memory.
 
         The exit code is 1 if no value fits.
         """
@@ -394,7 +395,7 @@ class _Work:
     async def _search(
         self, search: Search, plan: Rehearsal, values: Values, note: str = ""
     ) -> _SearchProgress:
-        """Rehearse until the largest value that fits is known, or a rehearsal does not tell."""
+        """Rehearse until the largest value that fits is known, or a rehearsal is inconclusive."""
         found = _SearchProgress(search)
         while not found.search.is_over:
             value = found.search.next_value(int(plan.card.total * (1 - EAGER_MARGIN)))
@@ -429,7 +430,7 @@ class _SearchProgress:
     best: RehearsalVerdict | None = None
     """The verdict on the largest value that fits."""
     stopped: tuple[Rehearsed, RehearsalVerdict] | None = None
-    """The rehearsal that says neither that its value fits nor that it does not."""
+    """The inconclusive rehearsal that ended the search; ``None`` if none did."""
     stopped_at: int | None = None
 
     @property

@@ -17,7 +17,7 @@ from tui.rehearsal.device.installation import CannotSimulateError
 
 NAMES = ("cc", "gcc", "clang")
 OLDEST_GLIBC = "2.28"
-"""That of the machines which torch's own wheels are built for (manylinux_2_28)."""
+"""glibc of torch's own wheels (manylinux_2_28)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class Compiler:
     """A C compiler for this machine."""
 
     command: tuple[str, ...]
-    """What starts it, such as ``/usr/bin/cc``; arguments follow."""
+    """The command, such as ``/usr/bin/cc``; arguments follow."""
     name: str
     """Its name and version, in one line."""
 
     def run(self, arguments: Sequence[str | Path], folder: Path) -> None:
-        """Run it in a folder, which also receives its temporary files.
+        """Run the compiler in a folder, which also receives its temporary files.
 
         Raises:
             CannotSimulateError: it does not run, or reports an error.

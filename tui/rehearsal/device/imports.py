@@ -1,4 +1,4 @@
-"""What torch's libraries import from NVIDIA's: read from the files, which are not loaded."""
+"""Read torch's imports from NVIDIA's libraries out of its files, without loading them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FUNCTIONS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TorchImports:
-    """What torch needs from NVIDIA's libraries."""
+    """torch's imports from NVIDIA's libraries."""
 
     libraries: frozenset[str]
     """Their names, such as ``libcudart.so.13``."""
@@ -38,7 +38,7 @@ class TorchImports:
 
 
 def read_imports(torch: Path) -> TorchImports:
-    """Return what the libraries in torch's folder ``lib`` import from NVIDIA's.
+    """Return the imports of torch's libraries from NVIDIA's.
 
     Raises:
         CannotSimulateError: a library cannot be read, or is not an ELF file.

@@ -155,7 +155,7 @@ def build_once(torch: TorchInstallation, cache: Path) -> Path:
 
 
 def _describe_files(torch: Path) -> list[str]:
-    """Return what distinguishes a torch from others of its version, without reading gigabytes."""
+    """Return a text that distinguishes builds of one torch version, without reading gigabytes."""
     libraries = sorted((torch / "lib").glob("*.so*"))
     sizes = [f"{path.name} {path.stat().st_size}" for path in libraries]
     return [(torch / "version.py").read_text(encoding="utf-8"), *sizes]
@@ -180,6 +180,6 @@ def _remove_abandoned(cache: Path) -> None:
         try:
             age = time.time() - folder.stat().st_mtime
         except OSError:
-            continue  # another process has just finished it
+            continue  # another process has just completed it
         if age > ABANDONED_AFTER_S:
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The simulated devices' record: what the processes that shared them did, from the first on."""
+"""The record of the simulated devices' use by all processes that shared them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIELDS = 6
 
 @dataclass(frozen=True, slots=True)
 class DeviceRecord:
-    """What the processes that shared a simulated device did with it, from the first on."""
+    """The use of one simulated device by all processes that shared it."""
 
     peak: int
     """The most bytes in use at a time, with contexts and ``base_mib``."""

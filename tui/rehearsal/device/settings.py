@@ -39,7 +39,7 @@ class DeviceSettings:
     nccl_group_mib: int = 0
     """The same for a communicator of more ranks."""
     nccl_peer_mib: int = 0
-    """What it takes more for each rank to which this one sends, or from which it receives."""
+    """Additional memory for each rank that this one sends to or receives from."""
     link_gb_s: int = 4
     memory_gb_s: int = 4000
     convolution_ns: int = 300_000

@@ -7,7 +7,7 @@ import re
 DECLARATIONS = "int sim_blas_other(void *);\nint sim_work(void *, int, unsigned long);\n"
 
 DESCRIBE_ERRORS = {"cudaGetErrorName", "cudaGetErrorString"}
-"""What :func:`errors` makes."""
+"""Functions that :func:`errors` makes."""
 
 NOT_SUPPORTED = {
     "cudnn": 3000,
@@ -48,7 +48,7 @@ one ``int``, or of two ``size_t`` (the device's and the host's). From cusolverDn
 
 
 class UnknownFunctionError(Exception):
-    """torch names a function that nothing here tells a result of."""
+    """torch imports a function whose result is unknown here."""
 
 
 def errors(header: str) -> str:
@@ -80,7 +80,7 @@ def stub(name: str) -> str:
     """Return the C of a function that the simulator does not simulate.
 
     Raises:
-        UnknownFunctionError: nothing here says what it returns.
+        UnknownFunctionError: its result is unknown here.
     """
     if name.endswith(("GetErrorString", "GetLastErrorString", "ncclGetLastError")):
         return f'const char *{name}(void) {{ return "not simulated"; }}'
