@@ -30,7 +30,7 @@ def serve_arguments(
         others: also watch the other processes of this user.
         keep_alive_s: seconds without a request after which the child ends; ``None`` for never.
         steps: also ask the agents of the processes for their steps.
-        changes: write what has changed in figures, which a ``ChangeReader`` reads.
+        changes: write figures as changes, for a ``ChangeReader``.
     """
     words = ["serve", "--interval", str(interval)]
     if pids:

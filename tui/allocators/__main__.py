@@ -1,4 +1,4 @@
-"""Torch processes and what their allocators hold, as JSON lines: the child's ``main``."""
+"""The child's ``main``: write torch processes and their allocators' figures as JSON lines."""
 
 from __future__ import annotations
 

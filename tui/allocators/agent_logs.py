@@ -73,10 +73,10 @@ class AgentLogs:
     def read(
         self, reports: Mapping[int, AgentReport], pids: Collection[int]
     ) -> Iterator[AgentLogPart]:
-        """Yield what the logs have gained.
+        """Yield the new lines of the logs.
 
         Args:
-            reports: what the agents that answer have reported, by pid.
+            reports: the agents' reports, by pid.
             pids: the watched processes; an agent of none of them has gone.
         """
         for pid, report in reports.items():

@@ -1,4 +1,4 @@
-"""What the agents of running processes report, asked over their sockets: steps, OOMs, their run.
+"""Query the agents of running processes over their sockets: steps, OOMs, run.
 
 A process has an agent if ``watch`` has started it. A socket is trusted if only this user can write
 to its folder and its other end is the process that its name says.
@@ -22,12 +22,12 @@ PATIENCE_S = 0.2
 
 @dataclass(frozen=True)
 class AgentReport:
-    """What the agent of a process reports."""
+    """The report of a process's agent."""
 
     identity: str
     """Machine, pid and start of the process."""
     program: int
-    """Number of the program among those that the process executed one after another."""
+    """Number of the program among all that the process has executed."""
     run: str
     """Folder of the run."""
     steps: int
@@ -35,7 +35,7 @@ class AgentReport:
 
 
 class AgentReports:
-    """Connections to the agents of this user's processes; one that is open is used again."""
+    """Connections to the agents of this user's processes, reused while open."""
 
     def __init__(self) -> None:
         self._open: dict[int, socket.socket] = {}

@@ -60,7 +60,7 @@ def ranks_of(variables: Mapping[str, str]) -> Ranks:
 
 
 def job_of(variables: Mapping[str, str]) -> RankJob | None:
-    """Read what identifies the job of a rank; return ``None`` if nothing does."""
+    """Return the job of a rank by its variables; ``None`` if they name none."""
     address, port = _name(variables.get("MASTER_ADDR")), _number(variables.get("MASTER_PORT"))
     run_id = _name(variables.get("TORCHELASTIC_RUN_ID"))
     job, step = _number(variables.get("SLURM_JOB_ID")), _number(variables.get("SLURM_STEP_ID"))

@@ -254,7 +254,7 @@ class Track:
     def growth_finding(self) -> Finding | None:
         """Return that the allocated memory grows; ``None`` if it does not, or not for certain."""
         points = self._grows_over() if self._lasted >= SHORTEST_GROWTH_S else []
-        # First what takes least time: most allocators do not grow.
+        # The cheapest test first: most allocators do not grow.
         if not grows_steadily(points):
             return None
         found, lasted = growth(points), points[-1][0] - points[0][0]

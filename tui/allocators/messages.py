@@ -24,7 +24,7 @@ NO_TORCH = "no torch is loaded in this process"
 
 @dataclass(frozen=True)
 class RankJob:
-    """What identifies the job of a rank, as its launcher has set it; the same in all its ranks."""
+    """The launcher's variables that identify a job; equal in all its ranks."""
 
     master: str | None = None
     """``MASTER_ADDR`` and ``MASTER_PORT``, such as ``node0:29500``."""

@@ -340,7 +340,7 @@ def _matches(memory: Memory, devices: tuple[int, ...]) -> set[tuple[int, DeviceS
 
 
 def _fits_in(inside: bytes) -> set[tuple[int, DeviceStatsLayout]]:
-    """Return the layouts that fit behind the mutex, or else those that fit anywhere."""
+    """Return the layouts that fit behind the mutex, else all that fit."""
     for places in (range(_STATS_AT, _STATS_AT + 1), range(0, _IN_DEVICE, 8)):
         found = {
             (place, layout)

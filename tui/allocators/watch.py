@@ -188,7 +188,7 @@ class AllocatorWatch:
         return StepsCounted(now, {str(pid): each.steps for pid, each in self._reports.items()})
 
     def read_logs(self) -> tuple[AgentLogPart, ...]:
-        """Return what the logs of agents with an OOM have gained; for a gone process, the end."""
+        """Return new lines of logs with an OOM, and the last lines of processes that are gone."""
         here = {pid: each for pid, each in self._reports.items() if pid in self._watched}
         return tuple(self._logs.read(here, self._watched))
 
@@ -323,7 +323,7 @@ def serve(
         watch: the watch to serve.
         keep_alive_s: seconds without a request after which the front end counts as gone; ``None``
             where a closed pipe says so.
-        changes: after the first of each, write what has changed in lists, figures and steps.
+        changes: write lists, figures and steps as changes, after the first of each.
     """
     if changes:
         parent.send_changes_of((TorchProcesses, ProcessFigures, StepsCounted))

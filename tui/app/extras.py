@@ -16,7 +16,7 @@ from tui.watch.session.host_ooms import explain_host_ooms
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """The other hosts to show, and the recorder; ``None`` for what the options do not ask for."""
+    """The other hosts to show, and the recorder; ``None`` without the option."""
 
     hosts: HostPlan | None
     recorder: Recorder | None
@@ -33,7 +33,7 @@ def build_extras(choice: HostChoice, record: str, *, redact: bool) -> Extras:
     Args:
         choice: the hosts that the options name.
         record: path of the recording; empty for none.
-        redact: leave out what identifies people.
+        redact: remove identifying text.
 
     Raises:
         UsageError: the hosts cannot be reached as the options say, or the file exists already or

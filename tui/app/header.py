@@ -43,7 +43,7 @@ def describe_runner(runs: RunsState, cells: int = 10_000) -> Span:
         waiting = len(runs.pending())
         return Span(f"{waiting} queued" if waiting else "ready", TextStyle.GOOD)
     if runner.status == "not started":
-        return Span("")  # the workloads pane says what starts it
+        return Span("")  # the workloads pane explains how to start it
     styles = {"unusable": TextStyle.BAD, "ended": TextStyle.BAD, "restarting": TextStyle.NOTE}
     reason = f": {runner.reason}" if runner.reason and runner.status == "restarting" else ""
     words = "nothing can be run" if runner.status == "unusable" else runner.status
@@ -135,7 +135,7 @@ def header_line(
         tab: the open tab.
         cells: width of the header.
         readonly: nothing can be run.
-        note: what is shown of a recording.
+        note: caption of the recording.
     """
     machine = runs.machine
     runs = runs.shown

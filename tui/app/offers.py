@@ -1,4 +1,4 @@
-"""What the empty tabs offer: the newest OOM, the stored results, an example and the demo."""
+"""The offers of empty tabs: the newest OOM, the stored results, an example and the demo."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _results_offer(app: TabbedApp) -> Offer | None:
     try:
         listing = queries.read_listing(place, "", app.clock(), traceless=app.readonly)
     except StoreError:
-        return None  # the tab of results says what is wrong with the store
+        return None  # the results tab explains errors of the store
     if not listing.rows:
         return None
     newest = listing.rows[0]

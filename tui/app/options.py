@@ -9,7 +9,7 @@ from tui.snapshots.options import parse_memory
 
 
 def add_workbench(parser: Parser) -> None:
-    """Add the options of the workbench: how it looks, what it may do, what it opens first."""
+    """Add the options of the workbench: appearance, permissions, and the first tab."""
     add_settings(parser)
     add_hosts(parser)
     parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")

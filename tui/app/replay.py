@@ -76,7 +76,7 @@ class ReplayApp(WorkbenchApp):
         return (front.TAB if front is not None else ""), None
 
     def _show_scene(self, scene: Scene) -> None:
-        """Turn to what a scene is about, unless the user has gone elsewhere since the last one."""
+        """Open the tab of a scene, unless the user has opened another since the last scene."""
         if self._placed is not None and self._placed != self._place():
             return
         if scene.tab != self._place()[0]:

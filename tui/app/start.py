@@ -139,7 +139,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     result_recorders: list[ResultRecorder] = []
 
     def attach_results() -> list[ResultRecorder | ResultHistory]:
-        """Create what stores the results of one machine and compares them with earlier ones."""
+        """Create the recorder and the history of one machine's results."""
         own = ResultRecorder() if stores else None
         history = ResultHistory(recorder=own, traceless=options.readonly)
         if own is None:

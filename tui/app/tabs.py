@@ -1,4 +1,4 @@
-"""The tabs of the app: how they are created, what opens in them, and how they end.
+"""The tabs of the app: their creation, the files and runs that they open, and their end.
 
 A tab is created when it is first opened. Its modules are imported in a thread after the first
 paint.
@@ -107,7 +107,7 @@ class TabbedApp(textual_private.HookedApp):
         return self.state.runs.shown
 
     def draw_now(self) -> None:
-        """Draw at once what a key has changed."""
+        """Redraw at once after a key."""
         raise NotImplementedError
 
     def watch_allocators(self, wanted: bool) -> None:
@@ -209,7 +209,7 @@ class TabbedApp(textual_private.HookedApp):
         """Import the tabs, and return whether that succeeded; notify the user if it did not.
 
         Args:
-            what: is to be opened, such as ``tab``.
+            what: kind of screen to open, such as ``tab``.
         """
         try:
             await self.import_tabs()
@@ -231,14 +231,14 @@ class TabbedApp(textual_private.HookedApp):
         if await self._import_or_notify("demo"):
             self.push_screen(self.tab_screens.demo(self, group, workload))
 
-    # ---- what empty tabs offer ----
+    # ---- offers of empty tabs ----
 
     def list_offers(self, tab: str) -> Sequence[Offer]:
-        """Return what an empty tab offers to open and needs no file."""
+        """Return the offers of an empty tab that need no file."""
         return self.tab_screens.list_offers(self, tab)
 
     def find_offers(self, tab: str) -> Sequence[Offer]:
-        """Return what an empty tab offers to open and is found in files; called in a thread."""
+        """Search files for the offers of an empty tab; called in a thread."""
         return self.tab_screens.find_offers(self, tab)
 
     def play_demo(self) -> None:
@@ -273,7 +273,7 @@ class TabbedApp(textual_private.HookedApp):
             self.snapshot.session.open(path, oom_text, text_source)
 
     def compare_snapshots(self, earlier: str, later: str) -> None:
-        """Show in the snapshot tab what grew from one file to another."""
+        """Show the growth between two files in the snapshot tab."""
         self.open_snapshot(earlier)
         if self.snapshot is not None:
             self.snapshot.session.compare_with(later)
@@ -294,7 +294,7 @@ class TabbedApp(textual_private.HookedApp):
         self._opened_first.append(lambda: self.open_run(run))
 
     async def open_first(self) -> None:
-        """Open what the command line names, once the first screen is painted."""
+        """Open the file or run that the command line names, after the first paint."""
         # From now on the first screen is a mode, so that the user can return to it. As a mode from
         # the beginning it would be painted later.
         self.add_mode(self.DEFAULT_MODE, self.get_default_screen)

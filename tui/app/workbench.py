@@ -312,7 +312,7 @@ class WorkbenchApp(TabbedApp):
     # ---- drawing ----
 
     def draw_now(self) -> None:
-        """Draw at once what a key has changed."""
+        """Redraw at once after a key."""
         self._drawing.now()
 
     def _draw(self, parts: Topics) -> None:

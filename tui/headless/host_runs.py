@@ -95,7 +95,7 @@ class HostRuns:
 
     @property
     def progress(self) -> str:
-        """What the host does; empty while it does nothing."""
+        """Description of the host's activity; empty without any."""
         if self._session is None or self.error or (self._waiter and not self._running):
             return ""
         runs = self._session.state.runs
@@ -113,7 +113,7 @@ class HostRuns:
         self._show.append(show)
 
     def note_signal(self, number: signal.Signals) -> None:
-        """End the runs, keeping what is measured."""
+        """End the runs; measurements so far remain."""
         self._signalled = number
         if self._waiter is not None:
             self._waiter.note_signal(number)
@@ -199,7 +199,7 @@ class HostRuns:
         return self.entries[-1]
 
     def cancel(self) -> None:
-        """End what runs on the host."""
+        """Cancel the runs on the host."""
         if self._session is not None:
             self._session.cancel()
 
@@ -261,7 +261,7 @@ async def connect_hosts(
         storing: store the results.
 
     Yields:
-        One for each host. What is added to the list is ended too.
+        The runs of each host. Runs added to the list are ended too.
     """
     lanes = [
         HostRuns(host, pythons.get(host.name), devices, files=files, storing=storing)

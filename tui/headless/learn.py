@@ -117,7 +117,7 @@ def choose_steps(
 
 
 def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> list[Line]:
-    """Return what a step shows, what to look for, and its script.
+    """Return the introduction of a step: its question, hints, and script.
 
     Args:
         info: the step.

@@ -125,7 +125,7 @@ class _HostsRuns:
         )
 
     async def run_alone(self) -> None:
-        """Run on each host what it runs by itself."""
+        """Run the workloads of single hosts, on all hosts at the same time."""
         together = {info.name for info in self.spanning}
 
         def request(session: Session) -> None:
@@ -176,7 +176,7 @@ def format_hosts(
     over_all: Sequence[SpanningRun] = (),
     problems: Sequence[str] = (),
 ) -> str:
-    """Return how many runs ended well, then what ran over all hosts, then each host's own runs.
+    """Return the number of successful runs, then the runs over all hosts, then each host's own.
 
     Args:
         lanes: one for each host.

@@ -17,7 +17,7 @@ from workloads.protocol.messages import Budget, Meeting
 from workloads.protocol.results import Setting, WorkloadInfo
 
 OWN_HOSTS = ("hosts", "rendezvous")
-"""Parameters with which the user says where ranks meet: each host then runs as it is told."""
+"""Parameters that set where ranks meet: with them, each host runs by itself."""
 LEAVE_S = 5.0
 """Seconds for the other hosts to notice that the run has failed on one, before they are told."""
 

@@ -252,7 +252,7 @@ class DeviceReader:
         mig = None if fields.note_missing("mig", answer) else bool(answer[0])
         if mig is not None:
             if fields.mig is not None and mig != fields.mig:
-                # What a device supports depends on the mode.
+                # The supported figures depend on the mode.
                 self._fields.forget_refusals()
             fields.mig = mig
         return mig

@@ -118,7 +118,7 @@ class FieldReader:
                 self._first_way[what] = number
                 return answer
             self.uninitialized |= answer.code == Code.UNINITIALIZED
-            # That the function is missing says less than what another way says of the device.
+            # The answer of another function says more about the device than a missing function.
             if refusal is None or refusal.code == Code.FUNCTION_NOT_FOUND:
                 refusal = answer
             if answer.code not in TRY_NEXT_CALL:
@@ -141,13 +141,13 @@ class FieldReader:
         if what in self._known:
             return self._known[what]
         answer = self.query(what, *ways)
-        # A refusal that may pass is not kept: it is asked again at the next reading.
+        # A temporary refusal is not cached: the next reading queries again.
         if not isinstance(answer, NoAnswer):
             self._known[what] = answer
         return answer
 
     def _explain_mig(self, what: str, refusal: NoAnswer) -> NoAnswer:
-        """Return a refusal, with MIG as its reason where MIG causes it."""
+        """Return a refusal, with MIG as its reason if MIG causes it."""
         if not self.mig or what in _ALSO_OF_INSTANCES:
             return refusal
         if self._instance and refusal.code in (Code.NOT_SUPPORTED, Code.INVALID_ARGUMENT):
@@ -163,7 +163,7 @@ class FieldReader:
 
         Args:
             record: A device, or a part of one; its fields define their queries.
-            prefix: What stands before a name in the path of the figure, as ``pcie.``.
+            prefix: Prefix of the figures' paths, such as ``pcie.``.
 
         Raises:
             DeviceGoneError: the whole device is lost.

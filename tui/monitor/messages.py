@@ -191,7 +191,7 @@ class Device:
 
 @dataclass(frozen=True)
 class PcieTraffic:
-    """What crosses one device's PCIe link, by the driver's newest 20 ms; bytes per second."""
+    """Traffic of one device's PCIe link in the driver's newest 20 ms; bytes per second."""
 
     id: str
     """The device's."""
@@ -209,7 +209,7 @@ class NvLink:
     number: int
     active: bool
     remote: str | None
-    """PCI bus id of what is at its other end."""
+    """PCI bus id of the device at its other end."""
     is_switch: bool = False
     """An NVSwitch is at its other end."""
 
@@ -286,7 +286,7 @@ class HostMemory:
     """The memory of the host, in bytes."""
 
     total: int
-    """The cgroup's limit where that is lower than what the machine has."""
+    """The machine's memory, or the cgroup's limit if lower."""
     used: int
     available: int
 

@@ -341,7 +341,7 @@ def serve(
         parent: The front end.
         interval: Seconds between samples.
         keep_alive_s: Seconds without a request after which the front end counts as gone.
-        changes: After the first sample, write what has changed.
+        changes: Write samples as changes, after the first.
     """
     if changes:
         parent.send_changes_of((Sample,))

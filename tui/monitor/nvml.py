@@ -146,12 +146,13 @@ def call(nvml: Any, name: str, *args: Any) -> Any:
 
 
 _NEEDED = ("NVMLError", "nvmlInit", "nvmlDeviceGetHandleByIndex", "nvmlMemory_v2")
-"""What nvidia-ml-py has; old versions of the abandoned package ``pynvml`` lack the last."""
+"""Names that nvidia-ml-py defines; old versions of the abandoned package ``pynvml`` lack the
+last."""
 
 _INSTALL = "pip install nvidia-ml-py"
 
 LIBRARY = "libnvidia-ml.so.1"
-"""What the binding loads."""
+"""The library that the binding loads."""
 
 _NEXT_STEP: dict[int, str] = {
     Code.DRIVER_NOT_LOADED: (

@@ -158,7 +158,7 @@ class DeviceSet:
             reader = self._readers.get(index) or self._open(index)
             device = reader.read(at, slow)
         except DeviceGoneError as gone:
-            # What was remembered of the device goes with its reader: it must not be shown again.
+            # The device's cached figures go with its reader: they must not be shown again.
             self._readers.pop(index, None)
             self._instances.pop(index, None)
             self._lost[index] = lost = _Lost(str(gone), lost.at if lost is not None else at)
@@ -243,9 +243,9 @@ class NvmlState:
     took_s: float = 0.0
     """Seconds that the last complete reading took."""
     readings: int = 0
-    """How many readings were completed, those that found no driver included."""
+    """Number of completed readings, including those that found no driver."""
     problem: str | None = None
-    """What went wrong in the monitor itself at the last reading, in one line."""
+    """Error in the monitor itself at the last reading, in one line."""
     traffic: PcieTraffic | None = None
     """Of the watched device."""
     detail: DeviceDetail | None = None
@@ -319,7 +319,7 @@ class NvmlLoop:
         self._idle = threading.Event()
         self._idle.set()
         self._answered_at = time.monotonic()
-        # What follows is the thread's own.
+        # The following belongs to the thread.
         self._interval = interval
         self._host_total = host_total
         self._owners = ProcessOwners()

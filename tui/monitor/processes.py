@@ -136,7 +136,7 @@ class ProcessOwners:
         if started_at > listed_at + _CLOCK_SLACK:
             return make_unknown_owner("the PID has been reused since NVML named it")
         owner = self._read(process, started_at)
-        # Only what is complete is kept: a program may still exec, permissions may still change.
+        # Cache complete rows only: a program may still exec, permissions may still change.
         if not owner.unavailable:
             self._known[pid] = owner
         return owner
@@ -333,7 +333,7 @@ def query_sm_percent(fields: FieldReader, at: float) -> dict[int, float] | NoAns
     answer = fields.query("process utilization", ("nvmlDeviceGetProcessUtilization", since_us))
     if isinstance(answer, NoAnswer):
         return {} if answer.code == Code.NOT_FOUND else answer
-    # The newest comes last, and is what stays.
+    # The newest comes last, and replaces the others.
     samples = sorted((int(each.timeStamp), int(each.pid), float(each.smUtil)) for each in answer)
     return {pid: sm for taken_us, pid, sm in samples if taken_us >= since_us and sm <= 100}
 
@@ -355,7 +355,7 @@ def build_rows(
         listed_at: Unix time before NVML was asked.
         total: The device's memory in bytes: a process cannot have more.
         mig: MIG mode is on, which explains a missing figure.
-        busy: What :func:`query_sm_percent` gives.
+        busy: The result of :func:`query_sm_percent`.
     """
     by_pid: dict[int, list[ListedProcess]] = {}
     for entry in listed:

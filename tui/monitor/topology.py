@@ -54,7 +54,7 @@ def read_gpu_topology() -> GpuTopology:
 
 
 def _connect(session: NvmlSession, index: int) -> ConnectedGpu:
-    """Return a GPU with what the topology needs of it.
+    """Return a GPU with its figures for the topology.
 
     Raises:
         NoDriverError: NVML does not give it.

@@ -27,7 +27,7 @@ KILOBYTE = 1000
 
 @dataclass(frozen=True)
 class ConnectedGpu:
-    """What the topology needs of one GPU."""
+    """One GPU's figures for the topology."""
 
     id: str
     index: int

@@ -1,4 +1,4 @@
-"""A session without children: what they once said changes its states, at the pace wanted."""
+"""A session without children: recorded events change its states, at a chosen speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scenes of a recording that tells a story: what to look at from a moment on."""
+"""The scenes of a recording: the caption and the tab to show from a time on."""
 
 from __future__ import annotations
 

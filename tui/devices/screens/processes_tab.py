@@ -207,7 +207,7 @@ class ProcessesPane(AgingPane):
         self.state_changed()
 
     def toggle_tree(self) -> None:
-        """Put each process below the one that started it, or all beside each other."""
+        """Switch between a tree of processes and a flat list."""
         self.flat, self._rows = not self.flat, ()
         self.state_changed()
 
@@ -378,7 +378,7 @@ class ProcessesTab(CommandScreen):
         )
 
     def _make_end(self, process: GpuProcess) -> Callable[[], None] | None:
-        """Return what asks for the signal that ends a process; ``None`` where none may be sent."""
+        """Return the function that opens the signal dialog; ``None`` if no signal may be sent."""
         if self.program.readonly or self.machine.shown.host or refusal(process) is not None:
             return None
         return lambda: self._confirm_signal(process)

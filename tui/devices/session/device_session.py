@@ -255,7 +255,7 @@ class DeviceSession:
         self._request_device()
 
     def _request_device(self) -> None:
-        """Request the costly figures of the selected device, and those of no other."""
+        """Request the costly figures of the selected device alone."""
         if self._reads_device is None:
             return
         shown = self._machine.shown

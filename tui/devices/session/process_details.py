@@ -44,7 +44,7 @@ class Relative:
 
 @dataclass(frozen=True, slots=True)
 class ProcessDetails:
-    """What the system knows of a process; ``None`` with the reason in ``unavailable``."""
+    """The system's facts about a process; a missing fact has its reason in ``unavailable``."""
 
     pid: int
     executable: str | None = None
@@ -55,7 +55,7 @@ class ProcessDetails:
     open_files: int | None = None
     """File descriptors."""
     threads: tuple[ThreadDetails, ...] | None = None
-    """Those with the most processor time first."""
+    """Threads with the most processor time first."""
     environment: tuple[tuple[str, str], ...] | None = None
     """Sorted by name, with likely secrets masked."""
     tree: tuple[Relative, ...] | None = None
@@ -133,10 +133,10 @@ FOLDERS = ("PWD", "OLDPWD")
 
 
 def mask(environment: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the variables by name, with what is likely a secret masked.
+    """Return the variables by name, with likely secrets masked.
 
     Args:
-        environment: of a process.
+        environment: a process's environment.
     """
     return tuple(
         (

@@ -77,7 +77,7 @@ def select_figures(figures: ProcessFigures, pids: Collection[int]) -> ProcessFig
 class WatchParty:
     """A part of the session that reads processes through the shared watch.
 
-    It receives what a watch of its own would send: the list of its processes when that changes,
+    It receives the events of its own watch: the list of its processes when that changes,
     their figures at its pace, and the status of the watch.
 
     Args:
@@ -97,11 +97,11 @@ class WatchParty:
 
     @property
     def interest(self) -> WatchInterest:
-        """What the party reads."""
+        """The processes that the party reads."""
         return self._interest
 
     def set_interest(self, interest: WatchInterest) -> None:
-        """Change what the party reads."""
+        """Change the processes that the party reads."""
         if interest != self._interest:
             self._interest = interest
             self._watch.update()
@@ -126,7 +126,7 @@ class WatchParty:
 
     def _apply_list(self, event: TorchProcesses) -> None:
         own = self._interest.select(event.processes)
-        # A requested process is in every list but those of before the request.
+        # Only lists from before the request lack a requested process.
         is_answer = bool(own) or self._interest.others
         # The list also comes after a change of other parties' processes.
         if is_answer and own != self._processes:
@@ -136,7 +136,7 @@ class WatchParty:
     def _apply_figures(self, event: ProcessFigures, pace: float) -> None:
         if self._processes is None:
             return
-        # The reading nearest to the party's time, of those that another party needs more often.
+        # Readings for another party may come more often: choose the nearest to the party's time.
         if 0 <= event.at - self._read_at < self._interest.pace - pace / 2:
             return
         self._read_at = event.at
@@ -171,7 +171,7 @@ class SharedWatch:
         """Add a party.
 
         Args:
-            interest: what the party reads.
+            interest: the processes that the party reads.
             publish: receives its part of the watch's events.
         """
         party = WatchParty(self, interest, publish)

@@ -137,7 +137,7 @@ def expect_names(devices: Sequence[Device], visible: str | None, *, by_bus: bool
         for word in visible.split(","):
             found = _find_visible(devices, word.strip())
             if found is None or found in ordered:
-                break  # CUDA ignores what follows
+                break  # CUDA ignores the rest
             ordered.append(found)
     return {device.id: f"cuda:{place}" for place, device in enumerate(ordered)}
 

@@ -85,7 +85,7 @@ class HostState:
         self.bus.publish(event.sample)
 
     def apply_torch(self, event: HostTorch) -> Topics:
-        """Apply what was read of the host's torch processes; return what changed."""
+        """Apply an event of the host's torch processes; return the changed topics."""
         changed = frozenset[Topic]()
         for each in (event.processes, event.steps, event.figures):
             if each is not None:
@@ -211,7 +211,7 @@ class HostsState:
         if host is None:
             return frozenset()
         changed = host.apply_torch(event)
-        # What is shown of other hosts, the ranks of jobs, is drawn with the next sample.
+        # The ranks of jobs on other hosts are redrawn with the next sample.
         return changed if host is self.selected_host else frozenset()
 
     def _on_lost(self, event: HostLost) -> Topics:

@@ -1,4 +1,4 @@
-"""The ranks of one job, found on several hosts by what their launcher has told each of them."""
+"""Find the ranks of a job on several hosts by the variables that its launcher sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ others have just counted."""
 
 
 def job_key(host: str, process: TorchProcess) -> tuple[str, str] | None:
-    """Return what the ranks of one job have in common; ``None`` if it is no rank of a job.
+    """Return a key that all ranks of a job share; ``None`` if the process is not a rank.
 
     Args:
         host: of the process; only ranks of one host share a job at a loopback address.

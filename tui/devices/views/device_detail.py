@@ -235,7 +235,7 @@ def format_rate(value: float) -> str:
 
 
 def format_nvlinks(links: tuple[NvLink, ...]) -> str:
-    """Return how many links are active, and what is at their other ends."""
+    """Return the number of active links, and the devices at their other ends."""
     active = [link for link in links if link.active]
     words = f"{len(active)} of {len(links)} active"
     if not active:

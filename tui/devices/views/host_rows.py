@@ -59,7 +59,7 @@ class HostRow:
     folded: bool = False
     """Of a heading: its devices have no rows."""
     hidden: int = 0
-    """Of a row for more devices: how many; of one that folds them again: how many it would."""
+    """Number of devices that this row unfolds or folds; 0 for other rows."""
     like: str = ""
     """The name of the device that they are like; empty if they are of several kinds."""
 
@@ -146,7 +146,7 @@ def _list_rows(
         rows.append(HostRow("heading", group.key, group, folded=folded))
         if folded:
             continue
-        # Who has unfolded a host wants to see all of it.
+        # A host that the user unfolded shows all devices.
         shown, like = (_show_all if group.name in folds else show)(group, selected)
         rows += [HostRow("device", key, group, view) for key, view in group.gpus if key in shown]
         hidden = len(group.gpus) - len(shown)
@@ -279,7 +279,7 @@ def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]
 
 
 def more_row(row: HostRow, cells: int) -> Line:
-    """Return the line of devices without rows of their own, or the one that folds them again."""
+    """Return the line that unfolds devices, or folds them again."""
     like = f" like {row.like}" if row.like else ""
     words = f"  {glyphs.GLYPHS.ellipsis} {row.hidden} more{like}"
     advice = "enter to unfold"

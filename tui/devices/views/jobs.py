@@ -57,7 +57,7 @@ def _since(rank: HostRank) -> str:
 def rank_spans(
     jobs: Sequence[HostsJob], gpus: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], Span]:
-    """Return what the device list says of the rank on a GPU, by its host and the GPU's id.
+    """Return the spans about the rank on each GPU for the device list, by host and GPU id.
 
     A rank that stalls goes before one that grows; with several ranks of jobs on one GPU, the first
     that stands out is shown.

@@ -34,14 +34,14 @@ LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 
 """Bytes per second that one PCIe lane carries one way, by generation, after its line coding: 8b/10b
 up to the second, 128b/130b up to the fifth, flits of 242 of 256 bytes from the sixth."""
 LEAST_ROWS, MOST_ROWS = 6, 10
-"""Rows of the picture: what a screen gives it, and what it takes where rows would stay empty."""
+"""Least rows of the picture, and its rows on a screen with empty rows."""
 MOST_STACKED_ROWS = 20
 """Rows of each of several pictures below each other, where rows would stay empty."""
 SCALE = 9
 """Cells in front of a picture, for the ends of its scale."""
 NEXT = "   h next"
 SETTLED = 3
-"""Samples after which a figure without any reading is one that the driver does not give."""
+"""Samples after which a figure without a reading counts as unsupported by the driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def list_figures(
 
 
 def _plot_traffic(view: DeviceView) -> PlottedFigure:
-    """Return the traffic of the PCIe link, up to what the device's link can carry one way."""
+    """Return the plot of the PCIe traffic, up to the link's capacity in one direction."""
     pcie = view.nvml.pcie if view.nvml else None
     generation = (pcie.max_generation or pcie.generation) if pcie else None
     width = (pcie.max_width or pcie.width) if pcie else None
@@ -83,7 +83,7 @@ def _plot_traffic(view: DeviceView) -> PlottedFigure:
 def list_read_figures(
     view: DeviceView, sample: Sample | None, points: Sequence[Point]
 ) -> list[PlottedFigure]:
-    """Return the figures that can be drawn, without those that the driver does not give.
+    """Return the figures to draw, without those that the driver does not support.
 
     Args:
         view: the device.
@@ -194,7 +194,7 @@ def _draw_cell(
         return steps[-1], style
     if solid > 0:
         return steps[solid - 1], REACHES[style] if reach >= len(steps) else style
-    # A shaded cell is all or nothing: from half of it on.
+    # A cell is shaded if at least half of it is filled.
     return (glyphs.GLYPHS.shade, REACHES[style]) if 2 * reach >= len(steps) else (" ", style)
 
 

@@ -290,7 +290,7 @@ def warnings(gauge: Gauge, cells: int) -> list[Line]:
 
 
 def brief_warnings(gauge: Gauge, cells: int) -> list[Line]:
-    """Return what contradicts each other, each in a line; ``i`` gives the likely causes."""
+    """Return a line for each contradiction; ``i`` shows the likely causes."""
     shown = gauge.warnings[:WARNINGS_SHOWN]
     lines = [warning.partition(": ")[0] for warning in shown]
     if len(shown) < len(gauge.warnings):

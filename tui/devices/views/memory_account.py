@@ -48,7 +48,7 @@ BESIDE_FROM = 150
 """Cells of width from which the device's facts stand beside the account."""
 RELEASABLE = "releasable"
 FREES = f"{EMPTY_KEY} frees"
-"""What stands beside the releasable memory of this program."""
+"""Text beside the releasable memory of this program."""
 TOTALS = frozenset({"allocated", "reserved", "process", "used", "free", "total"})
 """Keys of the terms that are shown even if they are zero."""
 MOST_NAMED = 6
@@ -191,7 +191,7 @@ def _figures(
 
 
 def _is_a_term(gauge: Gauge) -> bool:
-    """Return whether what emptying the cache frees is among the account's terms."""
+    """Return whether releasable memory is a term of the account."""
     return any(term.key == RELEASABLE for term in gauge.terms)
 
 

@@ -1,4 +1,4 @@
-"""The page of one process: what the system, NVML and its environment say of it. Pure."""
+"""The page of one process: facts from the system, from NVML and from its environment. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def process_page(
     Args:
         row: the process as it is listed.
         gpu: name of its device.
-        details: what the system says of it; ``None`` while it is read.
+        details: facts from the system; ``None`` while they are read.
         now: Unix time.
         cells: width of a line.
     """
@@ -35,7 +35,7 @@ def detail_lines(details: ProcessDetails | None, cells: int) -> list[Line]:
     """Return the sections on threads, the tree and the environment.
 
     Args:
-        details: what the system says of a process; ``None`` while it is read.
+        details: facts from the system; ``None`` while they are read.
         cells: width of a line.
     """
     if details is None:

@@ -49,7 +49,7 @@ class ProcessRow:
     pid: int | None
     user: str | None
     command: str
-    """The whole command, or what stands in for it."""
+    """The whole command, or its replacement if it is unknown."""
     memory: int | None = None
     """Bytes of device memory; on the host, resident bytes."""
     sm_percent: float | None = None
@@ -70,7 +70,7 @@ class ProcessRow:
     depth: int = 0
     """The number of rows above it that are its ancestors."""
     shown: tuple[str, str] = ("", "")
-    """The command in a few cells, and in fewer with what distinguishes it from others first."""
+    """The shortened command, and a shorter form that begins with its distinguishing words."""
 
 
 def process_rows(

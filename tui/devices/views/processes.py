@@ -253,7 +253,7 @@ def selected_lines(row: ProcessRow | None, cells: int) -> list[Line]:
 
 
 def selected_torch_lines(row: ProcessRow, cells: int) -> list[Line]:
-    """Return what is known of a process's torch memory, or why it is not."""
+    """Return the lines about a process's torch memory, or why it is unknown."""
     torch = row.torch
     if torch is None:
         return []

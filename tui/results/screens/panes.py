@@ -50,7 +50,7 @@ class ResultList(KeyedList):
         return [row.id for row in self._pane.rows]
 
     def columns(self) -> Layout[ListedRow] | None:
-        """Those that fit; worked out anew where there are other results or another width."""
+        """Return the columns that fit; computed again for other results or another width."""
         pane, cells = self._pane, max(1, self.cells)
         if pane.found is None:
             return None
@@ -250,7 +250,7 @@ class QuestionList(KeyedList):
 
 
 class ComparisonPane(Pane):
-    """A line a workload with the ratio and its interval drawn; below it what differs."""
+    """A line for each workload with its ratio and interval drawn; below them the differences."""
 
     HELP = (
         "B beside A, one line for each workload that both have: medians, runs, verdict, and the"
@@ -312,7 +312,7 @@ class HistoryPane(Pane):
 
     @property
     def keys_go_to(self) -> Widget:
-        """What scrolls."""
+        """The scrolling part."""
         return self.body
 
     def compose(self) -> ComposeResult:

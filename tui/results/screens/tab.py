@@ -145,7 +145,7 @@ class ResultsTab(CommandScreen):
     def _moved(self) -> None:
         self.query_one(FooterBar).rebuild()
 
-    # ---- what stands in place of the list ----
+    # ---- panes in place of the list ----
 
     @property
     def _top(self) -> Pane:
@@ -208,7 +208,7 @@ class ResultsTab(CommandScreen):
 
     async def action_go_back(self) -> None:
         """Return to the previous pane, or clear the filter."""
-        # What is still being read is not wanted any more.
+        # Drop results that are still being read.
         self.workers.cancel_group(self, "over")
         if not self._over:
             self.pane.filter_line.end(keep=False)

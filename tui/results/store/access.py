@@ -1,4 +1,4 @@
-"""What a session calls of the store; a start imports none of it, see ``recorder``."""
+"""The session's access to the store, which is imported on first use; see ``recorder``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.runs.state.runs import CompareState, RunState
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """The classes that write and read the store, and the function that builds what is written."""
+    """The classes that write and read the store, and the function that builds records."""
 
     database: type[Database]
     earlier: type[EarlierSessions]

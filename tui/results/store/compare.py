@@ -178,7 +178,7 @@ def _filter_timed(rows: Iterable[StoredRow]) -> list[StoredRow]:
 
 
 def question_of(row: StoredRow) -> tuple[str, str, str]:
-    """Return what a result answers: its workload, device, and measured parameters."""
+    """Return the question that a result answers: its workload, device, and measured parameters."""
     return row.workload, row.device, row.measured
 
 

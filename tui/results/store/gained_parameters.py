@@ -18,7 +18,7 @@ class GainedParameter:
 
     name: str
     default: Setting
-    """What a run had to request to measure what the earlier versions did."""
+    """Value that measures the same as versions without the parameter."""
     chosen_as: str = ""
     """The parameter whose value such a run uses; empty if it uses the default itself."""
 

@@ -95,7 +95,7 @@ def compare_sessions(a: Sessions, b: Sessions) -> RunRatio:
 
 
 def _exp_bounded(exponent: float) -> float:
-    """Return the ratio for a logarithm, bounded to what a float can hold."""
+    """Return the ratio for a logarithm, bounded to the range of a float."""
     return math.exp(max(-LARGEST_LOG, min(LARGEST_LOG, exponent)))
 
 

@@ -360,7 +360,7 @@ def decode_facts(facts: Any, unknown: Any) -> Facts:
 
 
 def _name_flags(values: dict[str, str]) -> dict[str, str]:
-    """Return facts with the present names of flags, and with those that came later.
+    """Return facts with the present names of flags, including flags added later.
 
     Version 0.2 named a flag after ``allow_tf32``, and left the precision of products, and that of
     oneDNN, at torch's default.

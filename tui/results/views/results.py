@@ -261,7 +261,7 @@ def find_own_differences(
 
 
 def format_shared_differences(found: StoreComparison) -> list[str]:
-    """Return a line of what all workloads of B differ in from A.
+    """Return a line with the differences from A that all workloads of B share.
 
     Without any, it says so, but nothing where a workload has differences of its own, or where both
     sides share no workload: their environments may differ then.

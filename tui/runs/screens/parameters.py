@@ -174,7 +174,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
     def action_sweep(self) -> None:
         """Fill the focused field with a range, or select all of its choices.
 
-        What the user typed stays: a field is filled only if it has its first or its default value.
+        Typed text stays: only fields with their first or their default value are filled.
         """
         for parameter in self._info.parameters:
             field = self._fields[parameter.name]

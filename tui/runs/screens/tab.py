@@ -177,7 +177,7 @@ class WorkbenchScreen(CommandScreen):
         self.fit_columns()
 
     def _rows_wanted(self, parts: Topics | None = None) -> tuple[int, int, bool, bool]:
-        """Return what the arrangement depends on.
+        """Return the facts that the arrangement depends on.
 
         Args:
             parts: the only topics that have changed since the panes were placed; ``None`` if
@@ -222,7 +222,7 @@ class WorkbenchScreen(CommandScreen):
             set_height(self.bottom, arrangement.BRIEF_ROWS + 1 if low else None)
 
     def _is_brief(self) -> bool:
-        """Return whether the lower pane only says what a workload does, as none has run yet."""
+        """Return whether the lower pane only describes a workload, because none has run yet."""
         started = bool(self.state.book or self.state.sweeps) or self.detail.roofline
         return not started and self.lower == "detail" and self.focused_pane != "detail"
 
@@ -337,7 +337,7 @@ class WorkbenchScreen(CommandScreen):
         self.place_panes()
         self.query_one(FooterBar).rebuild()
 
-    # ---- what is valid ----
+    # ---- valid commands ----
 
     def situation(self) -> Situation:
         """Return the situation, including the entries under the two cursors."""
@@ -492,7 +492,7 @@ class WorkbenchScreen(CommandScreen):
     # ---- panes ----
 
     def action_open_row(self) -> None:
-        """Open what is under the cursor; explain the memory; switch a flag."""
+        """Open the row under the cursor; explain the memory; switch a flag."""
         if self.focused_pane == "memory":
             self.app.push_screen(self.memory.explanation())
         elif self.focused_pane == "backend":
@@ -557,7 +557,7 @@ class WorkbenchScreen(CommandScreen):
 
 
 def _explain_not_started(program: RunProgram) -> str:
-    """Return what is said of a host on which nothing was run yet."""
+    """Return the note about a host without runs."""
     if program.replay:
         return NOT_STARTED_IN_RECORDING
     return NOT_STARTED_READONLY if program.readonly else NOT_STARTED

@@ -55,7 +55,7 @@ class WorkloadList(KeyedList):
         """The runs on the machine of the selected row."""
         return self._runs.shown
 
-    # ---- what is under the cursor ----
+    # ---- the row under the cursor ----
 
     def otherwise(self) -> int:
         """Return the first workload, else the first group."""
@@ -192,7 +192,7 @@ class WorkloadsPane(Pane):
         Args:
             state: the runner and its runs.
             first_start: nothing was ever measured here: say which keys to press first.
-            not_started: what is said of a ``{host}`` on which nothing was run yet.
+            not_started: note about a ``{host}`` without runs.
             id: the widget's.
         """
         super().__init__(id=id)

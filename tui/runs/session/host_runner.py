@@ -26,7 +26,7 @@ ROUND_TRIPS = 2
 
 
 class RunnerAttachment(Protocol):
-    """A subscriber to the runs on one machine, such as what stores their results."""
+    """A subscriber to the runs on one machine, such as the result recorder."""
 
     def attach_runner(self, runner: RunnerSession) -> None:
         """Subscribe to the events of the runs."""
@@ -106,7 +106,7 @@ class HostRunner(RunnerSession):
         await send_keep_alives(lambda: (self.supervisor.child if self.supervisor else None,))
 
     async def detach(self) -> None:
-        """End what the attachments do; the runner has ended."""
+        """End the attachments, after the end of the runner."""
         for attachment in self._attachments if self._is_starting else ():
             await attachment.detach()
 

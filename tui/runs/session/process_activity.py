@@ -1,4 +1,4 @@
-"""What a process does at a moment, as the kernel sees it."""
+"""Read the current activity of a process from the kernel."""
 
 from __future__ import annotations
 

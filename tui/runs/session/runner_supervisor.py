@@ -116,7 +116,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             self.send(request)
 
     def _find_host_name(self) -> str:
-        """Return what the machine of the runner calls itself; empty if that is unknown."""
+        """Return the host name of the runner's machine; empty if unknown."""
         if self._connection is None:
             return socket.gethostname()
         sample = self._runs.machine.sample
@@ -224,7 +224,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             if self._connection is None or self._watch is None or self.child is None:
                 continue
             if self.child.is_open and self._watch.give_up_if_silent():
-                # What joined the shared connection again would hang as well.
+                # Another child on the shared connection would hang as well.
                 self._connection = self._connection.unshared()
                 self.child.abandon()
 

@@ -178,7 +178,7 @@ class RunsState:
         return select_standing(run for run in runs if run.demo) or select_standing(runs)
 
     def describe_activity(self) -> str:
-        """Return what runs, in a word or two, such as ``running matmul``; empty if nothing does."""
+        """Return the current activity, such as ``running matmul``; empty if nothing runs."""
         pending = self.pending_requests()
         return f"running {pending[0].workload}" if pending else ""
 
@@ -397,7 +397,7 @@ class RunsState:
             return frozenset()
         changed = its.bus.publish(event.event)
         if its is not self.machine.hosts.selected_host:
-            # What runs on a host that is not shown changes the log, and the row of the host.
+            # A run on another host changes the log, and the row of that host.
             changed &= {Topic.LOG}
         activity = self.of_hosts[event.host].describe_activity()
         if activity == its.activity:

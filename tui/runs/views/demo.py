@@ -33,7 +33,7 @@ LEAST_BAR = 12
 """Least cells of a readable bar."""
 NO_SPEED_UP = "no speed-up: a check failed, or the devices did not do the same work"
 SENTENCES = 2
-"""Sentences on what to look for before the code; the rest follow the code."""
+"""Sentences of the hints before the code; the rest follow the code."""
 SPINNER = {False: "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", True: "|/-\\"}
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
@@ -276,7 +276,7 @@ def page_lines(
 
 
 def source_lines(info: WorkloadInfo, cells: int, how: str) -> list[Line]:
-    """Return the whole script of a workload with a question, of others what is timed.
+    """Return the script of a workload with a question, else the timed lines.
 
     Args:
         info: the workload.

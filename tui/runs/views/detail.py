@@ -36,7 +36,7 @@ _THOUGHT_END = re.compile(r"[.;] ")
 
 
 def detail_lines(state: RunsState, workload: str | None, cells: int, height: int = 9) -> list[Line]:
-    """Return the whole detail: outcome, plots, what to look for, description and every figure.
+    """Return the whole detail: outcome, plots, hints, description and every figure.
 
     Args:
         state: the state of the runs.
@@ -69,7 +69,7 @@ def detail_lines(state: RunsState, workload: str | None, cells: int, height: int
 
 
 def brief_lines(state: RunsState, workload: str | None, cells: int) -> list[Line]:
-    """Return what a workload without a run does, and its earlier results; none after a run."""
+    """Describe a workload before its first run, with earlier results; empty after a run."""
     info = state.find_workload(workload)
     names = list_devices(state)
     if info is None or info.name in state.sweeps:
@@ -116,7 +116,7 @@ def _outcome_lines(
 def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Explain why a run leaves out the selected GPU, if torch does not see it."""
     if state.runner.status == "not started":
-        return []  # the first run shows what torch sees
+        return []  # the first run shows torch's devices
     gpu = state.machine.gpu_column
     if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
         return []

@@ -13,7 +13,7 @@ FIRST_START = (
     ("D", " explains it"),
     ("?", " lists keys"),
 )
-"""What a user can press first, in one line of 80 cells; a narrower one leaves out the last."""
+"""Keys for a first start, in one line of 80 cells; narrower screens leave out the last."""
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
 TRIES_AGAIN = "The next run there tries again. What works there: gpu-workbench doctor --host {host}"
 NOT_STARTED = "r runs a workload on {host}: the first one starts torch there"
@@ -31,7 +31,7 @@ def runner_notes(
         state: the runner and its runs.
         cells: width of a line.
         first_start: nothing was ever measured here: say which keys to press first.
-        not_started: what is said of a ``{host}`` on which nothing was run yet.
+        not_started: note about a ``{host}`` without runs.
     """
     runner = state.runner
     rows: list[Line] = []
