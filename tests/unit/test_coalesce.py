@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.app import App
 
-from tui.app.drawing import GATHER_S, JOINS, PAUSE_S, PERIOD_S, Coalescer
-from tui.core.events import Topic
+from tui.app import drawing
+from tui.app.drawing import (
+    GATHER_S,
+    GATHER_SAMPLES_S,
+    JOINS,
+    PAUSE_S,
+    PERIOD_S,
+    Coalescer,
+    Drawing,
+)
+from tui.core.events import Topic, Topics
 
 WORKLOADS = frozenset({Topic.WORKLOADS})
 
@@ -22,6 +33,36 @@ def test_a_first_change_is_drawn_in_a_moment_and_only_once() -> None:
     assert coalescer.due(GATHER_S) == WORKLOADS
     assert coalescer.due(10.0) == frozenset()
     assert coalescer.due_in(10.0) is None
+
+
+def test_samples_that_arrive_one_after_the_other_are_drawn_together() -> None:
+    coalescer = Coalescer()
+    coalescer.add(frozenset({Topic.DEVICES}))
+    assert coalescer.due_in(0.0) == GATHER_SAMPLES_S
+    coalescer.add(frozenset({Topic.ALLOCATORS}))
+    assert coalescer.due_in(0.0) == GATHER_SAMPLES_S
+    coalescer.add(WORKLOADS)
+    assert coalescer.due_in(0.0) == GATHER_S
+    assert coalescer.due(GATHER_S) == WORKLOADS | {Topic.DEVICES, Topic.ALLOCATORS}
+
+
+class _Screen(App[None]):
+    """An app that draws nothing."""
+
+
+async def test_a_change_that_is_due_does_not_wait_for_one_that_is_due_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(drawing.PERIOD_S, Topic.DEVICES, 3600.0)
+    drawn: asyncio.Queue[Topics] = asyncio.Queue()
+    async with _Screen().run_test() as pilot:
+        frames = Drawing(pilot.app, lambda parts: drawn.put_nowait(parts) if parts else None)
+        frames.changed(frozenset({Topic.DEVICES}))
+        assert await asyncio.wait_for(drawn.get(), 60.0) == {Topic.DEVICES}
+        frames.changed(frozenset({Topic.DEVICES}))
+        frames.changed(frozenset({Topic.RUNNER}))
+        assert await asyncio.wait_for(drawn.get(), 60.0) == {Topic.RUNNER}
+        frames.end()
 
 
 def test_a_table_that_changes_all_the_time_is_drawn_twice_a_second() -> None:

@@ -33,7 +33,7 @@ from tui.allocators.process_files import (
     no_process,
     refusal,
 )
-from tui.core.child.inside import LEAST_INTERVAL_S, ParentChannel, complain
+from tui.core.child.inside import LEAST_INTERVAL_S, ParentChannel, complain, until_tick
 from tui.monitor.processes import is_in_pid_namespace
 from workloads.protocol.torch_memory import TorchMemory
 
@@ -41,6 +41,9 @@ SEARCH_S = 2.0
 """Seconds between two searches for processes while some are requested by their pid."""
 IDLE_SEARCH_S = 5.0
 """Seconds between two searches while none are; a process that NVML lists is searched at once."""
+AFTER_NVML_S = 0.05
+"""Seconds between the beginning of a reading of NVML, by the monitor, and one of the allocators: if
+both agree, the screen shows them together."""
 _RETRY_S = (6.0, 12.0, 24.0, 60.0)
 """Seconds after which a process that has not used CUDA is searched again in any case; the last one
 from then on. A search takes some 25 ms."""
@@ -329,8 +332,8 @@ def serve(
         parent.send_changes_of((TorchProcesses, ProcessFigures, StepsCounted))
     parent.listen(WATCH_REQUESTS, watch.apply_request, keep_alive_s)
     next_search = 0.0
-    due = time.monotonic()
     while True:
+        began, wait_s = time.monotonic(), until_tick(watch.interval, time.time() - AFTER_NVML_S)
         if watch.search_now.is_set() or time.monotonic() >= next_search:
             watch.search_now.clear()
             processes = watch.search(time.time())
@@ -348,9 +351,7 @@ def serve(
             parent.send(part)
         parent.send(watch.read(time.time()))
         # Late ticks are skipped, and a request does not wait for the next tick.
-        due = max(due + watch.interval, time.monotonic())
-        if watch.search_now.wait(max(0.0, due - time.monotonic())):
-            due = time.monotonic()
+        watch.search_now.wait(max(0.0, began + wait_s - time.monotonic()))
 
 
 def lower_priority() -> None:

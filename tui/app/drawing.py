@@ -56,12 +56,17 @@ class Drawing:
             self._timer.cancel()
 
     def _wait(self) -> None:
-        if self._timer is None and not self._ended:
-            seconds = self._coalescer.due_in(time.monotonic())
-            if seconds is not None:
-                # Each timer of the framework is a task of its own.
-                loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(seconds, self._app.call_later, self._due)
+        seconds = None if self._ended else self._coalescer.due_in(time.monotonic())
+        if seconds is None:
+            return
+        # Each timer of the framework is a task of its own.
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + seconds:
+                return
+            # What has changed since is due earlier.
+            self._timer.cancel()
+        self._timer = loop.call_later(seconds, self._app.call_later, self._due)
 
     def _due(self) -> None:
         self._timer = None
@@ -80,6 +85,9 @@ class Drawing:
 
 GATHER_S = 0.03
 """Seconds in which further changes join the drawing of a first one."""
+GATHER_SAMPLES_S = 0.1
+"""The same where only samples have changed: those of all hosts are of one moment and arrive one
+after the other, and so do those of NVML and of the allocators."""
 PAUSE_S = 0.25
 """Least seconds between two drawings that no key caused."""
 PERIOD_S = {
@@ -92,6 +100,8 @@ PERIOD_S = {
     Topic.LOG: 0.5,
 }
 """Least seconds between two drawings of a topic, where that is longer."""
+SAMPLED = frozenset({Topic.DEVICES, Topic.HOSTS, Topic.MEMORY, Topic.ALLOCATORS})
+"""Topics that samples change."""
 JOINS = frozenset({Topic.HOSTS})
 """Topics that join every drawing of others. Ten hosts are drawn with the selected one, as often as
 that one alone."""
@@ -116,7 +126,8 @@ class Coalescer:
         """Return the seconds until a topic is due; ``None`` while nothing has changed."""
         if not self._waiting:
             return None
-        return max(GATHER_S, min(map(self._time_of, self._waiting)) - now)
+        gather_s = GATHER_SAMPLES_S if self._waiting <= SAMPLED else GATHER_S
+        return max(gather_s, min(map(self._time_of, self._waiting)) - now)
 
     def due(self, now: float) -> Topics:
         """Return the changed topics that are due, or nearly so."""

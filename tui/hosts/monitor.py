@@ -10,7 +10,7 @@ from tui.core.child.process import ChildProcess
 from tui.core.text.glyphs import clean
 from tui.core.text.redact import with_texts
 from tui.hosts.address import HostAddress
-from tui.hosts.children import HostConnection, smi_child
+from tui.hosts.children import smi_child
 from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.failures import HostFailure
 from tui.hosts.smi import HELLO, SmiLine, SmiSamples
@@ -45,10 +45,9 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         interval: float = 1.0,
         python: str = "python3",
     ) -> None:
-        super().__init__(host)
+        super().__init__(host, python)
         self._publish = publish
         self._interval = interval
-        self._python = python
         self._lists_processes = False
         self._no_python: HostFailure | None = None
         """Why the present attempt is one with nvidia-smi; ``None`` for one with Python."""
@@ -96,7 +95,7 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         if self._no_python is not None:
             self._smi = SmiSamples(self.host.name, self._interval, self._no_python.reason)
             return smi_child(self.host, self._interval)
-        return HostConnection(self.host, self._python).monitor_child(self._interval)
+        return self.connection.monitor_child(self._interval)
 
     def falls_back(self, failure: HostFailure) -> bool:
         tried = self._no_python

@@ -18,7 +18,6 @@ from tui.allocators.messages import (
 )
 from tui.core.child.process import ChildProcess
 from tui.hosts.address import HostAddress
-from tui.hosts.children import HostConnection
 from tui.hosts.events import HostLost
 from tui.hosts.supervisor import HostSupervisor
 from workloads.protocol.keep_alive import Alive
@@ -53,10 +52,9 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
         *,
         children: bool = True,
     ) -> None:
-        super().__init__(host)
+        super().__init__(host, python)
         self._publish = publish
         self._interval = interval
-        self._python = python
         self._pids = tuple(pids)
         self._children = children
         self._listed: tuple[int, ...] = ()
@@ -69,8 +67,7 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
                 self.send(ListedProcesses(self._listed))
 
     def make_host_child(self) -> ChildProcess[WatchEvent | Alive]:
-        connection = HostConnection(self.host, self._python)
-        return connection.watch_child(
+        return self.connection.watch_child(
             self._interval, self._pids, self._listed, children=self._children
         )
 

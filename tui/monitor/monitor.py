@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from tui.core.child.inside import LEAST_INTERVAL_S, Cgroup, ParentChannel, complain
+from tui.core.child.inside import LEAST_INTERVAL_S, Cgroup, ParentChannel, complain, until_tick
 from tui.monitor.messages import (
     MONITOR_REQUESTS,
     Cpu,
@@ -349,10 +349,10 @@ def serve(
     parent.listen(MONITOR_REQUESTS, monitor.apply_request, keep_alive_s)
     patience = _FIRST_WAIT
     while True:
-        began = time.monotonic()
+        began, wait_s = time.monotonic(), until_tick(monitor.interval, time.time())
         parent.send(monitor.sample(patience))
         patience = min(monitor.interval, 1.0) / 2
-        monitor.sample_now.wait(max(0.0, began + monitor.interval - time.monotonic()))
+        monitor.sample_now.wait(max(0.0, began + wait_s - time.monotonic()))
         monitor.sample_now.clear()
 
 

@@ -29,6 +29,21 @@ _LONGEST_REQUEST = 1 << 20
 """Bytes; longer lines are no requests."""
 
 
+def until_tick(interval: float, now: float) -> float:
+    """Return the seconds until the next reading, after one that has begun at ``now``.
+
+    Readings begin at multiples of the interval, so that those of all hosts with a common clock are
+    of one moment, arrive together, and are drawn at once.
+
+    Args:
+        interval: seconds between two readings; the first two are between half as long and one and
+            a half times as long apart.
+        now: Unix time.
+    """
+    ticks = math.floor(now / interval + 0.5) + 1
+    return ticks * interval - now
+
+
 class ParentChannel:
     """Receives requests from the parent and sends it events; ends the process with the parent.
 

@@ -198,7 +198,8 @@ class DeviceSession:
         self._request_device()
 
     def _follow_host_sample(self, event: HostSample) -> None:
-        self._request_device()
+        if event.host == self._machine.shown.host:
+            self._request_device()
         watch = self._host_watches.get(event.host)
         if watch is not None:
             watch.set_listed(pids_of(event.sample.devices))
