@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,6 +99,15 @@ def test_what_an_exception_keeps_while_it_is_handled_is_told() -> None:
     assert row.where is not None
     assert row.where.name == "test_what_an_exception_keeps_while_it_is_handled_is_told"
     assert not [each for each in taken().containers if each.kind == "exception"]
+
+
+def test_a_deque_that_drops_its_oldest_items_is_told_from_one_that_does_not() -> None:
+    ring = deque((tensor() for _ in range(3)), maxlen=20)
+    endless = deque(tensor() for _ in range(3))
+    kinds = {each.name: each.kind for each in taken().containers}
+    assert kinds == {"ring": "limited deque", "endless": "deque"}
+    assert ring
+    assert endless
 
 
 def test_a_name_comes_before_the_exception_that_is_being_handled() -> None:

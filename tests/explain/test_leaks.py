@@ -248,6 +248,10 @@ NO_LEAK: list[tuple[str, Evidence]] = [
         ),
     ),
     (
+        "a replay buffer with a maximum length, in a program without an optimizer",
+        evidence(inventory(container("replay", 6400, 200, kind="limited deque"), remainder=500)),
+    ),
+    (
         "a cache that was filled in the first third of the steps",
         evidence(
             inventory(
@@ -372,3 +376,9 @@ def test_a_sum_before_the_first_backward_can_be_split() -> None:
     assert any(
         "call backward() on each loss" in each.what for each in explain(evidence(taken)).advice
     )
+
+
+def test_a_longer_tensor_of_a_history_may_be_a_batch() -> None:
+    grown = Grown(TRAIN, "train.py:15 train", 3 * GIB, 1, 36, True)
+    (first, *_) = explain(evidence(grown=grown)).advice
+    assert "if it is a batch or a sequence, limit its size" in first.what

@@ -20,6 +20,7 @@ from tests.explain.scenes import (
     variable,
 )
 from tui.snapshots.explain.evidence import Evidence, Purpose
+from tui.snapshots.explain.explain import explain
 
 MODEL = part("parameters", 16)
 ROWS: list[tuple[str, Evidence, str, str, str]] = [
@@ -163,3 +164,12 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
 )
 def test_cause_line_and_advice(found: Evidence, cause: str, line: str, advice: str) -> None:
     check_explanation(found, cause, line, advice)
+
+
+def test_a_backward_pass_that_has_begun_needs_no_advice_against_it() -> None:
+    taken = inventory(part("parameters", 500), variable("x", 64), remainder=6000, main=BACKWARD)
+    begun = evidence(taken, stack=(), thread=None)
+    assert explain(begun).cause == "activations"
+    assert not any("no_grad" in each.what for each in explain(begun).advice)
+    forward = evidence(inventory(part("parameters", 500), variable("x", 64), remainder=6000))
+    assert any("no_grad" in each.what for each in explain(forward).advice)

@@ -286,7 +286,8 @@ class Walk:
                 for key, item in items:
                     self._visit(item, place.below(_item_name(place.name, key)), None, depth + 1)
                 return
-            into = Holding(place, base.__name__, len(items))
+            limited = base is deque and _has_limit(value)
+            into = Holding(place, "limited deque" if limited else base.__name__, len(items))
             self.holdings.append(into)
         for _, item in items:
             self._visit(item, place, into, depth + 1)
@@ -422,6 +423,11 @@ class Walk:
             self.holdings.append(into)
         for each in held:
             self._visit(each, place, into, depth + 1)
+
+
+def _has_limit(value: Any) -> bool:
+    """Return whether a deque drops its oldest items beyond a maximum length."""
+    return deque.__dict__["maxlen"].__get__(value) is not None
 
 
 def _attributes_of(value: Any) -> list[tuple[str, Any]]:

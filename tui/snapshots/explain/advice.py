@@ -22,7 +22,7 @@ from tui.snapshots.explain.allocator_advice import FailedRequest
 from tui.snapshots.explain.conclusion import find_roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
-from tui.snapshots.explain.frames import find_main_stack, format_line, goes_through
+from tui.snapshots.explain.frames import find_main_stack, format_line, goes_through, in_backward
 from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.lead import in_optimizer
 from tui.snapshots.explain.leak import Leak
@@ -111,17 +111,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
             ),
         ]
     if leak.kind == "cat":
-        return [
-            Remedy(
-                f"preallocate {leak.name or 'the cache'}{place} for its maximum length and "
-                "write into it, or bound its length",
-                f"torch.cat copies it for each piece: old and new are live at once; {held}",
-            ),
-            Remedy(
-                "use fewer sequences at once, a shorter context, or a cache of lower precision",
-                "a cache of keys and values grows with each token of each sequence",
-            ),
-        ]
+        return _advise_on_longer_tensor(leak, place, held)
     if leak.kind == "traceback":
         return [
             Remedy(
@@ -167,6 +157,29 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
         Remedy(
             "if this is an evaluation, wrap it in torch.no_grad()",
             "else each of its outputs keeps the activations of its pass",
+        ),
+    ]
+
+
+def _advise_on_longer_tensor(leak: Leak, place: str, held: str) -> list[Remedy]:
+    if not leak.name:
+        # A history shows that each tensor is longer than the one before it, but not why.
+        return [
+            Remedy(
+                f"if torch.cat extends it{place}, preallocate it for its maximum length and write "
+                "into it; if it is a batch or a sequence, limit its size",
+                f"each tensor replaces a shorter one, and both are live at once; {held}",
+            )
+        ]
+    return [
+        Remedy(
+            f"preallocate {leak.name}{place} for its maximum length and write into it, or bound "
+            "its length",
+            f"torch.cat copies it for each piece: old and new are live at once; {held}",
+        ),
+        Remedy(
+            "use fewer sequences at once, a shorter context, or a cache of lower precision",
+            "a cache of keys and values grows with each token of each sequence",
         ),
     ]
 
@@ -321,6 +334,9 @@ def _advise_on_activations(request: FailedRequest) -> list[Remedy]:
 
 def _advise_on_inference(request: FailedRequest) -> list[Remedy]:
     inventory = request.evidence.inventory
+    stacks = (request.evidence.stack, find_main_stack(request.evidence.threads))
+    if any(map(in_backward, stacks)):
+        return []  # the backward pass has begun
     if inventory is None:
         if any(each.name in _OF_A_BACKWARD for each in request.evidence.purposes):
             return []

@@ -81,8 +81,9 @@ class Container:
     name: str
     """Its name in the program: ``losses``, ``self.cache``, ``Model.outputs``."""
     kind: str
-    """``list``, ``dict``, ``tuple``, ``deque``, ``set``, ``Queue``, ``cache`` (of functools), or
-    ``object`` with attributes, ``exception`` that is being handled, with its frames."""
+    """``list``, ``dict``, ``tuple``, ``deque``, ``limited deque`` (with a ``maxlen``), ``set``,
+    ``Queue``, ``cache`` (of functools), ``object`` with attributes, or ``exception`` that is being
+    handled, with its frames."""
     length: int
     tensors: int
     bytes: int

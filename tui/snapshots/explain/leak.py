@@ -59,6 +59,8 @@ TRACEBACK = "traceback"
 """Word in :attr:`Container.through` that identifies tracebacks."""
 HANDLED = "exception"
 """The :attr:`Container.kind` of an exception whose except clause is running."""
+LIMITED = "limited deque"
+"""The :attr:`Container.kind` of a deque that drops its oldest items, such as a replay buffer."""
 NUMBERED = 32
 """Number of buffers in one module with names that differ only in a number, from which they are a
 leak."""
@@ -203,7 +205,7 @@ def _container(
     behind = _graph_bytes(inventory, evidence) if graphs else 0
     whole = container.bytes + behind
     if rate is None:
-        if is_steady(evidence) and not graphs:
+        if not graphs and (is_steady(evidence) or container.kind == LIMITED):
             return None
         least = LARGE if graphs else MOST
         if container.tensors < MANY or whole < least * evidence.allocated:
