@@ -21,7 +21,7 @@ LATER = 2.0**40
 
 
 def ours(pid: int, owners: ProcessOwners | None = None) -> bool:
-    owners = owners or ProcessOwners(own_pids=False, program=os.getpid())
+    owners = owners or ProcessOwners(own_pids=False, program=os.getpid(), boot_text="")
     return owners.find_owner(pid, LATER).ours
 
 
@@ -70,7 +70,7 @@ def _session(pid: int) -> int | None:
 
 
 def test_one_that_was_known_as_ours_stays_so_when_its_parent_ends() -> None:
-    owners = ProcessOwners(own_pids=False, program=os.getpid())
+    owners = ProcessOwners(own_pids=False, program=os.getpid(), boot_text="")
     with family(own_session=True, parent_stays=True) as (child, leaf):
         assert ours(leaf, owners)
         child.kill()
@@ -90,9 +90,22 @@ def test_others_are_not_ours() -> None:
 
 def test_a_program_s_own_processes_are_not_those_of_a_program_beside_it() -> None:
     with family(own_session=False, parent_stays=True) as (child, leaf):
-        beside = ProcessOwners(own_pids=False, program=child.pid)
+        beside = ProcessOwners(own_pids=False, program=child.pid, boot_text="")
         assert ours(leaf, beside)
         assert not ours(os.getpid(), beside)
+
+
+def test_a_shell_over_the_same_connection_is_not_ours() -> None:
+    # With ControlMaster, the sshd that has our children has those of the user's terminal as well.
+    owners = ProcessOwners(own_pids=False, program=os.getpid(), boot_text="# boot")
+    with (
+        family(own_session=True, parent_stays=True, code=f"{LEAF}  # boot") as (runner, rank),
+        family(own_session=False, parent_stays=True) as (shell, training),
+    ):
+        assert ours(runner.pid, owners)
+        assert ours(rank, owners)
+        assert not ours(shell.pid, owners)
+        assert not ours(training, owners)
 
 
 def test_the_monitor_tells_our_rows_of_a_gpu_from_strangers(

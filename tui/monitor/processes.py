@@ -91,15 +91,24 @@ def is_in_pid_namespace() -> bool:
 class ProcessOwners:
     """Cache of the owners of PIDs, valid while a PID is the same process."""
 
-    def __init__(self, own_pids: bool | None = None, program: int | None = None) -> None:
+    def __init__(
+        self,
+        own_pids: bool | None = None,
+        program: int | None = None,
+        boot_text: str | None = None,
+    ) -> None:
         """Start without any process.
 
         Args:
             own_pids: Whether PIDs here may differ from those that NVML gives; found out if None.
             program: The PID whose descendants are the program's own; if None, who started us.
+            boot_text: In the command of each child of ``program`` that is one of ours, as where
+                ``program`` is an sshd that also has the user's shell; empty where all are. If None,
+                what this Python was given with ``-c``, if anything.
         """
         self.own_pids = is_in_pid_namespace() if own_pids is None else own_pids
         self._program = os.getppid() if program is None else program
+        self._boot_text = _read_boot_text() if boot_text is None else boot_text
         self._known: dict[int, ProcessOwner] = {}
         self._loads: dict[int, _LoadReading] = {}
 
@@ -212,7 +221,12 @@ class ProcessOwners:
             return False
 
     def _is_descendant(self, process: psutil.Process) -> bool:
-        return any(each.pid == self._program for each in (process, *process.parents()))
+        below: psutil.Process | None = None
+        for each in (process, *process.parents()):
+            if each.pid == self._program:
+                return below is None or self._boot_text in " ".join(below.cmdline())
+            below = each
+        return False
 
     def _explain_error(self, error: psutil.Error) -> str:
         # ZombieProcess is a NoSuchProcess to psutil.
@@ -223,6 +237,15 @@ class ProcessOwners:
         if isinstance(error, psutil.AccessDenied):
             return "needs root: not allowed to look at this process"
         return str(error)
+
+
+def _read_boot_text() -> str:
+    """Return what this Python was given with ``-c``, as on another host; empty without it."""
+    try:
+        words = psutil.Process(os.getpid()).cmdline()
+    except psutil.Error:
+        return ""
+    return words[words.index("-c") + 1] if "-c" in words[:-1] else ""
 
 
 def _read_parent_pid(process: psutil.Process) -> int | None:
