@@ -217,6 +217,14 @@ def test_the_names_of_hosts_are_left_out_of_the_log(text: str, redacted: str) ->
     assert found(LogLine("workbench", text)).text == redacted
 
 
+def test_figures_stay_where_a_host_has_a_number_in_its_name() -> None:
+    found = redaction()
+    found(HostsNamed(("ada@2001:db8::580", "kubectl:pod/95"), here=True))
+    text = "2001:db8::580 and kubectl:pod/95: driver 580.95.05, 95 % of 580 W"
+    redacted = "host1 and host2: driver 580.95.05, 95 % of 580 W"
+    assert found(LogLine("workbench", text)).text == redacted
+
+
 def test_words_of_ours_stay_where_a_host_has_such_a_name() -> None:
     found = redaction()
     found(HostsNamed(("cuda", "starting", "gpu"), here=True))

@@ -39,6 +39,7 @@ _UUID = re.compile(
     re.IGNORECASE,
 )
 _WHOLE_UUID = 36
+_IPV6 = re.compile(r":.*:")
 _OWN_WORD = re.compile(r"[a-z_]+(?::\d+)?")
 """A text that may be a word of ours, such as a status or a device, although a host has its name."""
 NO_REASON = "not connected; the reason was left out of the recording"
@@ -173,12 +174,15 @@ class Redaction:
         if name not in self._hosts:
             stand_in = self._hosts[name] = f"{HOST}{len(self._hosts) + 1}"
             # Without the user of ssh, and without the kind of a container.
-            for word in (name, *re.split(r"[@:/]", name)[-1:]):
+            bare = name.rpartition("@")[2]
+            target = bare if _IPV6.search(bare) else re.split(r"[:/]", bare)[-1]
+            for word in (name, bare, target):
                 self._know_host(word, stand_in)
         return self._hosts[name]
 
     def _know_host(self, word: str, stand_in: str) -> None:
-        if word not in self._host_words:
+        # A number names no host, and would be replaced within versions and figures.
+        if word not in self._host_words and not word.isdecimal():
             self._host_words[word] = stand_in
             self._host_pattern = whole_words(self._host_words, within=r"\w-", any_case=False)
 
