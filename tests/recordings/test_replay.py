@@ -18,6 +18,7 @@ from tests.recordings.making import AT, Clock, header_line, recorded
 from tests.screens.helpers import gpu, sample
 from tui.core.events import LogLine, Topic, Topics
 from tui.devices.state.machine import DeviceSelected
+from tui.hosts.events import HostSample, HostsNamed
 from tui.monitor.messages import MonitorHello
 from tui.recordings import lines
 from tui.recordings.lines import AnyEvent, scan_recording
@@ -221,6 +222,26 @@ async def test_the_device_that_the_viewer_chose_is_kept(tmp_path: Path) -> None:
     await session.start()
     await ended(session)
     assert session.state.machine.selected == keys[0]
+    await session.stop()
+
+
+async def test_the_row_of_a_host_that_the_viewer_chose_is_kept_when_it_begins_anew(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x"
+    there = HostSample("gpu2", sample(gpu(), gpu(1)), 0.01, AT)
+    named = HostsNamed(("gpu1", "gpu2"), here=True)
+    recorded(path, [(0, sample(gpu())), (0, named), (1, there), (1, DeviceSelected("gpu1:cpu"))])
+    session = ReplaySession(scan_recording(path), AT_ONCE)
+    await session.start()
+    await ended(session)
+    session.select_device("gpu2:1")
+    seen: list[Topics] = []
+    session.state.bus.on_change(seen.append)
+    session.toggle()
+    await holds(session, lambda: frozenset(Topic) in seen)
+    await ended(session)
+    assert session.state.machine.selected_key == "gpu2:1"
     await session.stop()
 
 

@@ -149,6 +149,9 @@ class ReplaySession:
         self._changed = asyncio.Event()
         self._again = False
         self._chosen: str | None = None
+        """Key of the row that the user has selected."""
+        self._is_chosen_due = False
+        """The user's row is to be selected once the recording, played again, has it."""
         self._on_error: Callable[[BaseException], None] | None = None
         self._on_scene: Callable[[Scene], None] = lambda _scene: None
         self.caption = ""
@@ -295,6 +298,16 @@ class ReplaySession:
             self._show(event)
             return
         self.state.publish(event)
+        self._select_again()
+
+    def _select_again(self) -> None:
+        """Select the row that the user has selected, if it is due and known."""
+        machine = self.state.machine
+        if not self._is_chosen_due or self._chosen is None:
+            return
+        if machine.hosts.find(self._chosen) or machine.find_device(self._chosen):
+            self._is_chosen_due = False
+            self.state.publish(DeviceSelected(self._chosen))
 
     def _show(self, scene: Scene) -> None:
         """Show a scene, unless the recording is played at once."""
@@ -309,8 +322,7 @@ class ReplaySession:
         self._log(f"{what}: {recording.title}" if recording.title else what)
         if self._found.cut:
             self._log("it breaks off in the middle of a line: played up to there", "warning")
-        if self._chosen is not None:
-            self.state.publish(DeviceSelected(self._chosen))
+        self._is_chosen_due = self._chosen is not None
 
     def _log(self, text: str, level: Literal["info", "warning"] = "info") -> None:
         self.state.publish(LogLine("workbench", text, level))
@@ -319,7 +331,7 @@ class ReplaySession:
 
     def select_device(self, key: str) -> None:
         """Select a device, and ignore later selections in the recording."""
-        self._chosen = key
+        self._chosen, self._is_chosen_due = key, False
         self.state.publish(DeviceSelected(key))
 
     def _nobody(self, *_: object, **__: object) -> None:
