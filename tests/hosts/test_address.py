@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,28 @@ def test_ssh_gets_the_host_behind_two_dashes_and_the_program_as_one_word() -> No
     assert command[-3:-1] == ("--", "user@gpu3")
     assert {"BatchMode=yes", "Compression=yes"} <= set(command)
     assert tuple(shlex.split(command[-1])) == PROGRAM
+
+
+def _script(*arguments: str) -> tuple[str, ...]:
+    """Return a command with several lines, as that which looks for a Python with torch."""
+    return (
+        "env",
+        "A=1",
+        "sh",
+        "-c",
+        'echo "$A~$0"\nfor each in "$@" \\\n"%"\ndo echo "$each"\ndone',
+        *arguments,
+    )
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "tcsh", "fish"])
+def test_every_login_shell_runs_a_script_of_several_lines(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here")
+    quoted = parse_host("gpu3").command(_script("it's", "a b", "$HOME"))[-1]
+    assert "\n" not in quoted
+    done = subprocess.run((shell, "-c", quoted), capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["1~it's", "a b", "$HOME", "%"]
 
 
 @pytest.mark.parametrize(
@@ -91,8 +115,8 @@ def test_whatever_is_typed_no_host_becomes_an_option(text: str) -> None:
     assert text.endswith(words[at])
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\0"), max_size=20), min_size=1))
-def test_a_quoted_program_arrives_as_it_was(program: list[str]) -> None:
+@given(st.lists(st.text(st.characters(exclude_characters="\0\n"), max_size=20), min_size=1))
+def test_a_quoted_program_of_one_line_arrives_as_it_was(program: list[str]) -> None:
     quoted = parse_host("gpu1").command(program)[-1]
     assert shlex.split(quoted) == program
 

@@ -52,7 +52,20 @@ class HostAddress:
         Args:
             program: and its arguments.
         """
-        return (*self.prefix, *((shlex.join(program),) if self.quoted else program))
+        return (*self.prefix, *((_join_in_one_line(program),) if self.quoted else program))
+
+
+_IN_LINES = 'eval "exec $(printf %s "$0" | tr "{mark}" "\\012")"'
+"""Script of sh: runs the command that its name is, with a mark in place of each end of a line."""
+
+
+def _join_in_one_line(program: Sequence[str]) -> str:
+    """Return a command that every login shell reads alike; csh has no lines within quotes."""
+    text = shlex.join(program)
+    mark = next((each for each in "~^@%|+" if each not in text), None)
+    if "\n" not in text or mark is None:
+        return text
+    return shlex.join(("sh", "-c", _IN_LINES.format(mark=mark), text.replace("\n", mark)))
 
 
 HERE = HostAddress("here", (), login="")
