@@ -66,8 +66,10 @@ class ScriptedRuns:
         self._factor = factor
         self._noise = random.Random(seed)
 
-    async def time(self, name: str, device: str, _texts: Mapping[str, str]) -> RunState:
+    async def time(self, name: str, device: str, _texts: Mapping[str, str]) -> RunState | None:
         """Return a run of 10 ms times the device's factor, with 0.3 % of noise."""
+        if self.error:
+            return None
         median_s = 0.01 * self._factor * self._noise.gauss(1, 0.003)
         ended = run_result(name, device)
         assert ended.time is not None
@@ -103,6 +105,18 @@ async def test_equal_devices_are_not_slower() -> None:
     assert fleet_lines([rounds], [])[0].startswith(
         "no GPU is slower than its peers by more than 2 % (5 GPUs, 6 rounds)"
     )
+
+
+async def test_the_answer_does_not_count_a_device_that_was_not_timed() -> None:
+    rounds = _scripted({f"gpu{number}:0": 1.0 for number in range(1, 6)})
+    lost = ScriptedRuns(1.0, 0)
+    lost.error = "connection lost"
+    rounds.members[2].runs = cast("HostRuns", lost)
+    await rounds.run(6)
+    first, *others = fleet_lines([rounds], [])
+    assert "(4 GPUs, 6 rounds)" in first
+    assert first.endswith("; not compared: gpu3:0")
+    assert "  gpu3:0: copy over the link: connection lost" in others
 
 
 async def test_a_pair_is_compared_without_blame() -> None:

@@ -100,10 +100,13 @@ def _nobody(fleets: Sequence[FleetRounds]) -> str:
     members = [each for fleet in fleets for each in fleet.members]
     noun = "CPU" if all(each.device == CPU for each in members) else "GPU"
     rounds = max(each.rounds for each in compared)
+    names = dict.fromkeys(each.device for each in compared)
     text = f"no {noun} is slower than its peers by more than {100 * SLOWER_BY:g} %"
-    text += f" ({fmt.count(len(members), noun)}, {fmt.count(rounds, 'round')})"
+    text += f" ({fmt.count(len(names), noun)}, {fmt.count(rounds, 'round')})"
     unclear = list(dict.fromkeys(each.device for each in compared if each.may_be_slower))
-    return f"{text}; not clear: {', '.join(unclear)}" if unclear else text
+    left_out = [each.name for each in members if each.name not in names]
+    text += f"; not clear: {', '.join(unclear)}" if unclear else ""
+    return f"{text}; not compared: {', '.join(left_out)}" if left_out else text
 
 
 def _member_text(
