@@ -7,7 +7,6 @@ holds the reason under the field's dotted path. Zero always means zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Tuple, Union
 
@@ -446,7 +445,6 @@ HARMFUL_REASONS = (
 )
 """Reasons that mean a fault or heat; a software power cap is normal under load."""
 
-_BITS = {name: bit for bit, name in THROTTLE_REASONS.items()}
 _WIDTH = 64
 
 
@@ -457,20 +455,3 @@ def decode_throttle_reasons(mask: int) -> tuple[str, ...]:
         for position in range(_WIDTH)
         if mask & (1 << position)
     )
-
-
-def encode_throttle_reasons(reasons: Iterable[str]) -> int:
-    """Return the bit mask that :func:`decode_throttle_reasons` was given.
-
-    Raises:
-        ValueError: a name is none that :func:`decode_throttle_reasons` writes.
-    """
-    found = 0
-    for name in reasons:
-        if name in _BITS:
-            found |= _BITS[name]
-        elif name.startswith("bit 0x"):
-            found |= int(name[len("bit ") :], 16)
-        else:
-            raise ValueError(f"unknown clocks event reason {name!r}")
-    return found
