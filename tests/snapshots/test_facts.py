@@ -35,9 +35,9 @@ def at(data: Any, path: str) -> Any:
 def check(facts: Sequence[Fact], screen: Sequence[Line], markdown: str, data: Any) -> None:
     text = "\n".join(plain(row) for row in screen)
     for fact in select_displayed_facts(facts, detail=False):
-        assert f"{fact.name} {fact.words}" in text
+        assert f"{fact.name} {fact.formatted}" in text
     for fact in select_displayed_facts(facts, detail=True):
-        assert f"| {fact.name} | {fact.words} |" in markdown
+        assert f"| {fact.name} | {fact.formatted} |" in markdown
     for fact in facts:
         if fact.path:
             assert at(data, fact.path) == fact.value
@@ -74,6 +74,6 @@ def test_what_is_zero_is_left_out_only_where_its_presence_is_the_news() -> None:
         Fact("c.d", "c", None, "count", "in detail"),
         Fact("c.e", "e", 0.25, "share", "as data"),
     )
-    assert [fact.words for fact in select_displayed_facts(facts, detail=True)] == ["0 B", "n/a"]
+    assert [fact.formatted for fact in select_displayed_facts(facts, detail=True)] == ["0 B", "n/a"]
     assert [fact.name for fact in select_displayed_facts(facts, detail=False)] == ["a"]
     assert convert_facts(facts) == {"a": 0, "b": 0, "c": {"d": None, "e": 0.25}}

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tui.core.text import numbers as text
+from tui.core.text.markdown import escape_markdown
 from tui.results.store.compare import (
     GAP_S,
     UNKNOWN,
@@ -419,17 +420,12 @@ def format_markdown(rows: Sequence[StoredRow], facts: Environments) -> list[str]
             text.spread(varied.share) if varied else f"fewer than {FEWEST} runs",
             str(used.index(environment) + 1),
         )
-        lines.append(f"| {' | '.join(map(_escape_cell, cells))} |")
+        lines.append(f"| {' | '.join(map(escape_markdown, cells))} |")
     for number, environment in enumerate(used, 1):
-        lines += ["", f"{number}. {_escape_cell(_format_facts(facts[environment]))}"]
+        lines += ["", f"{number}. {escape_markdown(_format_facts(facts[environment]))}"]
     return lines
 
 
 def _format_facts(facts: Facts) -> str:
     values = [f"{name} {facts.values[name]}" for name in sorted(facts.values, key=rank_fact)]
     return ", ".join([*values, *(f"{name} {UNKNOWN}" for name in facts.unknown)])
-
-
-def _escape_cell(content: str) -> str:
-    """Escape text so that it ends no cell and begins no markup."""
-    return "".join(f"\\{letter}" if letter in "|\\`*_<>[]" else letter for letter in content)

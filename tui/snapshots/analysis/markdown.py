@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tui.core.text.markdown import escape_markdown
 from tui.core.text.numbers import count, share
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
@@ -12,6 +13,7 @@ from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation, Remedy
 from tui.snapshots.model.facts import (
     Fact,
+    advice_markdown,
     format_used,
     list_summary_facts,
     list_verdict_facts,
@@ -19,7 +21,6 @@ from tui.snapshots.model.facts import (
 )
 from tui.snapshots.model.results import (
     AGAINST_OOM,
-    NO_HELP,
     OF_CACHED,
     Difference,
     OomText,
@@ -50,7 +51,7 @@ def snapshot_markdown(
         lines += _device(one, at, top, texts, circumstances)
     notes = [*snapshot.notes, *warnings]
     if notes:
-        lines += ["## Warnings", "", *(f"- {_plain(note)}" for note in notes), ""]
+        lines += ["## Warnings", "", *(f"- {escape_markdown(note)}" for note in notes), ""]
     return "\n".join(lines)
 
 
@@ -78,7 +79,7 @@ def _device(
             "",
             *_top(analysis.top(at, top)),
         ]
-    lines += [f"- {_plain(remark)}" for remark in facts.remarks]
+    lines += [f"- {escape_markdown(remark)}" for remark in facts.remarks]
     lines += [""] if facts.remarks else []
     return [*lines, *_advice(OF_CACHED, facts.advice)]
 
@@ -86,10 +87,10 @@ def _device(
 def _verdict(verdict: Verdict) -> list[str]:
     state = verdict.state
     lines = [f"### OOM at event {verdict.event}: {verdict.cause}", ""]
-    lines += [f"**{_plain(verdict.explanation.line)}**", "", f"{verdict.headline}.", ""]
+    lines += [f"**{escape_markdown(verdict.explanation.line)}**", "", f"{verdict.headline}.", ""]
     lines += _account(verdict.explanation)
     lines += _figures(list_verdict_facts(verdict))
-    lines += [f"- {_plain(reason)}" for reason in (*verdict.reasons, *state.doubts)]
+    lines += [f"- {escape_markdown(reason)}" for reason in (*verdict.reasons, *state.doubts)]
     lines += ["", "Memory by site:", "", *_top(verdict.top), *_advice(AGAINST_OOM, verdict.advice)]
     if verdict.stack:
         lines += ["Requested at:", "", "```", *_stack(verdict.stack), "```", ""]
@@ -98,7 +99,8 @@ def _verdict(verdict: Verdict) -> list[str]:
 
 def _account(explanation: Explanation) -> list[str]:
     rows = [
-        f"| {text(row.bytes)} | {share(row.share)} | {row.name} | {_plain(row.description)} |"
+        f"| {text(row.bytes)} | {share(row.share)} | {row.name} |"
+        f" {escape_markdown(row.description)} |"
         for row in explanation.account
     ]
     return [
@@ -113,7 +115,7 @@ def _account(explanation: Explanation) -> list[str]:
 
 def _figures(facts: Sequence[Fact]) -> list[str]:
     rows = [
-        f"| {fact.name} | {fact.words} |" for fact in select_displayed_facts(facts, detail=True)
+        f"| {fact.name} | {fact.formatted} |" for fact in select_displayed_facts(facts, detail=True)
     ]
     return ["| | |", "|---|---|", *rows, ""]
 
@@ -133,14 +135,7 @@ def _top(sites: tuple[Top, ...]) -> list[str]:
 
 
 def _advice(title: str, advice: tuple[Remedy, ...]) -> list[str]:
-    if not advice:
-        return []
-    helpful = [f"- {_plain(one.what)}: {_plain(one.why)}" for one in advice if not one.futile]
-    lines = [f"{title}:", "", *helpful, ""] if helpful else []
-    for one in advice:
-        if one.futile:
-            lines += [f"{NO_HELP}: {_plain(one.futile)} ({_plain(one.why)})", ""]
-    return lines
+    return [*advice_markdown(advice, f"{title}:"), ""] if advice else []
 
 
 def _stack(stack: tuple[Frame, ...]) -> list[str]:
@@ -189,11 +184,3 @@ def _code(value: str) -> str:
 
 def _fenced(value: str) -> str:
     return " ".join(value.split()).replace("```", "'''")
-
-
-def _plain(value: str) -> str:
-    """Escape text from a file so that it does not act as markup."""
-    escaped = " ".join(value.split())
-    for character in ("\\", "`", "*", "_", "<", "|", "["):
-        escaped = escaped.replace(character, f"\\{character}")
-    return escaped

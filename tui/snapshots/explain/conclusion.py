@@ -178,10 +178,10 @@ def _describe_fragmentation(evidence: Evidence, found: Account, device: Capacity
 
 
 def _describe_cache(name: AccountName, who: str) -> Sentence:
-    def words(_evidence: Evidence, found: Account, device: Capacity) -> str:
+    def describe(_evidence: Evidence, found: Account, device: Capacity) -> str:
         return f"{who} hold {_of_device(found.of(name), device)} that only they can use."
 
-    return words
+    return describe
 
 
 def _describe_limit(evidence: Evidence, _found: Account, _device: Capacity) -> str:

@@ -5,13 +5,14 @@ Each fact has its JSON path, its display name and its unit, so that one figure h
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tui.core.text import numbers
-from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.model.results import Summary, Verdict
+from tui.core.text.markdown import escape_markdown
+from tui.snapshots.explain.explanation import Explanation, Remedy
+from tui.snapshots.model.results import NO_HELP, Summary, Verdict
 
 Unit = Literal["bytes", "share", "count", "piece", "event"]
 Shown = Literal["always", "if any", "in detail", "as data"]
@@ -32,7 +33,7 @@ class Fact:
     shown: Shown = "always"
 
     @property
-    def words(self) -> str:
+    def formatted(self) -> str:
         """The value formatted for display."""
         if self.unit == "share":
             return numbers.share(self.value)
@@ -90,6 +91,26 @@ def list_verdict_facts(verdict: Verdict) -> tuple[Fact, ...]:
 def format_used(explanation: Explanation) -> str:
     """Return the heading for the account of the used memory."""
     return f"Used {numbers.size(explanation.used)} of {explanation.device_words}"
+
+
+def advice_markdown(advice: Sequence[Remedy], heading: str = "") -> list[str]:
+    """Return advice as Markdown: a list of the helpful remedies, then the others.
+
+    Args:
+        advice: remedies, the most important first.
+        heading: precedes the list.
+    """
+    helpful = [
+        f"- {escape_markdown(each.what)}: {escape_markdown(each.why)}"
+        for each in advice
+        if not each.futile
+    ]
+    lines = [*([heading, ""] if heading and helpful else []), *helpful]
+    for each in advice:
+        if each.futile:
+            futile, why = escape_markdown(each.futile), escape_markdown(each.why)
+            lines += [*([""] if lines else []), f"{NO_HELP}: {futile} ({why})"]
+    return lines
 
 
 def select_displayed_facts(facts: Iterable[Fact], *, detail: bool) -> list[Fact]:

@@ -298,7 +298,7 @@ def explain_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
 
 def _figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
     shown = select_displayed_facts(facts, detail=False)
-    return flow([labelled_figure(fact.name, fact.words) for fact in shown], cells)
+    return flow([labelled_figure(fact.name, fact.formatted) for fact in shown], cells)
 
 
 _SHOWN_ABOVE = ("", "asked", "live", "reserved", "cached")
@@ -309,7 +309,7 @@ def _known_figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
     """Draw the known figures, and the names of those that the exception's text may have."""
     displayed = select_displayed_facts(facts, detail=False)
     shown = [fact for fact in displayed if fact.path not in _SHOWN_ABOVE]
-    items = [labelled_figure(fact.name, fact.words) for fact in shown if fact.value is not None]
+    items = [labelled_figure(fact.name, fact.formatted) for fact in shown if fact.value is not None]
     unknown = ", ".join(fact.name for fact in shown if fact.value is None)
     if unknown:
         items.append(line(Span(f"{unknown} {text.NA} (I)", TextStyle.QUIET)))

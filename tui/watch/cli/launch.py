@@ -27,7 +27,7 @@ from tui.kit.command_line.output import Failure, print_notice
 from tui.kit.terminal.ending import handle_signals
 from tui.monitor.messages import Sample
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.model.results import NO_HELP
+from tui.snapshots.model.facts import advice_markdown
 from tui.watch.cli.oom_output import encode_oom, explanation_lines, oom_lines
 from tui.watch.cli.output import WatchedProcessRow, as_plain
 from tui.watch.cli.verdicts import MOST_VERDICTS, explain_ooms
@@ -348,10 +348,7 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
     for one in explained[:1]:
         lines += ["", *oom_lines(one.log, one.oom), "", *one.lines]
         if not one.lines:
-            advice = one.explanation.advice
-            lines += [f"- {each.what}: {each.why}" for each in advice if not each.futile]
-            for each in advice:
-                lines += ["", f"{NO_HELP}: {each.futile} ({each.why})"] if each.futile else []
+            lines += advice_markdown(one.explanation.advice)
     if outcome.skipped:
         lines += ["", *(f"- {each}" for each in outcome.skipped)]
     return lines
