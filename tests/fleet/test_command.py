@@ -124,17 +124,19 @@ async def test_a_pair_is_compared_without_blame() -> None:
     await rounds.run(8)
     slow = find_slow([rounds])
     assert all(not each.ratio.odd for each in slow)
-    assert slow[0].words().startswith("a is ")
-    assert " slower than b in " in slow[0].words()
+    assert slow[0].describe().startswith("a is ")
+    assert " slower than b in " in slow[0].describe()
 
 
 def test_the_words_name_the_verdict_and_its_doubt() -> None:
     ratio = PeerRatio("gpu2:3", 1.062, 1.051, 1.073, 12, 7, slower=True, odd=True)
-    assert SlowDevice("matmul", ratio, "").words() == (
+    assert SlowDevice("matmul", ratio, "").describe() == (
         "gpu2:3 is odd: 6.2 % slower than its 7 peers in matmul (5.1–7.3)"
     )
     pair = PeerRatio("a", 1.041, 1.032, 1.05, 6, 1, slower=True, odd=False)
-    assert SlowDevice("matmul", pair, "b").words() == "a is 4.1 % (3.2–5.0) slower than b in matmul"
+    assert (
+        SlowDevice("matmul", pair, "b").describe() == "a is 4.1 % (3.2–5.0) slower than b in matmul"
+    )
 
 
 def test_each_device_is_first_and_last_as_often_as_others() -> None:

@@ -269,7 +269,7 @@ async def test_runs_on_hosts_are_recorded_and_replayed(
 
 
 async def _until_end(replay: ReplaySession) -> None:
-    while not replay.words().endswith("end"):
+    while not replay.describe_position().endswith("end"):
         await asyncio.sleep(0.02)
 
 

@@ -74,7 +74,7 @@ async def test_hosts_are_recorded_and_replayed(
 
     replay = ReplaySession(scan_recording(path), AT_ONCE)
     await replay.start()
-    await _until(lambda: replay.words().endswith("end"))
+    await _until(lambda: replay.describe_position().endswith("end"))
     await replay.stop()
     seen = _summary(replay.state.machine)
     if redacted:

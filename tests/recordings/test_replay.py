@@ -51,7 +51,7 @@ async def replayed(path: Path, **options: Any) -> ReplaySession:
 
 
 async def ended(session: ReplaySession) -> None:
-    await holds(session, lambda: session.words().endswith("end"))
+    await holds(session, lambda: session.describe_position().endswith("end"))
 
 
 async def holds(session: ReplaySession, condition: Callable[[], bool]) -> None:
@@ -147,7 +147,7 @@ async def test_each_event_comes_at_its_time_and_ages_are_those_of_then(tmp_path:
     await session.start()
     await holds(session, lambda: session.state.machine.monitor.status == "ready")
     assert session.state.machine.sample is None
-    assert session.words() == "REPLAY 0:00/0:03 1x"
+    assert session.describe_position() == "REPLAY 0:00/0:03 1x"
     clock.wait(0.5)
     session.faster()
     await holds(session, lambda: session.state.machine.sample is not None)
@@ -169,13 +169,13 @@ async def test_paused_it_stands_still_and_its_clock_with_it(tmp_path: Path) -> N
     await session.start()
     session.toggle()
     clock.wait(100)
-    assert session.words() == "REPLAY 0:00/0:03 paused"
+    assert session.describe_position() == "REPLAY 0:00/0:03 paused"
     assert session.clock() == AT
     session.toggle()
     clock.wait(100)
     session.faster()
     await ended(session)
-    assert session.words() == "REPLAY 0:03/0:03 end"
+    assert session.describe_position() == "REPLAY 0:03/0:03 end"
     await session.stop()
 
 
@@ -206,7 +206,7 @@ async def test_a_loop_plays_again_and_again_from_nothing(tmp_path: Path) -> None
     await session.start()
     await holds(session, lambda: len(rounds) == 3)
     assert not session.state.runs.book
-    assert "end" not in session.words()
+    assert "end" not in session.describe_position()
     await session.stop()
 
 

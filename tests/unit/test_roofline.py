@@ -53,9 +53,9 @@ def cpu_ceiling(kind: str, value: float, **changes: str) -> Ceiling:
 
 def test_the_limits_of_a_gpu_are_its_published_ones_and_each_setting_is_a_point() -> None:
     found = build_roofline(swept().runs, "cuda:0")
-    assert [(roof.words, roof.value) for roof in found.compute] == [("float32 peak", PEAK)]
+    assert [(roof.label, roof.value) for roof in found.compute] == [("float32 peak", PEAK)]
     assert found.memory is not None
-    assert (found.memory.words, found.memory.value) == ("memory bandwidth peak", 4.8e12)
+    assert (found.memory.label, found.memory.value) == ("memory bandwidth peak", 4.8e12)
     assert [one.workload for one in found.points] == ["matmul"] * 3 + ["mlp"]
     small = found.points[0]
     assert small.flop_per_byte == pytest.approx(64 / 6)
@@ -86,11 +86,11 @@ def test_a_measured_ceiling_counts_where_it_was_measured_as_now_and_nowhere_else
     state.publish(CeilingsRead((other, cpu_ceiling("float32", 5e11))))
     found = build_roofline(state.runs, "cpu")
     assert found.memory is None
-    assert [(roof.words, roof.value) for roof in found.compute] == [("float32 ceiling", 5e11)]
+    assert [(roof.label, roof.value) for roof in found.compute] == [("float32 ceiling", 5e11)]
     state.publish(messages.CeilingMeasured(cpu_ceiling(COPY, 2e10)))
     memory = build_roofline(state.runs, "cpu").memory
     assert memory is not None
-    assert (memory.words, memory.value) == ("memory bandwidth ceiling", 2e10)
+    assert (memory.label, memory.value) == ("memory bandwidth ceiling", 2e10)
     assert build_roofline(state.runs, "cuda:0").memory != memory
 
 

@@ -226,7 +226,7 @@ def test_a_rate_is_drawn_below_the_limit_it_is_held_against() -> None:
     state = swept_store({64: 1e-5, 128: 1e-4}, {64: 2e-5, 128: 3e-5})
     outcome = found(state)
     (limit,) = outcome.limits
-    assert (limit.words, limit.value) == ("cuda:0 float32 peak", 67e12)
+    assert (limit.label, limit.value) == ("cuda:0 float32 peak", 67e12)
     rows = [plain(row) for row in plot_rows(outcome, 70)]
     at = next(at for at, row in enumerate(rows) if row.startswith("rate over size"))
     times, rates = rows[:at], rows[at:]

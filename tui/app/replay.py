@@ -43,7 +43,7 @@ class ReplayApp(WorkbenchApp):
         super().__init__(session, readonly=True, clock=session.clock)
         self.theme = theme_for(theme, self.console.color_system)
         self._replay = session
-        self.header_note = session.words
+        self.header_note = session.describe_position
         self._shown_snapshot = snapshot
         self.caption = lambda: session.caption
         self.replay_ended = lambda: session.ended

@@ -26,7 +26,7 @@ class SlowDevice:
     peer: str
     """Name of its peer, if there is only one."""
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the finding in one line."""
         found = self.ratio
         percent, low, high = (100 * (x - 1) for x in (found.mean, found.low, found.high))
@@ -90,7 +90,7 @@ def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[
 
 def answer_lines(fleets: Sequence[FleetRounds], slow: Sequence[SlowDevice]) -> list[str]:
     """Return a line for each slower device, or a line if there is none."""
-    return [each.words() for each in slow] or [_nobody(fleets)]
+    return [each.describe() for each in slow] or [_nobody(fleets)]
 
 
 def _nobody(fleets: Sequence[FleetRounds]) -> str:

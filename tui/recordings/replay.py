@@ -200,10 +200,10 @@ class ReplaySession:
 
     @property
     def ended(self) -> bool:
-        """Whether it has come to its end, and does not begin again by itself."""
+        """True if the recording has ended and does not repeat."""
         return self.playhead.ended and not self._loop
 
-    def words(self) -> str:
+    def describe_position(self) -> str:
         """Return the position and speed, as the header shows them."""
         head = self.playhead
         place = f"{format_time(head.position)}/{format_time(self._found.seconds)}"

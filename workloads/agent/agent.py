@@ -227,11 +227,11 @@ class Agent:
 
     # ---- out of memory ----
 
-    def out_of_memory(self, device: int, asked: int, limit: int, free: int) -> None:
+    def out_of_memory(self, device: int, requested: int, limit: int, free: int) -> None:
         """Record an OOM; torch calls this before raising it, in the requesting thread."""
         if self.alive and self._busy != threading.get_ident():
-            told = dict(device=device, asked=asked, limit=limit, free=free)
-            self.run_guarded(self._out_of_memory, told, time.time())
+            fields = dict(device=device, asked=requested, limit=limit, free=free)
+            self.run_guarded(self._out_of_memory, fields, time.time())
 
     def _out_of_memory(self, fields: dict[str, Any], at: float) -> None:
         if not self._lock.acquire(timeout=LONGEST_S):

@@ -34,7 +34,7 @@ class Job(Protocol):
     def next_request(self) -> Run | Compare:
         """Return the worker's next request; call it only while the job is not done."""
 
-    def apply(self, came: EncodedMessage) -> EncodedMessage | Event | None:
+    def apply(self, event: EncodedMessage) -> EncodedMessage | Event | None:
         """Return the event to send to the front end for a worker's event, if any."""
 
     def end(self, status: Status, reason: str) -> Event:
@@ -57,15 +57,15 @@ class RunJob:
         """Return the run, the only request."""
         return self._request
 
-    def apply(self, came: EncodedMessage) -> EncodedMessage:
+    def apply(self, event: EncodedMessage) -> EncodedMessage:
         """Forward every event unchanged, and keep the latest ones for an early end."""
-        if came.kind is Progress:
-            self._progress = came
-        elif came.kind is Measured:
-            self._measured = came
+        if event.kind is Progress:
+            self._progress = event
+        elif event.kind is Measured:
+            self._measured = event
         # The worker's memory report comes after the result, often in the same read.
-        self.done = self.done or came.kind is Finished
-        return came
+        self.done = self.done or event.kind is Finished
+        return event
 
     def end(self, status: Status, reason: str) -> Finished:
         """End the run from outside, with its measurements, or else the estimate so far."""
@@ -95,12 +95,12 @@ class BlocksJob:
         """Return the whole comparison, the only request."""
         return self._request
 
-    def apply(self, came: EncodedMessage) -> EncodedMessage:
+    def apply(self, event: EncodedMessage) -> EncodedMessage:
         """Forward every event unchanged, and keep the latest pairs for an early end."""
-        if came.kind is Compared:
-            self._latest = came
-            self.done = came.plain("done") is True
-        return came
+        if event.kind is Compared:
+            self._latest = event
+            self.done = event.plain("done") is True
+        return event
 
     def end(self, status: Status, reason: str) -> Compared:
         """End the comparison with the pairs so far."""
@@ -147,13 +147,13 @@ class ProcessesJob:
             time_only=True,
         )
 
-    def apply(self, came: EncodedMessage) -> EncodedMessage | Event | None:
+    def apply(self, event: EncodedMessage) -> EncodedMessage | Event | None:
         """Convert the runs into pairs, and their progress into the comparison's."""
-        if came.kind is Progress:
-            return replace(came.decode(Progress), blocks=len(self._pairs))
-        if came.kind is not Finished:
-            return came
-        result = came.decode(Finished).result
+        if event.kind is Progress:
+            return replace(event.decode(Progress), blocks=len(self._pairs))
+        if event.kind is not Finished:
+            return event
+        result = event.decode(Finished).result
         if result.status != "ok" or result.time is None:
             return self.end(result.status, result.reason or "no time was taken")
         self._parameters = result.parameters

@@ -250,25 +250,25 @@ class Runner:
         channel = self._supervisor.channel
         if channel is None:
             return
-        for came in channel.receive_encoded():
-            self._apply_event(came)
+        for received in channel.receive_encoded():
+            self._apply_event(received)
         # An event may have ended the worker.
         if self._supervisor.channel is channel and channel.ended:
             self._reap_worker()
 
-    def _apply_event(self, came: EncodedMessage) -> None:
+    def _apply_event(self, received: EncodedMessage) -> None:
         """Forward a worker's event, or the event that the job makes of it."""
-        if came.kind is CeilingMeasured:
-            self._supervisor.learn((came.decode(CeilingMeasured).ceiling,))
-        if came.kind is HostHeap:
+        if received.kind is CeilingMeasured:
+            self._supervisor.learn((received.decode(CeilingMeasured).ceiling,))
+        if received.kind is HostHeap:
             self._supervisor.allow_memory_request()
         job = self._current
-        event = came if job is None else job.apply(came)
+        event = received if job is None else job.apply(received)
         if event is not None:
             self._output.send(event)
-        if came.kind in (Finished, Compared) and came.plain("worker_usable") is False:
+        if received.kind in (Finished, Compared) and received.plain("worker_usable") is False:
             self._supervisor.end("a device error has left it unusable; the next run gets a new one")
-        if job is not None and not job.done and came.kind is Finished:
+        if job is not None and not job.done and received.kind is Finished:
             if self._cancelling:
                 self._output.send(job.end("cancelled", "the pairs so far are kept"))
             else:

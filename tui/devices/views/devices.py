@@ -106,15 +106,15 @@ def devices_title(
     seen = ["not seen by torch"] if unseen else []
     sorted_by = [f"by {order}"] if order != "index" else []
 
-    def words(*parts: str) -> str:
+    def build(*parts: str) -> str:
         return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _format_slowdowns(machine)
 
     # Problems of GPUs stand at the end; the heading also marks the order.
     titles = [
-        words(*count, *kind, *seen, *sorted_by),
-        words(*count, *kind, *seen),
-        words(*count, *seen),
-        words(*count),
+        build(*count, *kind, *seen, *sorted_by),
+        build(*count, *kind, *seen),
+        build(*count, *seen),
+        build(*count),
     ]
     title = next((each for each in titles if len(each) <= width), titles[-1])
     if not folded:

@@ -29,7 +29,7 @@ class Roof:
     basis: Basis
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """The name of the limit: ``float32 peak``, or ``float32 ceiling`` if it was measured."""
         return f"{self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
 

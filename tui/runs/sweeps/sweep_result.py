@@ -66,7 +66,7 @@ class SweepLimit:
     basis: Basis
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """The limit's name: ``cuda:0 float32 peak``, or ``cpu float32 ceiling`` if measured."""
         return f"{self.device} {self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
 

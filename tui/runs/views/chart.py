@@ -380,5 +380,5 @@ def _draw_sweep_chart(found: SweepResult, chart: Chart, cells: int, height: int)
         for item in found.crossovers
     )
     limits = found.limits if chart.name == "rate" else ()
-    levels = tuple(Level(limit.words, limit.value) for limit in limits)
+    levels = tuple(Level(limit.label, limit.value) for limit in limits)
     return chart_lines(chart, {}, cells, height, levels=levels, events=events)

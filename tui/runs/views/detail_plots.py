@@ -153,14 +153,14 @@ def _build_roofline_plot(found: Roofline, selected: str | None) -> Plot:
     order = sorted(names, key=lambda name: name != selected)
     curves = [_make_curve(name, number, found) for number, name in enumerate(order)]
     levels = [
-        Level(roof.words, roof.value, roof.value / memory.value if memory else None)
+        Level(roof.label, roof.value, roof.value / memory.value if memory else None)
         for roof in found.compute
     ]
     if memory is not None:
         end = max([*ridges, across.low])
         start = max(across.low, upright.low / memory.value)
         slope = ((start, memory.value * start), (end, memory.value * end))
-        curves.append(Curve(memory.words, slope if start < end else (), style=TextStyle.NOTE))
+        curves.append(Curve(memory.label, slope if start < end else (), style=TextStyle.NOTE))
     return Plot(
         Axis("", "FLOP/B", across),
         Axis("", "FLOP/s", upright),
@@ -182,7 +182,7 @@ def _make_curve(name: str, number: int, found: Roofline) -> Curve:
 
 
 def _format_roof(roof: Roof, unit: str) -> str:
-    return f"{roof.words} {text.rate(roof.value, unit)}"
+    return f"{roof.label} {text.rate(roof.value, unit)}"
 
 
 def _limit_lines(found: Roofline, cells: int) -> list[Line]:
