@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 from rich.cells import cell_len
 
@@ -31,10 +29,9 @@ def test_the_set_follows_the_wish_and_the_encoding(
 
 
 def characters(glyphs: Glyphs) -> list[str]:
-    values = [getattr(glyphs, field.name) for field in fields(glyphs) if field.name != "ascii"]
+    values = [value for name, value in glyphs._asdict().items() if name != "ascii"]
     found = [value for value in values if isinstance(value, str)]
-    interval = [getattr(glyphs.interval, field.name) for field in fields(glyphs.interval)]
-    return [*found, *glyphs.slices.values(), *interval]
+    return [*found, *glyphs.slices.values(), *glyphs.interval]
 
 
 def test_ascii_glyphs_are_ascii() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tui.core.text import numbers as fmt
 from tui.core.text.numbers import plain, significant
@@ -163,8 +163,7 @@ class Finding:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
+class _Point(NamedTuple):
     """An allocator's figures at one time, in bytes."""
 
     at: float

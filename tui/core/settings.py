@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from platformdirs import user_config_path
 
@@ -35,8 +35,7 @@ else:
     import tomli as tomllib
 
 
-@dataclass(frozen=True, slots=True)
-class SettingSpec:
+class SettingSpec(NamedTuple):
     """Specification of one setting."""
 
     name: str
@@ -205,8 +204,7 @@ PARAMETERS = "parameters"
 """The table in the file that contains a table of parameters for each workload."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenSetting:
+class ChosenSetting(NamedTuple):
     """A value and its source."""
 
     name: str
@@ -215,8 +213,7 @@ class ChosenSetting:
     """``default``, ``TEXTUAL_THEME``, ``--theme``, or the file's name and line."""
 
 
-@dataclass(frozen=True, slots=True)
-class FromFile:
+class FromFile(NamedTuple):
     """Contents of a settings file: values by name with their lines, and its errors."""
 
     path: Path

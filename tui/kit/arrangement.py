@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 PANES = ("devices", "memory", "workloads", "backend")
 LOWER = ("detail", "log")
@@ -38,8 +37,7 @@ LOWER_ROWS = 40
 backends pane fill the stack while they have the focus."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrangement:
+class Arrangement(NamedTuple):
     """The layout mode, and the state of each pane."""
 
     mode: Mode

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text.numbers import RATES, place
@@ -162,8 +163,7 @@ def units_of(unit: str) -> tuple[tuple[float, str], ...]:
     return ((1.0, word),)
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(NamedTuple):
     """The ticks of an axis with their numbers, all in one unit."""
 
     unit: str

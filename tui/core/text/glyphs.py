@@ -11,7 +11,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 VARIABLE = "GPU_WORKBENCH_ASCII"
 """Variable that requests ASCII unless empty, 0, no or false; ``--ascii`` sets it."""
@@ -19,8 +19,7 @@ COERCED = "C.UTF-8"
 """Python's value of LC_CTYPE in place of C."""
 
 
-@dataclass(frozen=True, slots=True)
-class IntervalGlyphs:
+class IntervalGlyphs(NamedTuple):
     """Glyphs for an interval on a line around one."""
 
     line: str
@@ -31,8 +30,7 @@ class IntervalGlyphs:
     high: str
 
 
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(NamedTuple):
     """One character set. Every single glyph is one cell wide."""
 
     ascii: bool

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from tui.core.text import numbers as text
 from tui.devices.memory.model import (
@@ -43,8 +44,7 @@ class TorchFigures:
     """Reserved memory that cuBLAS uses: neither a tensor's nor free."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuFigures:
+class GpuFigures(NamedTuple):
     """All known figures of a GPU's memory, from which the bar is made."""
 
     total: Reading[int]
@@ -130,7 +130,7 @@ def collect_figures(
     holders = _holders(view, sample, worker_pid, live is not None, now)
     if ended and not wording.pinned and view.nvml is not None:
         # Another process may have reused the pid, and the ended worker's memory is free again.
-        holders = replace(_holders(view, sample, None, False, now), process=Absent(wording.ended))
+        holders = _holders(view, sample, None, False, now)._replace(process=Absent(wording.ended))
     total_source = source
     if live is not None and live.device_free is not None and basis == "torch":
         # Use torch's moment for all; total and driver do not change.
@@ -289,8 +289,7 @@ def _unified(sample: Sample, now: float) -> _Memory:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Holders:
+class _Holders(NamedTuple):
     """NVML's memory of the worker, of this program's other processes, and of all others."""
 
     process: Reading[int]

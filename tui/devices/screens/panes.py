@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from textual import events, on
@@ -223,7 +222,7 @@ class DeviceList(KeyedList):
             order = self._sort(group.machine, self._shown_of.get(group.name, ()))
             self._shown_of[group.name] = order
             gpus = sorted(group.gpus, key=lambda gpu: order.index(gpu[1].key))
-            groups.append(replace(group, gpus=tuple(gpus)))
+            groups.append(group._replace(gpus=tuple(gpus)))
         return tuple(groups)
 
     def _host_keys(self) -> Sequence[str]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tui.monitor.messages import Device, Driver, Sample
 from workloads.protocol.messages import TorchMemory
@@ -80,6 +80,12 @@ def _matches(device: Device, torch_device: TorchDevice) -> bool:
     if torch_device.pci_bus_id and device.pci_bus_id:
         return _normalize_bus_id(device.pci_bus_id) == _normalize_bus_id(torch_device.pci_bus_id)
     return False
+
+
+def find_last_reading(view: DeviceView) -> Device | None:
+    """Return NVML's last reading of a device; for a lost device, the reading before the loss."""
+    device = view.nvml
+    return view.before_loss if device is not None and device.lost else device
 
 
 def pair(
@@ -222,8 +228,7 @@ Basis = Literal["one moment", "torch", "NVML"]
 """The source whose moment an account describes: ``torch`` or ``NVML`` if their moments differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsistentReading:
+class ConsistentReading(NamedTuple):
     """The figures that make up the account of a GPU."""
 
     sample: Sample | None
@@ -235,8 +240,7 @@ class ConsistentReading:
     """The process of torch's figures has ended, and its successor has not used the device yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class _StablePeriod:
+class _StablePeriod(NamedTuple):
     """Torch's newest report on a device, and the first report with the same ``reserved``."""
 
     since: float

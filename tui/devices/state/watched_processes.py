@@ -6,6 +6,7 @@ import copy
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tui.allocators.findings import Finding, GrowthPer, GrowthRate, Track
 from tui.allocators.messages import (
@@ -81,8 +82,7 @@ class CacheFlush:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
+class Trend(NamedTuple):
     """Growth of an allocator and the findings over its life."""
 
     at: float

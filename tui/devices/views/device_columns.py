@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from tui.core.text import glyphs
 from tui.devices.state.devices import CPU, DeviceView
@@ -35,8 +36,7 @@ _SIZE = re.compile(r"[ -]?\b\d+ ?GB\b", re.ASCII)
 MIG profile is in lower case and stays, because it identifies the profile."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceColumns:
+class DeviceColumns(NamedTuple):
     """Widths in cells; zero for a column that is left out."""
 
     label: int

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tui.core.text import numbers as text
 from tui.devices.memory.figures import compute_device_age, explain_age
@@ -28,8 +27,7 @@ Fact = tuple[str, str]
 """A label and its text."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSection:
+class DeviceSection(NamedTuple):
     """Facts of one kind."""
 
     title: str

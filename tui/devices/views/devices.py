@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tui.core.events import MonitorStatus
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -334,7 +332,7 @@ def _lost_row(
             Span(f" {left(format_loss(device, now, width - 1).text, width - 1)}", TextStyle.BAD),
         )
     last = DeviceView(view.key, view.before_loss)
-    bare = replace(plan, name=0, status=0, clocks=0, history=0, filled=0, load=0)
+    bare = plan._replace(name=0, status=0, clocks=0, history=0, filled=0, load=0)
     figures_then = _cells(last, None, bare, "", Span(""), quiet=True)
     tail = sum(cells + 1 for cells in (plan.clocks, plan.status, plan.history) if cells)
     room = width - sum(span.width for span in figures_then) - tail - 1

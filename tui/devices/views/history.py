@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -26,8 +26,7 @@ LOAD_STYLE = TextStyle.GOOD
 """Style of the load, whose history stands in the devices' rows too."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlottedFigure:
+class PlottedFigure(NamedTuple):
     """One figure of a history's points and its scale, from zero to ``full``."""
 
     name: str
@@ -172,8 +171,7 @@ def explain_gap(
     return NO_READING if blank & sampled else NO_SAMPLE
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnHistory:
+class DrawnHistory(NamedTuple):
     """A figure's history in dots."""
 
     rows: list[str]

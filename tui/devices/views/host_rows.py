@@ -7,8 +7,7 @@ over several hosts, a heading stands above the GPUs of each.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -33,8 +32,7 @@ LEAST_HIDDEN = 4
 """The fewest idle GPUs of one machine that share a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostGroup:
+class HostGroup(NamedTuple):
     """One host with its GPUs, or this machine."""
 
     name: str
@@ -47,8 +45,7 @@ class HostGroup:
     """Keys of their rows, and the GPUs."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostRow:
+class HostRow(NamedTuple):
     """One row of the list."""
 
     kind: Literal["heading", "device", "more", "fold"]
@@ -118,7 +115,7 @@ def machine_rows(
     gpus = tuple((key, views[key]) for key in order if key != CPU)
     group = HostGroup(HERE, CPU, machine, None, gpus)
     idle = tuple((key, view) for key, view in gpus if view.nvml and _is_idle(view.nvml))
-    shown, like = _show_distinct(replace(group, gpus=idle), machine.selected)
+    shown, like = _show_distinct(group._replace(gpus=idle), machine.selected)
     folded = [key for key, _ in idle if key not in shown]
     if len(folded) < LEAST_HIDDEN:
         folded = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -44,8 +44,7 @@ SETTLED = 3
 """Samples after which a figure without a reading counts as unsupported by the driver."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readings:
+class Readings(NamedTuple):
     """The readings of one cell's seconds, as shares of the scale."""
 
     mean: float

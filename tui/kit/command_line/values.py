@@ -12,9 +12,9 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tui.core import settings
 from tui.core.settings import BY_NAME, OWN_PALETTE, THEME, Settings, Value
@@ -170,8 +170,7 @@ TORCH_MARKS = ("torch/__init__.py", "torch-*.dist-info", "torch.egg-link")
 """Files of an installed torch, also of one installed from its source."""
 
 
-@dataclass(frozen=True, slots=True)
-class PythonChoice:
+class PythonChoice(NamedTuple):
     """A Python, and the source of this choice."""
 
     path: str
@@ -275,6 +274,6 @@ def with_theme(chosen: Settings, problems: Sequence[str]) -> tuple[Settings, tup
     problem = f"{item.source}: {not_known('theme', str(item.value), themes, PICKER)}"
     if item.source == "--theme":
         raise UsageError(problem)
-    default = replace(item, value=THEME, source="default")
+    default = item._replace(value=THEME, source="default")
     found = replace(chosen, chosen={**chosen.chosen, "theme": default})
     return found, (*problems, f"{problem}; {THEME} is used")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
+from typing import NamedTuple
 
 from tui.devices.session.monitor_supervisor import SampledDevice
 from tui.monitor.messages import HARMFUL_REASONS
@@ -24,8 +25,7 @@ _SAMPLED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredDevice:
+class MeasuredDevice(NamedTuple):
     """A device that worked during a measurement."""
 
     id: str

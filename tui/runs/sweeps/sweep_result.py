@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tui.core.text.numbers import place as place_text
 from tui.core.text.numbers import quantity
@@ -38,8 +39,7 @@ Runs = Mapping[str, RunState | None]
 """The runs of one point, by device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Crossover:
+class Crossover(NamedTuple):
     """The place where one device overtakes another as the size grows."""
 
     device: str
@@ -54,8 +54,7 @@ class Crossover:
     """The other swept settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class SweepLimit:
+class SweepLimit(NamedTuple):
     """A limit for the rates of a device."""
 
     device: str

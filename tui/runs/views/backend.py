@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -55,8 +55,7 @@ def list_newest(state: RunsState) -> tuple[CompareState, ...]:
 # ---- the lines ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """The pane's lines, and the number of the line with the switch under the cursor."""
 
     lines: list[Line]

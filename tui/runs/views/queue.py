@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -23,8 +23,7 @@ LEAST_BAR, MOST_BAR = 8, 60
 """Least and most cells of the bar; with less room there is no bar."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunEstimate:
+class RunEstimate(NamedTuple):
     """An estimate of how long some runs take."""
 
     seconds: float
@@ -37,8 +36,7 @@ class RunEstimate:
     """True if those seconds are the mean of this session's runs; false for :data:`USUAL_S`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class Queue(NamedTuple):
     """The runs that were requested since the queue was last empty."""
 
     done: int
