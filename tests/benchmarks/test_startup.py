@@ -15,8 +15,8 @@ from tests.compiled import compile_program
 pytestmark = [pytest.mark.benchmark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 PAIRS = 7
-MOST = 2.5
-"""A quiet machine gives 1.75 (docs/measurements.md), one whose cores others use 2."""
+MOST = 2.3
+"""The lower quartile of the pairs on a quiet machine is below 2 (docs/measurements.md)."""
 BUSY = 10.0
 """Percent of all processors. Where others use more, the ratio is of their work: three processes
 start where the empty app is one. A busy loop on one of two cores makes 1.7 of 1.4."""
@@ -24,7 +24,7 @@ start where the empty app is one. A busy loop on one of two cores makes 1.7 of 1
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
 @pytest.mark.parametrize("words", [FIGURES, USABLE], ids=["figures", "usable"])
-def test_it_is_on_the_screen_within_two_and_a_half_times_an_empty_app(
+def test_it_is_on_the_screen_within_a_multiple_of_an_empty_app(
     words: Sequence[str],
     size: tuple[int, int],
     tmp_path: Path,

@@ -23,7 +23,8 @@ from tui.results.store.records import StoredResult
 from tui.runs.state.events import ComparedWithEarlier, EarlierRead, ParametersSet
 from tui.runs.state.runs import Against, EarlierResult
 from tui.runs.state.state import WorkbenchState
-from tui.runs.views.detail import detail_lines, format_earlier
+from tui.runs.views.brief import format_earlier
+from tui.runs.views.detail import detail_lines
 from tui.runs.views.workload_columns import draw_entry, fit_workload_columns
 from tui.runs.views.workload_entries import build_entries
 from tui.runs.views.workload_table import build_row

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
-from tui.devices.state.devices import DeviceView
+from tui.devices.state.devices import DeviceView, find_last_reading
 from tui.devices.views.device_detail import DeviceSection, device_sections
-from tui.devices.views.process_rows import find_last_reading
 from tui.kit.lines import Line, Span, TextStyle, beside, fit, left, line, paragraph, right, wrap
 from tui.monitor.messages import Device, Sample, TopologyRow
 

@@ -12,7 +12,7 @@ from tui.core.text.commands import distinguish, shorten_command
 from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, derive, get_value
 from tui.devices.memory.others import other_process, unplaced
-from tui.devices.state.devices import CPU, DeviceView
+from tui.devices.state.devices import CPU, DeviceView, find_last_reading
 from tui.devices.state.history import sort_with_hysteresis
 from tui.devices.state.watched_processes import WatchedProcesses
 from tui.monitor.messages import Device, GpuProcess, ParentProcess, Sample
@@ -138,12 +138,6 @@ def _shorten(rows: Sequence[ProcessRow]) -> list[ProcessRow]:
         replace(row, shown=(shorten_command(row.command), short))
         for row, short in zip(rows, distinguish(listed), strict=True)
     ]
-
-
-def find_last_reading(view: DeviceView) -> Device | None:
-    """Return NVML's last reading of a device; for a lost device, the reading before the loss."""
-    device = view.nvml
-    return view.before_loss if device is not None and device.lost else device
 
 
 def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) -> ProcessRow:

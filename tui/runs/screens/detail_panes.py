@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -23,9 +23,12 @@ from tui.runs.views.backend import (
     list_switches,
     warning_lines,
 )
-from tui.runs.views.detail import brief_lines, detail_lines
+from tui.runs.views.brief import brief_lines
 from tui.runs.views.runner_notes import log_lines
 from tui.runs.views.verdict_sentence import format_verdicts
+
+if TYPE_CHECKING:
+    from tui.runs.views.detail_views import DetailViews
 
 
 class BackendSwitches(LinesView):
@@ -172,6 +175,14 @@ BRIEF_BELOW = 16
 the focus."""
 
 
+def import_detail_views() -> DetailViews:
+    """Return the views of a workload's figures and plots."""
+    # Deferred: a start on a small screen shows what a workload does (20 modules, 15 ms).
+    from tui.runs.views.detail_views import DETAIL_VIEWS
+
+    return DETAIL_VIEWS
+
+
 class DetailPane(Pane):
     """The workload's description, code and parameters, and its full result on each device."""
 
@@ -259,14 +270,12 @@ class DetailPane(Pane):
                 brief = brief_lines(self.state, self._workload, cells)
                 if brief:
                     return brief
-            return detail_lines(self.state, self._workload, cells, height)
-        # Deferred: the views of limits, which a start does not show (15 modules, 11 ms).
-        from tui.runs.views.detail_plots import choose_roofline_device, group_lines, roofline_lines
-
+            return import_detail_views().detail(self.state, self._workload, cells, height)
+        views = import_detail_views()
         if self.roofline:
-            device = choose_roofline_device(self.state)
-            return roofline_lines(self.state, device, self._workload, cells, height)
-        return group_lines(self.state, *group, cells) if group else []
+            device = views.choose_roofline_device(self.state)
+            return views.roofline(self.state, device, self._workload, cells, height)
+        return views.group(self.state, *group, cells) if group else []
 
 
 class LogPane(Pane):

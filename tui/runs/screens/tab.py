@@ -23,13 +23,18 @@ from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, set_widt
 from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
 from tui.runs.screens.column_borders import BorderName, PaneArea
-from tui.runs.screens.detail_panes import BackendPane, BackendSwitches, DetailPane, LogPane
+from tui.runs.screens.detail_panes import (
+    BackendPane,
+    BackendSwitches,
+    DetailPane,
+    LogPane,
+    import_detail_views,
+)
 from tui.runs.screens.parameters import ParametersScreen
 from tui.runs.screens.program import RunProgram
 from tui.runs.screens.workloads_pane import WorkloadsPane
 from tui.runs.state.parameters import Sweep, Valid
 from tui.runs.state.state import RunsState
-from tui.runs.views.detail import format_for_clipboard
 from tui.runs.views.queue import format_run_all_question
 from tui.runs.views.runner_notes import (
     NOT_STARTED,
@@ -419,7 +424,8 @@ class WorkbenchScreen(CommandScreen):
         if reads_code and info is not None and info.script:
             copy(self.app, f"{info.name}.py", info.script)
         elif self.focused_pane in ("workloads", "detail") and self.workload is not None:
-            copy(self.app, self.workload, format_for_clipboard(self.state, self.workload))
+            text = import_detail_views().format_for_clipboard(self.state, self.workload)
+            copy(self.app, self.workload, text)
         else:
             super().action_copy()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from tui.core.text import glyphs
@@ -11,10 +10,10 @@ from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
 from tui.kit.scale import ratio_line
 from tui.runs.state import parameters
-from tui.runs.state.result_format import format_time
-from tui.runs.state.runs import EarlierResult, RunState
+from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_settings
+from tui.runs.views.brief import format_earlier, skipped_lines
 from tui.runs.views.chart import chart_lines, draw_beside, sweep_lines
 from tui.runs.views.outcome import condition_lines, format_state, outcome_lines, result_lines
 from tui.runs.views.workload_state import (
@@ -31,8 +30,6 @@ from workloads.protocol.flag_words import format_setting
 from workloads.protocol.results import Setting, WorkloadInfo
 
 _INTERVAL_CELLS = 70
-_THOUGHT_END = re.compile(r"[.;] ")
-"""Ends the first thought of a description."""
 
 
 def detail_lines(state: RunsState, workload: str | None, cells: int, height: int = 9) -> list[Line]:
@@ -68,27 +65,6 @@ def detail_lines(state: RunsState, workload: str | None, cells: int, height: int
     return rows
 
 
-def brief_lines(state: RunsState, workload: str | None, cells: int) -> list[Line]:
-    """Describe a workload before its first run, with earlier results; empty after a run."""
-    info = state.find_workload(workload)
-    names = list_devices(state)
-    if info is None or info.name in state.sweeps:
-        return []
-    if any(state.latest_run(info.name, device) for device in names):
-        return []
-    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
-    first = _THOUGHT_END.split(info.about, maxsplit=1)[0].removesuffix(".")
-    rows += [*skipped_lines(state, info, cells), *paragraph(f"{first}.", cells)]
-    if info.needs:
-        rows += paragraph(", ".join(info.needs), cells, label="Needs: ")
-    for device in names:
-        earlier = state.earlier_result(info, device)
-        if earlier is not None:
-            words = f"{device}, earlier: {format_earlier(state, earlier)}"
-            rows += paragraph(words, cells, TextStyle.QUIET)
-    return rows
-
-
 def _outcome_lines(
     state: RunsState, info: WorkloadInfo, found: SweepResult | None, cells: int, height: int
 ) -> list[Line]:
@@ -111,17 +87,6 @@ def _outcome_lines(
         return [(), *chart_lines(*drawn[number], room, height)]
 
     return [*rows, *draw_beside(draw, len(drawn), cells), ()]
-
-
-def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
-    """Explain why a run leaves out the selected GPU, if torch does not see it."""
-    if state.runner.status == "not started":
-        return []  # the first run shows torch's devices
-    gpu = state.machine.gpu_column
-    if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
-        return []
-    words = f"{gpu.label} skipped: {gpu.unpaired}"
-    return paragraph(words, cells, TextStyle.NOTE, indent="  ")
 
 
 def get_present_settings(state: RunsState, info: WorkloadInfo) -> dict[str, Setting]:
@@ -213,15 +178,6 @@ def _run_lines(state: RunsState, run: RunState, cells: int, *, warnings_shown: b
         *result_lines(run.result, () if warnings_shown else collect_warnings(run), cells),
         *condition_lines(run.conditions, cells),
     ]
-
-
-def format_earlier(state: RunsState, one: EarlierResult) -> str:
-    """Format an earlier result: ``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``."""
-    now = state.machine.sample.at if state.machine.sample else state.earlier.at
-    software = [f"driver {one.driver}"] if one.driver else []
-    software += [f"torch {one.torch}"] if one.torch else []
-    used = f" with {', '.join(software)}" if software else ""
-    return f"{format_time(one)}, {text.age(now - one.at)}{used}"
 
 
 def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:

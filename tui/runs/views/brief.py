@@ -1,0 +1,57 @@
+"""What a workload does, before its first run: the detail in brief. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from tui.core.text import numbers as text
+from tui.kit.lines import Line, TextStyle, paragraph
+from tui.runs.state.result_format import format_time
+from tui.runs.state.runs import EarlierResult
+from tui.runs.state.state import RunsState
+from tui.runs.views.workload_table import list_devices
+from workloads.protocol.results import WorkloadInfo
+
+_THOUGHT_END = re.compile(r"[.;] ")
+"""Ends the first thought of a description."""
+
+
+def brief_lines(state: RunsState, workload: str | None, cells: int) -> list[Line]:
+    """Describe a workload before its first run, with earlier results; empty after a run."""
+    info = state.find_workload(workload)
+    names = list_devices(state)
+    if info is None or info.name in state.sweeps:
+        return []
+    if any(state.latest_run(info.name, device) for device in names):
+        return []
+    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
+    first = _THOUGHT_END.split(info.about, maxsplit=1)[0].removesuffix(".")
+    rows += [*skipped_lines(state, info, cells), *paragraph(f"{first}.", cells)]
+    if info.needs:
+        rows += paragraph(", ".join(info.needs), cells, label="Needs: ")
+    for device in names:
+        earlier = state.earlier_result(info, device)
+        if earlier is not None:
+            words = f"{device}, earlier: {format_earlier(state, earlier)}"
+            rows += paragraph(words, cells, TextStyle.QUIET)
+    return rows
+
+
+def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
+    """Explain why a run leaves out the selected GPU, if torch does not see it."""
+    if state.runner.status == "not started":
+        return []  # the first run shows torch's devices
+    gpu = state.machine.gpu_column
+    if gpu is None or gpu.torch or not gpu.unpaired or "cuda" not in info.devices:
+        return []
+    words = f"{gpu.label} skipped: {gpu.unpaired}"
+    return paragraph(words, cells, TextStyle.NOTE, indent="  ")
+
+
+def format_earlier(state: RunsState, one: EarlierResult) -> str:
+    """Format an earlier result: ``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``."""
+    now = state.machine.sample.at if state.machine.sample else state.earlier.at
+    software = [f"driver {one.driver}"] if one.driver else []
+    software += [f"torch {one.torch}"] if one.torch else []
+    used = f" with {', '.join(software)}" if software else ""
+    return f"{format_time(one)}, {text.age(now - one.at)}{used}"
