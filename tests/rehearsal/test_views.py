@@ -103,11 +103,17 @@ def test_a_search_names_both_ends() -> None:
     search = Search(SearchRange("batch", 1, 1024), 0, fits=92, fails=93)
     first, second = search_lines(search, "batch", CARD.name, 6, judge(FITS), 80)
     assert first == "largest batch on H100 80 GB: 92 (93 does not fit)"
+    (first, _) = search_lines(
+        replace(search, is_close=True), "batch", CARD.name, 6, judge(FITS), 80
+    )
+    assert "92 (93 may not fit)" in first
     nothing = Search(SearchRange("batch", 1, 1024), 0, fails=1)
     assert second == "  with 92: peak 12.0 of 79.1 GiB; 6 rehearsals"
     (line,) = search_lines(nothing, "--batch", "T4", 1, None, 80)
     assert line == "not even --batch=1 fits on T4 (1 rehearsal)"
     assert encode_search("batch", search, 6, ())["largest"] == 92
+    (line,) = search_lines(replace(nothing, is_close=True), "--batch", "T4", 1, None, 80)
+    assert line == "--batch=1 may not fit on T4, and it is the lowest (1 rehearsal)"
 
 
 def test_a_search_says_what_settings_would_change() -> None:

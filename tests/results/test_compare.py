@@ -315,6 +315,14 @@ def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: P
     assert cells == {7}
 
 
+def test_the_median_of_two_runs_lies_between_them(tmp_path: Path) -> None:
+    with Database(tmp_path / "r", writing=True) as database:
+        database.add([*_runs(1e-3, 0, 1, 0.0), *_runs(3e-3, 1, 1, 0.0)])
+        rows, facts = database.read_rows(), database.read_facts()
+    (row,) = [line for line in format_markdown(rows, facts) if line.startswith("| matmul")]
+    assert "| 2.00 ms | 2 |" in row
+
+
 def test_a_time_of_another_year_is_its_date() -> None:
     at = parse_time("2026-03-04T05:06")
     assert format_short_time(at, at + DAY) == "03-04 05:06"

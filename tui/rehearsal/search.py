@@ -63,6 +63,8 @@ class Search:
     """Rehearsals that may still be made. One more is, if the lowest value or none fits."""
     fits: int | None = None
     fails: int | None = None
+    is_close: bool = False
+    """Whether the smallest that does not fit only comes within the margin of the memory."""
     peaks: tuple[tuple[int, int], ...] = ()
     """Values that fit, with their peaks in bytes, in the order of the rehearsals."""
     guesses: int = 0
@@ -166,15 +168,16 @@ class Search:
         root = math.sqrt(max(0.0, rise**2 + 4 * bend * left)) + rise
         return self.range.high if root <= 0 else b + int(min(2 * left / root, self.range.high))
 
-    def apply(self, value: int, peak: int | None) -> Search:
+    def apply(self, value: int, peak: int | None, *, is_close: bool = False) -> Search:
         """Return the search after one more rehearsal.
 
         Args:
             value: the rehearsed value.
             peak: its peak in bytes if it fits, else ``None``.
+            is_close: it may fit: its peak is within the margin of the card's memory.
         """
         guesses, left = self.guesses + (len(self.peaks) > 1), self.left - 1
         if peak is None:
-            return replace(self, fails=value, guesses=guesses, left=left)
+            return replace(self, fails=value, is_close=is_close, guesses=guesses, left=left)
         peaks = (*self.peaks, (value, peak))
         return replace(self, fits=value, peaks=peaks, guesses=guesses, left=left)

@@ -340,6 +340,9 @@ def search_lines(
     """
     rehearsals = fmt.count(tried, "rehearsal")
     if search.fits is None:
+        if search.is_close:
+            text = f"{label}={search.fails} may not fit on {name}, and it is the lowest"
+            return _wrap(f"{text} ({rehearsals})", cells)
         return _wrap(f"not even {label}={search.fails} fits on {name} ({rehearsals})", cells)
     lines = _wrap(f"largest {label} on {name}: {_limit(search)}", cells)
     if last is None or last.fullest is None:
@@ -353,7 +356,12 @@ def _limit(search: Search) -> str:
         return "none"
     if search.fits == search.range.high:
         return f"{search.fits} (the end of the range)"
-    return f"{search.fits} ({search.fails} does not fit)"
+    return f"{search.fits} ({search.fails} {_describe_miss(search)})"
+
+
+def _describe_miss(search: Search) -> str:
+    """Return what is known of the smallest value that does not surely fit."""
+    return "may not fit" if search.is_close else "does not fit"
 
 
 def setting_lines(others: Sequence[SearchWith], cells: int) -> list[str]:

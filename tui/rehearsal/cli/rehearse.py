@@ -407,7 +407,9 @@ class _Work:
                 found.stopped, found.stopped_at = (rehearsed, verdict), value
                 break
             fits = verdict.answer == "fits"
-            found.search = found.search.apply(value, verdict.fullest.record.peak if fits else None)
+            peak = verdict.fullest.record.peak if fits else None
+            is_close = verdict.answer == "close"
+            found.search = found.search.apply(value, peak, is_close=is_close)
             if fits and found.search.fits == value:
                 found.best = verdict
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import shlex
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -410,12 +411,12 @@ def format_markdown(rows: Sequence[StoredRow], facts: Environments) -> list[str]
         "| --- | --- | ---: | ---: | ---: | --- |",
     ]
     for (workload, _, device, environment), group in sorted(groups.items()):
-        times = sorted(row.median_s for row in group if row.median_s)
+        times = [row.median_s for row in group if row.median_s]
         varied = compute_spread([times])
         cells = (
             format_name(workload, group[0].parameters),
             device,
-            text.seconds(times[(len(times) - 1) // 2]),
+            text.seconds(statistics.median(times)),
             str(len(times)),
             text.spread(varied.share) if varied else f"fewer than {FEWEST} runs",
             str(used.index(environment) + 1),
