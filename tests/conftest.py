@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 import itertools
 import signal
+import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -18,6 +21,9 @@ from tui.core.text import glyphs
 # A test may be its process's first to start torch's threads, beside other running programs.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+# To rewrite and compile the tests takes longer than to import them. Only the first run does it.
+sys.dont_write_bytecode = False
 
 
 WORKERS = 3
@@ -40,8 +46,23 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     place.prepare(config)
     _restore_signals()
-    if not hasattr(config, "workerinput"):
+    worker: Mapping[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is None:
         compile_program()
+    elif config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        number = int(worker["workerid"].removeprefix("gw"))
+        config.args = _rotated_folders(number, worker["workercount"])
+
+
+def _rotated_folders(number: int, count: int) -> list[str]:
+    """Return the folders of tests, from a different one on in each worker.
+
+    So each worker compiles other modules first, and later finds what the others have compiled.
+    """
+    modules = sorted(Path(__file__).parent.glob("*/test_*.py"))
+    folders = list(dict.fromkeys(str(path.parent) for path in modules))
+    first = folders.index(str(modules[len(modules) * number // count].parent))
+    return folders[first:] + folders[:first]
 
 
 def _restore_signals() -> None:
@@ -59,8 +80,10 @@ def _restore_signals() -> None:
             signal.signal(number, handler)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip selected tests that need a GPU, with the reason, where no suitable GPU exists."""
+    """Sort the tests, as workers must agree, and skip those that need a GPU where there is none."""
+    items.sort(key=lambda item: item.path)
     reasons = {"gpu": place.why_no_real_gpu, "simulated_gpu": place.why_no_gpu}
     for item in items:
         for marker, why in reasons.items():
@@ -69,14 +92,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude everything imported for the tests from garbage collection, and collect less often.
+    """Collect garbage less often.
 
-    Each run of a workload and each end of an app collects garbage several times. An app on a
-    screen allocates fast enough to start a collection every few milliseconds, which costs a tenth
-    of a test's processor time.
+    An app on a screen allocates fast enough to start a collection every few milliseconds, which
+    costs a tenth of a test's processor time.
     """
-    gc.collect()
-    gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 
 
@@ -86,6 +106,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
     for reason, count in reasons.most_common():
         terminalreporter.write_line(f"{count} skipped: {reason}")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _without_what_is_imported() -> None:
+    """Exclude what was imported before this module's tests from garbage collection.
+
+    Each run of a workload and each end of an app collects garbage several times, and some modules
+    of torch are imported only by the first run that needs them.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 _NUMBERS = itertools.count()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 
 import pytest
@@ -11,13 +10,6 @@ import workloads.declare.place
 from tests.catalog.runs import one_thread
 
 assert workloads.declare.place
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _imported_once() -> None:
-    """Exclude a first run's imports from garbage collection, like the runner before it forks."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
