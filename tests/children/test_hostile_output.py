@@ -137,8 +137,8 @@ class Place:
             "SNAPSHOT": str(strangers.snapshot(self._folder)),
             "RECORDING": str(strangers.recording(self._folder)),
         }
-        self.expected = functools.cache(self.run)
-        """What a command does where all of its streams are pipes; asked once for each."""
+        self.expected = functools.cache(self._run_here_whole)
+        """What a command does where its streams take everything; run once for each."""
 
     def run(self, command: tuple[str, ...], redirect: str = "", **variables: str) -> Done:
         """Run a command of the program by a shell, which redirects its streams."""
@@ -164,6 +164,11 @@ class Place:
         for stream in streams:
             stream.detach()
         return code, said.getvalue()
+
+    def _run_here_whole(self, command: tuple[str, ...]) -> Done:
+        out = io.BytesIO()
+        code, said = self.run_here(command, out)
+        return Done(command, code, out.getvalue(), said)
 
     def python(self, code: str, *arguments: str, **variables: str) -> Done:
         """The same of code that starts the program."""
@@ -216,6 +221,34 @@ def test_no_text_of_strangers_reaches_the_terminal_as_more_than_text(
         assert json.loads(done.stdout)["schema"] == 1
 
 
+# One command for each kind of child, and for each way to fail.
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("devices",),
+        ("code", TYPED),
+        (*RUN, "--set", f"{PARAMETER}=1..4x2"),
+        FLEET,
+        ("snapshot", "SNAPSHOT"),
+        ("replay", f"no{TYPED}"),
+        ("watch", "--pid", NOBODY_S),
+        ("watch", "--no-screen", "--", f"no{TYPED}"),
+        ("results",),
+        ("serve", "--port", TYPED),
+    ],
+    ids=words,
+)
+def test_a_process_prints_no_more_than_the_command_itself(
+    command: tuple[str, ...], place: Place
+) -> None:
+    expected, done = place.expected(command), place.run(command)
+    assert_harmless(done.stdout)
+    assert_harmless(done.stderr)
+    assert done.returncode == expected.returncode
+    for found, printed in ((done.stdout, expected.stdout), (done.stderr, expected.stderr)):
+        assert len(found.splitlines()) == len(printed.splitlines())
+
+
 @pytest.mark.parametrize(
     ("command", "encoding"),
     [*((command, "ascii") for command in COMMANDS), (RUN, "latin-1"), (("doctor",), "latin-1")],
@@ -263,8 +296,16 @@ def test_a_process_whose_output_takes_nothing_ends_in_the_same_way(
     assert_said_that_nothing_is_printed(done.returncode, done.stderr, place.expected(command))
 
 
-@pytest.mark.parametrize("redirect", ["2>/dev/full", "2>&-", ">/dev/full 2>&1", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("command", [RUN, ("list",), ("doctor",), ("run",)], ids=words)
+@pytest.mark.parametrize(
+    ("command", "redirect"),
+    [
+        *((RUN, each) for each in ("2>/dev/full", "2>&-", ">/dev/full 2>&1", "<&- >&- 2>&-")),
+        *((("run",), each) for each in ("2>/dev/full", "2>&-", "<&- >&- 2>&-")),
+        (("list",), ">/dev/full 2>&1"),
+        (("doctor",), "<&- >&- 2>&-"),
+    ],
+    ids=words,
+)
 def test_nobody_to_tell_it_to_changes_nothing_else(
     command: tuple[str, ...], redirect: str, place: Place
 ) -> None:
@@ -279,10 +320,16 @@ def test_nobody_to_tell_it_to_changes_nothing_else(
 
 
 @pytest.mark.parametrize(
-    "redirect", [">/dev/full", ">&-", "| sleep 0"], ids=["full", "closed", "gone"]
-)
-@pytest.mark.parametrize(
-    "command", [RUN, (*RUN, "--json"), COMPARE, (*COMPARE, "--json")], ids=words
+    ("command", "redirect"),
+    [
+        (RUN, ">/dev/full"),
+        (RUN, ">&-"),
+        ((*RUN, "--json"), "| sleep 0"),
+        ((*RUN, "--json"), ">/dev/full"),
+        (COMPARE, ">/dev/full"),
+        ((*COMPARE, "--json"), ">&-"),
+    ],
+    ids=words,
 )
 def test_what_was_measured_is_saved_where_it_cannot_be_printed(
     command: tuple[str, ...], redirect: str, place: Place, tmp_path: Path
