@@ -57,8 +57,9 @@ def workbench(started: Terminal) -> Iterator[Terminal]:
 
 
 @pytest.fixture
-def doomed() -> Iterator[Terminal]:
+def doomed(state: Path) -> Iterator[Terminal]:
     """A program of the test's own, with the runner that comes with it."""
+    ceilings.keep(state)
     with Terminal() as terminal:
         terminal.until_shows("transfer mib", "ready")
         yield terminal
@@ -175,17 +176,13 @@ def test_ctrl_c_ends_it_with_130(idle: Terminal) -> None:
     assert LEAVES_ALTERNATE_SCREEN in idle.output
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=["SIGTERM", "SIGHUP"]
-)
-def test_a_signal_ends_it_and_its_children(
-    doomed: Terminal, number: signal.Signals, code: int
-) -> None:
+# A terminal that vanishes sends SIGHUP; the tests of its faults try the other signals.
+def test_a_signal_ends_it_and_its_children(doomed: Terminal) -> None:
     _start_a_long_run(doomed)
     family = doomed.family()
     asked = time.monotonic()
-    doomed.signal(number)
-    assert doomed.exit_code() == code
+    doomed.signal(signal.SIGTERM)
+    assert doomed.exit_code() == 128 + signal.SIGTERM
     assert_gone(family, max(0.0, END_S - (time.monotonic() - asked)))
     assert LEAVES_ALTERNATE_SCREEN in doomed.output
 
@@ -209,10 +206,15 @@ def test_killed_outright_it_leaves_no_child(doomed: Terminal) -> None:
 # ---- how it starts ----
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40), (60, 20), (200, 50)])
-def test_every_pane_can_be_had_at_each_size(columns: int, rows: int, tmp_path: Path) -> None:
-    with Terminal((*PROGRAM, "--python", saying(tmp_path)), columns, rows) as terminal:
-        terminal.until_shows("Devices", "Memory", "Workloads", "Backends")
+def test_every_pane_can_be_had_at_each_size(tmp_path: Path) -> None:
+    # Once a row is as wide as the larger terminal, it is drawn anew.
+    with Terminal((*PROGRAM, "--python", saying(tmp_path)), 60, 20) as terminal:
+        for columns, rows in ((60, 20), (80, 24), (120, 40), (200, 50)):
+            terminal.resize(columns, rows)
+            terminal.until(
+                lambda text, columns=columns: columns in map(len, text.split("\n"))  # type: ignore[misc]
+            )
+            terminal.until_shows("Devices", "Memory", "Workloads", "Backends")
 
 
 def test_a_python_without_torch_is_said_on_the_screen(tmp_path: Path) -> None:

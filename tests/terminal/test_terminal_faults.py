@@ -156,9 +156,28 @@ def test_a_terminal_that_stops_reading_costs_nothing_once_it_reads_again(
 # ---- T26: it cannot do much ----
 
 
-@pytest.mark.parametrize("term", ["vt100", "linux", "screen", "xterm", "no-such-terminal"])
-def test_t26_it_is_readable_where_TERM_is(argv: tuple[str, ...], term: str) -> None:  # noqa: N802
-    with Terminal(argv, variables={"TERM": term, "COLORTERM": ""}) as terminal:
+# With a start for each, terminals that can do little have other sizes, too.
+@pytest.mark.parametrize(
+    ("term", "columns", "rows"),
+    [
+        ("no-such-terminal", 80, 24),
+        ("vt100", 80, 24),
+        ("linux", 40, 10),
+        ("screen", 20, 5),
+        ("xterm", 1, 1),
+    ],
+)
+def test_t26_it_starts_at_any_size_and_is_readable_where_TERM_is(  # noqa: N802
+    argv: tuple[str, ...], term: str, columns: int, rows: int
+) -> None:
+    with Terminal(argv, columns, rows, {"TERM": term, "COLORTERM": ""}) as terminal:
+        if columns >= 40:
+            text = terminal.until_shows("Devices", "Workloads", "cpu")
+            assert "Traceback" not in text
+        else:
+            terminal.until(lambda _text: b"\x1b[?1049h" in terminal.output)
+        # Room comes back, and with it everything.
+        terminal.resize(100, 30)
         text = terminal.until_shows("Devices", "Workloads", "Memory", "quit")
         assert "Traceback" not in text
         assert not re.findall(rb"\x1b\[[0-9;]*[34]8;[25];", terminal.output), (
@@ -235,22 +254,6 @@ def test_t26_ascii_is_drawn_in_ASCII_in_every_dialog(  # noqa: N802
             assert text.isascii(), [character for character in text if not character.isascii()]
             terminal.keys(leaves)
             terminal.until(lambda text, words=words: words not in text)  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 10), (20, 5), (1, 1)])
-def test_t26_it_starts_and_ends_at_any_size(argv: tuple[str, ...], columns: int, rows: int) -> None:
-    with Terminal(argv, columns, rows) as terminal:
-        if columns >= 40:
-            text = terminal.until_shows("Devices", "Workloads", "cpu")
-            assert "Traceback" not in text
-        else:
-            terminal.until(lambda _text: b"\x1b[?1049h" in terminal.output)
-        # Room comes back, and with it everything.
-        terminal.resize(100, 30)
-        terminal.until_shows("Devices", "Workloads", "Memory", "quit")
-        terminal.keys("q")
-        assert terminal.exit_code() == 0
-        assert_restored(terminal)
 
 
 def test_t26_a_storm_of_sizes_ends_in_the_last_one(terminal: Terminal) -> None:

@@ -102,7 +102,8 @@ async def test_a_page_that_is_closed_takes_its_workbench_along(server: Server) -
     assert server.process.poll() is None
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+# The server that ends with the only workbench above is sent SIGINT.
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 async def test_a_signal_ends_the_server_and_every_visit(
     doomed: Server, number: signal.Signals
 ) -> None:
