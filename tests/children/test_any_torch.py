@@ -71,10 +71,9 @@ def test_workloads_run_there_and_its_versions_are_shown(
 ) -> None:
     chosen = torch_alone if where == "program" else torch_alone.parents[1]
     command = [sys.executable, "-m", "tui", "--python", str(chosen)]
-    command += ["run", "matmul", "conv2d", "--device", "cpu", "--quick", "--json"]
-    command += ["--set", "n=64", "--set", "size=16", "--set", "channels=8"]
+    command += ["run", "device_list", "--device", "cpu", "--quick", "--json"]
     out = json.loads(subprocess.check_output(command, text=True))
-    assert [result["status"] for result in out["results"]] == ["ok", "ok"]
+    assert [result["status"] for result in out["results"]] == ["ok"]
     assert out["environment"]["executable"] == str(torch_alone)
     assert out["environment"]["torch"] == version
 

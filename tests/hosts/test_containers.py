@@ -62,7 +62,7 @@ async def test_an_engine_that_is_not_there_is_named(
 
 def test_a_workload_runs_in_a_container(entering: Path) -> None:
     assert entering
-    words = ["run", "matmul", "--set", "n=64", "--device", "cpu", "--quick", "--no-store", "--json"]
+    words = ["run", "device_list", "--device", "cpu", "--quick", "--no-store", "--json"]
     words += ["--host", "docker:train", "--host-python", f"docker:train={sys.executable}"]
     done = subprocess.run(
         [sys.executable, "-m", "tui", *words],

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 import workloads
+from tests import ceilings
 from tests.hosts.conftest import BARE_PYTHON, Boxes
 from tests.in_process import run_here
 from tests.waiting import assert_gone, until
@@ -73,7 +74,11 @@ def test_two_hosts_run_and_their_results_are_compared_here(
         assert list((boxes.folder / f"{name}.home").iterdir()) == []
 
 
-def test_json_has_an_object_for_each_host(boxes: Boxes) -> None:
+def test_json_has_an_object_for_each_host(
+    boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ceilings.keep(tmp_path / "state")
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
     boxes.add("a", AS_IT_IS)
     boxes.add("b", "exit 127")
     done = _run(boxes, *SMALL, "--host", "a,b", "--json", "--no-store")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import ceilings
 from tests.results.made_runner import made
 from tests.terminal.terminal import PROGRAM, Terminal
 
@@ -18,6 +19,7 @@ LEARN = (*PROGRAM, "learn", "--device", "cpu")
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ceilings.keep(tmp_path / "state")
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("GPU_WORKBENCH_CONFIG", str(tmp_path / "config.toml"))
 

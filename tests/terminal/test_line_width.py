@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import ceilings
 from tests.screens.every_screen import SNAPSHOT, kept_results
 from tests.terminal.terminal import PROGRAM
 from tui.core.text.glyphs import GLYPHS
@@ -74,6 +75,7 @@ def test_no_row_is_wider_than_the_terminal_and_no_word_is_cut(
 ) -> None:
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    ceilings.keep(tmp_path)
     results = kept_results()
     with Database(store_path(), writing=True) as database:
         database.add(results)

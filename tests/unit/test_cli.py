@@ -180,6 +180,7 @@ def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> Non
     assert conditions["unavailable"]["throttle"] == "only NVIDIA GPUs are sampled"
 
 
+@pytest.mark.usefixtures("_ceilings")
 def test_compare_prints_the_shape_of_a_comparison() -> None:
     arguments = ("--flag", "mkldnn.enabled=on,off", "--pairs", "3", "--device", "cpu", "--json")
     done = run("compare", "conv2d", *arguments, "--set", "size=32", "--set", "channels=8")

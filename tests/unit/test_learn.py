@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import ceilings
 from tests.results.made_runner import made
 from tests.screens.helpers import workload
 from tui.headless.learn import choose_steps, introduction
@@ -85,6 +86,7 @@ def test_without_a_terminal_a_step_is_printed_with_its_answer_and_nothing_is_sto
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    ceilings.keep(tmp_path / "state")
     done = run("device_list")
     assert done.returncode == 0, done.stderr
     (info,) = (info for info in infos() if info.name == "device_list")
