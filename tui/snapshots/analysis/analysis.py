@@ -168,7 +168,7 @@ class DeviceAnalysis:
     def flame(
         self, event: int | None, path: tuple[str, ...], width: int, *, all_frames: bool = False
     ) -> Flame:
-        """Return the frames that called for what is live right after an event."""
+        """Return the frames that allocated the memory that is live right after an event."""
         held = self.sites(Query(event=event)).by_stack()
         return flame(self.stacks, held, path, width=width, all_frames=all_frames)
 

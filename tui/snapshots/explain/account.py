@@ -1,7 +1,7 @@
 """The account of a device's used memory: one row per holder; the rows add up to the total.
 
 The sources may disagree slightly: they were read one after another, and a text rounds to two
-decimals. Each row therefore takes at most what is left of the total, the most reliable row first,
+decimals. Each row is therefore limited to the rest of the total, the most reliable row first,
 and the remainder forms a row of its own with its reason.
 """
 

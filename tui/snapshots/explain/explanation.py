@@ -65,7 +65,7 @@ class Remedy:
     what: str
     why: str
     futile: str = ""
-    """What it warns against, as it would not help; empty if the remedy is a help."""
+    """A measure that would not help, which the remedy warns against; empty for a helpful remedy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,7 @@ class OomText:
 AGAINST_OOM = "What would help"
 """Heading for the advice of a verdict, when memory ran out."""
 NO_HELP = "No help"
-"""What stands before a remedy that would not help."""
+"""Label of a measure that would not help."""
 OF_CACHED = "What would free cached memory"
 """Heading for the advice of a summary, when nothing ran out."""
 

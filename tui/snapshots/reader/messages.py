@@ -118,7 +118,7 @@ class CallAnswer:
 
     id: int
     value: Any = None
-    """What the method returns; plain data once it has passed the pipe."""
+    """The method's result; plain data after decoding."""
     error: str | None = None
     """One line with the problem, the reason and the remedy; ``None`` on success."""
     more: bool = False

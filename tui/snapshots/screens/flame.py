@@ -59,7 +59,7 @@ class FlameChart(FittedView, can_focus=True):
 
 
 class FlamePane(SnapshotPane):
-    """The code that called for what is live at the current moment."""
+    """The code that allocated the memory that is live at the current moment."""
 
     HELP = (
         "Who allocated what is live: a frame is as wide as the memory allocated below it. down "

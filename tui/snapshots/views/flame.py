@@ -1,4 +1,4 @@
-"""A flame view: the frames that called for live memory, each as wide as what it holds. Pure."""
+"""A flame view: the frames that allocated live memory, as wide as their bytes. Pure."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def next_frame(flame: Flame, chosen: Path, direction: Direction) -> Path:
 
 
 def frame_lines(flame: Flame, frame: FlameFrame, cells: int) -> list[Line]:
-    """Draw what the frame under the cursor holds."""
+    """Draw the memory of the frame under the cursor."""
     share = text.share(frame.bytes / flame.total_bytes) if flame.total_bytes else text.NA
     figures = (
         f"  {text.size(frame.bytes)}  {share} of what is live"

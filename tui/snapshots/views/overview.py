@@ -226,7 +226,7 @@ def verdict_lines(
         verdict: the verdict.
         summary: the device.
         cells: width of a line.
-        explained: give the reasons and every figure, else only what one needs to act.
+        explained: include the reasons and every figure, else only the remedies and their figures.
     """
     place = summary.ooms.index(verdict.event) + 1 if verdict.event in summary.ooms else 0
     which = f"OOM {place} of {len(summary.ooms)}" if len(summary.ooms) > 1 else "OOM"
@@ -280,7 +280,7 @@ def reason_lines(verdict: Verdict, cells: int) -> list[Line]:
 
 
 def explain_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
-    """Draw what :func:`verdict_lines` leaves out unless it explains, and the device as a whole."""
+    """Draw the parts that :func:`verdict_lines` leaves out, and the device as a whole."""
     return [
         *paragraph(verdict.headline, cells, TextStyle.STRONG),
         *reason_lines(verdict, cells),
@@ -356,7 +356,7 @@ def advice_lines(
 ) -> list[Line]:
     """Draw the advice below a title if there is one; ``explained`` with the reason of each.
 
-    What would not help stands below the numbered remedies.
+    Measures that would not help follow the numbered remedies.
     """
     helpful = [item for item in advice if not item.futile]
     rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))] if title and helpful else []
