@@ -24,7 +24,7 @@ NOTHING = "no process that can be seen there has loaded a CUDA build of torch"
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """What is known of one host."""
+    """The readings of one host."""
 
     host: str
     processes: tuple[TorchProcess, ...] = ()
@@ -34,7 +34,7 @@ class HostReading:
     error: str = ""
     """Why the host is not read now; empty if it is."""
     findings: tuple[tuple[int, str, str, str], ...] = ()
-    """Pid, device, key and text of what the figures prove."""
+    """Pid, device, key and text of each finding."""
     steps: Mapping[int, RankSteps] = field(default_factory=dict)
     """By pid, of the processes that have an agent."""
     ooms: tuple[HostOom, ...] = ()
@@ -76,7 +76,7 @@ def hosts_text(readings: Sequence[HostReading], room: int | None = None) -> list
 
 
 def ooms_text(readings: Sequence[HostReading], room: int | None = None) -> list[str]:
-    """Return the whole explanation of each OOM: what was requested, who uses the memory, advice.
+    """Return the whole explanation of each OOM: the request, the owners of the memory, advice.
 
     Args:
         readings: in the order of the hosts.

@@ -149,7 +149,7 @@ class WatchedHost:
 
     @property
     def reading(self) -> HostReading:
-        """Return what is known of the host."""
+        """Return the readings of the host."""
         devices = self._sample.sample.devices if self._sample is not None else ()
         waiting = "" if self._figures else f"no answer within {ANSWER_WITHIN_S:g} s"
         findings = tuple(

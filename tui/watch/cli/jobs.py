@@ -1,4 +1,4 @@
-"""The ranks of one job, found on several hosts by what their launcher has told each of them."""
+"""The ranks of one job, found on several hosts by the variables that its launcher sets."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def find_jobs(rows: Sequence[HostProcessRow]) -> tuple[RanksOfJob, ...]:
 
 
 def job_lines(job: RanksOfJob) -> list[str]:
-    """Return what is to be said of a job: its ranks, who grows, who has most memory, who is absent.
+    """Return the lines about a job: its ranks, growth, the most memory, missing ranks.
 
     Args:
         job: of at least one rank.

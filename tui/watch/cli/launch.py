@@ -118,7 +118,7 @@ class RunWithoutScreen:
         alarm: CommandAlarm,
         on_oom: str | None = None,
     ) -> None:
-        """Store what to run; starts nothing yet.
+        """Store the command, without starting it.
 
         Args:
             command: program and arguments.
@@ -218,7 +218,7 @@ class RunWithoutScreen:
 
 
 def alarm_facts(run: StartedRun, logs: Sequence[ProcessLog], ended: str) -> WatchedFacts:
-    """Return what a run says of itself to the alarm.
+    """Return the facts of a run for the alarm.
 
     Args:
         run: the run.

@@ -44,7 +44,7 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True)
 class WatchedProcessRow:
-    """A process, its devices, and what NVML reports for each of them."""
+    """A process, its devices, and NVML's memory of each."""
 
     process: TorchProcess
     figures: tuple[TorchMemory, ...]
@@ -177,7 +177,7 @@ def wrap(sentences: Sequence[str], room: int | None) -> list[str]:
 
 
 def reasons(rows: Sequence[WatchedProcessRow]) -> list[str]:
-    """Return why figures are missing and what would help, one line each."""
+    """Return a line for each reason of missing figures, with advice."""
     return [line for row in rows for line in _why_not(row)]
 
 

@@ -1,1 +1,1 @@
-"""Folders of watched runs: how runs start, what is written into their folders, how they end."""
+"""Watched runs: their start, the contents of their folders, their end."""

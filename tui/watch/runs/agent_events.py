@@ -136,7 +136,7 @@ class RehearsedEvent:
     compiled: bool = False
     """Whether torch.compile has compiled a graph."""
     libraries: tuple[LibraryVersion, ...] = ()
-    """Those that decide how much memory a training takes."""
+    """Libraries that influence the memory of a training."""
     architectures: tuple[str, ...] = ()
     """For which torch's kernels were compiled, such as ``sm_90``."""
 

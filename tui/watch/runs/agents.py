@@ -228,7 +228,7 @@ class AgentState:
     waiting: int
     """Requests that the next step carries out."""
     program: int = 1
-    """Number of the program among those that the process executed one after another."""
+    """Number of the program among all that the process has executed."""
 
 
 class Agents:

@@ -104,7 +104,7 @@ class ProcessLog:
     troubles: tuple[str, ...] = ()
     """Operations that the agent could not carry out."""
     program: int = 1
-    """Number of the program among those that the process executed one after another."""
+    """Number of the program among all that the process has executed."""
     replaced: bool = False
     """Whether the process has executed another program since."""
     rehearsed: RehearsedEvent | None = None
@@ -127,7 +127,7 @@ def process_logs_in(folder: Path) -> list[ProcessLog]:
 
 
 def read_folder(folder: Path) -> Contents:
-    """Read the logs that a run's agents left, with reasons for what cannot be read."""
+    """Read the logs of a run's agents, with reasons for unreadable logs."""
     found: list[ProcessLog] = []
     skipped: list[str] = []
     budget = MOST_FOLDER_BYTES

@@ -167,7 +167,7 @@ def new_run(command: Sequence[str]) -> StartedRun:
 
 
 def describe_folder_error(error: OSError) -> str:
-    """Return why no run can be started, and what helps."""
+    """Return why no run can be started, and the remedy."""
     return (
         f"no folder for the run in {folder()}: {error.strerror or error}; set GPU_WORKBENCH_STATE "
         "to a folder with room that may be written to"

@@ -20,7 +20,7 @@ class LeaveOrEndScreen(BesideCursor["str"]):
     """Returns :data:`LEAVE`, :data:`END`, or nothing; Enter does nothing.
 
     Args:
-        sentences: what is still running, one paragraph each.
+        sentences: the processes that still run, one paragraph each.
     """
 
     CSS_PATH = "watch.tcss"
@@ -92,7 +92,7 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
         return found
 
     def action_mark(self) -> None:
-        """Mark the row under the cursor, in place of the one that was marked first."""
+        """Mark the row under the cursor, and unmark the row that was marked first."""
         at = self.list.index
         if at not in self._marked:
             self._marked = [self._marked[-1], at]

@@ -111,7 +111,7 @@ class StoredRunsPane(Pane):
 
     @property
     def keys_go_to(self) -> Widget:
-        """The stored runs, else what the empty tab offers."""
+        """The list of stored runs, else the offers of the empty tab."""
         return self.list if self.runs else self.offers
 
     def _nothing(self, cells: int) -> list[Line]:
@@ -264,7 +264,7 @@ WIDE_FROM = 110
 LEAST_ACCOUNT = 3
 """Rows of the account that stay visible below a plot."""
 MOST_FINDINGS = 4
-"""Rows for what the figures of the process show, at most."""
+"""Most rows for the findings about a process."""
 SHOWN_BESIDE = frozenset(
     [
         *("allocated", "cached", "reserved", "context", "others", "used", "driver"),

@@ -23,15 +23,15 @@ ABOUT = {
     "gpus": "Number of such cards in the machine, for torchrun --nproc-per-node.",
     "steps": "Optimizer steps after which each process is ended; 0 runs to the program's end.",
 }
-"""What each field means, by its name in :class:`RehearsalRequest`."""
+"""Meaning of each field, by its name in :class:`RehearsalRequest`."""
 _NAMES = {"gpus": "GPUs"}
 
 
 class RehearseScreen(Dialog["RehearsalRequest | None"]):
-    """Returns what to rehearse, or ``None``.
+    """The dialog for a rehearsal; returns the request, or ``None``.
 
     Args:
-        first: what the fields contain at first.
+        first: initial contents of the fields.
     """
 
     CSS_PATH = "watch.tcss"
@@ -49,7 +49,7 @@ class RehearseScreen(Dialog["RehearsalRequest | None"]):
         self._message = LinesView(self._message_lines, id="message")
 
     def compose(self) -> ComposeResult:
-        """Yield the fields above what the focused one means."""
+        """Yield the fields, and below them the meaning of the focused one."""
         rows = [Horizontal(_label(name), each) for name, each in self._inputs.items()]
         yield box("Rehearse", "enter starts   tab next   escape leaves", *rows, self._message)
 
@@ -63,7 +63,7 @@ class RehearseScreen(Dialog["RehearsalRequest | None"]):
         return [(), *rows, *paragraph(ABOUT[focused], cells, TextStyle.QUIET, indent="  ")]
 
     def on_descendant_focus(self) -> None:
-        """Say what the focused field means."""
+        """Show the meaning of the focused field."""
         self._message.rebuild()
 
     @on(Input.Submitted)

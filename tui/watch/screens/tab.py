@@ -118,7 +118,7 @@ class SnapshotOpener(DeviceProgram, Protocol):
         """Show a file in the snapshot tab."""
 
     def compare_snapshots(self, earlier: str, later: str) -> None:
-        """Show in the snapshot tab what grew from one file to another."""
+        """Show the growth between two files in the snapshot tab."""
 
 
 class WatchTab(CommandScreen):
@@ -272,7 +272,7 @@ class WatchTab(CommandScreen):
         self.call_after_refresh(self.catch_up)
 
     def catch_up(self) -> None:
-        """Show the right panes and draw what changed."""
+        """Show the right panes and redraw changed parts."""
         self._drawn = time.monotonic()
         state = self.session.state
         if (state.run.folder if state else None) != (self._open.folder if self._open else None):
@@ -350,12 +350,12 @@ class WatchTab(CommandScreen):
         self.app.push_screen(RehearseScreen(self._suggest_rehearsal()), answered)
 
     def _suggest_rehearsal(self) -> RehearsalRequest:
-        """Return what was last rehearsed from here, else the command under the cursor."""
+        """Return the last rehearsed command, else the command under the cursor."""
         if self._rehearsal is not None:
             return self._rehearsal
         run = self.runs_pane.list.selected
         if run is None or any(MASK in word for word in run.command):
-            return RehearsalRequest()  # a masked word is not what the program was given
+            return RehearsalRequest()  # a masked word would change the command
         return RehearsalRequest(shlex.join(run.command))
 
     async def _rehearse(self, request: RehearsalRequest) -> None:
@@ -474,7 +474,7 @@ class WatchTab(CommandScreen):
         self.app.push_screen(EndScreen("End the run?", words), answered)
 
     def end_run(self, number: signal.Signals) -> None:
-        """Send a signal to the open run, and report what was sent."""
+        """Send a signal to the open run, and report it."""
         self._notify(self.session.end(number), "information")
 
     def action_watch_output(self) -> None:

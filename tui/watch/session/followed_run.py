@@ -68,7 +68,7 @@ class FollowedFile:
         return (*self._whole, rest) if rest else tuple(self._whole)
 
     def read(self) -> bool:
-        """Read what was appended; returns whether anything was."""
+        """Read the appended lines; return whether there were any."""
         try:
             with open_regular(self._path) as file:
                 size = os.fstat(file.fileno()).st_size

@@ -21,7 +21,7 @@ class HostOomNotes:
         self._logs: dict[str, HostOomLogs] = {}
 
     def apply(self, name: str, part: AgentLogPart) -> Topics:
-        """Apply what an agent on a host has written; return what changed.
+        """Apply the lines of an agent on a host; return the changed topics.
 
         Args:
             name: of the host.

@@ -29,7 +29,7 @@ class RehearsalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RehearsalRequest:
-    """What to rehearse, as typed."""
+    """A request for a rehearsal, as typed."""
 
     command: str = ""
     card: str = "h100"
@@ -66,7 +66,7 @@ async def start_rehearsal(
     """Start a rehearsal in a process of its own, which outlives this program, and return its run.
 
     Args:
-        request: what to rehearse.
+        request: the typed request.
         list_runs: returns the stored runs, newest first.
 
     Raises:

@@ -46,7 +46,7 @@ class WatchAlarms:
         """
         before, self._watched = self._watched, now
         if now is None or before is None or before.key != now.key:
-            return []  # what happened before it was opened is no news
+            return []  # earlier events are no news
         found: list[str] = []
         if now.ooms > before.ooms:
             found.append(f"{now.name}: {now.oom}")

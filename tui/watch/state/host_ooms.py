@@ -1,4 +1,4 @@
-"""Why processes on another machine ran out of memory, from what their agents wrote there."""
+"""Explain OOMs on another machine from the logs of its agents."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class HostOomLogs:
         """Return the newest OOM of each process, the newest of all first.
 
         Args:
-            processes: what was read of the processes of the host; ``None`` for nothing.
+            processes: the readings of the host's processes; ``None`` without any.
             devices: the GPUs of the host, as NVML has listed them last.
         """
         found: list[HostOom] = []

@@ -147,7 +147,7 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         found += paragraph(note, cells, TextStyle.NOTE, indent="  ")
     if not state.devices:
         found += paragraph(_no_process(state), cells)
-    if oom is not None:  # last, as a small screen shows what comes first
+    if oom is not None:  # last, because a small screen shows only the first lines
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.PLAIN
         found += paragraph(describe_oom(oom, selected), cells, style, indent="  ")
     return found + account
