@@ -149,7 +149,8 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             await self._retry_asked.wait()
             self._publish(RunnerStatus("starting"))
             return
-        self._report_end(reason)
+        # Its signal is ours: the usual senders of one would be a false lead.
+        self._report_end("this workbench replaced it" if self._is_replaced else reason)
         await asyncio.sleep(seconds)
         # The screen shows the reason until the new runner is ready.
         self._publish(replace(self._runs.runner, status="starting"))
