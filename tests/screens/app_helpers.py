@@ -29,20 +29,14 @@ PATIENCE_S = 120.0
 
 
 class PromptApp(WorkbenchApp):
-    """The workbench, which draws another tab at once.
-
-    The framework would delay the drawing by 50 ms, to hide the transition from the eye.
-    """
+    """The workbench, which leaves the user's stored runs unread."""
 
     scripted_runs: ScriptedRuns | None = None
 
     def create_run_session(self) -> RunSession:
-        """Return a scripted session, so that the user's stored runs stay unread."""
+        """Return a scripted session."""
         self.scripted_runs = self.scripted_runs or ScriptedRuns()
         return self.scripted_runs
-
-    def delay_update(self, delay: float = 0.05) -> None:
-        """Disable the delay."""
 
 
 @dataclass

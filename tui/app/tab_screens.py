@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.screen import Screen
@@ -65,9 +66,21 @@ class TabScreens:
 
     demo: type[DemoScreen]
     factories: Mapping[str, Callable[[TabbedApp], Screen[None]]]
+    styles: Sequence[Path]
+    """The style sheets of the tabs, of their dialogs and of the demo."""
     list_offers: Callable[[TabbedApp, str], Sequence[Offer]]
     find_offers: Callable[[TabbedApp, str], Sequence[Offer]]
     describe_run: Callable[[StartedRun], str]
 
 
-TAB_SCREENS = TabScreens(DemoScreen, FACTORIES, list_offers, find_offers, describe_run)
+TUI = Path(__file__).parents[1]
+STYLES = (
+    TUI / "devices" / "screens" / "memory.tcss",
+    TUI / "devices" / "screens" / "processes.tcss",
+    TUI / "kit" / "dialog.tcss",
+    TUI / "results" / "screens" / "results.tcss",
+    TUI / "runs" / "screens" / "demo.tcss",
+    TUI / "snapshots" / "screens" / "snapshot.tcss",
+    TUI / "watch" / "screens" / "watch.tcss",
+)
+TAB_SCREENS = TabScreens(DemoScreen, FACTORIES, STYLES, list_offers, find_offers, describe_run)

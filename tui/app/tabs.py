@@ -192,6 +192,9 @@ class TabbedApp(textual_private.HookedApp):
         """
         if self._tab_screens is None:
             self._tab_screens = await asyncio.to_thread(import_tab_screens)
+            # Read together: for each tab that brings its own, Textual would parse all again.
+            for path in self._tab_screens.styles:
+                self.stylesheet.read(path)
 
     @property
     def tab_screens(self) -> TabScreens:
@@ -199,6 +202,12 @@ class TabbedApp(textual_private.HookedApp):
         if self._tab_screens is None:
             self._tab_screens = import_tab_screens()
         return self._tab_screens
+
+    def delay_update(self, delay: float = 0.05) -> None:
+        """Draw another tab at once: Textual would wait, to hide a frame without contents.
+
+        The first frame of a tab has its contents, and a key is to be answered within 50 ms.
+        """
 
     async def action_switch_mode(self, mode: str) -> None:
         """Open a tab as soon as its screen is imported."""

@@ -172,6 +172,8 @@ class WorkbenchApp(TabbedApp):
             self.borders = preferences.borders
         self._session = session
         self._first_demo = demo
+        self._applied_theme: tuple[str, bool] | None = None
+        """The theme of the parsed styles, and whether its colors are the terminal's."""
         self._drawing = Drawing(self, self._draw)
         self._upkeep = ProcessHooks()
         self._preferences = preferences
@@ -195,11 +197,17 @@ class WorkbenchApp(TabbedApp):
         self.set_class(own, "-own-colors")
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Apply another theme; before the first screen there is nothing to restyle."""
-        if self.screen_stack:
-            super().refresh_css(animate)
-        else:
+        """Apply another theme; before the first screen there is nothing to restyle.
+
+        Textual also calls it for each screen that it opens, up to three times: it would parse all
+        styles again (15 ms). A screen that opens applies the styles anyway.
+        """
+        applied = (self.theme, self.native_ansi_color)
+        if not self.screen_stack:
             self.stylesheet.set_variables(self.get_css_variables())
+        elif applied != self._applied_theme:
+            super().refresh_css(animate)
+        self._applied_theme = applied
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the framework's line filters, except that without colors not even grays are used.

@@ -25,6 +25,16 @@ from tui.snapshots.screens.sites import SitesPane
 from tui.snapshots.session.snapshot_reader import CallError, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
 
+
+def _import_pane(view: SnapshotView) -> type[SnapshotPane]:
+    """Import the class of the pane of a view."""
+    module, _, name = view.pane.partition(":")
+    kind: type[SnapshotPane] = getattr(import_module(f"{__package__}.{module}"), name)
+    return kind
+
+
+PANES = {view.id: _import_pane(view) for view in VIEWS}
+"""The class of the pane of each view, imported with this module and not when the tab opens."""
 CLOSER, WIDER = 0.5, 2.0
 """Factors by which the zoom keys scale the visible range."""
 
@@ -54,7 +64,9 @@ class SnapshotTab(CommandScreen):
         )
         session.listen(self._changed)
         self.start = StartPane(session, self.offers())
-        self.panes = {view.id: _pane_of(view, session) for view in VIEWS}
+        self.panes = {view: kind(session, id=view) for view, kind in PANES.items()}
+        for pane in self.panes.values():
+            pane.display = False
         self._shown: SnapshotPane | None = None
         self._due = False
 
@@ -62,14 +74,24 @@ class SnapshotTab(CommandScreen):
         yield self.header()
         yield SnapshotBar(self.session)
         yield self.start
-        for pane in self.panes.values():
-            pane.display = False
-            yield pane
+        if self.session.loading or self.session.ready:
+            yield from self.panes.values()
         yield FooterBar(self.program.commands, self.situation)
 
     def on_mount(self) -> None:
-        self.start.offers.load()
+        self.call_after_refresh(self.start.offers.load)
+        self.call_after_refresh(self._mount_panes)
         self.catch_up()
+
+    async def _mount_panes(self) -> None:
+        """Mount the panes of a file: the first frame, of the start page, does not wait for them."""
+        if not self._are_panes_mounted:
+            await self.mount_all(self.panes.values(), before=self.query_one(FooterBar))
+            self.catch_up()
+
+    @property
+    def _are_panes_mounted(self) -> bool:
+        return all(pane.is_mounted for pane in self.panes.values())
 
     def situation(self) -> Situation:
         """Add the state of the session, which decides the available commands."""
@@ -96,8 +118,9 @@ class SnapshotTab(CommandScreen):
 
     @property
     def shown(self) -> SnapshotPane:
-        """The pane that should be visible now."""
-        return self.panes[self.session.view] if self.session.ready else self.start
+        """The pane that should be visible now; the start page until the others are mounted."""
+        ready = self.session.ready and self._are_panes_mounted
+        return self.panes[self.session.view] if ready else self.start
 
     def catch_up(self) -> None:
         """Show the right pane and draw the changes."""
@@ -238,10 +261,3 @@ class SnapshotTab(CommandScreen):
             self.notify(str(error), markup=False)
         else:
             copy(self.app, "report", report)
-
-
-def _pane_of(view: SnapshotView, session: SnapshotSession) -> SnapshotPane:
-    """Create the pane for a view."""
-    module, _, name = view.pane.partition(":")
-    kind: type[SnapshotPane] = getattr(import_module(f"{__package__}.{module}"), name)
-    return kind(session, id=view.id)

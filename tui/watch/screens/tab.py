@@ -6,7 +6,7 @@ import asyncio
 import shlex
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
@@ -22,7 +22,7 @@ from tui.core.text.secrets import MASK
 from tui.devices.screens.panes import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
-from tui.kit.pane import FooterBar, LineBar
+from tui.kit.pane import FooterBar, LineBar, Pane
 from tui.kit.signals import EndScreen
 from tui.monitor.messages import Sample
 from tui.watch.commands import WATCH_COMMANDS
@@ -144,7 +144,8 @@ class WatchTab(CommandScreen):
             program.machine, lambda: self.run_pane.table.selected, clock
         )
         self.output = OutputPane(lambda: session.state)
-        for pane in (self.run_pane, self.memory, self.output):
+        self._panes_of_run: Sequence[Pane] = (self.run_pane, self.memory, self.output)
+        for pane in self._panes_of_run:
             pane.display = False
         self._stored_runs = StoredRuns(session.stored_runs)
         self._alarms = WatchAlarms(clock)
@@ -160,7 +161,8 @@ class WatchTab(CommandScreen):
     def compose(self) -> ComposeResult:
         yield self.header()
         yield self.runs_pane
-        yield from (self.run_pane, self.memory, self.output)
+        if self.session.state is not None:
+            yield from self._panes_of_run
         yield FooterBar(self.program.commands, self.situation)
 
     def situation(self) -> Situation:
@@ -182,8 +184,9 @@ class WatchTab(CommandScreen):
     def resumed(self, event: events.ScreenResume) -> None:
         """Sample faster while the screen is shown."""
         self.session.set_visible(True)
-        self._read_stored()
         super().resumed(event)
+        # Afterwards: the thread would take turns with the drawing of the frame.
+        self.call_after_refresh(self._read_stored)
 
     @on(events.ScreenSuspend)
     def _suspended(self) -> None:
@@ -191,8 +194,19 @@ class WatchTab(CommandScreen):
 
     def on_mount(self) -> None:
         """Read the stored runs at intervals: other programs start and end runs too."""
-        self.runs_pane.offers.load()
         self.set_interval(KEPT_S, self._read_stored)
+        self.call_after_refresh(self.runs_pane.offers.load)
+        self.call_after_refresh(self._mount_panes)
+
+    async def _mount_panes(self) -> None:
+        """Mount the panes of a run: the first frame, of the list, does not wait for them."""
+        if not self._are_panes_mounted:
+            await self.mount_all(self._panes_of_run, before=self.query_one(FooterBar))
+            self.catch_up()
+
+    @property
+    def _are_panes_mounted(self) -> bool:
+        return all(pane.is_mounted for pane in self._panes_of_run)
 
     def _read_stored(self) -> None:
         """Read the files of each run in a thread: there may be many."""
@@ -274,7 +288,7 @@ class WatchTab(CommandScreen):
     def catch_up(self) -> None:
         """Show the right panes and redraw changed parts."""
         self._drawn = time.monotonic()
-        state = self.session.state
+        state = self.session.state if self._are_panes_mounted else None
         if (state.run.folder if state else None) != (self._open.folder if self._open else None):
             self._turn_to(state)
         if state is None:
