@@ -13,30 +13,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.in_process import Done, run_here
 from tests.results.made_runner import made
 from tui.headless.interleave import parse_arm, parse_arms
 from tui.kit.command_line.output import UsageError
 from tui.results.store.database import Database
 
 ROOT = Path(__file__).resolve().parents[2]
-Program = Callable[..., subprocess.CompletedProcess[str]]
+Program = Callable[..., Done]
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Program:
-    """The program over a runner whose times are made up."""
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """The program in this process, over a runner whose times are made up."""
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
 
-    def call(*words: str, median: float = 1e-3) -> subprocess.CompletedProcess[str]:
+    def call(*words: str, median: float = 1e-3) -> Done:
         which = ("--python", made(tmp_path, median)) if words[0] == "run" else ()
-        return subprocess.run(
-            [sys.executable, "-m", "tui", *which, *words],
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-            cwd=ROOT,
-            env={**os.environ, "GPU_WORKBENCH_STATE": str(tmp_path / "state")},
-        )
+        return run_here(*which, *words)
 
     return call
 
@@ -51,37 +45,37 @@ RUN = ("run", "matmul", "--device", "cpu", "--quick")
 
 def test_what_is_slower_than_before_is_an_exit_code(program: Program, tmp_path: Path) -> None:
     done = program(*RUN, "--no-store")
-    assert (done.returncode, _count(tmp_path)) == (0, 0), done.stderr
+    assert (done.code, _count(tmp_path)) == (0, 0), done.err
     # A name that selects nothing is told before anything runs.
     done = program(*RUN, "--against", "base")
-    assert done.returncode == 2
-    assert "base: no result has that id or tag" in done.stderr
-    assert done.stdout == ""
+    assert done.code == 2
+    assert "base: no result has that id or tag" in done.err
+    assert done.out == ""
     done = program(*RUN, "--runs", "3", "--json")
-    assert (done.returncode, _count(tmp_path)) == (0, 3), done.stderr
-    printed = json.loads(done.stdout)
+    assert (done.code, _count(tmp_path)) == (0, 3), done.err
+    printed = json.loads(done.out)
     assert [one["id"] for one in printed["results"]] == ["run-1", "run-1.2", "run-1.3"]
     assert "against" not in printed
     # What was printed is what was kept.
-    (tmp_path / "run.json").write_text(done.stdout)
+    (tmp_path / "run.json").write_text(done.out)
     done = program("results", "import", str(tmp_path / "run.json"))
-    assert "0 results are taken in, 3 were there already" in done.stdout
+    assert "0 results are taken in, 3 were there already" in done.out
 
     # A selection that the new runs would be of too; three runs of one minute are one session.
     _make_sessions(tmp_path)
-    assert program("results", "tag", "device=cpu", "base").returncode == 0
+    assert program("results", "tag", "device=cpu", "base").code == 0
     done = program(*RUN, "--against", "device=cpu", "--json", median=1.2e-3)
-    assert (done.returncode, _count(tmp_path)) == (0, 6), done.stderr
-    (question,) = json.loads(done.stdout)["against"]["questions"]
+    assert (done.code, _count(tmp_path)) == (0, 6), done.err
+    (question,) = json.loads(done.out)["against"]["questions"]
     assert question["answer"]["verdict"] == "unclear"
     assert question["answer"]["ratio"]["sessions"] == [3, 1]
 
     # With two earlier sessions of this environment that A does not select there are three.
     _make_sessions(tmp_path)
     done = program(*RUN, "--runs", "1", "--against", "base", median=1.2e-3)
-    assert done.returncode == 1, done.stdout
-    assert "B: these runs and 3 earlier of their environment" in done.stdout
-    assert "slower" in done.stdout
+    assert done.code == 1, done.out
+    assert "B: these runs and 3 earlier of their environment" in done.out
+    assert "slower" in done.out
 
 
 def _make_sessions(tmp_path: Path) -> None:
@@ -101,8 +95,8 @@ def test_two_settings_take_turns_each_a_session_and_are_compared(
         pythons.append(made(tmp_path / name, median))
     sides = [f"python={python}" for python in pythons]
     done = program(*RUN, "--runs", "3", "--interleave", *sides, "--json")
-    assert done.returncode == 1, done.stderr
-    found = json.loads(done.stdout)
+    assert done.code == 1, done.err
+    found = json.loads(done.out)
     (question,) = found["compared"]["questions"]
     assert question["answer"]["verdict"] == "slower"
     ratio = question["answer"]["ratio"]
@@ -113,10 +107,10 @@ def test_two_settings_take_turns_each_a_session_and_are_compared(
         rows = database.read_rows()[::-1]
     assert [row.median_s < 1.1e-3 for row in rows if row.median_s] == [True, False] * 3
     # What is of two environments is not taken in as if it were of one.
-    (tmp_path / "run.json").write_text(done.stdout)
+    (tmp_path / "run.json").write_text(done.out)
     done = program("results", "import", str(tmp_path / "run.json"))
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "it holds no results" in done.stderr
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert "it holds no results" in done.err
 
 
 @pytest.mark.slow
@@ -159,9 +153,9 @@ def test_a_store_that_cannot_be_used_costs_no_run(program: Program, tmp_path: Pa
     damaged = b"no database, and long enough not to be taken for an empty one" * 20
     (state / "results.sqlite3").write_bytes(damaged)
     done = program(*RUN)
-    assert done.returncode == 0
-    assert done.stdout.startswith("matmul n=")
-    assert done.stderr.count("results are not stored") == 1
+    assert done.code == 0
+    assert done.out.startswith("matmul n=")
+    assert done.err.count("results are not stored") == 1
     assert (state / "results.sqlite3").read_bytes() == damaged
 
 
@@ -173,5 +167,5 @@ def test_what_excludes_each_other_is_refused(program: Program) -> None:
         (("--interleave", "A=1", "A=2", "--against", "x"), "leave out --against"),
     ):
         done = program(*RUN, *words)
-        assert done.returncode == 2
-        assert said in done.stderr
+        assert done.code == 2
+        assert said in done.err

