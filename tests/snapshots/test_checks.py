@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.in_process import run_here
 from tests.snapshots import raw
 from tests.snapshots.raw import BASE
 from tui.kit.lines import plain
@@ -187,9 +186,8 @@ def test_a_trace_that_is_inconsistent_is_said_to_be_in_every_output(
     _more_live_than_reserved(objects)
     path = tmp_path / "memory.pickle"
     path.write_bytes(pickle.dumps(objects))
-    command = [sys.executable, "-m", "tui", "snapshot", str(path), *form]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert "the trace is inconsistent" in " ".join((done.stdout + done.stderr).split())
+    done = run_here("snapshot", str(path), *form)
+    assert "the trace is inconsistent" in " ".join((done.out + done.err).split())
 
 
 def test_an_inconsistent_trace_is_said_to_be_on_the_screen() -> None:

@@ -6,14 +6,13 @@ import gzip
 import io
 import json
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.in_process import run_here
 from tests.snapshots import raw
 from tests.snapshots.apart import assert_safe, read_alone
 from tests.snapshots.clones import clone
@@ -223,35 +222,30 @@ def test_a_message_with_endless_figures_is_read_as_one_without(digits: int) -> N
 # ---- the option ---------------------------------------------------------------------------------
 
 
-def run(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tui", "snapshot", str(path), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_the_command_refuses_before_it_reads_and_reads_with_more(tmp_path: Path) -> None:
     path = tmp_path / "memory.pickle"
     whole = pickle.dumps(raw.snapshot(), 4)
     with path.open("wb") as stream:
         stream.write(whole)
         stream.truncate(40 << 20)  # what follows the pickle is not read
-    refused = run(path, "--memory", "64MiB")
-    assert refused.returncode == 1
-    assert refused.stderr.count("\n") == 1
-    assert "needs about 248 MiB for 40.0 MiB, may take 64.0 MiB" in refused.stderr
-    assert "--memory SIZE allows more" in refused.stderr
-    allowed = run(path, "--memory", "512MiB")
-    assert allowed.returncode == 0, allowed.stderr
-    assert "device 0: No OOM event" in allowed.stdout
+    refused = run_here("snapshot", str(path), "--memory", "64MiB")
+    assert refused.code == 1
+    assert refused.err.count("\n") == 1
+    assert "needs about 248 MiB for 40.0 MiB, may take 64.0 MiB" in refused.err
+    assert "--memory SIZE allows more" in refused.err
+    allowed = run_here("snapshot", str(path), "--memory", "512MiB")
+    assert allowed.code == 0, allowed.err
+    assert "device 0: No OOM event" in allowed.out
 
 
 @pytest.mark.parametrize("objects", [entry(size=LARGEST), block(requested_size=LARGEST)])
 def test_the_command_says_one_line_of_a_size_that_nothing_has(objects: Raw, tmp_path: Path) -> None:
     path = tmp_path / "memory.pickle"
     path.write_bytes(pickle.dumps(objects, 4))
-    refused = run(path)
-    assert refused.returncode == 1
-    assert refused.stderr.count("\n") == 1
-    assert "torch serves less than 1 EiB: damaged" in refused.stderr
+    refused = run_here("snapshot", str(path))
+    assert refused.code == 1
+    assert refused.err.count("\n") == 1
+    assert "torch serves less than 1 EiB: damaged" in refused.err
 
 
 def test_the_memory_that_is_asked_for() -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 import torch
 
+from tests.catalog.brief import BRIEF
 from workloads import catalog
 from workloads.declare import workload as declared
 from workloads.declare.place import Place
 from workloads.declare.workload import Case
-from workloads.measure import torch_state
+from workloads.measure import timing, torch_state
 from workloads.measure.timing import Control
 from workloads.protocol.messages import Run
 from workloads.runner import execute
@@ -117,7 +119,8 @@ def test_a_block_that_fails_leaves_nothing_either() -> None:
 
 def _run(name: str, **parameters: int) -> str:
     request = Run("1", name, "cpu", dict(parameters), {}, "quick", time_only=True)
-    return execute.run(request, Control(), lambda _: None, cold=True).status
+    with patch.dict(timing.PLANS, quick=BRIEF):
+        return execute.run(request, Control(), lambda _: None, cold=True).status
 
 
 @pytest.mark.parametrize("when", ["preparing", pytest.param("timed", marks=pytest.mark.slow)])
