@@ -6,7 +6,7 @@ Each program runs in a pseudo-terminal of its own, one after the other, against 
 driver: eight GPUs of which nearly every figure changes each second. Bytes are what arrives at the
 terminal; processor time and memory are those of all processes of the program. With ``--pairs`` the
 workbench and nvitop idle at the same time, so that the machine's other load hits both, and only
-their ratios are printed.
+their ratios are printed. All see the same kind of terminal (``--colors``), not the caller's.
 """
 
 from __future__ import annotations
@@ -37,6 +37,14 @@ SETTLE_OTHERS_S = 3.0
 STARTS = 15
 KEYS = 60
 KEY_PAUSE_S = 0.25
+
+
+TERMINALS: dict[str, dict[str, str]] = {
+    "16": {"TERM": "xterm", "COLORTERM": ""},
+    "256": {"TERM": "xterm-256color", "COLORTERM": ""},
+    "truecolor": {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
+}
+"""The variables from which programs tell how many colors a terminal has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +297,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of each idle program")
     parser.add_argument("--starts", type=int, default=STARTS, help="of each program")
     parser.add_argument("--pairs", type=int, default=0, help="only idle, both at once, so often")
+    parser.add_argument("--colors", choices=TERMINALS, default="truecolor", help="of the terminal")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.starts < 2:
@@ -296,7 +305,7 @@ def main() -> None:
     working_s = min(arguments.seconds, 30.0)
     compile_program()
     with tempfile.TemporaryDirectory() as name:
-        variables = driver(Path(name) / "driver")
+        variables = {**driver(Path(name) / "driver"), **TERMINALS[arguments.colors]}
         if arguments.pairs:
             pairs = [idle_pair(variables, arguments.seconds) for _ in range(arguments.pairs)]
             print(pair_lines(pairs))

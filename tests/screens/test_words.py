@@ -15,8 +15,11 @@ from tests.screens.opened import opened, store_results
 
 MOST_WORDS = {
     "first": 120,
-    "help": 235,
-    "memory": 135,
+    "busy": 220,
+    "help": 185,
+    "idle": 150,
+    "measured": 250,
+    "memory": 125,
     "results-list": 160,
     "results-compared": 130,
     "snapshot-verdict": 165,

@@ -37,10 +37,8 @@ def test_the_figures_of_the_devices_stand_below_each_other() -> None:
     assert shown(both(), 100) == [
         "cpu        271 ms  ±0.4%      507 GFLOP/s  "
         "████████████████▌················  50% of float32 ceiling",
-        "         check passed",
         "cuda:0    2.71 ms  ±0.4%     50.7 TFLOP/s  "
         "█████████████████████████········  76% of float32 peak",
-        "         check passed",
         "cuda:0 is 100x as fast as cpu",
     ]
 
@@ -51,7 +49,6 @@ def test_nothing_is_lost_where_it_is_narrow(cells: int) -> None:
     words = " ".join(" ".join(rows).split())
     for said in ("271 ms", "507 GFLOP/s", "50% of float32 ceiling", "2.71 ms", "76% of float32"):
         assert said in words
-    assert words.count("check passed") == 2
     assert all(len(row) <= cells for row in rows)
     assert any("█" in row for row in rows) == (cells >= 40)
 

@@ -41,7 +41,7 @@ DEVICES = (
         "reset_peaks",
         ("0",),
         "reset peaks",
-        "Reset the peaks, torch's and the sampled ones.",
+        "Reset torch's and sampled peaks.",
         group="Devices and memory",
         tabs=(*WORKBENCH, "memory"),
         changes_state=True,

@@ -150,7 +150,9 @@ def _section(
     if not shown:
         return []
     lines = [row for keys, about in shown for row in key_lines(keys, about, cells)]
-    return [line(Span(f"Keys of {heading}", TextStyle.STRONG)), *lines, ()]
+    # A screen's groups stand below each other: their names are enough.
+    words = heading.partition(": ")[2] or f"Keys of {heading}"
+    return [line(Span(words, TextStyle.STRONG)), *lines, ()]
 
 
 def _matches(text: str, words: Sequence[str]) -> bool:

@@ -446,7 +446,7 @@ class DevicesPane(AgingPane):
         self.app.push_screen(LiveTextScreen(title, build), closed)
 
     def next_figure(self) -> None:
-        """Draw the next figure of the history."""
+        """Draw another figure's history."""
         sample = self.machine.shown.sample
         few = self._few or self._stacked
         self.figure = next_figure(self._view, sample, self.figure, few=few)

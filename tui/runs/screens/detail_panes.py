@@ -171,8 +171,8 @@ PLOT_HEIGHT = (4, 20)
 """Least and most rows of a plot between its edges."""
 AROUND_PLOT = 6
 BRIEF_BELOW = 16
-"""Rows below which the pane shows, of a workload without a run, only what it does, until it has
-the focus."""
+"""Rows below which the pane shows only what a workload does, or how it came out, until it has the
+focus."""
 
 
 def import_detail_views() -> DetailViews:
@@ -230,7 +230,7 @@ class DetailPane(Pane):
         self.body.rebuild()
 
     def on_descendant_blur(self) -> None:
-        """Show a workload without a run in brief."""
+        """Show a workload in brief."""
         self.body.rebuild()
 
     def compose(self) -> ComposeResult:
@@ -266,11 +266,11 @@ class DetailPane(Pane):
         height = max(PLOT_HEIGHT[0], min(PLOT_HEIGHT[1], self.body.size.height - AROUND_PLOT))
         group = self._group()
         if group is None and not self.roofline:
-            if self.body.size.height < BRIEF_BELOW and not self.body.has_focus:
-                brief = brief_lines(self.state, self._workload, cells)
-                if brief:
-                    return brief
-            return import_detail_views().detail(self.state, self._workload, cells, height)
+            in_brief = self.body.size.height < BRIEF_BELOW and not self.body.has_focus
+            lines = brief_lines(self.state, self._workload, cells) if in_brief else []
+            return lines or import_detail_views().detail(
+                self.state, self._workload, cells, height, brief=in_brief
+            )
         views = import_detail_views()
         if self.roofline:
             device = views.choose_roofline_device(self.state)

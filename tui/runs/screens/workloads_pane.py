@@ -172,11 +172,10 @@ class WorkloadsPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "The newest run of each workload's parameters. cpu and the GPU's name: median time of a"
-        " call. speed-up: CPU over GPU time. rate, of limit, peak memory: of the GPU. state: "
-        "half of the 95 % interval, or why there is no figure. '*': parameters differ from the "
-        "defaults. '!': warnings (i). 'other flags': measured under others. n/a: does not run "
-        "there."
+        "Newest runs. cpu, cuda:0: median time of a call. speed-up: CPU over GPU time. rate, of "
+        "limit, peak memory: of the GPU. state: half of the 95 % interval, or why no figure. "
+        "'*': changed parameters. '!': warnings (i). 'other flags': measured under others. n/a: "
+        "does not run there."
     )
 
     def __init__(

@@ -32,7 +32,9 @@ from workloads.protocol.results import Setting, WorkloadInfo
 _INTERVAL_CELLS = 70
 
 
-def detail_lines(state: RunsState, workload: str | None, cells: int, height: int = 9) -> list[Line]:
+def detail_lines(
+    state: RunsState, workload: str | None, cells: int, height: int = 9, *, brief: bool = False
+) -> list[Line]:
     """Return the whole detail: outcome, plots, hints, description and every figure.
 
     Args:
@@ -40,6 +42,7 @@ def detail_lines(state: RunsState, workload: str | None, cells: int, height: int
         workload: name of the workload.
         cells: width of a line.
         height: rows of a plot.
+        brief: after a run, return only the outcome and the plots.
     """
     info = state.find_workload(workload)
     if info is None:
@@ -53,6 +56,8 @@ def detail_lines(state: RunsState, workload: str | None, cells: int, height: int
         # The sweep's progress is beside the title, to save rows above the plot.
         rows[-1:] = flow([rows[-1], came.pop(0)], cells, gap="   ")
     rows += skipped
+    if came and brief:
+        return [*rows, *came]
     about = [*paragraph(info.about, cells), ()]
     look_for = [*paragraph(info.look_for, cells, label="Look for: "), ()]
     # Before a run, users need the description first; after it, the meaning of the figures.

@@ -42,7 +42,7 @@ from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import finding_lines, missing_lines
 from tui.runs.views.workload_state import collect_warnings, fold_warnings, format_run_progress
 from workloads.protocol.flag_words import CUBLAS, CUDNN, ONEDNN, format_setting
-from workloads.protocol.results import Check, Limit, RunResult, Timing
+from workloads.protocol.results import Limit, RunResult, Timing
 
 DEVICE_CELLS = 8
 TIME_CELLS, RATE_CELLS = 8, 16
@@ -92,8 +92,9 @@ def _device_lines(device: str, run: RunState, cells: int, limit_cells: int) -> l
     if words.text:
         lead = () if rows else (label,)
         rows += flow([(*lead, words)], cells, indent="  ")
-    for row in [] if result is None or result.check is None else format_check(result.check):
-        rows += flow([row], cells, indent="  ")
+    if result is not None and result.check is not None and not result.check.passed:
+        wrong = Span("check FAILED: the result is wrong", TextStyle.BAD)
+        rows += flow([line(" " * (DEVICE_CELLS + 1), wrong)], cells, indent="  ")
     warnings = collect_warnings(run) if run.result else () if result is None else result.warnings
     for warning in fold_warnings(warnings):
         rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  ")
@@ -161,14 +162,6 @@ def draw_share_bar(limit: Limit, cells: int) -> Line:
     """Draw the share of the limit as a bar; the full bar is the limit."""
     style = TextStyle.BAD if limit.exceeded else TextStyle.ALLOCATED
     return draw_on_track(limit.fraction, cells, style)
-
-
-def format_check(check: Check) -> list[Line]:
-    """Return the verdict on the computed values."""
-    indent = " " * (DEVICE_CELLS + 1)
-    if check.passed:
-        return [line(indent, Span("check passed", TextStyle.GOOD))]
-    return [line(indent, Span("check FAILED: the result is wrong", TextStyle.BAD))]
 
 
 def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
