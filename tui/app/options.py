@@ -13,9 +13,7 @@ def add_workbench(parser: Parser) -> None:
     add_settings(parser)
     add_hosts(parser)
     parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
-    parser.add_argument(
-        "--demo", metavar="GROUP", help="step through a group of workloads page by page"
-    )
+    parser.add_argument("--demo", metavar="GROUP", help="show a group page by page")
     parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
     parser.add_argument(
         "--oom-text",
@@ -26,17 +24,16 @@ def add_workbench(parser: Parser) -> None:
         MEMORY_OPTION,
         type=parse_memory,
         metavar="SIZE",
-        help="memory limit for reading a snapshot (default: a quarter of what is available)",
+        help="limit for reading a snapshot (default: a quarter of what is free)",
     )
     parser.add_argument(
         "--record",
         metavar="FILE",
-        help="record the session for replay (.gz: compressed); it has the names of the host, its "
-        "users and their programs",
+        help="record for replay (.gz: compressed), with the names of host, users and programs",
     )
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="with --record: leave out names, GPU UUIDs, home directories and arguments",
+        help="record no names, GPU UUIDs, home directories and arguments",
     )
     add_no_store(parser, "storing")

@@ -31,7 +31,7 @@ def add_connection(parser: Parser, default_python: str) -> None:
     parser.add_argument(
         "--transport",
         metavar="CMD",
-        help="command to use instead of ssh; {host} is the name",
+        help="instead of ssh; {host} is the name",
     )
     parser.add_argument(
         "--host-python",
@@ -39,7 +39,7 @@ def add_connection(parser: Parser, default_python: str) -> None:
         type=host_python_of,
         action="append",
         metavar="HOST=PATH",
-        help=f"Python on a host (default: {default_python}); repeat for more",
+        help=f"a host's Python (default: {default_python}); repeatable",
     )
 
 

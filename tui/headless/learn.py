@@ -68,7 +68,7 @@ def add_options(parser: Parser) -> None:
     add_devices(
         parser,
         "D",
-        "cpu, cuda:0, …, mps, or all GPUs; repeat for more (default: the CPU and the first GPU)",
+        "cpu, cuda:0, …, mps, or all GPUs; repeatable (default: the CPU and the first GPU)",
     )
 
 

@@ -78,13 +78,13 @@ def add_options(parser: Parser) -> None:
         dest="groups",
         action="append",
         metavar="G",
-        help="all workloads of a group; repeat for more",
+        help="all workloads of a group; repeatable",
     )
     parser.add_argument("--all", dest="everything", action="store_true", help="every workload")
     add_devices(
         parser,
         "D",
-        "cpu, cuda:0, …, mps, or all GPUs; repeat for more (default: the CPU and the first GPU)",
+        "cpu, cuda:0, …, mps, or all GPUs; repeatable (default: the CPU and the first GPU)",
     )
     add_parameters(parser)
     add_budget(parser)

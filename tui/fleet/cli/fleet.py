@@ -36,7 +36,7 @@ class FleetOptions(MeasuredHosts):
 def add_options(parser: Parser) -> None:
     """Add the hosts, the devices and the number of rounds."""
     add_common(parser)
-    add_devices(parser, "D", "cuda:0, …, or cpu; repeat for more (default: all GPUs, or the CPU)")
+    add_devices(parser, "D", "cuda:0, …, or cpu; repeatable (default: all GPUs, or the CPU)")
     add_measured_hosts(parser, "compare the devices of these hosts (default: of this machine)")
     parser.add_argument(
         "--rounds",

@@ -86,7 +86,7 @@ def add_python_and_files(parser: argparse.ArgumentParser) -> None:
         "--python",
         type=python_at,
         metavar="PATH",
-        help="the Python of the workloads; it needs torch, not this package",
+        help="a Python with torch, for the workloads",
     )
     parser.add_argument(
         "--workloads",
@@ -94,7 +94,7 @@ def add_python_and_files(parser: argparse.ArgumentParser) -> None:
         type=file_at,
         action="append",
         metavar="FILE",
-        help="add the workloads of a Python file; repeat for more",
+        help="add a Python file's workloads; repeatable",
     )
 
 
@@ -124,7 +124,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="K=V",
         help="a parameter, n=4096, or for run a sweep: n=256..8192x2, n=1..9+2, n=256,1024, "
-        "dtype=*; repeat for more",
+        "dtype=*; repeatable",
     )
 
 

@@ -133,7 +133,7 @@ def _add_options(parser: Parser) -> None:
         const=FindBatch.IN_COMMAND.value,
         metavar="NAME=LOW..HIGH",
         help="largest value that fits, for each {NAME} in the command; without a range, the largest"
-        " batch size, if an option such as --batch 64 sets it",
+        " batch size, set by an option such as --batch 64",
     )
     parser.add_argument(
         "--python",
@@ -145,8 +145,7 @@ def _add_options(parser: Parser) -> None:
         dest="target",
         type=_parse_target,
         metavar="FILE",
-        help="name the libraries that differ from this file: the target's pip freeze, or a lock"
-        " file",
+        help="name libraries that differ from this file: the target's pip freeze or lock file",
     )
     parser.add_argument(
         "command",

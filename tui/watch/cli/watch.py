@@ -254,7 +254,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--env",
         action="store_true",
-        help="print the variables to export for a command started elsewhere",
+        help="print variables for a command started elsewhere",
     )
     parser.add_argument(
         "--on-oom",
@@ -265,7 +265,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--stacks",
         action="store_true",
-        help="print each rank's Python stacks, of the named or the newest live run",
+        help="print the ranks' Python stacks, of RUN or the newest live run",
     )
     parser.add_argument(
         "--record",
@@ -281,7 +281,7 @@ def _add_options(parser: Parser) -> None:
         nargs="*",
         metavar="RUN | rm RUN | keep RUN | -- COMMAND",
         help="open, remove (rm) or protect (keep) a stored run, by the start of its name; or run "
-        "this command and watch it",
+        "and watch a command",
     )
 
 
