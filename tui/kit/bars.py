@@ -28,8 +28,8 @@ def draw_on_track(share: float | None, cells: int, style: TextStyle) -> Line:
     Args:
         share: 0 to 1 of the track; ``None`` if unknown, which draws neither bar nor track.
         cells: width of the track.
-        style: style of the bar and of the track, whose dots tell it apart: a change of style in every bar
-            costs the link as much as its cells.
+        style: style of the bar and of the track, whose dots tell it apart: a change of style in
+            each bar costs the link as much as its cells.
     """
     if share is None:
         return (Span(left("", cells), style),)
