@@ -17,6 +17,7 @@ from benchmarks.lightness import (
     NO_HISTORY,
     NVITOP,
     OURS,
+    TERMINALS,
     compare,
     running,
     table,
@@ -38,7 +39,8 @@ def test_an_idle_screen_costs_little_more_than_nvitop(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     programs = (OURS, NO_HISTORY, NVITOP, EMPTY)
-    ours, _, nvitop, empty = costs = compare(programs, driver(tmp_path / "driver"), 60.0)
+    variables = {**driver(tmp_path / "driver"), **TERMINALS["truecolor"]}
+    ours, _, nvitop, empty = costs = compare(programs, variables, 60.0)
     with capsys.disabled():
         print(f"\n{table(costs)}")
         print(f"usable screen: {ours.usable_s / empty.usable_s:.2f} times the empty app's")
