@@ -27,17 +27,18 @@ def test_keys_act_while_a_host_is_stopped(boxes: Boxes, scripted_nvml: ScriptedN
     boxes.add("gpu1", variables={key: variables[key] for key in NAMES})
     words = ("--no-here", "--host", "gpu1", "--transport", boxes.transport)
     with Terminal((*PROGRAM, *words), 100, 30) as terminal:
-        terminal.until_shows("gpu1:0", "gpu1:1", "Memory   gpu1:0")
+        terminal.until_shows("▸ gpu1:0", "gpu1:1", "Memory   gpu1:0")
         children = [each for each in terminal.family() if each.pid != terminal.process.pid]
         for child in children:
             child.send_signal(signal.SIGSTOP)
         until(lambda: _are_stopped(children))
         try:
-            assert "▸ gpu1:" not in terminal.text()
             terminal.keys("d")
-            terminal.until_shows("▸ gpu1:")
+            terminal.until_shows("▸ gpu1:1")
             terminal.keys("2")
-            terminal.until_shows("Memory", "of 140.4 GiB")
+            terminal.until_shows("━ Memory", "of 140.4 GiB")
+            terminal.keys("3")
+            terminal.until_shows("━ Snapshot", "Open the example snapshot")
             terminal.keys("4")
             terminal.until_shows("Processes on gpu1")
             terminal.keys("\r")
@@ -45,7 +46,9 @@ def test_keys_act_while_a_host_is_stopped(boxes: Boxes, scripted_nvml: ScriptedN
             terminal.keys("\x1b")
             terminal.until_shows("Processes on gpu1")
             terminal.keys("5")
-            terminal.until_shows("Watch")
+            terminal.until_shows("━ Runs under the watch")
+            terminal.keys("6")
+            terminal.until_shows("━ Results")
             terminal.keys("1")
             terminal.until_shows("▸ gpu1:", "Memory   gpu1:")
             for key in ("\x1b[Z", "\x1b[Z", "\r"):
