@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import torch._dynamo  # before the first module's objects are excluded from garbage collection
 
 import workloads.declare.place
 from tests.catalog.runs import one_thread
 
 assert workloads.declare.place
+assert torch._dynamo
 
 
 @pytest.fixture(autouse=True)

@@ -9,15 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.color import Color, ColorType
 from rich.console import Console
-from rich.style import Style
 from textual.theme import BUILTIN_THEMES
 
 from tests.screens.app_helpers import running
 from tests.screens.helpers import screen_strips
 from tui.core.settings import OWN_PALETTE, THEME
-from tui.kit import styles
-from tui.kit.terminal.nearest_colors import FIRST_FIXED, NUMBERS, TABLE, by_number, nearest
-from tui.kit.themes import DARK, theme_for
+from tui.kit.terminal.nearest_colors import TABLE, nearest
+from tui.kit.themes import theme_for
 
 NAMED = sorted(name for name in BUILTIN_THEMES if not name.startswith("ansi"))
 
@@ -32,28 +30,6 @@ def test_the_nearest_is_one_that_every_terminal_has_and_near(colour: tuple[int, 
 def test_a_colour_that_the_terminal_has_stays_as_it_is() -> None:
     assert len(TABLE) == 240
     assert [colour for colour in TABLE if TABLE[nearest(colour) - 16] != colour] == []
-
-
-def test_a_color_with_a_number_is_drawn_by_it_and_any_other_in_full() -> None:
-    assert by_number(Style.parse("bold #5fafff on #121212")) == Style.parse(
-        "bold color(75) on color(233)"
-    )
-    assert by_number(Style.parse("#5fb0ff")) == Style.parse("#5fb0ff")
-    # Base16 themes give the numbers up to 21 other colors.
-    assert by_number(Style.parse("#0000ff")) == Style.parse("#0000ff")
-    assert min(NUMBERS.values()) == FIRST_FIXED
-
-
-def test_each_color_of_the_programs_theme_has_a_number() -> None:
-    drawn = [
-        color.triplet
-        for style in (*styles.IN_OWN_COLORS.values(), styles.OWN_CURSOR, styles.OWN_PLACE)
-        for color in (style.color, style.bgcolor)
-        if color is not None
-    ]
-    names = (DARK.foreground, DARK.background, DARK.primary, DARK.accent, DARK.success)
-    drawn += [Color.parse(name).triplet for name in names if name]
-    assert [color for color in drawn if color not in NUMBERS] == []
 
 
 @pytest.mark.parametrize("name", NAMED)

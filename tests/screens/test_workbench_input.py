@@ -122,7 +122,7 @@ async def test_help_begins_with_keys_and_explains_the_focused_pane() -> None:
     async with running((120, 100)) as on:
         await on.press("question_mark")
         assert on.rows[1].strip("│ ") == "Keys of Workloads"
-        assert on.row("Run all; asks first.")
+        assert on.row("Run all, after a confirmation.")
         assert on.row("What Workloads shows")
         await on.press("question_mark", "F", "question_mark")
         assert on.rows[1].strip("│ ") == "Keys of Backends"

@@ -47,7 +47,7 @@ from tui.kit.pane import AsciiScrollBar, pane_of
 from tui.kit.terminal import clipboard, ending
 from tui.kit.terminal.alarm import alarm_sequence
 from tui.kit.terminal.ending import HangupWatch
-from tui.kit.terminal.nearest_colors import ByNumber, Nearest256
+from tui.kit.terminal.nearest_colors import Nearest256
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches, write_to_terminal
 from tui.kit.themes import THEMES, ThemeScreen, theme_for
 from tui.runs.screens.program import RunActions
@@ -74,8 +74,6 @@ PAGE = """<!doctype html>
 """A web page around a picture, whose text can be selected and searched."""
 EXACT = ("truecolor", "256", "windows")
 """Rich's names of the color systems in which the program's own theme looks as it should."""
-FILTERS: dict[str, LineFilter] = {"256": Nearest256(), "truecolor": ByNumber()}
-"""What is drawn last, by the color system."""
 DEFAULT_REFRESH_S = 1.0
 REFRESH_STEPS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """The choices of seconds between two samples."""
@@ -214,13 +212,13 @@ class WorkbenchApp(TabbedApp):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the framework's line filters, except that without colors not even grays are used.
 
-        On a terminal with 256 colors, the nearest ones are drawn; on one with all colors, those of
-        the 256 by their number.
+        On a terminal with 256 colors, the nearest ones are drawn.
         """
         filters = super().get_line_filters()
+        if self.console.color_system == "256" and not (self.native_ansi_color or self.no_color):
+            return [*filters, Nearest256()]
         if not self.no_color:
-            fewer = FILTERS.get(self.console.color_system or "")
-            return filters if fewer is None or self.native_ansi_color else [*filters, fewer]
+            return filters
         return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
 
     def on_resize(self, event: events.Resize) -> None:

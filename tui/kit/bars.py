@@ -28,11 +28,10 @@ def draw_on_track(share: float | None, cells: int, style: TextStyle) -> Line:
     Args:
         share: 0 to 1 of the track; ``None`` if unknown, which draws neither bar nor track.
         cells: width of the track.
-        style: style of the bar and of the track, whose dots tell it apart: a change of style in
-            each bar costs the link as much as its cells.
+        style: style of the bar; the track has its own.
     """
     if share is None:
         return (Span(left("", cells), style),)
     drawn = draw_bar(share, cells) if share > 0 else ""
-    track = glyphs.GLYPHS.zero * (cells - width((Span(drawn),)))
-    return (Span(drawn + track, style),)
+    track = Span(glyphs.GLYPHS.zero * (cells - width((Span(drawn),))), TextStyle.REST)
+    return tuple(span for span in (Span(drawn, style), track) if span.text)

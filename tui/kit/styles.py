@@ -108,30 +108,30 @@ IN_TRUECOLOR = {**ON_DARK, TextStyle.QUIET: Style(dim=True)}
 IN_OWN_COLORS = _with_reaches(
     {
         **SHARED,
-        **_layers("#5fafff", "#ffd787", "#ff87d7", "#87d787", "#af87ff", "#ff875f"),
-        TextStyle.CURSOR: Style(color="#121212", bgcolor="#87afff", bold=True),
-        TextStyle.REST: Style(color="#444444"),
-        TextStyle.LAYER_REST: Style(color="#626262"),
-        TextStyle.FULL_LAYER_REST: Style(color="#626262", bgcolor="#626262"),
-        TextStyle.ON_LAYER_REST: Style(color="#ffffff", bgcolor="#626262"),
-        TextStyle.QUIET: Style(color="#a8a8a8"),
-        TextStyle.GOOD: Style(color="#87d787"),
-        TextStyle.NOTE: Style(color="#ffaf5f"),
-        TextStyle.BAD: Style(color="#ff8787", bold=True),
-        TextStyle.KEY: Style(color="#5fd7ff"),
-        TextStyle.ALLOCATED: Style(color="#5fafff"),
-        TextStyle.CACHED: Style(color="#af87ff"),
-        TextStyle.CONTEXT: Style(color="#ff87d7"),
-        TextStyle.OTHERS: Style(color="#ffd787"),
+        **_layers("#5fb3f6", "#f0c674", "#f08fc0", "#7fdc8a", "#a99bf5", "#ff8f6b"),
+        TextStyle.CURSOR: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
+        TextStyle.REST: Style(color="#3a465a"),
+        TextStyle.LAYER_REST: Style(color="#5a6780"),
+        TextStyle.FULL_LAYER_REST: Style(color="#5a6780", bgcolor="#5a6780"),
+        TextStyle.ON_LAYER_REST: Style(color="#ffffff", bgcolor="#5a6780"),
+        TextStyle.QUIET: Style(color="#92a0b6"),
+        TextStyle.GOOD: Style(color="#7fdc8a"),
+        TextStyle.NOTE: Style(color="#ffc45c"),
+        TextStyle.BAD: Style(color="#ff7a7e", bold=True),
+        TextStyle.KEY: Style(color="#6cc7f5"),
+        TextStyle.ALLOCATED: Style(color="#5fb3f6"),
+        TextStyle.CACHED: Style(color="#a99bf5"),
+        TextStyle.CONTEXT: Style(color="#f08fc0"),
+        TextStyle.OTHERS: Style(color="#f0c674"),
     },
-    good="#005f00",
-    allocated="#005f87",
-    cached="#5f5f87",
-    context="#5f005f",
-    others="#875f00",
+    good="#2c5a3a",
+    allocated="#254a68",
+    cached="#443f6b",
+    context="#663a54",
+    others="#6b562c",
 )
-"""In the program's own dark theme, on its background: colors of the 256 that have a number."""
-OWN_CURSOR, OWN_PLACE = Style(bgcolor="#303030"), Style(bgcolor="#1c1c1c")
+"""In the program's own dark theme: exact colors, on its background."""
+OWN_CURSOR, OWN_PLACE = Style(bgcolor="#22304a"), Style(bgcolor="#1a2130")
 """The row under the cursor in that theme, with and without the focus: data keep their colors."""
 _NO_STYLE = Style()
 UPRIGHT = Style(reverse=False)

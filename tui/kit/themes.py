@@ -19,23 +19,19 @@ from tui.kit.lists import NumberedList
 
 DARK = Theme(
     name=THEME,
-    primary="#5f5f87",
-    secondary="#87afff",
-    accent="#87afff",
-    success="#5fd7af",
-    warning="#ffaf5f",
-    error="#ff5f5f",
-    foreground="#e4e4e4",
-    background="#121212",
-    surface="#1c1c1c",
-    panel="#262626",
+    primary="#45597a",
+    secondary="#7aa2f7",
+    accent="#7aa2f7",
+    success="#4fd6be",
+    warning="#ffc45c",
+    error="#ff6b70",
+    foreground="#dce3ee",
+    background="#11151c",
+    surface="#171c26",
+    panel="#1e2532",
     dark=True,
 )
-"""Colored data on nearly black; rules are fainter than the parts that they separate.
-
-Each color is one of the 256 that a terminal knows by number, as are those of the texts
-(:data:`tui.kit.styles.IN_OWN_COLORS`): a number takes the link 9 bytes, a color in full up to 17.
-"""
+"""Colored data on nearly black; rules are fainter than the parts that they separate."""
 OWN_COLORS = replace(BUILTIN_THEMES["ansi-dark"], name=OWN_PALETTE, primary="ansi_cyan")
 """The terminal's sixteen colors; rules are cyan, because blue is hard to see on black."""
 THEMES = (DARK, OWN_COLORS)

@@ -283,9 +283,7 @@ def _cells(
         style = styled(TextStyle.GOOD)
         share = None if load is None else load / 100
         found += [Span(" ", style), *draw_on_track(share, plan.load, style)]
-    # In the style of its bar, as the memory's figure below: each change of style costs the link.
-    style = styled(TextStyle.GOOD) if plan.load else usual
-    found.append(Span(f" {right(text.percent(load), UTILISATION)}", style))
+    found.append(Span(f" {right(text.percent(load), UTILISATION)}", usual))
     memory = _read_memory(view, sample)
     share = memory[0] / memory[1] if memory and memory[0] is not None and memory[1] else None
     level = rank_memory(share)
@@ -296,10 +294,7 @@ def _cells(
             bar = (Span(left(state.text, plan.filled), state.style),)
         found += [Span(" ", bar[0].style), *bar]
     words = _memory_text(memory)
-    figure = draw_figure(words, plan.memory, level, quiet=quiet)
-    if level is LimitLevel.USUAL and plan.filled:
-        figure = Span(figure.text, styled(TextStyle.ALLOCATED))
-    found.append(figure)
+    found.append(draw_figure(words, plan.memory, level, quiet=quiet))
     if view.key == CPU:
         room = plan.temperature + plan.power + (plan.temperature > 0 and plan.power > 0)
         cores = _format_cores(sample) if sample and room > plan.temperature else ""

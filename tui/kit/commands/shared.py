@@ -45,7 +45,7 @@ SHARED = (
         "open_row",
         ("enter",),
         "open",
-        "Open, fold or switch.",
+        "Open the row, fold the group, or switch the flag.",
         group="Screen",
         tabs=(*WORKBENCH, *PROCESSES, *WATCH, *RESULTS),
         now=_can_open,

@@ -1,10 +1,7 @@
-"""A terminal's 256 colors: the nearest one, and the number of one that is equal.
+"""The nearest of a terminal's 256 colors.
 
 Many terminals offer 256 colors (no COLORTERM, as over most SSH links). Rich rounds each component
 by itself there, which turns the dark backgrounds of most themes black and others teal.
-
-Terminals with all colors have these 256 as well. A change of style names both colors, which takes
-38 bytes in full and 21 by number, and an idle screen sends mostly changes of style.
 """
 
 from __future__ import annotations
@@ -27,10 +24,6 @@ TABLE: tuple[Triplet, ...] = (
     *((grey, grey, grey) for grey in GREYS),
 )
 """Colors from number 16 on; users redefine the first sixteen."""
-FIRST_FIXED = 22
-"""The first number whose color is the same everywhere: base16 themes redefine those up to 21."""
-NUMBERS = {color: number for number, color in enumerate(TABLE, 16) if number >= FIRST_FIXED}
-"""The number of each color that has one."""
 
 
 @lru_cache(maxsize=1024)
@@ -67,32 +60,6 @@ def _in_256(color: Color | None) -> Color | None:
         return color
     red, green, blue = color.triplet
     return Color.from_ansi(nearest((red, green, blue)))
-
-
-@lru_cache(maxsize=4096)
-def by_number(style: Style) -> Style:
-    """Return the style with each color by its number, where the terminal has an equal one."""
-    changed = Style(color=_by_number(style.color), bgcolor=_by_number(style.bgcolor))
-    return style + changed
-
-
-def _by_number(color: Color | None) -> Color | None:
-    if color is None or color.triplet is None:
-        return color
-    red, green, blue = color.triplet
-    number = NUMBERS.get((red, green, blue))
-    return color if number is None else Color.from_ansi(number)
-
-
-class ByNumber(LineFilter):
-    """Draws each color that has a number by it, which looks the same and is shorter."""
-
-    def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:  # noqa: ARG002
-        """Replace the colors of a drawn line, as Textual calls it."""
-        return [
-            Segment(text, by_number(style) if style is not None else None, control)
-            for text, style, control in segments
-        ]
 
 
 class Nearest256(LineFilter):

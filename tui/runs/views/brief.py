@@ -25,8 +25,7 @@ def brief_lines(state: RunsState, workload: str | None, cells: int) -> list[Line
     if any(state.latest_run(info.name, device) for device in names):
         return []
     rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
-    first = _THOUGHT_END.split(info.about, maxsplit=1)[0].removesuffix(".")
-    rows += [*skipped_lines(state, info, cells), *paragraph(f"{first}.", cells)]
+    rows += [*skipped_lines(state, info, cells), *paragraph(first_thought(info.about), cells)]
     if info.needs:
         rows += paragraph(", ".join(info.needs), cells, label="Needs: ")
     for device in names:
@@ -35,6 +34,11 @@ def brief_lines(state: RunsState, workload: str | None, cells: int) -> list[Line
             words = f"{device}, earlier: {format_earlier(state, earlier)}"
             rows += paragraph(words, cells, TextStyle.QUIET)
     return rows
+
+
+def first_thought(description: str) -> str:
+    """Return the first thought of a description, as a sentence."""
+    return _THOUGHT_END.split(description, maxsplit=1)[0].removesuffix(".") + "."
 
 
 def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:

@@ -13,7 +13,7 @@ from tui.runs.state import parameters
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_settings
-from tui.runs.views.brief import format_earlier, skipped_lines
+from tui.runs.views.brief import first_thought, format_earlier, skipped_lines
 from tui.runs.views.chart import chart_lines, draw_beside, sweep_lines
 from tui.runs.views.outcome import condition_lines, format_state, outcome_lines, result_lines
 from tui.runs.views.workload_state import (
@@ -42,7 +42,7 @@ def detail_lines(
         workload: name of the workload.
         cells: width of a line.
         height: rows of a plot.
-        brief: after a run, return only the outcome and the plots.
+        brief: after a run, return only the outcome, the plots and the first thing to look for.
     """
     info = state.find_workload(workload)
     if info is None:
@@ -57,7 +57,7 @@ def detail_lines(
         rows[-1:] = flow([rows[-1], came.pop(0)], cells, gap="   ")
     rows += skipped
     if came and brief:
-        return [*rows, *came]
+        return [*rows, *came, *paragraph(first_thought(info.look_for), cells, label="Look for: ")]
     about = [*paragraph(info.about, cells), ()]
     look_for = [*paragraph(info.look_for, cells, label="Look for: "), ()]
     # Before a run, users need the description first; after it, the meaning of the figures.
