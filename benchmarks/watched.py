@@ -194,7 +194,7 @@ def hooked(pairs: int, folder: Path) -> list[float]:
 
 def _interval(ratios: Sequence[float]) -> str:
     ordered = sorted(ratios)
-    # Of 24 pairs the median lies between the 7th and the 18th with 95 %.
+    # Of 24 pairs the median lies between the 7th and the 18th with 95%.
     skipped = max(0, round(len(ordered) / 2 - 0.98 * len(ordered) ** 0.5) - 1)
     low, high = ordered[skipped], ordered[-1 - skipped]
     return f"{statistics.median(ordered):.3f} ({low:.3f} to {high:.3f})"

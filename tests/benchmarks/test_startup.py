@@ -41,5 +41,5 @@ def test_it_is_on_the_screen_within_a_multiple_of_an_empty_app(
     busy = max(before, psutil.cpu_percent(interval=1.0))
     # Others make a start longer and never shorter: a program too slow is so in three pairs of four.
     if found.quartiles[0] > MOST and busy > BUSY:
-        pytest.skip(f"other processes use {busy:.0f} % of the processors: nothing to judge")
+        pytest.skip(f"other processes use {busy:.0f}% of the processors: nothing to judge")
     assert found.quartiles[0] <= MOST, found

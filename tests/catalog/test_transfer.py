@@ -46,7 +46,7 @@ def test_copies_by_size_give_a_curve_from_4_kib_to_the_largest() -> None:
 @pytest.mark.parametrize(
     ("rates", "says"),
     [
-        ((1.0, 9.0, 10.0, 10.0, 10.0), "copy: within 20 % of its best from 16 KiB on"),
+        ((1.0, 9.0, 10.0, 10.0, 10.0), "copy: within 20% of its best from 16 KiB on"),
         ((1.0, 10.0, 4.0, 4.0, 4.0), "copy: best at 16 KiB, 40% of that at 1024 KiB"),
     ],
 )

@@ -67,7 +67,7 @@ class ScriptedRuns:
         self._noise = random.Random(seed)
 
     async def time(self, name: str, device: str, _texts: Mapping[str, str]) -> RunState | None:
-        """Return a run of 10 ms times the device's factor, with 0.3 % of noise."""
+        """Return a run of 10 ms times the device's factor, with 0.3% of noise."""
         if self.error:
             return None
         median_s = 0.01 * self._factor * self._noise.gauss(1, 0.003)
@@ -103,7 +103,7 @@ async def test_equal_devices_are_not_slower() -> None:
     rounds = _scripted({f"gpu{number}:0": 1.0 for number in range(1, 6)})
     await rounds.run(6)
     assert fleet_lines([rounds], [])[0].startswith(
-        "no GPU is slower than its peers by more than 2 % (5 GPUs, 6 rounds)"
+        "no GPU is slower than its peers by more than 2% (5 GPUs, 6 rounds)"
     )
 
 
@@ -131,11 +131,11 @@ async def test_a_pair_is_compared_without_blame() -> None:
 def test_the_words_name_the_verdict_and_its_doubt() -> None:
     ratio = PeerRatio("gpu2:3", 1.062, 1.051, 1.073, 12, 7, slower=True, odd=True)
     assert SlowDevice("matmul", ratio, "").describe() == (
-        "gpu2:3 is odd: 6.2 % slower than its 7 peers in matmul (5.1–7.3)"
+        "gpu2:3 is odd: 6.2% slower than its 7 peers in matmul (5.1–7.3)"
     )
     pair = PeerRatio("a", 1.041, 1.032, 1.05, 6, 1, slower=True, odd=False)
     assert (
-        SlowDevice("matmul", pair, "b").describe() == "a is 4.1 % (3.2–5.0) slower than b in matmul"
+        SlowDevice("matmul", pair, "b").describe() == "a is 4.1% (3.2–5.0) slower than b in matmul"
     )
 
 

@@ -44,7 +44,7 @@ def test_hosts_are_listed_in_their_order_with_what_is_free(
     done = _devices(boxes, "--host", "gpu2,gpu1", "--no-here")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "0 of 2 GPUs free (20.0 GiB or more, under 5 % busy)"
+    assert lines[0] == "0 of 2 GPUs free (20.0 GiB or more, under 5% busy)"
     assert lines[2].startswith("gpu2  not reached: no python3 there")
     assert lines[4].startswith("gpu1  ")
     assert lines[5].startswith("  gpu1:0  ")

@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
 NAMED = ("gpu1", "gpu2")
 MEDIANS = {"gpu1": 1.5e-3, "gpu2": 7.5e-3}
-"""Seconds of every run on a host whose runner is scripted, to 0.1 %."""
+"""Seconds of every run on a host whose runner is scripted, to 0.1%."""
 ON_GPU1, ON_GPU2 = r"\b1\.(49|50)\d* ms", r"\b7\.(49|50|51)\d* ms"
 """How the screen shows them."""
 

@@ -167,7 +167,7 @@ def test_a_sample_is_complete_with_all_gpus_and_the_host() -> None:
     "line",
     [
         *("", "0, GPU", _line(count="0"), _line(count="many"), HELLO),
-        *("50 %\r100 %", "x" * 200_000, "MemTotal:", "MemTotal: kB"),
+        *("50%\r100%", "x" * 200_000, "MemTotal:", "MemTotal: kB"),
     ],
 )
 def test_other_lines_are_refused(line: str) -> None:

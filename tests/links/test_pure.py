@@ -40,7 +40,7 @@ def _links(rates: dict[tuple[str, str], float], kind: str = "") -> list[Measured
 
 
 def _fleet(count: int, slow: set[int], factor: float, seed: int) -> list[MeasuredLink]:
-    """All pairs of a fleet at 90 GB/s with 2 % of noise; those of slow hosts are slower."""
+    """All pairs of a fleet at 90 GB/s with 2% of noise; those of slow hosts are slower."""
     noise = random.Random(seed)
     return _links(
         {

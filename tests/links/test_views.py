@@ -95,7 +95,7 @@ def test_peer_access_that_is_disabled_is_named_with_its_reason() -> None:
 def test_healthy_links_are_counted() -> None:
     found = LinkFindings([_within("a"), _within("b")], None, _pairs(set(), "ab"))
     assert links_lines(found)[0] == (
-        "no link is below 80 % of what others of its kind reach (1 pair of hosts, 12 pairs of GPUs)"
+        "no link is below 80% of what others of its kind reach (1 pair of hosts, 12 pairs of GPUs)"
     )
     assert not is_slow(found)
 

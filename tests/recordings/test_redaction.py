@@ -220,8 +220,8 @@ def test_the_names_of_hosts_are_left_out_of_the_log(text: str, redacted: str) ->
 def test_figures_stay_where_a_host_has_a_number_in_its_name() -> None:
     found = redaction()
     found(HostsNamed(("ada@2001:db8::580", "kubectl:pod/95"), here=True))
-    text = "2001:db8::580 and kubectl:pod/95: driver 580.95.05, 95 % of 580 W"
-    redacted = "host1 and host2: driver 580.95.05, 95 % of 580 W"
+    text = "2001:db8::580 and kubectl:pod/95: driver 580.95.05, 95% of 580 W"
+    redacted = "host1 and host2: driver 580.95.05, 95% of 580 W"
     assert found(LogLine("workbench", text)).text == redacted
 
 

@@ -21,8 +21,8 @@ MAIN = replace(LOG, rehearsed=None)
     ("found", "answer", "code", "words"),
     [
         (rehearsed(), "fits", 0, ""),
-        (rehearsed(CARD.total * 95 // 100), "fits", 0, "less than 10 % of the card"),
-        (rehearsed(CARD.total * 995 // 1000), "close", 2, "within 1 %"),
+        (rehearsed(CARD.total * 95 // 100), "fits", 0, "less than 10% of the card"),
+        (rehearsed(CARD.total * 995 // 1000), "close", 2, "within 1%"),
         (rehearsed(0), "unknown", 2, "used no GPU"),
         (rehearsed(logs=(MAIN,)), "unknown", 2, "no process reported its peaks"),
         (

@@ -105,7 +105,7 @@ def test_of_two_thousand_comparisons_without_a_difference_one_in_twenty_is_wrong
 ) -> None:
     found = simulated(2000, sessions, 1.0, effect, seed=4)
     share, held = false(found), covered(found, 1.0)
-    print(f"\n{sessions}, {100 * effect:.1f} %: {100 * share:.2f} % false, {100 * held:.1f} % held")
+    print(f"\n{sessions}, {100 * effect:.1f}%: {100 * share:.2f}% false, {100 * held:.1f}% held")
     assert share <= 0.05
     assert held >= 0.92
 
@@ -116,7 +116,7 @@ def test_five_percent_are_found_in_four_of_five_cases_up_to_an_effect_of_one_per
     effect: float,
 ) -> None:
     found = [one.alone for one in simulated(2000, (4, 4), 1.05, effect, seed=5)]
-    print(f"\n{100 * effect:.1f} %: {found.count('slower') / 20:.1f} % found")
+    print(f"\n{100 * effect:.1f}%: {found.count('slower') / 20:.1f}% found")
     assert effect > 0.01 or found.count("slower") >= 1600
     assert found.count("faster") <= 2
 

@@ -106,7 +106,7 @@ def test_the_columns_say_of_what_they_are_and_fit_80_columns(tmp_path: Path) -> 
     a, b = _runs(1e-3), _runs(1.1e-3, 200, facts=NEW) + _runs(1.1e-3, 1000, 4, facts=NEW)
     text = _text(WorkbenchState(tmp_path / "r", a, b).compared(), 80)
     assert "each with (runs/sessions)" in text
-    assert re.search(r"A +B +B is +ratio A/B +95 % interval", text)
+    assert re.search(r"A +B +B is +ratio A/B +95% interval", text)
 
 
 def test_of_one_run_each_it_says_how_much_the_box_varies(tmp_path: Path) -> None:

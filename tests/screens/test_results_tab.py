@@ -34,7 +34,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _two_environments() -> Iterator[StoredResult]:
-    """``matmul`` is 10 % slower with the newer driver, ``conv2d`` is as it was."""
+    """``matmul`` is 10% slower with the newer driver, ``conv2d`` is as it was."""
     for number in range(4):
         wobble, ago = 1 + number / 300, (3 - number) * HOUR
         yield kept(number - ago, median=1e-3 * wobble, facts=OLD)

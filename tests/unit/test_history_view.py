@@ -31,7 +31,7 @@ from tui.kit.lines import TextStyle, plain, width
 from tui.monitor.messages import DeviceMemory, Sample, Utilization
 from tui.runs.state.state import WorkbenchState
 
-LOAD = PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
+LOAD = PlottedFigure("utilization", "util", 100.0, "100%", TextStyle.GOOD)
 EVEN = 1_750_000_000.0
 """A multiple of every column."""
 
@@ -94,7 +94,7 @@ def test_the_heading_of_the_rows_histories_says_why_they_have_gaps() -> None:
         gap = "blank: no samples"
         before = plain(heading(plan, "index"))
         after = plain(heading(plan, "index", gap))
-        assert "0\u2013100 %" in before
+        assert "0\u2013100%" in before
         assert words in after
         assert len(after) <= cells
 
@@ -157,7 +157,7 @@ def test_every_line_fits_and_has_its_scale(cells: int, height: int) -> None:
     lines = block_lines(view, points, state.machine.sample, NOW, cells, height)
     assert all(width(line) <= cells for line in lines)
     text = "\n".join(map(plain, lines))
-    for words in ("util", "100 %", "memory", "139.8G", "power", "700 W"):
+    for words in ("util", "100%", "memory", "139.8G", "power", "700 W"):
         assert words in text
     rows = whole_rows(view, state.machine.sample, cells, height)
     assert rows <= height

@@ -103,7 +103,7 @@ def test_the_rank_with_most_memory_is_named() -> None:
     (job,) = find_host_jobs(_machine({"a": [], "b": [], "c": []}, allocated=150 * MIB))
     (note,) = job_notes([job])
     assert note == (
-        "job gpu1:29500: 3 ranks on a, b, c; rank 2 on c has 50 % more allocated than the median"
+        "job gpu1:29500: 3 ranks on a, b, c; rank 2 on c has 50% more allocated than the median"
     )
 
 

@@ -28,7 +28,7 @@ from tui.devices.views.large_history import (
 from tui.kit.lines import Span, TextStyle, plain, width
 from tui.monitor.messages import Pcie, PcieTraffic, Utilization
 
-LOAD = PlottedFigure("utilization", "util", 100.0, "100 %", TextStyle.GOOD)
+LOAD = PlottedFigure("utilization", "util", 100.0, "100%", TextStyle.GOOD)
 EVEN = 1_750_000_000.0
 SHARES = st.floats(0, 1)
 

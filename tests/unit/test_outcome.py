@@ -185,7 +185,7 @@ def test_a_comparison_is_drawn_below_its_figures() -> None:
         ((), ()),
         (("a", "b"), ("a", "b")),
         (("a", "b", "c"), ("3 warnings (i)",)),
-        (("noisy: quartiles 13 % apart", *"bcdefg"), ("noisy: 7 warnings (i)",)),
+        (("noisy: quartiles 13% apart", *"bcdefg"), ("noisy: 7 warnings (i)",)),
     ],
 )
 def test_many_warnings_are_one_line_beside_the_figures(

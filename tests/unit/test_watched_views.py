@@ -169,16 +169,16 @@ def test_no_row_has_anything_of_a_stranger_that_moves_the_cursor() -> None:
         (
             GrowthRate(6.1 * MIB, 5.9 * MIB, 6.3 * MIB),
             "step",
-            "allocated grows by 6.1 MiB per step (95 %: 5.9 to 6.3)",
+            "allocated grows by 6.1 MiB per step (95%: 5.9 to 6.3)",
         ),
         (
             GrowthRate(6.1 * MIB, 5.9 * MIB, 6.3 * MIB, steady=False),
             "step",
-            "allocated grew, but not steadily: 6.1 MiB per step (95 %: 5.9 to 6.3)",
+            "allocated grew, but not steadily: 6.1 MiB per step (95%: 5.9 to 6.3)",
         ),
         (GrowthRate(-3.0 * GIB, -3.2 * GIB, -2.8 * GIB), "s", "allocated falls by 3.0 GiB per s"),
         (GrowthRate(0.0, -512.0, 512.0), "step", "may grow, fall or stay: 0 B per step"),
-        (GrowthRate(0.0, 0.0, 0.0), "step", "allocated does not grow: 0 B per step (95 %: 0 to 0)"),
+        (GrowthRate(0.0, 0.0, 0.0), "step", "allocated does not grow: 0 B per step (95%: 0 to 0)"),
     ],
 )
 def test_growth_is_told_with_its_interval(growth: GrowthRate, per: str, said: str) -> None:
@@ -196,9 +196,9 @@ def test_growth_that_is_not_known_has_its_reason() -> None:
 
 
 def test_a_leak_is_named_with_its_rate_and_source() -> None:
-    leak = Finding("growth", "allocated grows 6.1 MiB/step, 5.9 to 6.3 (95 %)", "torch's figures")
+    leak = Finding("growth", "allocated grows 6.1 MiB/step, 5.9 to 6.3 (95%)", "torch's figures")
     rows = [plain(row) for row in finding_lines(device(findings=(leak,)), 120)]
-    assert rows[0].startswith("allocated grows 6.1 MiB/step, 5.9 to 6.3 (95 %)")
+    assert rows[0].startswith("allocated grows 6.1 MiB/step, 5.9 to 6.3 (95%)")
     assert "torch's figures" in rows[0]
     assert len(rows) == 1, "told once"
 

@@ -134,7 +134,7 @@ def child_time(program: Path, seconds: float) -> None:
         used = after.user + after.system - before.user - before.system
     print(
         f"the child, {PROCESSES} processes at {1 / INTERVAL_S:g} Hz           "
-        f"{100 * used / seconds:.2f} % of a core over {seconds:g} s"
+        f"{100 * used / seconds:.2f}% of a core over {seconds:g} s"
     )
 
 

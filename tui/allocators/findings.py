@@ -24,10 +24,10 @@ from tui.core.text.numbers import plain, significant
 from workloads.protocol.messages import TorchMemory
 
 _Z = 1.959964
-"""Two-sided 95 % quantile of the normal distribution."""
+"""Two-sided 95% quantile of the normal distribution."""
 BLOCKS = 24
 FEWEST_BLOCKS = 8
-"""The fewest blocks for a rate: with fewer, Sen's 95 % interval includes nearly all slopes."""
+"""The fewest blocks for a rate: with fewer, Sen's 95% interval includes nearly all slopes."""
 CONTINUED = 0.125
 """The least share of a growth that lies in its end, if it continues."""
 
@@ -42,7 +42,7 @@ def at_step(step: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GrowthRate:
-    """A growth rate per second or per step, with the bounds of its 95 % interval."""
+    """A growth rate per second or per step, with the bounds of its 95% interval."""
 
     rate: float
     low: float
@@ -82,7 +82,7 @@ def growth(points: Sequence[tuple[float, float]]) -> GrowthRate | None:
 def grows_steadily(points: Sequence[tuple[float, float]]) -> bool:
     """Return whether all block minima of the last third exceed all of the first, and still grow.
 
-    The rate is tested repeatedly, and a 95 % interval is wrong once in twenty tests. In 24 blocks
+    The rate is tested repeatedly, and a 95% interval is wrong once in twenty tests. In 24 blocks
     without growth this happens once in 12 870, the number of ways to choose 8 out of 16. A cache
     that fills for half of the time and then stays passes both tests, so the growth must also
     continue to the end.
@@ -265,7 +265,7 @@ class Track:
             rate, over, part = _rate(found, 60, "min"), fmt.duration(lasted), "time"
         return Finding(
             "growth",
-            f"allocated grows {rate} (95 %), in {over}",
+            f"allocated grows {rate} (95%), in {over}",
             f"{FROM_OUTSIDE}: allocated_bytes, the least of each part of the {part}; Sen 1968",
         )
 

@@ -29,10 +29,10 @@ class Borders:
             ValueError: a column has less than :data:`LEAST` percent.
         """
         if not LEAST <= self.middle <= 100 - LEAST:
-            raise ValueError(f"{self.middle} % leaves a column less than {LEAST} %")
+            raise ValueError(f"{self.middle}% leaves a column less than {LEAST}%")
         edges = (0, self.left, self.right, 100)
         if any(after - before < LEAST for before, after in itertools.pairwise(edges)):
-            raise ValueError(f"{self.left} and {self.right} % leave a column less than {LEAST} %")
+            raise ValueError(f"{self.left} and {self.right}% leave a column less than {LEAST}%")
 
     def moved_middle(self, to: int) -> Borders:
         """Return the borders with the middle one as near to a position as possible."""

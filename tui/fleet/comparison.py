@@ -3,12 +3,12 @@
 In each round every device does the same work. A device's ratio in a round is its time over the
 median time of the *other* devices in that round, so that drift which all share cancels.
 
-- **slower**: the whole 95 % interval of the mean ratio lies beyond 2 %. The interval is Student's,
+- **slower**: the whole 95% interval of the mean ratio lies beyond 2%. The interval is Student's,
   with its error divided by the number of comparisons (Bonferroni; Dunn 1961, "Multiple Comparisons
   among Means").
 - **odd**: slower, and the mean ratio lies more than 3.5 scaled median absolute deviations above the
   median of the peers' mean ratios (Iglewicz and Hoaglin 1993, "How to Detect and Handle Outliers").
-  Where healthy devices spread by more than 2 %, *slower* is often simply true of several of them.
+  Where healthy devices spread by more than 2%, *slower* is often simply true of several of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PeerRatio:
 
     @property
     def may_be_slower(self) -> bool:
-        """The interval reaches beyond 2 %: more rounds could decide."""
+        """The interval reaches beyond 2%: more rounds could decide."""
         return self.high > 1 + SLOWER_BY
 
 

@@ -31,14 +31,12 @@ class SlowDevice:
         found = self.ratio
         percent, low, high = (100 * (x - 1) for x in (found.mean, found.low, found.high))
         if self.peer:
-            who = (
-                f"{found.device} is {percent:.1f} % ({low:.1f}–{high:.1f}) slower than {self.peer}"
-            )
+            who = f"{found.device} is {percent:.1f}% ({low:.1f}–{high:.1f}) slower than {self.peer}"
             return f"{who} in {self.title}"
         verdict = "odd" if found.odd else "slower"
         peers = fmt.count(found.peers, "peer")
         return (
-            f"{found.device} is {verdict}: {percent:.1f} % slower than its {peers} in"
+            f"{found.device} is {verdict}: {percent:.1f}% slower than its {peers} in"
             f" {self.title} ({low:.1f}–{high:.1f})"
         )
 
@@ -101,7 +99,7 @@ def _nobody(fleets: Sequence[FleetRounds]) -> str:
     noun = "CPU" if all(each.device == CPU for each in members) else "GPU"
     rounds = max(each.rounds for each in compared)
     names = dict.fromkeys(each.device for each in compared)
-    text = f"no {noun} is slower than its peers by more than {100 * SLOWER_BY:g} %"
+    text = f"no {noun} is slower than its peers by more than {100 * SLOWER_BY:g}%"
     text += f" ({fmt.count(len(names), noun)}, {fmt.count(rounds, 'round')})"
     unclear = list(dict.fromkeys(each.device for each in compared if each.may_be_slower))
     left_out = [each.name for each in members if each.name not in names]
@@ -117,7 +115,7 @@ def _member_text(
         return "n/a: not timed in two rounds beside a peer"
     percent, low, high = (100 * (x - 1) for x in (ratio.mean, ratio.low, ratio.high))
     mark = "odd" if ratio.odd else "slower" if ratio.slower else ""
-    text = f"{fmt.seconds(typical):>9}  {percent:+6.1f} % ({low:+.1f} to {high:+.1f})"
+    text = f"{fmt.seconds(typical):>9}  {percent:+6.1f}% ({low:+.1f} to {high:+.1f})"
     return f"{text}  {ratio.rounds} rounds  {mark}".rstrip()
 
 

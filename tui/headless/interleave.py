@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FORMS = "python=PATH, a flag such as cudnn.benchmark=on, or a VARIABLE=value; several with commas"
 TURNS = 4
-"""Default turns of each side; so many sessions detect a shift of 5 %."""
+"""Default turns of each side; so many sessions detect a shift of 5%."""
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _FLAG = re.compile(r"[a-z]\w*(\.\w+)+")
 

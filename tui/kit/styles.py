@@ -260,7 +260,7 @@ class _MergedStyles(dict[_StyleKey, Style]):
         return found
 
     def upright(self, key: _StyleKey) -> Style:
-        """Return the style of a bar, which is never reversed: 20 % would become 80 %."""
+        """Return the style of a bar, which is never reversed: 20% would become 80%."""
         return self._base + (_style_of(key) + UPRIGHT)
 
 

@@ -85,7 +85,7 @@ class HostPair:
     byte: int
     bus_byte_per_s: float | None
     high: float | None
-    """Upper end of the interval of 95 %, or the rate itself."""
+    """Upper end of the interval of 95%, or the rate itself."""
     problem: str = ""
     """Reason for a missing measurement; empty if it was measured."""
 

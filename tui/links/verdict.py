@@ -3,7 +3,7 @@
 Each link has an expected rate: the median, over the ends of links of its kind, of each end's best
     rate. A healthy end reaches it with some partner, a slow one with none, so the
 median is right while most ends are healthy. A link is *low* if its rate, its interval included, is
-below 80 % of that. An end is named only if it has at least two links and all of them are low: a
+below 80% of that. An end is named only if it has at least two links and all of them are low: a
 single low link may be the fault of either end, or of neither.
 """
 

@@ -92,7 +92,7 @@ def _no_slow_line(found: LinkFindings) -> str:
     if set(distinct.values()) == {1}:
         rates = [each.rate for each in (*found.host_links(), *found.gpu_links())]
         return f"{' and '.join(parts)}: {_rate(max(rates))}; there is no other to compare it with"
-    below = f"{100 * LOW_BELOW:g} %"
+    below = f"{100 * LOW_BELOW:g}%"
     return f"no link is below {below} of what others of its kind reach ({', '.join(parts)})"
 
 

@@ -342,7 +342,7 @@ second at most: with less, some processes would be missing at times (XuehaiPan/n
 def query_sm_percent(fields: FieldReader, at: float) -> dict[int, float] | NoAnswer:
     """Query each process's share of busy time: percent by PID, from its newest sample.
 
-    Samples that are older than requested or above 100 % are the driver's garbage
+    Samples that are older than requested or above 100% are the driver's garbage
     (Syllo/nvtop#110) and left out. That there is no sample at all is an answer.
 
     Args:

@@ -29,7 +29,7 @@ EXIT_CODES: dict[Answer, int] = {
 }
 EAGER_MARGIN, COMPILED_MARGIN = 0.01, 0.05
 """Shares by which reserved memory on a real card may differ: of 22 public programs with snapshots
-from real GPUs, 20 were within 0.6 %; two compiled ones by 3.4 % and 3.8 %."""
+from real GPUs, 20 were within 0.6%; two compiled ones by 3.4% and 3.8%."""
 CLOSE = 0.1
 """Share of the card from which on torch may have to return cached memory to the driver, so that the
 outcome depends on the card's exact total."""
@@ -156,7 +156,7 @@ def _answer(
         return "unknown", caught
     if least.headroom < margin * least.total:
         return "close", (
-            f"the peak is within {100 * margin:.0f} % of the card's memory, which is the margin"
+            f"the peak is within {100 * margin:.0f}% of the card's memory, which is the margin"
         )
     handled = sum(log.oom_count for log in found.logs)
     if handled:
@@ -164,7 +164,7 @@ def _answer(
     if least.record.refused:
         return "fits", "torch had to return cached memory to the driver, which takes time"
     if least.headroom < CLOSE * least.total:
-        return "fits", f"less than {100 * CLOSE:.0f} % of the card's memory is left"
+        return "fits", f"less than {100 * CLOSE:.0f}% of the card's memory is left"
     return "fits", ""
 
 

@@ -289,7 +289,7 @@ def limit_lines(
 ) -> list[str]:
     """Return what the rehearsal cannot know, a line each."""
     compiled = "compiled" if verdict.compiled else "eager"
-    lines = [f"{LIMITS} {100 * verdict.margin:.0f} % ({compiled})."]
+    lines = [f"{LIMITS} {100 * verdict.margin:.0f}% ({compiled})."]
     others = reads_with(ReadUse.OTHER, verdict.reads)
     printed = reads_with(ReadUse.PRINT, verdict.reads)
     if others:

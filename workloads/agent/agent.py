@@ -198,7 +198,7 @@ class Agent:
             self.run_guarded(self.after_step)
 
     def _sample(self) -> None:
-        """Record the allocated bytes after this step, in at most 1 % of the program's time."""
+        """Record the allocated bytes after this step, in at most 1% of the program's time."""
         began = time.monotonic()
         # If the next lines raise, no sample is recorded: one error is reported, not one per step.
         self._sample_at = float("inf")

@@ -11,7 +11,7 @@ from workloads.protocol.messages import Budget, Compare
 from workloads.protocol.results import Arm, Comparison, Setting, Verdict
 
 FRESH_PAIRS: dict[Budget, int] = {"quick": 3, "normal": 5, "careful": 10}
-"""Pairs of processes: three detect a difference of some 10 %, five of 5 %, ten of 2 %."""
+"""Pairs of processes: three detect a difference of some 10%, five of 5%, ten of 2%."""
 BLOCK_PAIRS: dict[Budget, int] = {"quick": 12, "normal": 24, "careful": 80}
 """Pairs of blocks in one process."""
 BLOCKS_S: dict[Budget, float] = {"quick": 20.0, "normal": 60.0, "careful": 300.0}

@@ -21,7 +21,7 @@ _T975 = (
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
     2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
-"""Student's t, 97.5 % quantile, for 1 to 30 degrees of freedom (any statistics textbook)."""
+"""Student's t, 97.5% quantile, for 1 to 30 degrees of freedom (any statistics textbook)."""
 _Z975 = statistics.NormalDist().inv_cdf(0.975)
 
 
@@ -38,11 +38,11 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95 % confidence interval of the median of an ascending sequence.
+    """Return the 95% confidence interval of the median of an ascending sequence.
 
-    Uses order statistics: the ranks that enclose the median with at least 95 % probability,
+    Uses order statistics: the ranks that enclose the median with at least 95% probability,
     whatever the distribution (the sign test inverted). ``None`` below six values, where even the
-    whole range does not reach 95 %.
+    whole range does not reach 95%.
     """
     n = len(ordered)
     rank = _interval_rank(n)
@@ -50,7 +50,7 @@ def median_interval(ordered: Sequence[float]) -> tuple[float, float] | None:
 
 
 def _interval_rank(n: int) -> int | None:
-    """Return the largest k with P(Binomial(n, 1/2) <= k) <= 2.5 %."""
+    """Return the largest k with P(Binomial(n, 1/2) <= k) <= 2.5%."""
     if n > 70:
         return max(0, math.floor(n / 2 - _Z975 * math.sqrt(n) / 2) - 1)
     tail, rank = 0.0, None
@@ -63,7 +63,7 @@ def _interval_rank(n: int) -> int | None:
 
 
 FEWEST_BLOCKS = 6
-"""Fewest blocks for which an interval of order statistics reaches 95 %."""
+"""Fewest blocks for which an interval of order statistics reaches 95%."""
 FEWEST_WORTH = 4.0
 """Fewest equivalent independent blocks for which there is an interval."""
 CORRELATION_SEEN = 0.75
@@ -71,7 +71,7 @@ CORRELATION_SEEN = 0.75
 CORRELATION_MARGIN = 0.75
 """A higher correlation is raised by this many standard errors.
 
-A simulation of ``timing``'s stop rule gave both: AR(1) noise of 0.3, 1 and 3 %,
+A simulation of ``timing``'s stop rule gave both: AR(1) noise of 0.3, 1 and 3%,
 300 measurements each: the interval covers the median in 0.94 to 0.98 of them up to a correlation of
 0.8 (in 0.5 to 0.6 if blocks count as independent); quiet runs take a seventh more blocks."""
 
@@ -113,7 +113,7 @@ def _centred_ranks(values: Sequence[float]) -> list[float]:
 def block_interval(
     in_order: Sequence[float], ordered: Sequence[float]
 ) -> tuple[float, float] | None:
-    """Return the 95 % confidence interval of the median of consecutive blocks.
+    """Return the 95% confidence interval of the median of consecutive blocks.
 
     Args:
         in_order: the blocks in the order measured.
@@ -152,7 +152,7 @@ def relative_spread(values: Sequence[float]) -> float:
 
 
 def t_quantile(degrees: int) -> float:
-    """Return Student's t at 97.5 %; beyond the table by Cornish-Fisher (error below 1e-4)."""
+    """Return Student's t at 97.5%; beyond the table by Cornish-Fisher (error below 1e-4)."""
     if degrees <= len(_T975):
         return _T975[degrees - 1]
     z = _Z975
@@ -174,7 +174,7 @@ MEDIAN_FROM = 12
 
 
 def paired_ratio(ratios: Sequence[float]) -> Ratio:
-    """Return the center of the pairs' ratios A/B with its 95 % interval.
+    """Return the center of the pairs' ratios A/B with its 95% interval.
 
     For many pairs, the median with the interval of its order statistics, which a few disturbed
     pairs do not shift. For few pairs, the geometric mean with Student's interval.

@@ -33,7 +33,7 @@ _KEPT_AT_TOP = 2**30
 MAPPED_FROM = 32 * 2**20
 """DEFAULT_MMAP_THRESHOLD_MAX: the highest value to which glibc itself raises the threshold."""
 MAPPED_ALONE_FROM = 128 * 2**10
-"""DEFAULT_MMAP_THRESHOLD_MIN: a mapped block's extra page is 3 % of this size."""
+"""DEFAULT_MMAP_THRESHOLD_MIN: a mapped block's extra page is 3% of this size."""
 LARGEST_FILLER = 64 * 2**20
 MOST_FILLERS = 2000
 """Above this many free pieces, the heap is left unfilled; finding them takes too long."""

@@ -39,7 +39,7 @@ class Plan:
     """When to stop; times in seconds."""
 
     target: float
-    """Half of the 95 % interval over the median."""
+    """Half of the 95% interval over the median."""
     warm_up_s: float
     warm_up_calls: int
     min_blocks: int
@@ -140,7 +140,7 @@ class Blocks:
             )
 
     def interval(self) -> tuple[float, float] | None:
-        """Return the 95 % interval of the median."""
+        """Return the 95% interval of the median."""
         return estimates.block_interval(self.in_order, self.ordered)
 
     def noise_is_stable(self) -> bool:

@@ -179,7 +179,7 @@ class Progress:
     blocks: int = 0
     estimate_s: float | None = None
     half_width: float | None = None
-    """Half of the 95 % interval over the median; ``None`` before six blocks."""
+    """Half of the 95% interval over the median; ``None`` before six blocks."""
     remaining_s: float | None = None
     """Upper bound, from the budget."""
 

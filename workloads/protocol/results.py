@@ -146,7 +146,7 @@ class Timing:
     p95_s: float | None
     """Percentile of single calls timed one by one; ``None`` for fewer than twenty."""
     ci95_s: tuple[float, float] | None
-    """95 % interval of the median by order statistics; needs six blocks."""
+    """95% interval of the median by order statistics; needs six blocks."""
     blocks: int
     calls: int
     first_call_s: float

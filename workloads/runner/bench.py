@@ -31,7 +31,7 @@ ROUNDS = 12
 ROUNDS_S = 6.0
 """A comparison of slow variants ends after this time, with at least :data:`FEWEST` rounds."""
 FEWEST = 5
-"""With fewer rounds, under 95 of 100 comparisons find a true difference of 5 %."""
+"""With fewer rounds, under 95 of 100 comparisons find a true difference of 5%."""
 
 
 class Bench:

@@ -174,8 +174,8 @@ def seconds(value: float | None, half_width: float | None = None) -> str:
 
     Args:
         value: seconds.
-        half_width: half of the 95 % interval over the value; unsupported digits are not printed, so
-            0.2134 ms with 8 % reads ``210 µs``.
+        half_width: half of the 95% interval over the value; unsupported digits are not printed, so
+            0.2134 ms with 8% reads ``210 µs``.
     """
     if value is None:
         return NA

@@ -126,7 +126,7 @@ def hosts_text(events: Sequence[HostEvent], least_bytes: int = FREE_BYTES) -> st
         for device in whole_devices(event.sample)
     ]
     free = sum(1 for _ in free_devices(events, least_bytes))
-    criteria = f"{fmt.size(least_bytes)} or more, under {FREE_BELOW_PERCENT:g} % busy"
+    criteria = f"{fmt.size(least_bytes)} or more, under {FREE_BELOW_PERCENT:g}% busy"
     found = f"{free} of {fmt.count(len(devices), 'GPU')} free ({criteria})"
     lines = [found if devices else "no GPU found"]
     for event in events:

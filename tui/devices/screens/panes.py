@@ -353,7 +353,7 @@ class DevicesPane(AgingPane):
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.HOSTS, Topic.SELECTION})
     HELP = (
         "One line per device, with torch's name (cuda:0) or NVML's. The bars: time busy, memory"
-        " used. A mark and a color: memory from 95 %, a temperature within 10 degrees of the "
+        " used. A mark and a color: memory from 95%, a temperature within 10 degrees of the "
         "slowdown, power at its cap; a red !: heat or a fault limits the clocks. throttled: "
         "NVML's reason for lower clocks. lost: no longer answers. '12 s old': old figures. n/a:"
         " tab 2 gives the reason. Sorted, a row moves up once its mean of ten seconds is 10 "

@@ -115,7 +115,7 @@ _BAR_GAP = 1
 
 
 def _history() -> str:
-    return "util, 0-100 %" if glyphs.GLYPHS.ascii else "util, 0\u2013100 %"
+    return "util, 0-100%" if glyphs.GLYPHS.ascii else "util, 0\u2013100%"
 
 
 def _beside_bars(least: int) -> int:

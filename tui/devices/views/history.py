@@ -61,7 +61,7 @@ def figures(
     limit = device.power_limit_w if device else None
     size = format_size(total)
     found = [
-        PlottedFigure("utilization", "util", 100.0, "100 %", LOAD_STYLE),
+        PlottedFigure("utilization", "util", 100.0, "100%", LOAD_STYLE),
         PlottedFigure("used", "memory", total, size, TextStyle.ALLOCATED),
     ]
     if torch and view.torch and view.key != CPU:

@@ -325,7 +325,7 @@ def hosts_title(machine: MachineState, now: float, width: int, order: Order = "i
     if not devices:
         return "Devices"
     free = sum(map(is_free, devices))
-    criteria = f"{text.size_short(FREE_BYTES).replace('.0', '')}, < {FREE_BELOW_PERCENT:g} %"
+    criteria = f"{text.size_short(FREE_BYTES).replace('.0', '')}, < {FREE_BELOW_PERCENT:g}%"
     at_least = ">=" if glyphs.GLYPHS.ascii else "\u2265"
     found = f"{free} of {text.count(len(devices), 'GPU')} free"
     by = "" if order == "index" else f", by {order}"

@@ -43,7 +43,7 @@ def _findings(job: HostsJob) -> Iterator[str]:
         most, each = max(held, key=lambda one: one[0])
         usual = median(allocated for allocated, _ in held)
         if usual and most > (1 + _NOTABLE) * usual:
-            share = f"{100 * (most / usual - 1):.0f} %"
+            share = f"{100 * (most / usual - 1):.0f}%"
             yield f"rank {each.rank} on {each.host} has {share} more allocated than the median"
 
 

@@ -1,6 +1,6 @@
 """Thresholds of a device's figures: how near each figure is to its limit. Pure.
 
-Color and a sign before the figure both show it. Utilization has no threshold: 100 % is no problem.
+Color and a sign before the figure both show it. Utilization has no threshold: 100% is no problem.
 """
 
 from __future__ import annotations

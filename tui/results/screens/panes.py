@@ -254,7 +254,7 @@ class ComparisonPane(Pane):
 
     HELP = (
         "B beside A, one line for each workload that both have: medians, runs, verdict, and the"
-        " ratio with its 95 % interval. Right of 1, B is faster. The unit is the run: with "
+        " ratio with its 95% interval. Right of 1, B is faster. The unit is the run: with "
         "fewer than three on a side the verdict is unclear. '!': some runs have warnings, which"
         " stand below."
     )

@@ -86,7 +86,7 @@ class Record:
 
     @property
     def ci95_s(self) -> tuple[float, float] | None:
-        """95 % interval of the median over this run's blocks, not from run to run."""
+        """95% interval of the median over this run's blocks, not from run to run."""
         return self.run.time.ci95_s if self.run is not None and self.run.time else None
 
     @property

@@ -40,7 +40,7 @@ class RunRatio:
     value: float
     """:func:`compute_typical_s` of A over that of B."""
     ci95: tuple[float, float] | None
-    """95 % interval over sessions; ``None`` below :data:`FEWEST_SESSIONS` per side."""
+    """95% interval over sessions; ``None`` below :data:`FEWEST_SESSIONS` per side."""
     runs: tuple[int, int]
     """Number of runs of A and B."""
     sessions: tuple[int, int]
@@ -166,7 +166,7 @@ def two_sided(t: float, degrees: int) -> float:
 def two_sided_quantile(degrees: int, error: float) -> float:
     """Return the value that Student's t exceeds in size with the probability ``error``.
 
-    The inverse of :func:`two_sided`, found by bisection. At 5 %,
+    The inverse of :func:`two_sided`, found by bisection. At 5%,
     :func:`~workloads.measure.estimates.t_quantile` is the same from a table.
 
     Args:
@@ -204,9 +204,9 @@ class Answer:
 def apply_holm(ratios: Sequence[RunRatio]) -> list[Answer]:
     """Return verdicts on several workloads at once.
 
-    Thirty questions at 5 % give one or two false differences. So differences are accepted by
+    Thirty questions at 5% give one or two false differences. So differences are accepted by
     Holm's procedure (Holm 1979, Scandinavian Journal of Statistics 6):
-    the clearest of m must hold at 5 %/m, the next at 5 %/(m - 1), and so on until one does not.
+    the clearest of m must hold at 5%/m, the next at 5%/(m - 1), and so on until one does not.
     A verdict "same" claims no difference, and does not change.
 
     Args:

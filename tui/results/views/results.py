@@ -148,7 +148,7 @@ def build_comparison_table(found: StoreComparison) -> Table:
         runs = "each with (runs/sessions)"
     both = f"{text.count(len(found.questions), 'workload')} on both sides"
     sides = (*(() if device else ("device",)), "A", "B")
-    names = ("workload", *sides, "B is", "ratio A/B", "95 % interval")
+    names = ("workload", *sides, "B is", "ratio A/B", "95% interval")
     return Table(
         "compare",
         ", ".join(filter(None, (both, device, runs))),

@@ -106,8 +106,8 @@ class BackendPane(Pane):
     HELP = (
         "Flags of cuDNN and cuBLAS (GPU) and oneDNN (CPU). A switch compares convolutions, or "
         "for cuBLAS matmul, with the old and the new setting in alternating pairs. faster or "
-        "slower: the 95 % interval of the ratio excludes 1, and the change is at least 1 %. "
-        "same: the interval lies within 2 % of 1. unclear: c runs more pairs. Below: both "
+        "slower: the 95% interval of the ratio excludes 1, and the change is at least 1%. "
+        "same: the interval lies within 2% of 1. unclear: c runs more pairs. Below: both "
         "medians, their first calls, and after how many calls a longer first call pays. Flags "
         "that a process cannot change later are compared in fresh processes."
     )
@@ -188,7 +188,7 @@ class DetailPane(Pane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.BACKEND})
     HELP = (
-        "The selected workload in full. median: of blocks of calls, with its 95 % interval. "
+        "The selected workload in full. median: of blocks of calls, with its 95% interval. "
         "quartiles, min: of the blocks. p95: of single calls. first call: loads, searches and "
         "allocates. wall, device, enqueue: the host's clock, the device's events, the host's "
         "time to launch a call; with a cold cache wall and enqueue include the flushes. page "

@@ -407,7 +407,7 @@ class WorkbenchScreen(CommandScreen):
         def done(chosen: Valid | Sweep | None) -> None:
             if isinstance(chosen, Sweep):
                 self.actions.set_sweep(info.name, chosen)
-                # Measured to 2 %, which a curve does not show; r measures at the normal budget.
+                # Measured to 2%, which a curve does not show; r measures at the normal budget.
                 self.actions.run([info.name], None, "quick")
             elif chosen is not None:
                 self.actions.set_parameters(info.name, chosen.parameters)

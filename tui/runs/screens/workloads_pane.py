@@ -173,7 +173,7 @@ class WorkloadsPane(Pane):
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
         "Newest runs. cpu, cuda:0: median time of a call. speed-up: CPU over GPU time. rate, of "
-        "limit, peak memory: of the GPU. state: half of the 95 % interval, or why no figure. "
+        "limit, peak memory: of the GPU. state: half of the 95% interval, or why no figure. "
         "'*': changed parameters. '!': warnings (i). 'other flags': measured under others. n/a: "
         "does not run there."
     )

@@ -19,7 +19,7 @@ class Timed(Protocol):
 
 
 def compute_half_width(time: Timed) -> float | None:
-    """Return half the 95 % interval divided by the median; ``None`` without an interval."""
+    """Return half the 95% interval divided by the median; ``None`` without an interval."""
     if time.ci95_s is None or not time.median_s:
         return None
     return (time.ci95_s[1] - time.ci95_s[0]) / 2 / time.median_s

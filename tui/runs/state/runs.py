@@ -92,7 +92,7 @@ class Against:
     ratio: float
     """Time of the earlier runs over that of these: above 1, these are faster."""
     ci95: tuple[float, float] | None
-    """95 % interval over sessions; ``None`` with too few sessions."""
+    """95% interval over sessions; ``None`` with too few sessions."""
     runs: tuple[int, int]
     """Number of earlier runs, and of this session's runs."""
     varies: float | None

@@ -64,7 +64,7 @@ def _format_effect(found: Comparison) -> str:
     pairs = f"{found.pairs} of {text.count(found.pairs_wanted, 'pair')}"
     evidence = pairs
     if interval is not None:
-        evidence = f"95 % interval {format_interval(*interval)}, {pairs}"
+        evidence = f"95% interval {format_interval(*interval)}, {pairs}"
     times = text.ratio(ratio, (interval[1] - interval[0]) / 2 / ratio if interval else None)
     if found.verdict in ("faster", "slower"):
         return f"{found.flag} {new} is {times} {found.verdict} than {old} ({evidence})"

@@ -22,7 +22,7 @@ Per = Literal["step", "iteration", "s"]
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The growth rate of memory in bytes, with the bounds of its 95 % interval."""
+    """The growth rate of memory in bytes, with the bounds of its 95% interval."""
 
     rate: float
     low: float

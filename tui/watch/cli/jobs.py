@@ -152,5 +152,5 @@ def _describe_largest(job: RanksOfJob) -> str:
         return "all ranks have the same allocated memory" if most == usual else ""
     return (
         f"rank {each.row.process.rank} on {each.host} has most allocated memory: {fmt.size(most)}, "
-        f"{100 * (most / usual - 1):.1f} % above the median of the ranks"
+        f"{100 * (most / usual - 1):.1f}% above the median of the ranks"
     )

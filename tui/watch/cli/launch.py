@@ -475,7 +475,7 @@ def _add_log(
 def _growth(
     pid: int, outcome: RunOutcome, unavailable: dict[str, str]
 ) -> dict[str, dict[str, float | str]] | None:
-    """Return bytes per step or per second with the bounds of the 95 % interval, by device."""
+    """Return bytes per step or per second with the bounds of the 95% interval, by device."""
     found: dict[str, dict[str, float | str]] = {}
     for of, device, track in outcome.tracks:
         grows = track.growth()

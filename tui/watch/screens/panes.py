@@ -285,7 +285,7 @@ class WatchedMemoryPane(Pane):
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.MEMORY})
     HELP = (
         "torch's allocator in the process under the cursor, read from outside, and its GPU. "
-        "growth: the median of slopes with its 95 % interval (Sen 1968), from the lowest "
+        "growth: the median of slopes with its 95% interval (Sen 1968), from the lowest "
         "values; if the interval includes zero, growth is not certain. A line in the plot marks"
         " an OOM, a snapshot or a cache flush. i explains each figure."
     )

@@ -210,7 +210,7 @@ def format_growth(row: WatchedDevice) -> str:
 
 
 def _rates(grows: GrowthRate, per: str) -> str:
-    """Return the rate and its bounds in one unit: ``3.1 MiB per step (95 %: 2.8 to 3.4)``."""
+    """Return the rate and its bounds in one unit: ``3.1 MiB per step (95%: 2.8 to 3.4)``."""
     values = (grows.rate, grows.low, grows.high)
     most = max(abs(each) for each in values)
     power = 0
@@ -218,7 +218,7 @@ def _rates(grows: GrowthRate, per: str) -> str:
         most, power = most / 1024, power + 1
     half = (grows.high - grows.low) / 2
     rate, low, high = (_rounded(each / 1024**power, half / 1024**power) for each in values)
-    return f"{rate} {_UNITS[power]} per {per} (95 %: {low} to {high})"
+    return f"{rate} {_UNITS[power]} per {per} (95%: {low} to {high})"
 
 
 def _rounded(value: float, half_width: float) -> str:

@@ -286,7 +286,7 @@ def _clocks(found: Study, burners: Sequence[Burner], load: LoadReadings) -> list
             found.point("clocks", round(at, 2), *row)
     steadies = [state if isinstance(state, Steady) else None for state in states]
     about = "of the multiprocessors under load, at the end; of the device with the lowest"
-    later = "until the clock of the last device stayed within 2 % of that"
+    later = "until the clock of the last device stayed within 2% of that"
     if reason is None:
         reached = [steady for steady in steadies if steady is not None]
         found.figure("steady_clock", min(steady.mhz for steady in reached), "MHz", about)

@@ -24,9 +24,9 @@ COMMON, ALL = "common", "all"
     "many: what the other workloads are held against on a CPU, and on a GPU of which no peak is "
     "published or derived. Kept for later runs, but for one that other processes on the CPU "
     "disturbed; running this workload measures it anew.",
-    look_for="The share of its published peak that a GPU reaches: 70 to 90 % is usual. A 16-bit "
+    look_for="The share of its published peak that a GPU reaches: 70 to 90% is usual. A 16-bit "
     "rate far below the float32 rate means that this CPU has no units for it. Ceilings measured "
-    "twice should agree within 5 %; if not, something else was running, or the clock has changed.",
+    "twice should agree within 5%; if not, something else was running, or the clock has changed.",
 )
 def ceiling(
     on: Place,

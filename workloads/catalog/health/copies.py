@@ -140,7 +140,7 @@ def _bend(sizes: list[int], rates: list[float]) -> str:
     """Describe where the curve reaches its top, and whether it stays there."""
     best = max(rates)
     if rates[-1] >= estimates.NEAR_THE_TOP * best:
-        return f"within 20 % of its best from {estimates.knee(sizes, rates) // 1024} KiB on"
+        return f"within 20% of its best from {estimates.knee(sizes, rates) // 1024} KiB on"
     top = sizes[rates.index(best)] // 1024
     return f"best at {top} KiB, {rates[-1] / best:.0%} of that at {sizes[-1] // 1024} KiB"
 

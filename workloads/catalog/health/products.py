@@ -93,7 +93,7 @@ CPU_PATIENCE_S = 0.25
     about="Square float32 products of growing size. On a GPU the CPU's are laid beside it, and the "
     "GPU's with the copies: both factors from the host, the product back.",
     look_for="Where the GPU overtakes the CPU, with and without the copies: below that size the "
-    "CPU is faster. The knee is the smallest n from which on the rate is within 20 % of its best. "
+    "CPU is faster. The knee is the smallest n from which on the rate is within 20% of its best. "
     "Where the launch takes at least half of the time, that is said too: a GPU with a higher rate "
     "would take about as long there. On the CPU alone: the knee of its own curve.",
 )
@@ -152,8 +152,8 @@ def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
         found.point("rate", float(n), *(None if s is None else 2 * n**3 / s for s in latest))
         found.check_rate(f"n={n}", 2 * n**3 / times[name][-1], precision)
     place = estimates.knee(sizes, [2 * n**3 / s for n, s in zip(sizes, times[name], strict=True)])
-    found.mark("rate", f"the {name} is within 20 % of its best rate from n={place} on")
-    found.figure("knee", float(place), "", "rows: from there on within 20 % of the best rate")
+    found.mark("rate", f"the {name} is within 20% of its best rate from n={place} on")
+    found.figure("knee", float(place), "", "rows: from there on within 20% of the best rate")
     _launch_bound(found, sizes, times[name], launch_s)
     if not beside:
         found.absent(

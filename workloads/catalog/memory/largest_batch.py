@@ -250,7 +250,7 @@ def batch_until_oom(
             torch.cuda.set_per_process_memory_fraction(percent / 100, on.device)
         trials = Trials(found, step, batch_of, budget, on.empty_cache)
         ended = search(trials.fits, batch, LARGEST)
-        _report(found, ended, trials, f"{mib} MiB" if budget else f"{percent} % of the device")
+        _report(found, ended, trials, f"{mib} MiB" if budget else f"{percent}% of the device")
 
     def cleanup() -> None:
         if on.type == "cuda":

@@ -232,8 +232,8 @@ def _try_workers(
     best = max(rates, key=rates.__getitem__)
     found.mark(
         "workers",
-        f"most samples/s with num_workers={best}: {shares[best]:.0f} % waiting, against "
-        f"{shares[0]:.0f} % with 0",
+        f"most samples/s with num_workers={best}: {shares[best]:.0f}% waiting, against "
+        f"{shares[0]:.0f}% with 0",
     )
     if not CAN_FORK:
         found.log_line(f"only num_workers=0: {NO_FORK}")

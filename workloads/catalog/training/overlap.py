@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def hidden_share(copy_s: float, compute_s: float, both_s: float) -> float:
-    """Return the hidden share of the time: 100 % if both take no longer than the longer one alone.
+    """Return the hidden share of the time: 100% if both take no longer than the longer one alone.
 
     Args:
         copy_s: all copies alone, seconds.
@@ -129,7 +129,7 @@ def _parts(found: Study, title: str, calls: dict[str, Call]) -> None:
         found.row("parts", variant.name, variant.median_s)
     copy_s, compute_s = seconds["copies alone"], seconds["products alone"]
     share = hidden_share(copy_s, compute_s, seconds["two streams"])
-    about = "of the shorter of copying and computing; 100 % when it costs no time at all"
+    about = "of the shorter of copying and computing; 100% when it costs no time at all"
     found.figure("hidden", share, "%", about)
     speed_up = seconds["one stream"] / seconds["two streams"]
     found.figure("speed_up", speed_up, "x", "one stream over two")
