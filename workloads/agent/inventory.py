@@ -16,17 +16,19 @@ import gc
 import sys
 import threading
 import time
+import types
 from collections import defaultdict
 from typing import Any, Callable, Iterable
 
 from .reach import Holding, OutOfTimeError, VariablePlace, Walk
 from .source_lines import find_adding_line
 from .stacks import code_line, frames_of_threads, thread_stacks
-from .tensors import TensorReader, count_nodes, inherits, instance_dict, name_of, slots
+from .tensors import TensorReader, class_dict, inherits, instance_dict, mro, name_of, slots
 
 SCHEMA = 1
 LONGEST_S = 2.0
 MOST_OBJECTS = 2_000_000
+MOST_NODES = 100_000
 """Most graph nodes to count behind one variable or collection."""
 MOST_WRAPPERS = 4
 """Most tensors that wrap one another, such as a quantized tensor in a ``DTensor``."""
@@ -328,7 +330,7 @@ class _Stock:
     def _nodes(self, roots: list[Any]) -> int:
         if not roots or time.monotonic() > self._deadline:
             return 0
-        return count_nodes(roots)
+        return _count_nodes(roots)
 
 
 def _part(
@@ -401,3 +403,28 @@ def _state_tensors(entries: Any, tensors_in: _TensorsIn) -> Iterable[tuple[str, 
         for each in list.__iter__(value) if type(value) is list else (value,):
             for tensor in tensors_in(each):
                 yield name if type(name) is str else "state", tensor
+
+
+def _next_nodes(node: Any) -> list[Any]:
+    """Return the next nodes of the autograd graph, to which a node passes its gradients."""
+    for kind in mro(type(node)):
+        descriptor = class_dict(kind).get("next_functions")
+        if descriptor is None:
+            continue
+        if type(descriptor) is types.GetSetDescriptorType:
+            return [each[0] for each in descriptor.__get__(node) if each[0] is not None]
+        return []
+    return []
+
+
+def _count_nodes(roots: list[Any]) -> int:
+    """Count the nodes of the autograd graphs behind some nodes, up to :data:`MOST_NODES`."""
+    # Keep all wrappers until the end: a freed wrapper's id could be reused.
+    seen = {id(root): root for root in roots}
+    waiting = list(seen.values())
+    while waiting and len(seen) < MOST_NODES:
+        for node in _next_nodes(waiting.pop()):
+            if id(node) not in seen:
+                seen[id(node)] = node
+                waiting.append(node)
+    return min(len(seen), MOST_NODES)

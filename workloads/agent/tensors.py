@@ -161,31 +161,3 @@ class TensorReader:
 def _function(method: Any) -> Any:
     """Return a class method's underlying function, so that two can be compared."""
     return getattr(method, "__func__", method)
-
-
-def next_nodes(node: Any) -> list[Any]:
-    """Return the next nodes of the autograd graph, to which a node passes its gradients."""
-    for kind in mro(type(node)):
-        descriptor = class_dict(kind).get("next_functions")
-        if descriptor is None:
-            continue
-        if type(descriptor) is types.GetSetDescriptorType:
-            return [each[0] for each in descriptor.__get__(node) if each[0] is not None]
-        return []
-    return []
-
-
-MOST_NODES = 100_000
-
-
-def count_nodes(roots: list[Any]) -> int:
-    """Count the nodes of the autograd graphs behind some nodes, up to :data:`MOST_NODES`."""
-    # Keep all wrappers until the end: a freed wrapper's id could be reused.
-    seen = {id(root): root for root in roots}
-    waiting = list(seen.values())
-    while waiting and len(seen) < MOST_NODES:
-        for node in next_nodes(waiting.pop()):
-            if id(node) not in seen:
-                seen[id(node)] = node
-                waiting.append(node)
-    return min(len(seen), MOST_NODES)
