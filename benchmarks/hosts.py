@@ -4,12 +4,16 @@ The hosts are network namespaces of this machine, each with its own sshd and a s
 eight GPUs whose figures change every second. One host and several take turns, so that a slow moment
 of the machine hits each. Processor time is that of the program and of its ssh processes; what runs
 on the hosts is counted apart. Traffic is that of a host's network interface, both ways.
+
+Real hosts have processors of their own. So the program gets the first core and the hosts the
+others: beside ten hosts on its own core, its caches would be cold whenever it wakes.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import os
 import statistics
 import sys
 import tempfile
@@ -41,6 +45,7 @@ TABS = (("1", "devices"), ("2", "memory"), ("4", "processes"), ("1", "devices, t
 then on."""
 NAMES = ("LD_LIBRARY_PATH", "SCRIPTED_NVML")
 GIB = 2**30
+CORES = sorted(os.sched_getaffinity(0))
 _LIBC = ctypes.CDLL(None)
 
 
@@ -182,7 +187,8 @@ def _traffic(rig: Rig) -> int:
 def cost(rig: Rig, hosts: int, seconds: float, environment: Mapping[str, str]) -> list[Cost]:
     """Open the screen over so many hosts, and count each tab."""
     found = []
-    with Meter(arguments(rig, hosts), *SIZE, environment) as terminal:
+    on_one_core = ("taskset", "--cpu-list", str(CORES[0]), *arguments(rig, hosts))
+    with Meter(on_one_core, *SIZE, environment) as terminal:
         terminal.until_shows(f"{hosts * GPUS} GPUs" if hosts > 1 else f"{GPUS} H200")
         terminal.until_shows(f"of {hosts * GPUS} GPUs free")
         for key, tab in TABS:
@@ -266,6 +272,8 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=0, help="starts over three hosts instead")
     chosen = parser.parse_args()
     compile_program()
+    if not chosen.starts:
+        os.sched_setaffinity(0, CORES[1:] or CORES)
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         targets = stack.enter_context(torch_processes(folder, chosen.torch))
