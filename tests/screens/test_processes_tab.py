@@ -96,7 +96,11 @@ async def test_the_hosts_processes_are_listed_only_while_the_cpu_is_shown() -> N
         listed = HostProcesses((gpu_process(5, 1000, kind="resident"),), 0, 0, 0)
         await at.tell(sample(gpu(0), host=host(), host_processes=listed))
         assert "resident" in at.text
-        await at.press("1")
+        # The list around a dialog stays what it is.
+        await at.press("enter")
+        assert "Process 5" in at.text
+        assert at.asked[-1] == ("watch_host", True)
+        await at.press("escape", "1")
         assert at.asked[-1] == ("watch_host", False)
 
 

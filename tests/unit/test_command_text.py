@@ -48,6 +48,9 @@ def test_what_differs_comes_first_and_dots_stand_for_what_is_shared() -> None:
 
 def test_commands_that_are_alone_or_equal_stay_in_their_order() -> None:
     assert distinguish(["python a.py --x 1 --y 2"]) == ["python a.py --x 1 --y 2"]
+    code = ["python -c import torch, time", "/usr/bin/python3 -u -c import sys, time"]
+    assert distinguish(code) == ["python -c import torch, time", "python3 -c import sys, time"]
+    assert distinguish(["python -c import a", "python -c import b"])[1] == "python -c import b"
     assert distinguish(["serve a", "serve a"]) == ["serve a", "serve a"]
     assert distinguish(["run --lr 1 --x", "run --lr 2 --x"]) == ["run --lr 1 --x", "run --lr 2 --x"]
 

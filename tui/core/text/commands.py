@@ -72,8 +72,10 @@ def _split(command: str) -> tuple[Unit, Unit, str]:
     at = 1
     while at < len(words) and words[at].startswith("-") and words[at] not in ("-m", "-c", "-"):
         at += 2 if words[at] in _WITH_VALUE else 1
-    if at >= len(words) or words[at] in ("-c", "-"):
+    if at >= len(words) or words[at] == "-":
         return (program,), tuple(words[1:]), ""
+    if words[at] == "-c":
+        return (program,), (" ".join(words[at:]),), ""  # the words of code have an order
     if words[at] == "-m":
         return (program, *words[at : at + 2]), tuple(words[at + 2 :]), ""
     folder, _, script = words[at].rpartition("/")

@@ -411,7 +411,8 @@ class ProcessesTab(CommandScreen):
 
     @on(events.ScreenSuspend)
     def _suspended(self) -> None:
-        self.pane.set_open(False)
+        # Around a dialog the list stays visible.
+        self.pane.set_open(self in self.app.screen_stack)
 
     def action_sort_processes(self) -> None:
         self.pane.next_order()

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from tui.allocators.messages import TorchProcess
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.core.text.commands import shorten_command
 from tui.devices.memory import Gauge, Term
 from tui.devices.memory.model import Absent, Stale, format_reading, get_value
 from tui.devices.state.devices import CPU, DeviceView
@@ -47,6 +48,8 @@ SIZE = text.SIZE_WIDTH + 1
 BESIDE_FROM = 150
 """Cells of width from which the device's facts stand beside the account."""
 RELEASABLE = "releasable"
+OURS = "of this workbench: "
+"""Precedes the command of a process of this program."""
 FREES = f"{EMPTY_KEY} frees"
 """Text beside the releasable memory of this program."""
 TOTALS = frozenset({"allocated", "reserved", "process", "used", "free", "total"})
@@ -398,9 +401,9 @@ def _process(
         Span(right(text.size(process.memory), SIZE), TextStyle.STRONG),
         Span(f"  {left(process.kind, 8)}", TextStyle.QUIET),
     )
-    what = "the workbench's runner" if worker else process.command or text.NA
+    what = "the workbench's runner" if worker else shorten_command(process.command or text.NA)
     if ours and not worker:
-        what = f"of this workbench: {what}"
+        what = f"{OURS}{what}"
     reasons = dict.fromkeys(process.unavailable.values())
     remarks = [what, *(reason for reason in reasons if reason not in explained)]
     return _with_remark(head, "; ".join(remarks), width(head) + 1, cells)

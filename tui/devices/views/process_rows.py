@@ -15,6 +15,7 @@ from tui.devices.memory.others import other_process, unplaced
 from tui.devices.state.devices import CPU, DeviceView, find_last_reading
 from tui.devices.state.history import sort_with_hysteresis
 from tui.devices.state.watched_processes import WatchedProcesses
+from tui.devices.views.memory_account import OURS
 from tui.monitor.messages import Device, GpuProcess, ParentProcess, Sample
 
 Order = Literal[
@@ -133,10 +134,13 @@ def process_rows(
 
 def _shorten(rows: Sequence[ProcessRow]) -> list[ProcessRow]:
     """Add the short commands, each beside all others of the list."""
-    listed = [row.command for row in rows]
+    commands = [row.command.removeprefix(OURS) for row in rows]
+    marks = [OURS if row.command.startswith(OURS) else "" for row in rows]
     return [
-        replace(row, shown=(shorten_command(row.command), short))
-        for row, short in zip(rows, distinguish(listed), strict=True)
+        replace(row, shown=(mark + shorten_command(command), mark + short))
+        for row, mark, command, short in zip(
+            rows, marks, commands, distinguish(commands), strict=True
+        )
     ]
 
 
@@ -156,7 +160,7 @@ def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) ->
         gpu=gpu,
         pid=item.pid,
         user=item.user,
-        command=f"of this workbench: {command}" if item.ours and not worker else command,
+        command=f"{OURS}{command}" if item.ours and not worker else command,
         memory=item.memory,
         sm_percent=item.sm_percent,
         cpu_percent=item.cpu_percent,
