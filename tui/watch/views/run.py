@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tui.allocators.findings import GrowthRate
 from tui.core.text import numbers as text
-from tui.core.text.commands import distinguish
+from tui.core.text.commands import distinguish, shorten_command
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
@@ -82,7 +82,8 @@ def format_run_title(state: WatchedRun, now: float, cells: int) -> str:
     lasted = format_run_duration(state.run, now, is_running=is_running)
     how = "   ".join(filter(None, [end, lasted]))
     room = max(0, cells - cell_len(how) - len("Run") - 6)
-    return fit(f"Run   {fit(format_command(state.run), room)}   {how}", max(1, cells))
+    command = shorten_command(format_command(state.run))
+    return fit(f"Run   {fit(command, room)}   {how}", max(1, cells))
 
 
 def format_clock(at: float) -> str:
