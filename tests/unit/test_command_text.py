@@ -25,6 +25,7 @@ WORDS = st.lists(st.text("ab-/=.1 ", min_size=1, max_size=6), max_size=8)
          "torch.distributed.run"),
         ("python -c import torch", "python -c import torch", "python"),
         ("/opt/vllm/bin/vllm serve llama", "vllm serve llama", "vllm"),
+        ("[kworker/u4:0-events]", "[kworker/u4:0-events]", "[kworker/u4:0-events]"),
         ("python", "python", "python"),
         ("", "", ""),
         ("/bin/", "/bin/", "/bin/"),

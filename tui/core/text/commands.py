@@ -66,7 +66,9 @@ def _split(command: str) -> tuple[Unit, Unit, str]:
     words = command.split()
     if not words:
         return (), (), ""
-    program = words[0].rpartition("/")[2] or words[0]
+    # Names of kernel threads have brackets, and a slash that separates no folder.
+    named = words[0].startswith("[")
+    program = words[0] if named else words[0].rpartition("/")[2] or words[0]
     if not _PYTHON.search(words[0]):
         return (program,), tuple(words[1:]), ""
     at = 1
