@@ -15,8 +15,8 @@ from tests.compiled import compile_program
 pytestmark = [pytest.mark.benchmark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 PAIRS = 7
-MOST = 2.3
-"""The lower quartile of the pairs on a quiet machine is below 2 (docs/measurements.md)."""
+MOST = 2.4
+"""The lower quartile of seven pairs was 1.5 to 2.2 without other load (docs/measurements.md)."""
 BUSY = 10.0
 """Percent of all processors. Where others use more, the ratio is of their work: three processes
 start where the empty app is one. A busy loop on one of two cores makes 1.7 of 1.4."""
