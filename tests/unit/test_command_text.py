@@ -28,6 +28,7 @@ WORDS = st.lists(st.text("ab-/=.1 ", min_size=1, max_size=6), max_size=8)
         ("[kworker/u4:0-events]", "[kworker/u4:0-events]", "[kworker/u4:0-events]"),
         ("python", "python", "python"),
         ("", "", ""),
+        ("n/a", "n/a", "n/a"),
         ("/bin/", "/bin/", "/bin/"),
     ],
 )  # fmt: skip

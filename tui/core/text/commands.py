@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tui.core.text import glyphs
+from tui.core.text.numbers import NA
 
 _PYTHON = re.compile(r"(^|/)python[\d.]*$", re.ASCII)
 _WITH_VALUE = ("-W", "-X", "-Q")
@@ -63,6 +64,8 @@ def distinguish(commands: Sequence[str]) -> list[str]:
 
 def _split(command: str) -> tuple[Unit, Unit, str]:
     """Return the program with its script, the other words, and the script's folder, if named."""
+    if command == NA:
+        return (NA,), (), ""  # an unknown command, and no folder n
     words = command.split()
     if not words:
         return (), (), ""
