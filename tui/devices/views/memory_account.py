@@ -393,20 +393,35 @@ def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Lin
 def _process(
     process: GpuProcess, worker_pid: int | None, explained: Collection[str], cells: int
 ) -> list[Line]:
-    worker = process.pid == worker_pid and process.started_at is not None
-    ours = worker or process.ours
+    ours = is_worker(process, worker_pid) or process.ours
     head: Line = (
         Span(right(str(process.pid), 8), TextStyle.STRONG if ours else TextStyle.PLAIN),
         Span(f" {left(process.user or text.NA, 11)}"),
         Span(right(text.size(process.memory), SIZE), TextStyle.STRONG),
         Span(f"  {left(process.kind, 8)}", TextStyle.QUIET),
     )
-    what = "the workbench's runner" if worker else shorten_command(process.command or text.NA)
-    if ours and not worker:
-        what = f"{OURS}{what}"
+    what = label_command(process, shorten_command(process.command or text.NA), worker_pid)
     reasons = dict.fromkeys(process.unavailable.values())
     remarks = [what, *(reason for reason in reasons if reason not in explained)]
     return _with_remark(head, "; ".join(remarks), width(head) + 1, cells)
+
+
+def is_worker(process: GpuProcess, worker_pid: int | None) -> bool:
+    """Return whether a process is this program's own worker, whose PID may be another's by now."""
+    return process.pid == worker_pid and process.started_at is not None
+
+
+def label_command(process: GpuProcess, command: str, worker_pid: int | None) -> str:
+    """Return the command of a process as the screen names it: this program's own are marked.
+
+    Args:
+        process: the process.
+        command: its command, whole or shortened.
+        worker_pid: this program's worker.
+    """
+    if is_worker(process, worker_pid):
+        return "the workbench's runner"
+    return f"{OURS}{command}" if process.ours else command
 
 
 # ---- a process's memory --------------------------------------------------------------------------
@@ -449,11 +464,9 @@ def process_facts(process: TorchProcess, now: float) -> list[Fact]:
             return str(value)
         return f"{text.NA}: {process.unavailable.get(name) or 'not known'}"
 
-    rank = process.rank
+    rank = None if process.rank is None else str(process.rank)
     if rank is not None and process.world_size is not None:
-        describe_rank: str | None = f"{rank} of {process.world_size}"
-    else:
-        describe_rank = None if rank is None else str(rank)
+        rank = f"{rank} of {process.world_size}"
     age = None if process.start is None else text.old(max(0.0, now - process.start))
     return [
         ("pid", str(process.pid)),
@@ -461,7 +474,7 @@ def process_facts(process: TorchProcess, now: float) -> list[Fact]:
         ("user", format_fact("user", process.user)),
         ("running for", format_fact("start", age)),
         ("torch", format_fact("torch", process.torch)),
-        ("rank", format_fact("rank", describe_rank)),
+        ("rank", format_fact("rank", rank)),
         ("local rank", format_fact("local_rank", process.local_rank)),
         ("launcher", format_fact("launcher", process.launcher)),
         ("visible devices", format_fact("visible_devices", process.visible_devices)),

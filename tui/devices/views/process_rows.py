@@ -15,7 +15,7 @@ from tui.devices.memory.others import other_process, unplaced
 from tui.devices.state.devices import CPU, DeviceView, find_last_reading
 from tui.devices.state.history import sort_with_hysteresis
 from tui.devices.state.watched_processes import WatchedProcesses
-from tui.devices.views.memory_account import OURS
+from tui.devices.views.memory_account import OURS, is_worker, label_command
 from tui.monitor.messages import Device, GpuProcess, ParentProcess, Sample
 
 Order = Literal[
@@ -153,14 +153,12 @@ def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) ->
         place: position of the device among the devices.
         worker_pid: this program's worker.
     """
-    worker = item.pid == worker_pid and item.started_at is not None
-    command = "the workbench's runner" if worker else item.command or text.NA
     return ProcessRow(
         key=f"{gpu} {item.pid} {item.started_at}",
         gpu=gpu,
         pid=item.pid,
         user=item.user,
-        command=f"{OURS}{command}" if item.ours and not worker else command,
+        command=label_command(item, item.command or text.NA, worker_pid),
         memory=item.memory,
         sm_percent=item.sm_percent,
         cpu_percent=item.cpu_percent,
@@ -168,7 +166,7 @@ def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) ->
         started_at=item.started_at,
         kind=item.kind,
         process=item,
-        worker=worker,
+        worker=is_worker(item, worker_pid),
         place=place,
     )
 
