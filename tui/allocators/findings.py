@@ -75,7 +75,7 @@ def growth(points: Sequence[tuple[float, float]]) -> GrowthRate | None:
     low = max(0, math.floor((count - spread) / 2) - 1)
     high = min(count - 1, math.ceil((count + spread) / 2))
     span = points[-1][0] - points[0][0]
-    steady = grows_steadily(points)
+    steady = _rises(floors) and still_grows(points)
     return GrowthRate(median(slopes), slopes[low], slopes[high], span, steady)
 
 
@@ -90,11 +90,14 @@ def grows_steadily(points: Sequence[tuple[float, float]]) -> bool:
     Args:
         points: those of :func:`growth`.
     """
-    values = [value for _, value in block_floors(points)]
+    return _rises(block_floors(points)) and still_grows(points)
+
+
+def _rises(floors: Sequence[tuple[float, float]]) -> bool:
+    """Return whether all of the last third of the floors exceed all of the first third."""
+    values = [value for _, value in floors]
     third = len(values) // 3
-    if len(values) < FEWEST_BLOCKS or min(values[-third:]) <= max(values[:third]):
-        return False
-    return still_grows(points)
+    return len(values) >= FEWEST_BLOCKS and min(values[-third:]) > max(values[:third])
 
 
 def still_grows(points: Sequence[tuple[float, float]]) -> bool:

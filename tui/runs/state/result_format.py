@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from workloads.protocol.results import Limit, PeakMemory, Rates, RunResult
+from workloads.protocol.results import Basis, Limit, PeakMemory, Rates, RunResult
 
 
 class Timed(Protocol):
@@ -62,13 +62,17 @@ def describe_excess(limit: Limit) -> str:
     return "above its ceiling" if limit.basis == "measured" else "impossible rate"
 
 
-def format_limit_share(limit: Limit) -> str:
-    """Return the share of a limit: ``76% of float32 peak``; mark an impossible share.
+def label_limit(name: str, basis: Basis) -> str:
+    """Return the name of a limit: ``float32 peak``, or ``float32 ceiling`` if it was measured.
 
     A ceiling was measured on this machine; a peak is a specification of the hardware.
     """
-    name = f"{limit.name} {'ceiling' if limit.basis == 'measured' else 'peak'}"
-    words = f"{text.share(limit.fraction)} of {name}"
+    return f"{name} {'ceiling' if basis == 'measured' else 'peak'}"
+
+
+def format_limit_share(limit: Limit) -> str:
+    """Return the share of a limit: ``76% of float32 peak``; mark an impossible share."""
+    words = f"{text.share(limit.fraction)} of {label_limit(limit.name, limit.basis)}"
     excess = describe_excess(limit)
     return f"{glyphs.GLYPHS.warning} {words}, {excess}" if excess else words
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tui.runs.state.result_format import label_limit
 from tui.runs.state.runs import RunState, find_limited_rate
 from tui.runs.state.state import RunsState
 from workloads.limits import limits
@@ -31,7 +32,7 @@ class Roof:
     @property
     def label(self) -> str:
         """The name of the limit: ``float32 peak``, or ``float32 ceiling`` if it was measured."""
-        return f"{self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
+        return label_limit(self.name, self.basis)
 
 
 @dataclass(frozen=True, slots=True)

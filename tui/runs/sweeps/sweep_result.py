@@ -13,7 +13,7 @@ from tui.core.text.numbers import quantity
 from tui.devices.state.devices import CPU
 from tui.runs.state import parameters
 from tui.runs.state.parameters import Sweep
-from tui.runs.state.result_format import format_end
+from tui.runs.state.result_format import format_end, label_limit
 from tui.runs.state.runs import (
     RunState,
     are_comparable,
@@ -67,7 +67,7 @@ class SweepLimit(NamedTuple):
     @property
     def label(self) -> str:
         """The limit's name: ``cuda:0 float32 peak``, or ``cpu float32 ceiling`` if measured."""
-        return f"{self.device} {self.name} {'ceiling' if self.basis == 'measured' else 'peak'}"
+        return f"{self.device} {label_limit(self.name, self.basis)}"
 
 
 def choose_axis(sweep: Sweep) -> str:

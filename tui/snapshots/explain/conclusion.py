@@ -58,8 +58,13 @@ def _describe_parameters(evidence: Evidence, found: Account, device: Capacity) -
     models, all_of = find_models(evidence), owners(evidence, "parameters")
     kept = find_kept_models(evidence)
     if kept is not None:
-        of_models: tuple[AccountName, ...] = ("parameters", "buffers", "gradients")
-        whole = sum(map(found.of, (*of_models, "optimizer state")))
+        of_models: tuple[AccountName, ...] = (
+            "parameters",
+            "buffers",
+            "gradients",
+            "optimizer state",
+        )
+        whole = sum(map(found.of, of_models))
         return (
             f"Parameters: {kept[1]} models in {kept[0]}, with gradients and optimizer state, hold "
             f"{_of_device(whole, device)}."

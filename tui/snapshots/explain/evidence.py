@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tui.allocators.findings import GrowthRate
 from tui.snapshots.explain.inventory import (
     CodeLine,
     Container,
@@ -32,6 +33,17 @@ class Rate:
     """Short description of the measurement's origin."""
     span: float = 0.0
     """Number of steps, iterations or seconds measured; 0 if unknown."""
+
+    @classmethod
+    def of_growth(cls, growth: GrowthRate, per: Per, source: str) -> Rate:
+        """Return the rate of a measured growth.
+
+        Args:
+            growth: in bytes per ``per``.
+            per: its unit of steps or of time.
+            source: where the measurement comes from.
+        """
+        return cls(growth.rate, growth.low, growth.high, per, source, growth.span)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,10 +114,7 @@ def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
     source = "allocated after each optimizer step"
     grows = findings.growth(points)
     if grows is not None:
-        if not findings.grows_steadily(points):
-            return None
-        span = points[-1][0] - points[0][0]
-        return Rate(grows.rate, grows.low, grows.high, "step", source, span)
+        return Rate.of_growth(grows, "step", source) if grows.steady else None
     added = [
         (after[1] - before[1]) / (after[0] - before[0])
         for before, after in pairwise(points)

@@ -57,9 +57,8 @@ _LONGEST_NAME = 80
 class _Data(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> NoReturn:
         names = (naming.format_value(part)[:_LONGEST_NAME] for part in (module, name))
-        name = ".".join(names)
         raise SnapshotError(
-            f"asks for {name}, which would run code: refused; a snapshot holds data only"
+            f"asks for {'.'.join(names)}, which would run code: refused; a snapshot holds data only"
         )
 
     def persistent_load(self, pid: Any, /) -> NoReturn:

@@ -32,7 +32,7 @@ def growth_of(track: Track) -> Rate | None:
     grows = track.growth()
     if grows is None or not any(found.key == "growth" for found in track.findings()):
         return None
-    return Rate(grows.rate, grows.low, grows.high, track.growth_per, FROM_OUTSIDE, grows.span)
+    return Rate.of_growth(grows, track.growth_per, FROM_OUTSIDE)
 
 
 def circumstances_of_row(row: WatchedDevice) -> Circumstances:
@@ -40,9 +40,7 @@ def circumstances_of_row(row: WatchedDevice) -> Circumstances:
     grows = row.growth
     told = grows is not None and any(found.key == "growth" for found in row.findings)
     rate = (
-        Rate(grows.rate, grows.low, grows.high, row.growth_per, FROM_OUTSIDE, grows.span)
-        if grows is not None and told
-        else None
+        Rate.of_growth(grows, row.growth_per, FROM_OUTSIDE) if grows is not None and told else None
     )
     return Circumstances(
         watched=True,
