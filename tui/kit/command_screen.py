@@ -20,7 +20,7 @@ from tui.kit.commands.shared import SHARED
 from tui.kit.lines import Line
 from tui.kit.lists import CursorView
 from tui.kit.offers import Offer, OfferList
-from tui.kit.pane import HeaderBar, LineBar, Pane, pane_of
+from tui.kit.pane import FooterBar, HeaderBar, LineBar, Pane, pane_of
 from tui.kit.terminal.clipboard import copy
 
 
@@ -81,6 +81,26 @@ class CommandScreen(Screen[None]):
     def __init__(self, program: Program) -> None:
         super().__init__()
         self.program = program
+        self._hidden_at_first: Sequence[Pane] = ()
+
+    # ---- panes that the first frame does not show ----
+
+    def hide_at_first(self, panes: Sequence[Pane]) -> None:
+        """Hide panes, which :meth:`mount_hidden` may mount later than the others."""
+        self._hidden_at_first = tuple(panes)
+        for pane in self._hidden_at_first:
+            pane.display = False
+
+    @property
+    def are_hidden_mounted(self) -> bool:
+        """True once the panes that were hidden at first can be shown."""
+        return all(pane.is_mounted for pane in self._hidden_at_first)
+
+    async def mount_hidden(self) -> None:
+        """Mount the panes that were hidden at first: the first frame does not wait for them."""
+        if not self.are_hidden_mounted:
+            await self.mount_all(self._hidden_at_first, before=self.query_one(FooterBar))
+            self.catch_up()
 
     # ---- valid commands ----
 

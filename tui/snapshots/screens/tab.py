@@ -65,8 +65,7 @@ class SnapshotTab(CommandScreen):
         session.listen(self._changed)
         self.start = StartPane(session, self.offers())
         self.panes = {view: kind(session, id=view) for view, kind in PANES.items()}
-        for pane in self.panes.values():
-            pane.display = False
+        self.hide_at_first(tuple(self.panes.values()))
         self._shown: SnapshotPane | None = None
         self._due = False
 
@@ -80,18 +79,8 @@ class SnapshotTab(CommandScreen):
 
     def on_mount(self) -> None:
         self.call_after_refresh(self.start.offers.load)
-        self.call_after_refresh(self._mount_panes)
+        self.call_after_refresh(self.mount_hidden)
         self.catch_up()
-
-    async def _mount_panes(self) -> None:
-        """Mount the panes of a file: the first frame, of the start page, does not wait for them."""
-        if not self._are_panes_mounted:
-            await self.mount_all(self.panes.values(), before=self.query_one(FooterBar))
-            self.catch_up()
-
-    @property
-    def _are_panes_mounted(self) -> bool:
-        return all(pane.is_mounted for pane in self.panes.values())
 
     def situation(self) -> Situation:
         """Add the state of the session, which decides the available commands."""
@@ -119,7 +108,7 @@ class SnapshotTab(CommandScreen):
     @property
     def shown(self) -> SnapshotPane:
         """The pane that should be visible now; the start page until the others are mounted."""
-        ready = self.session.ready and self._are_panes_mounted
+        ready = self.session.ready and self.are_hidden_mounted
         return self.panes[self.session.view] if ready else self.start
 
     def catch_up(self) -> None:

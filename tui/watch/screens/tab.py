@@ -6,7 +6,7 @@ import asyncio
 import shlex
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
@@ -22,7 +22,7 @@ from tui.core.text.secrets import MASK
 from tui.devices.screens.panes import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
-from tui.kit.pane import FooterBar, LineBar, Pane
+from tui.kit.pane import FooterBar, LineBar
 from tui.kit.signals import EndScreen
 from tui.monitor.messages import Sample
 from tui.watch.commands import WATCH_COMMANDS
@@ -144,9 +144,8 @@ class WatchTab(CommandScreen):
             program.machine, lambda: self.run_pane.table.selected, clock
         )
         self.output = OutputPane(lambda: session.state)
-        self._panes_of_run: Sequence[Pane] = (self.run_pane, self.memory, self.output)
-        for pane in self._panes_of_run:
-            pane.display = False
+        self._panes_of_run = (self.run_pane, self.memory, self.output)
+        self.hide_at_first(self._panes_of_run)
         self._stored_runs = StoredRuns(session.stored_runs)
         self._alarms = WatchAlarms(clock)
         self._open: StartedRun | None = None
@@ -196,17 +195,7 @@ class WatchTab(CommandScreen):
         """Read the stored runs at intervals: other programs start and end runs too."""
         self.set_interval(KEPT_S, self._read_stored)
         self.call_after_refresh(self.runs_pane.offers.load)
-        self.call_after_refresh(self._mount_panes)
-
-    async def _mount_panes(self) -> None:
-        """Mount the panes of a run: the first frame, of the list, does not wait for them."""
-        if not self._are_panes_mounted:
-            await self.mount_all(self._panes_of_run, before=self.query_one(FooterBar))
-            self.catch_up()
-
-    @property
-    def _are_panes_mounted(self) -> bool:
-        return all(pane.is_mounted for pane in self._panes_of_run)
+        self.call_after_refresh(self.mount_hidden)
 
     def _read_stored(self) -> None:
         """Read the files of each run in a thread: there may be many."""
@@ -288,7 +277,7 @@ class WatchTab(CommandScreen):
     def catch_up(self) -> None:
         """Show the right panes and redraw changed parts."""
         self._drawn = time.monotonic()
-        state = self.session.state if self._are_panes_mounted else None
+        state = self.session.state if self.are_hidden_mounted else None
         if (state.run.folder if state else None) != (self._open.folder if self._open else None):
             self._turn_to(state)
         if state is None:
