@@ -155,7 +155,7 @@ def _ssh(rig: Rig) -> list[psutil.Process]:
     return found
 
 
-def _used(processes: Sequence[psutil.Process]) -> float:
+def read_clocks(processes: Sequence[psutil.Process]) -> float:
     """Return the processor seconds of processes by their clocks, which count nanoseconds.
 
     What ``/proc`` says is rounded to hundredths of a second, as much as ssh uses in many seconds.
@@ -197,9 +197,9 @@ def cost(rig: Rig, hosts: int, seconds: float, environment: Mapping[str, str]) -
             program, ssh = psutil.Process(terminal.process.pid), _ssh(rig)
             there = _there(rig, hosts)
             counted = ([program], ssh, there)
-            before, began = [*map(_used, counted), _traffic(rig)], time.monotonic()
+            before, began = [*map(read_clocks, counted), _traffic(rig)], time.monotonic()
             drawn = terminal.count(seconds)
-            took, after = time.monotonic() - began, [*map(_used, counted), _traffic(rig)]
+            took, after = time.monotonic() - began, [*map(read_clocks, counted), _traffic(rig)]
             own, ours, theirs, traffic = (
                 (late - early) / took for early, late in zip(before, after, strict=True)
             )

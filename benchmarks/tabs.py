@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.hosts import arguments, delay, script_driver
+from benchmarks.hosts import arguments, delay, read_clocks, script_driver
 from benchmarks.lightness import say
 from benchmarks.startup import USABLE, Arrivals, driver
 from tests.compiled import compile_program
@@ -62,12 +62,13 @@ class KeyTerminal(Arrivals):
 
     def open(self, key: str, title: str, words: str) -> Opening:
         """Type a key, and return when the bytes had arrived that put its tab on the screen."""
-        used = _processor_s(self.process.pid)
+        program = [psutil.Process(self.process.pid)]
+        used = read_clocks(program)
         began = time.perf_counter()
         self.keys(key)
         titled, found = (at - began for at in self._wait(title, words))
         self.settle(PAUSE_S)
-        return Opening(titled, found, _processor_s(self.process.pid) - used)
+        return Opening(titled, found, read_clocks(program) - used)
 
     def _wait(self, title: str, words: str) -> tuple[float, float]:
         arrived: list[tuple[float, bytes]] = []
@@ -93,12 +94,6 @@ class KeyTerminal(Arrivals):
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.read(left)
-
-
-def _processor_s(pid: int) -> float:
-    """Return the processor time of a process, from the kernel's counters in nanoseconds."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(each.read_text().split()[0]) for each in tasks) / 1e9
 
 
 @dataclass(frozen=True, slots=True)
