@@ -151,6 +151,31 @@ async def _first_figures(boxes: Boxes, script: str, pid: int) -> ProcessFigures 
         await watch.close()
 
 
+async def test_the_interval_can_be_changed_while_it_runs(
+    boxes: Boxes, target: ScriptedTarget
+) -> None:
+    target.make(1)
+    read: asyncio.Queue[HostWatchEvent] = asyncio.Queue()
+    watch = HostWatch(boxes.add("a"), read.put_nowait, 3600.0, pids=(target.pid,))
+    task = asyncio.create_task(watch.watch())
+
+    async def next_figures() -> ProcessFigures:
+        while True:
+            event = await asyncio.wait_for(read.get(), 60)
+            if isinstance(event, ProcessFigures):
+                return event
+
+    try:
+        first = await next_figures()
+        watch.set_interval(0.1)
+        # With the first interval, this would take an hour.
+        assert (await next_figures()).at > first.at
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await watch.close()
+
+
 @pytest.mark.parametrize("minor", [8, 9, 10, 13])
 async def test_the_watch_runs_on_a_python_without_packages(
     minor: int, boxes: Boxes, target: ScriptedTarget

@@ -292,7 +292,9 @@ def test_what_is_left_while_the_watch_is_being_started_leaves_no_child(
     class Halting(ChildProcess[WatchEvent]):
         """Its process is there, and the pipes to it are not yet."""
 
-        async def _read_from(self, pipe: IO[bytes]) -> asyncio.StreamReader:
+        async def _read_from(
+            self, pipe: IO[bytes]
+        ) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
             assert not pipe.closed
             started.append(self)
             await asyncio.Event().wait()

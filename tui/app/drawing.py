@@ -85,7 +85,7 @@ class Drawing:
 
 GATHER_S = 0.03
 """Seconds in which further changes join the drawing of a first one."""
-GATHER_SAMPLES_S = 0.1
+GATHER_SAMPLES_S = 0.15
 """The same where only samples have changed: those of all hosts are of one moment and arrive one
 after the other, and so do those of NVML and of the allocators."""
 PAUSE_S = 0.25

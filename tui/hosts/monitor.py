@@ -13,6 +13,7 @@ from tui.hosts.address import HostAddress
 from tui.hosts.children import smi_child
 from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.failures import HostFailure
+from tui.hosts.rounds import ReadingRounds
 from tui.hosts.smi import HELLO, SmiLine, SmiSamples
 from tui.hosts.supervisor import HostSupervisor
 from tui.monitor.messages import (
@@ -36,6 +37,7 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         publish: receives each sample, and each loss of the connection.
         interval: seconds between two samples.
         python: name or path of a Python there.
+        rounds: in which the children of all hosts are read; ``None`` to read each message at once.
     """
 
     def __init__(
@@ -44,8 +46,9 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         publish: Callable[[HostEvent], object],
         interval: float = 1.0,
         python: str = "python3",
+        rounds: ReadingRounds | None = None,
     ) -> None:
-        super().__init__(host, python)
+        super().__init__(host, python, rounds)
         self._publish = publish
         self._interval = interval
         self._lists_processes = False

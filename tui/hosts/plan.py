@@ -12,6 +12,7 @@ from tui.hosts.children import HostConnection
 from tui.hosts.events import HostEvent
 from tui.hosts.monitor import HostMonitor
 from tui.hosts.process_watch import HostWatch, HostWatchEvent
+from tui.hosts.rounds import ReadingRounds
 from tui.hosts.supervisor import with_shared_connection
 
 
@@ -27,6 +28,8 @@ class HostPlan:
     """Show this machine as well."""
     pythons: Mapping[str, str] = field(default_factory=dict)
     """Names or paths of Pythons, by the names of their hosts."""
+    rounds: ReadingRounds = field(default_factory=ReadingRounds)
+    """In which the monitors and watches of all hosts are read."""
 
     def create_monitor(
         self, host: HostAddress, publish: Callable[[HostEvent], object], interval: float
@@ -38,7 +41,8 @@ class HostPlan:
             publish: receives each sample, and each loss of the connection.
             interval: seconds between two samples.
         """
-        return HostMonitor(host, publish, interval, self.pythons.get(host.name, "python3"))
+        python = self.pythons.get(host.name, "python3")
+        return HostMonitor(host, publish, interval, python, self.rounds)
 
     def create_watch(
         self,
@@ -53,7 +57,8 @@ class HostPlan:
             publish: receives the processes, their figures, steps and logs, and each loss.
             interval: seconds between two readings.
         """
-        return HostWatch(host, publish, interval, self.pythons.get(host.name))
+        python = self.pythons.get(host.name)
+        return HostWatch(host, publish, interval, python, rounds=self.rounds)
 
     async def connect(self, host: HostAddress) -> HostConnection:
         """Return what starts a runner on a host, over the connection that its children share.

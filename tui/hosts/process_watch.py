@@ -15,10 +15,12 @@ from tui.allocators.messages import (
     TorchProcesses,
     WatchEvent,
     WatchHello,
+    WatchPace,
 )
 from tui.core.child.process import ChildProcess
 from tui.hosts.address import HostAddress
 from tui.hosts.events import HostLost
+from tui.hosts.rounds import ReadingRounds
 from tui.hosts.supervisor import HostSupervisor
 from workloads.protocol.keep_alive import Alive
 
@@ -40,6 +42,7 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
         python: name or path of a Python there; ``None`` for ``python3``.
         pids: watch only these processes; empty for all of the user there, for root of all users.
         children: also watch the descendants of ``pids``.
+        rounds: in which the children of all hosts are read; ``None`` to read each message at once.
     """
 
     def __init__(
@@ -51,8 +54,9 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
         pids: Sequence[int] = (),
         *,
         children: bool = True,
+        rounds: ReadingRounds | None = None,
     ) -> None:
-        super().__init__(host, python)
+        super().__init__(host, python, rounds)
         self._publish = publish
         self._interval = interval
         self._pids = tuple(pids)
@@ -66,6 +70,13 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
             if self.greeted:
                 self.send(ListedProcesses(self._listed))
 
+    def set_interval(self, seconds: float) -> None:
+        """Set the interval in seconds, also for further connections."""
+        if seconds != self._interval:
+            self._interval = seconds
+            if self.greeted:
+                self.send(WatchPace(seconds))
+
     def make_host_child(self) -> ChildProcess[WatchEvent | Alive]:
         return self.connection.watch_child(
             self._interval, self._pids, self._listed, children=self._children
@@ -74,8 +85,9 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
     def apply_host_event(self, event: WatchEvent | Alive) -> None:
         if isinstance(event, WatchHello):
             if self.greet(event.version, VERSION):
-                # The list may have changed since the child was given it.
+                # Both may have changed since the child was given them.
                 self.send(ListedProcesses(self._listed))
+                self.send(WatchPace(self._interval))
         elif not self.greeted or isinstance(event, Alive):
             return
         elif isinstance(event, ProcessFigures) and not _has_valid_names(event):

@@ -15,6 +15,7 @@ from tui.core.child.supervisor import ChildSupervisor
 from tui.hosts.address import HostAddress, share_connection, socket_folder
 from tui.hosts.children import BANNER_LINES, CONNECT_WITHIN_S, SILENT_AFTER_S, HostConnection
 from tui.hosts.failures import HostFailure, explain_failure
+from tui.hosts.rounds import ReadingRounds
 from workloads.protocol.keep_alive import EVERY_S, Alive, KeepAlive
 
 E = TypeVar("E")
@@ -33,12 +34,18 @@ class HostSupervisor(ChildSupervisor[E]):
     Args:
         host: its address.
         python: name or path of a Python there; ``None`` for ``python3``.
+        rounds: in which the children of all hosts are read; ``None`` to read each message at once.
     """
 
     waits_s = RECONNECT_S
 
-    def __init__(self, host: HostAddress, python: str | None = None) -> None:
+    def __init__(
+        self, host: HostAddress, python: str | None = None, rounds: ReadingRounds | None = None
+    ) -> None:
         super().__init__()
+        self._rounds = rounds
+        if rounds is not None:
+            rounds.join(self)
         self.connection = HostConnection(host, python, alone=host)
         self.greeted = False
         """The child there has said that it speaks our version."""
@@ -64,6 +71,18 @@ class HostSupervisor(ChildSupervisor[E]):
         """End the connection, and with it the child there."""
         if self.child is not None:
             await self.child.stop()
+
+    # ---- rounds of reading ----
+
+    def pause_reading(self) -> None:
+        """Leave the next messages in the pipe, unless an answer is due whose time counts."""
+        if self.child is not None and not self._sent_at:
+            self.child.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if self.child is not None:
+            self.child.resume_reading()
 
     # ---- what a subclass says ----
 
@@ -124,6 +143,8 @@ class HostSupervisor(ChildSupervisor[E]):
                 self.round_trip_s = self._newest_at - sent_at
         else:
             self.apply_host_event(event)
+            if self._rounds is not None:
+                self._rounds.begin()
 
     def report_malformed(self, message: MalformedMessage) -> None:
         if self.greeted:
@@ -170,6 +191,8 @@ class HostSupervisor(ChildSupervisor[E]):
     def _send_keep_alive(self) -> None:
         self._number += 1
         self._sent_at[self._number] = time.monotonic()
+        # In a round, the answer would wait for its end.
+        self.resume_reading()
         self.send(KeepAlive(self._number))
 
 

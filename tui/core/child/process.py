@@ -109,6 +109,7 @@ class ChildProcess(Generic[E]):
         self._decode = decode or (lambda line: wire.decode(line, kinds))
         self._requests: asyncio.WriteTransport | None = None
         self._events: asyncio.StreamReader | None = None
+        self._stdout: asyncio.ReadTransport | None = None
         self._reading: list[asyncio.ReadTransport] = []
         self._draining: asyncio.Task[None] | None = None
         self.stderr = Ring()
@@ -143,19 +144,30 @@ class ChildProcess(Generic[E]):
         self._requests, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
         if self._preamble:
             self._requests.write(self._preamble)
-        self._events = await self._read_from(process.stdout)
+        self._events, self._stdout = await self._read_from(process.stdout)
         # Unread, a full stderr would stop the child, and waiting for it would never return.
-        self._draining = asyncio.create_task(
-            self._drain_stderr(await self._read_from(process.stderr))
-        )
+        errors, _ = await self._read_from(process.stderr)
+        self._draining = asyncio.create_task(self._drain_stderr(errors))
 
-    async def _read_from(self, pipe: IO[bytes]) -> asyncio.StreamReader:
+    async def _read_from(
+        self, pipe: IO[bytes]
+    ) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
         reader = asyncio.StreamReader(limit=LINE_LIMIT)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), pipe
         )
         self._reading.append(transport)
-        return reader
+        return reader, transport
+
+    def pause_reading(self) -> None:
+        """Leave what the child writes from now on in its pipe."""
+        if self._stdout is not None:
+            self._stdout.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read the pipe again."""
+        if self._stdout is not None:
+            self._stdout.resume_reading()
 
     def send(self, message: object) -> bool:
         """Send one message; returns ``False`` if no child is there to read it."""

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 FIRST_SAMPLE_S = 2.0
 """Seconds to wait for the monitor's first sample. The monitor reports after one second even if the
 driver does not answer."""
-ON_HOSTS_S = 1.0
-"""Seconds between two readings of the torch processes of another host."""
 RUNNER_CHANGES: tuple[type, ...] = (
     messages.WorkerStarted,
     messages.WorkerEnded,
@@ -206,6 +204,13 @@ class DeviceSession:
 
     def _follow_selection(self, _event: DeviceSelected) -> None:
         self._request_device()
+        self._set_watch_intervals()
+
+    def _set_watch_intervals(self) -> None:
+        """Read the torch processes of a host that is shown as often as those of this machine."""
+        shown = self._machine.shown.host if self._reads_torch else ""
+        for name, watch in self._host_watches.items():
+            watch.set_interval(ON_SCREEN_S if name == shown else IN_BACKGROUND_S)
 
     def watch_processes(
         self, pace: float, pids: Sequence[int] = (), *, children: bool = True
@@ -275,9 +280,10 @@ class DeviceSession:
             def publish(event: HostWatchEvent) -> None:
                 self._bus.publish(_of_host(host.name, event))
 
-            return plan.create_watch(host, publish, ON_HOSTS_S)
+            return plan.create_watch(host, publish, IN_BACKGROUND_S)
 
         self._host_watches = {host.name: start(host) for host in plan.hosts}
+        self._set_watch_intervals()
         for watch in self._host_watches.values():
             self.spawn(watch.watch())
 
@@ -285,6 +291,7 @@ class DeviceSession:
         self._reads_torch = wanted
         if wanted and self._host_monitors and self._hosts is not None and not self._host_watches:
             self._watch_hosts(self._hosts)
+        self._set_watch_intervals()
         if self._party is not None:
             pace = ON_SCREEN_S if wanted else IN_BACKGROUND_S
             self._watch(WatchInterest(pace, others=True))
