@@ -40,7 +40,8 @@ class HostState:
         self.lost: HostLost | None = None
         """Why it is not connected; ``None`` while it is, or before the first attempt has ended."""
         self._clocks: deque[tuple[float, float]] = deque()
-        """When the newest samples arrived, and by how much their time was ahead of that."""
+        """When samples arrived, and by how much their time was ahead of that: the highest of the
+        last :data:`CLOCK_S` seconds first, then the highest of those after it, and so on."""
         self.lost_since = 0.0
         """Unix time, of this machine, of the first of the failures in a row."""
         self.activity = ""
@@ -76,11 +77,14 @@ class HostState:
         """Apply a sample, which also shows that the host is connected."""
         if self.lost is not None:
             self._clocks.clear()
-        self._clocks.append((event.at, event.sample.at - event.at))
+        ahead_s = event.sample.at - event.at
+        while self._clocks and self._clocks[-1][1] <= ahead_s:
+            self._clocks.pop()
+        self._clocks.append((event.at, ahead_s))
         while not 0 <= event.at - self._clocks[0][0] <= CLOCK_S:
             self._clocks.popleft()
         # A sample is late by the way and by a busy machine: the least late one shows the clock.
-        self.machine.clock_ahead_s = max(ahead_s for _, ahead_s in self._clocks)
+        self.machine.clock_ahead_s = self._clocks[0][1]
         self.round_trip_s, self.lost = event.round_trip_s, None
         self.bus.publish(event.sample)
 
