@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.catalog.runs import ran
+from tests.tiers import VARIANT
 from workloads.catalog.shared.models import tensor_bytes
 from workloads.declare.place import Place
 from workloads.measure import environment
@@ -23,30 +24,48 @@ DECODER: dict[str, Setting] = {"width": 128, "heads": 8, "kv_heads": 2, "layers"
         ("matmul_sweep", {"largest": 384, "smallest": 96}),
         ("tf32", {"n": 384}),
         ("attention", {**ATTENTION, "heads": 1}),
-        ("attention", {**ATTENTION, "heads": 8, "mask": "causal"}),
-        ("attention", {**ATTENTION, "heads": 8, "mask": "causal", "dtype": "bfloat16"}),
+        pytest.param("attention", {**ATTENTION, "heads": 8, "mask": "causal"}, marks=VARIANT),
+        pytest.param(
+            "attention",
+            {**ATTENTION, "heads": 8, "mask": "causal", "dtype": "bfloat16"},
+            marks=VARIANT,
+        ),
         ("linalg", {"n": 256, "right": 16}),
         ("matmul_float8", {"n": 384}),
         ("reductions", {"rows": 512, "columns": 512}),
         ("matmul", {"n": 384}),
         ("matmul", {"n": 384, "cache": "cold"}),
-        ("attention", {**ATTENTION, "heads": 1, "cache": "cold"}),
-        ("reductions", {"rows": 512, "columns": 512, "cache": "cold"}),
+        pytest.param("attention", {**ATTENTION, "heads": 1, "cache": "cold"}, marks=VARIANT),
+        pytest.param("reductions", {"rows": 512, "columns": 512, "cache": "cold"}, marks=VARIANT),
         ("device_copy", {"mib": 4}),
-        ("device_copy", {"mib": 4, "cache": "cold"}),
+        pytest.param("device_copy", {"mib": 4, "cache": "cold"}, marks=VARIANT),
         ("load_weights", {"mib": 16}),
-        ("load_weights", {"mib": 16, "cache": "cold"}),
+        pytest.param("load_weights", {"mib": 16, "cache": "cold"}, marks=VARIANT),
         ("decode_gemm", {"n": 384}),
-        ("decode_gemm", {"n": 384, "cache": "cold"}),
-        ("decode_gemm", {"n": 384, "m": 64, "dtype": "float32"}),
+        pytest.param("decode_gemm", {"n": 384, "cache": "cold"}, marks=VARIANT),
+        pytest.param("decode_gemm", {"n": 384, "m": 64, "dtype": "float32"}, marks=VARIANT),
         ("optimizer_step", {"width": 128, "layers": 4}),
-        ("optimizer_step", {"width": 128, "layers": 4, "optimizer": "sgd", "way": "foreach"}),
+        pytest.param(
+            "optimizer_step",
+            {"width": 128, "layers": 4, "optimizer": "sgd", "way": "foreach"},
+            marks=VARIANT,
+        ),
         ("activation_memory", {"width": 64, "layers": 2}),
-        ("activation_memory", {"width": 32, "layers": 4, "way": "checkpoint"}),
+        pytest.param(
+            "activation_memory", {"width": 32, "layers": 4, "way": "checkpoint"}, marks=VARIANT
+        ),
         ("llm_prefill", {**DECODER, "length": 128}),
-        ("llm_prefill", {**DECODER, "length": 128, "dtype": "float32", "kv_heads": 8}),
+        pytest.param(
+            "llm_prefill",
+            {**DECODER, "length": 128, "dtype": "float32", "kv_heads": 8},
+            marks=VARIANT,
+        ),
         ("llm_decode", {**DECODER, "context": 64, "largest": 4}),
-        ("llm_decode", {**DECODER, "context": 64, "largest": 4, "dtype": "float32"}),
+        pytest.param(
+            "llm_decode",
+            {**DECODER, "context": 64, "largest": 4, "dtype": "float32"},
+            marks=VARIANT,
+        ),
     ],
 )
 def test_no_more_is_held_than_was_asked_for(

@@ -14,6 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.terminal.terminal import Terminal
+from tests.tiers import VARIANT
 from tui.runs.views.runner_notes import STILL_WORKS
 from workloads import START
 from workloads.protocol import messages, wire
@@ -120,7 +121,11 @@ def test_what_needs_no_torch_works_without_it(bare: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("run", "matmul"), ("compare", "conv2d", "--flag", "mkldnn.enabled=on,off")]
+    "words",
+    [
+        ("run", "matmul"),
+        pytest.param(("compare", "conv2d", "--flag", "mkldnn.enabled=on,off"), marks=VARIANT),
+    ],
 )
 def test_what_needs_torch_says_in_one_line_how_to_have_it(bare: Path, words: list[str]) -> None:
     done = _program(bare, *words)
@@ -132,6 +137,7 @@ def test_what_needs_torch_says_in_one_line_how_to_have_it(bare: Path, words: lis
     assert f"uv pip install --python {bare} torch" in line
 
 
+@VARIANT
 def test_the_torch_of_the_active_environment_is_found(
     bare: Path, torch_alone: Path, version: str
 ) -> None:

@@ -37,6 +37,7 @@ from tests.children.sessions import (
     session_with,
     until,
 )
+from tests.tiers import VARIANT
 from tests.waiting import assert_gone
 from tui.core import reports
 from tui.runs.session.session import Session
@@ -185,6 +186,7 @@ async def start_with_children(session: Session) -> None:
     await wait_for(lambda: len(psutil.Process(worker).children()) >= 3)
 
 
+@VARIANT
 @shared_loop
 async def test_t30_an_error_of_the_device_ends_the_run_alone_and_a_hang_can_be_cancelled(
     kept: Kept,
@@ -233,6 +235,7 @@ def test_a_report_that_does_not_fit_on_the_disk_leaves_nothing_half_written(stat
     assert kept.read_text(encoding="utf-8").startswith("short\n")
 
 
+@VARIANT
 @shared_loop
 async def test_a_full_disk_costs_the_report_and_not_the_run(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
@@ -326,6 +329,7 @@ def test_a_runner_whose_reader_is_stalled_goes_on_and_loses_no_result(reader: Re
     assert runner.memory_info().rss < before + 64 * 2**20
 
 
+@VARIANT
 def test_a_runner_whose_reader_is_stalled_ends_with_it(reader: Reader) -> None:
     reader.send(*MANY)
     reader.fill_the_pipe()

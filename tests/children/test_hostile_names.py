@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.terminal import Terminal
+from tests.tiers import VARIANT
 from workloads import ENTRY, START
 
 ROOT = Path(ENTRY).parent
@@ -146,6 +147,7 @@ def test_workers_and_ranks_load_their_own_code(tmp_path: Path, name: str, where:
     assert_it_worked(printed(tmp_path, where, SLOW[name]), SLOW[name])
 
 
+@VARIANT
 @pytest.mark.parametrize("where", ["current", "packages"])
 def test_the_screen_and_its_children_load_their_own_code(tmp_path: Path, where: str) -> None:
     place, variables = hostile(tmp_path, where)

@@ -11,9 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from unittest.mock import patch
 
 import pytest
@@ -26,6 +26,7 @@ from tests.nvml.scenario import Gpu, Scenario
 from tests.recordings.making import recorded
 from tests.results.samples import kept
 from tests.terminal.faults import each_signal
+from tests.tiers import VARIANT
 from tui.cli.program import COMMANDS as LISTED
 from tui.core.text.glyphs import clean
 from tui.headless.waiter import Waiter
@@ -102,6 +103,27 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("serve", f"--record={TYPED}"),
     ("serve", "--port", TYPED),
 )
+PER_CHILD: tuple[tuple[str, ...], ...] = (
+    ("devices",),
+    (*RUN, "--set", f"{PARAMETER}=1..4x2"),
+    FLEET,
+    ("snapshot", "SNAPSHOT"),
+    ("watch", "--pid", NOBODY_S),
+    ("watch", "--no-screen", "--", f"no{TYPED}"),
+)
+"""Commands that between them start each kind of child."""
+FEW = {
+    *PER_CHILD,
+    ("--help",),
+    ("list", "--json"),
+    ("code", TYPED),
+    ("doctor", "--json"),
+    ("config",),
+    COMPARE,
+    ("results", "show", KEPT_ID),
+    ("rehearse", "--gpu", TYPED, "--", "python", "train.py"),
+}
+"""Commands with which the default run tries outputs; all print through the same function."""
 Done = subprocess.CompletedProcess[bytes]
 TRACEBACKS = ("Traceback", "Exception ignored", "lost sys.std", "gpu-workbench: failed:")
 
@@ -110,6 +132,14 @@ def words(command: tuple[str, ...] | str) -> str:
     if isinstance(command, str):
         return command
     return " ".join("".join(filter(str.isalnum, word)) or "word" for word in command)
+
+
+def outputs(commands: Iterable[tuple[str, ...]]) -> list[Any]:
+    """Return commands as parameters of a test of outputs."""
+    return [
+        pytest.param(each, id=words(each), marks=() if each in FEW else VARIANT)
+        for each in commands
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -225,18 +255,17 @@ def test_no_text_of_strangers_reaches_the_terminal_as_more_than_text(
 @pytest.mark.parametrize(
     "command",
     [
-        ("devices",),
-        ("code", TYPED),
-        (*RUN, "--set", f"{PARAMETER}=1..4x2"),
-        FLEET,
-        ("snapshot", "SNAPSHOT"),
-        ("replay", f"no{TYPED}"),
-        ("watch", "--pid", NOBODY_S),
-        ("watch", "--no-screen", "--", f"no{TYPED}"),
-        ("results",),
-        ("serve", "--port", TYPED),
+        *(pytest.param(each, id=words(each)) for each in PER_CHILD),
+        *(
+            pytest.param(each, id=words(each), marks=VARIANT)
+            for each in (
+                ("code", TYPED),
+                ("replay", f"no{TYPED}"),
+                ("results",),
+                ("serve", "--port", TYPED),
+            )
+        ),
     ],
-    ids=words,
 )
 def test_a_process_prints_no_more_than_the_command_itself(
     command: tuple[str, ...], place: Place
@@ -250,9 +279,15 @@ def test_a_process_prints_no_more_than_the_command_itself(
 
 
 @pytest.mark.parametrize(
-    ("command", "encoding"),
-    [*((command, "ascii") for command in COMMANDS), (RUN, "latin-1"), (("doctor",), "latin-1")],
-    ids=words,
+    ("encoding", "command"),
+    [
+        *(
+            pytest.param("ascii", *each.values, id=each.id, marks=each.marks)
+            for each in outputs(COMMANDS)
+        ),
+        pytest.param("latin-1", RUN, id="run-latin-1"),
+        pytest.param("latin-1", ("doctor",), id="doctor-latin-1", marks=VARIANT),
+    ],
 )
 def test_what_an_encoding_does_not_have_is_replaced(
     command: tuple[str, ...], encoding: str, place: Place
@@ -276,7 +311,7 @@ def assert_said_that_nothing_is_printed(code: int, said: bytes, expected: Done) 
     assert last.startswith("gpu-workbench: standard output cannot be written: ")
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=words)
+@pytest.mark.parametrize("command", outputs(COMMANDS))
 def test_an_output_that_takes_nothing_is_one_line_and_exit_code_1(
     command: tuple[str, ...], place: Place
 ) -> None:
@@ -287,7 +322,15 @@ def test_an_output_that_takes_nothing_is_one_line_and_exit_code_1(
 
 # Each command prints through the same function; a closed output differs from a full one only there.
 @pytest.mark.parametrize("redirect", [">/dev/full", ">&-"])
-@pytest.mark.parametrize("command", [("--help",), ("list",), ("doctor", "--json"), RUN], ids=words)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(("--help",), id="help", marks=VARIANT),
+        pytest.param(("list",), id="list", marks=VARIANT),
+        pytest.param(("doctor", "--json"), id="doctor", marks=VARIANT),
+        pytest.param(RUN, id="run"),
+    ],
+)
 def test_a_process_whose_output_takes_nothing_ends_in_the_same_way(
     command: tuple[str, ...], redirect: str, place: Place
 ) -> None:
@@ -299,10 +342,18 @@ def test_a_process_whose_output_takes_nothing_ends_in_the_same_way(
 @pytest.mark.parametrize(
     ("command", "redirect"),
     [
-        *((RUN, each) for each in ("2>/dev/full", "2>&-", ">/dev/full 2>&1", "<&- >&- 2>&-")),
-        *((("run",), each) for each in ("2>/dev/full", "2>&-", "<&- >&- 2>&-")),
-        (("list",), ">/dev/full 2>&1"),
-        (("doctor",), "<&- >&- 2>&-"),
+        *((RUN, each) for each in ("2>&-", ">/dev/full 2>&1", "<&- >&- 2>&-")),
+        (("run",), "2>/dev/full"),
+        *(
+            pytest.param(command, redirect, marks=VARIANT)
+            for command, redirect in (
+                (RUN, "2>/dev/full"),
+                (("run",), "2>&-"),
+                (("run",), "<&- >&- 2>&-"),
+                (("list",), ">/dev/full 2>&1"),
+                (("doctor",), "<&- >&- 2>&-"),
+            )
+        ),
     ],
     ids=words,
 )
@@ -323,10 +374,10 @@ def test_nobody_to_tell_it_to_changes_nothing_else(
     ("command", "redirect"),
     [
         (RUN, ">/dev/full"),
-        (RUN, ">&-"),
+        pytest.param(RUN, ">&-", marks=VARIANT),
         ((*RUN, "--json"), "| sleep 0"),
-        ((*RUN, "--json"), ">/dev/full"),
-        (COMPARE, ">/dev/full"),
+        pytest.param((*RUN, "--json"), ">/dev/full", marks=VARIANT),
+        pytest.param(COMPARE, ">/dev/full", marks=VARIANT),
         ((*COMPARE, "--json"), ">&-"),
     ],
     ids=words,

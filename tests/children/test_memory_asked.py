@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from tests.children.driver import MISBEHAVING, PATIENCE_S, Driver
+from tests.tiers import VARIANT
 from workloads.protocol import messages
 from workloads.protocol.messages import ReportMemory
 
@@ -32,6 +33,7 @@ def _asked_anew(runner: Driver) -> None:
     runner.until(messages.HostHeap, lambda event: event.at >= before)
 
 
+@VARIANT
 def test_without_a_worker_nothing_answers_and_nothing_is_rejected() -> None:
     with Driver(MISBEHAVING) as driver:
         driver.ready()

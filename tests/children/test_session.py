@@ -28,6 +28,7 @@ from tests.children.sessions import (
     session_with,
     until,
 )
+from tests.tiers import VARIANT
 from tests.waiting import assert_gone
 from tui.core import state_folder
 from tui.runs.session import runner_supervisor as supervisors
@@ -146,7 +147,14 @@ async def test_a_stopped_child_is_said_to_be_stopped_and_goes_on(
     await until(session, lambda: state.runs.book[request.id].ended)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGKILL, marks=VARIANT),
+        signal.SIGSEGV,
+        pytest.param(signal.SIGABRT, marks=VARIANT),
+    ],
+)
 async def test_a_runner_that_dies_in_mid_run_is_reported_and_the_next_run_works(
     number: signal.Signals, session: Session, state: Path
 ) -> None:
@@ -257,6 +265,7 @@ async def test_a_ceiling_is_kept_unless_others_were_at_work(
     assert state_folder.ceilings() == (high,)
 
 
+@VARIANT
 async def test_a_runner_that_hears_nothing_is_replaced_after_a_cancel(session: Session) -> None:
     request = await start(session)
     assert session.state.runs.hello is not None
@@ -297,6 +306,7 @@ async def test_the_monitor_watches_the_memory_of_the_worker(session: Session) ->
     await until(session, seen)
 
 
+@VARIANT
 async def test_stopping_leaves_no_process() -> None:
     others = psutil.Process().children(recursive=True)
     async with session_with(interval=0.1) as session:
@@ -309,6 +319,7 @@ async def test_stopping_leaves_no_process() -> None:
     assert_gone(processes)
 
 
+@VARIANT
 async def test_switching_a_flag_compares_the_new_setting_with_the_old(session: Session) -> None:
     before = set(session.state.runs.comparisons)
     session.set_flag("mkldnn.enabled", False)

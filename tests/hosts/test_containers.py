@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiers import VARIANT
 from tui.hosts.address import parse_host
 from tui.hosts.events import HostLost, HostSample
 from tui.hosts.watching import first_samples
@@ -39,7 +40,7 @@ def entering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("name", ["docker", pytest.param("podman", marks=VARIANT), "kubectl"])
 async def test_the_monitor_of_a_container_is_entered_with_these_words(
     name: str, entering: Path
 ) -> None:
@@ -60,6 +61,8 @@ async def test_an_engine_that_is_not_there_is_named(
     assert event.reason == "docker cannot be started: No such file or directory"
 
 
+# A run on a host of another kind differs in the words that the monitor is started by.
+@VARIANT
 def test_a_workload_runs_in_a_container(entering: Path) -> None:
     assert entering
     words = ["run", "device_list", "--device", "cpu", "--quick", "--no-store", "--json"]

@@ -11,8 +11,10 @@ import sys
 import pytest
 
 from tests.hosts.conftest import Boxes
+from tests.in_process import run_here
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
+from tests.tiers import VARIANT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
 AS_IT_IS = 'exec "$@"'
@@ -71,6 +73,7 @@ def test_each_host_is_a_group_and_one_that_is_not_reached_affects_no_other(
     assert list((boxes.folder / "a.home").iterdir()) == []
 
 
+@VARIANT
 def test_the_pythons_are_listed_with_their_torch(boxes: Boxes) -> None:
     _add_pythons(boxes, "a", {"python3": "-S", "python": ""})
     done = _doctor(boxes, "--host", "a", "--json")
@@ -93,6 +96,8 @@ def test_a_host_without_torch_says_which_option_names_a_python(boxes: Boxes) -> 
     assert "--host-python a=PATH" in done.stdout
 
 
+# The survey of Pythons is tried above; here, what each answer leads to.
+@VARIANT
 def test_a_host_whose_python3_fails_names_a_python_that_it_has(boxes: Boxes) -> None:
     _add_pythons(boxes, "a", {"python": ""})
     broken = boxes.folder / "a.bin" / "python3"
@@ -108,6 +113,7 @@ def test_a_host_whose_python3_fails_names_a_python_that_it_has(boxes: Boxes) -> 
     assert any(line.startswith("passed   torch ") for line in lines)
 
 
+@VARIANT
 def test_a_named_python_is_used_for_everything(boxes: Boxes) -> None:
     _add_pythons(boxes, "a", {"python3": "-S", "python": "-S"})
     done = _doctor(boxes, "--host", "a", "--host-python", f"a={sys.executable}")
@@ -146,7 +152,7 @@ def test_a_host_that_says_other_things_is_not_reached(boxes: Boxes) -> None:
 def test_options_that_cannot_be_carried_out_are_refused(
     boxes: Boxes, arguments: tuple[str, ...], said: str
 ) -> None:
-    done = _doctor(boxes, *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    done = run_here("doctor", "--transport", boxes.transport, *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1

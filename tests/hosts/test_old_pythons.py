@@ -15,6 +15,7 @@ import pytest
 from tests.hosts.conftest import Boxes
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
+from tests.tiers import VARIANT
 from tui.allocators.process_files import ReadAccess
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import OLDEST
@@ -39,7 +40,9 @@ def find_python(minor: int) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("minor", [8, 9, 10, 13])
+@pytest.mark.parametrize(
+    "minor", [8, *(pytest.param(minor, marks=VARIANT) for minor in (9, 10, 13))]
+)
 async def test_the_monitor_runs_on_a_python_without_packages(
     minor: int, boxes: Boxes, scripted_nvml: ScriptedNvml
 ) -> None:

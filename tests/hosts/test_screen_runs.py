@@ -21,6 +21,7 @@ from tests.hosts.rig import NEEDS_RIG, Rig, make_rig
 from tests.screens.driving import press, settle
 from tests.screens.helpers import screen_text
 from tests.terminal.terminal import Terminal
+from tests.tiers import VARIANT
 from tests.waiting import assert_gone, until
 from tui.app.workbench import WorkbenchApp
 from tui.hosts.address import parse_hosts
@@ -170,6 +171,7 @@ async def test_nothing_is_started_or_signalled_with_readonly(plan: HostPlan, box
         assert _runners_started(boxes) == []
 
 
+@VARIANT
 async def test_nothing_runs_on_a_host_unasked(plan: HostPlan, boxes: Boxes) -> None:
     async with _screen(Session(hosts=plan)) as at:
         await at.select("gpu1")
@@ -180,6 +182,7 @@ async def test_nothing_runs_on_a_host_unasked(plan: HostPlan, boxes: Boxes) -> N
         assert _runners_started(boxes) == []
 
 
+@VARIANT
 async def test_a_new_runner_can_be_the_first_one(plan: HostPlan, boxes: Boxes) -> None:
     async with _screen(Session(hosts=plan)) as at:
         await at.select("gpu2")
@@ -221,7 +224,11 @@ async def test_a_host_that_is_lost_in_a_run_ends_it_there_alone_and_is_reached_a
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ("exit 127", "no python3 there: name a Python with --host-python gpu1=PATH"),
+        pytest.param(
+            "exit 127",
+            "no python3 there: name a Python with --host-python gpu1=PATH",
+            marks=VARIANT,
+        ),
         (f'shift 5; shift; exec {shlex.quote(sys.executable)} -S "$@"', "there is no torch in"),
     ],
 )
@@ -240,7 +247,7 @@ async def test_a_host_without_torch_says_so_and_what_to_do(
         assert "--host-python gpu1=PATH" in shown
 
 
-@pytest.mark.parametrize("redacted", [False, True])
+@pytest.mark.parametrize("redacted", [pytest.param(False, marks=VARIANT), True])
 async def test_runs_on_hosts_are_recorded_and_replayed(
     plan: HostPlan, tmp_path: Path, redacted: bool
 ) -> None:
@@ -273,6 +280,7 @@ async def _until_end(replay: ReplaySession) -> None:
         await asyncio.sleep(0.02)
 
 
+@VARIANT
 async def test_the_runners_on_hosts_end_with_the_session(plan: HostPlan) -> None:
     before = set(psutil.Process().children(recursive=True))
     async with _screen(Session(hosts=plan)) as at:

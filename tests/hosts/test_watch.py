@@ -14,6 +14,7 @@ import pytest
 from tests.hosts.conftest import Boxes
 from tests.hosts.test_old_pythons import find_python
 from tests.in_process import run_here
+from tests.tiers import VARIANT
 from tests.watch.target import TORCH, ScriptedTarget, running, target, target_program
 from tui.allocators import MODULE, serve_arguments
 from tui.allocators.messages import ProcessFigures
@@ -112,6 +113,7 @@ def test_it_goes_on_until_the_process_has_ended(boxes: Boxes, target: ScriptedTa
     assert all(json.loads(line)["schema"] == 1 for line in out.splitlines())
 
 
+@VARIANT
 def test_the_last_line_says_how_it_ended_although_it_was_not_due(
     boxes: Boxes, target: ScriptedTarget
 ) -> None:
@@ -127,6 +129,7 @@ def test_the_last_line_says_how_it_ended_although_it_was_not_due(
     assert "there is no process" in str(last["unavailable"])
 
 
+@VARIANT
 def test_a_pid_that_is_nobody_s_is_exit_code_1(boxes: Boxes) -> None:
     boxes.add("a")
     code, out, _ = _watch(boxes, "--host", "a", "--pid", 4_194_305)
@@ -176,7 +179,9 @@ async def test_the_interval_can_be_changed_while_it_runs(
         await watch.close()
 
 
-@pytest.mark.parametrize("minor", [8, 9, 10, 13])
+@pytest.mark.parametrize(
+    "minor", [8, *(pytest.param(minor, marks=VARIANT) for minor in (9, 10, 13))]
+)
 async def test_the_watch_runs_on_a_python_without_packages(
     minor: int, boxes: Boxes, target: ScriptedTarget
 ) -> None:

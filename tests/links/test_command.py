@@ -12,6 +12,7 @@ import pytest
 
 from tests.hosts.conftest import Boxes, boxes
 from tests.hosts.rig import NEEDS_RIG, Rig, make_rig
+from tests.in_process import run_here
 
 __all__ = ["boxes"]
 
@@ -49,9 +50,9 @@ def test_hosts_that_cannot_run_have_their_reasons(boxes: Boxes) -> None:
     ],
 )
 def test_useless_options_are_refused(arguments: tuple[str, ...], why: str) -> None:
-    done = _links(*arguments)
-    assert done.returncode == 2
-    assert why in done.stderr
+    done = run_here("links", *arguments)
+    assert done.code == 2
+    assert why in done.err
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.rehearsal import small_torch
+from tests.tiers import with_variants
 from tui.rehearsal.device import build, prepare
 from tui.rehearsal.device.compiler import find_compiler
 from tui.rehearsal.device.imports import read_imports
@@ -215,7 +216,7 @@ def test_the_cache_follows_the_platform(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert prepare.cache_folder() == tmp_path / "gpu-workbench" / "simulated-gpu"
 
 
-@pytest.mark.parametrize("cuda", [12060, 13000])
+@pytest.mark.parametrize("cuda", with_variants([13000], [12060]))
 @pytest.mark.parametrize(
     "source", dict.fromkeys((*build.SOURCES, *build.NVML_SOURCES, build.PRELOADED_SOURCE))
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.rehearsal import small_torch
+from tests.tiers import VARIANT
 from tui.rehearsal.device import build
 from tui.rehearsal.device.installation import CannotSimulateError
 from tui.rehearsal.device.prepare import prepare_device
@@ -59,6 +60,7 @@ def test_a_child_of_the_python_uses_the_devices(python: Path, tmp_path: Path) ->
         assert done.stdout.strip() == printed
 
 
+@VARIANT
 def test_preparing_writes_nothing_into_the_python_and_uses_no_device(
     python: Path, tmp_path: Path
 ) -> None:
@@ -70,6 +72,7 @@ def test_preparing_writes_nothing_into_the_python_and_uses_no_device(
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
+@VARIANT
 def test_libraries_that_do_not_load_are_named(python: Path) -> None:
     """As in a folder that is mounted without permission to execute; the loader would go on."""
     device = prepare_device(str(python))

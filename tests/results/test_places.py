@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.results.samples import kept
+from tests.tiers import with_variants
 from tui.core import reports
 from tui.results.store.database import Database
 from tui.results.store.location import StoreError
@@ -46,7 +47,9 @@ def test_each_folder_that_is_made_is_the_user_s_alone(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("group_umask")
 @pytest.mark.parametrize(
     "command",
-    [["watch", "--no-screen", "--", sys.executable, "-c", ""], ["watch", "--env"], ["doctor"]],
+    with_variants(
+        [["watch", "--no-screen", "--", sys.executable, "-c", ""]], [["watch", "--env"], ["doctor"]]
+    ),
     ids=lambda command: " ".join(command[:2]),
 )
 def test_whichever_command_comes_first(command: list[str], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.screens.app_helpers import running
 from tests.screens.contrast import DARK, LEAST, LIGHT, Palette, contrast, ratio, texts
 from tests.screens.test_golden import busy_events
 from tests.screens.watched import ScriptedRuns, kept_run, ran_out, unread, watched
+from tests.tiers import with_variants
 from tui.core.settings import OWN_PALETTE, THEME
 from tui.kit import styles as looks
 from tui.kit import styles as text_styles
@@ -52,7 +53,9 @@ def too_faint(style: Style, palettes: dict[str, Palette]) -> dict[str, float]:
     return {name: round(found, 2) for name, found in ratios.items() if found < LEAST}
 
 
-@pytest.mark.parametrize("theme", [*PALETTES, *TRUECOLOR])
+@pytest.mark.parametrize(
+    "theme", with_variants(["ansi-light", THEME], [OWN_PALETTE, *TRUECOLOR[1:]])
+)
 async def test_text_has_contrast_in_every_state_of_the_screen(theme: str) -> None:
     palettes = PALETTES.get(theme, {"truecolor": DARK["xterm"]})
     faint = {}

@@ -12,6 +12,7 @@ from tests.screens.fakes import FakeSession
 from tests.screens.helpers import clock, hello, make_store, workload
 from tests.screens.results import compared
 from tests.screens.test_golden import busy_events
+from tests.tiers import with_variants
 from tui.app.preferences import Preferences
 from tui.core.settings import choose, read
 from tui.kit import styles as text_styles
@@ -46,7 +47,7 @@ async def test_every_pane_is_explained_by_the_question_mark() -> None:
             await on.press("escape", "q" if keys == ("D",) else "escape")
 
 
-@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+@pytest.mark.parametrize("size", with_variants([(60, 20), (120, 40)], [(80, 24)]))
 async def test_a_letter_goes_to_a_pane(size: tuple[int, int]) -> None:
     async with running(size, "one gpu") as on:
         for key, pane in {"v": "devices", "m": "memory", "w": "workloads", "F": "backend"}.items():
@@ -67,7 +68,7 @@ async def test_s_sorts_the_table_and_the_title_says_by_what() -> None:
         assert "by " not in on.row("Workloads")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize("size", with_variants([(80, 24)], [(120, 40), (200, 60)]))
 async def test_y_copies_what_has_the_focus(size: tuple[int, int]) -> None:
     async with running(size, "two gpus", *busy_events(), *compared()) as on:
         for keys, first, words in (
@@ -99,7 +100,7 @@ async def test_y_copies_the_points_of_a_plot() -> None:
             assert "\u28f6" not in on.app.clipboard
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", with_variants([(80, 24)], [(120, 40)]))
 async def test_y_in_the_detail_and_in_the_demo_copies_the_script(size: tuple[int, int]) -> None:
     script = "import torch\n\nprint(torch.ones(1))\n"
     infos = (workload(script=script), workload("own", title="a user's"))
@@ -198,7 +199,7 @@ async def test_a_theme_that_was_chosen_is_there_at_the_next_start(tmp_path: Path
     assert again.app.theme == "textual-light"
 
 
-@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+@pytest.mark.parametrize("size", with_variants([(60, 20), (120, 40)], [(80, 24)]))
 async def test_a_theme_is_seen_under_the_cursor_and_saved_at_once(
     tmp_path: Path, size: tuple[int, int]
 ) -> None:

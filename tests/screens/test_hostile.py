@@ -19,6 +19,7 @@ from tests.screens.helpers import (
     workload,
 )
 from tests.screens.results import compared, ran
+from tests.tiers import with_variants
 from tui.core.events import LogLine, RunnerStatus
 from tui.recordings.lines import AnyEvent
 from workloads.protocol import messages
@@ -62,7 +63,7 @@ def hostile_events() -> list[AnyEvent]:
     ]
 
 
-@pytest.fixture(params=[SIZE, (80, 24), (60, 20)], ids=str)
+@pytest.fixture(params=with_variants([SIZE, (60, 20)], [(80, 24)]), ids=str)
 def size(request: pytest.FixtureRequest) -> tuple[int, int]:
     found: tuple[int, int] = request.param
     return found

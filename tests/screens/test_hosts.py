@@ -10,6 +10,7 @@ from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import GIB, NOW, environment, gpu, gpu_process, sample
 from tests.screens.results import DEFAULTS, result
 from tests.screens.watching import figures, torch_process
+from tests.tiers import with_variants
 from tui.allocators.messages import ProcessFigures, RankJob, TorchProcesses
 from tui.core.events import RunnerStatus, Topic
 from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
@@ -147,7 +148,7 @@ async def test_this_machine_is_a_host_among_the_others() -> None:
         assert at.row("cuda:0")
 
 
-@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+@pytest.mark.parametrize("size", with_variants([(60, 20), (120, 40)], [(80, 24)]))
 async def test_memory_and_processes_are_those_of_the_selected_host(size: tuple[int, int]) -> None:
     async with running(size) as at:
         await _hosts(at)

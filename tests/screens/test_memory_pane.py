@@ -22,6 +22,7 @@ from tests.screens.helpers import (
     torch_memory,
     uuid,
 )
+from tests.tiers import with_variants
 from tui.devices.memory import account
 from tui.devices.screens.account_panes import MemoryPane
 from tui.devices.state.devices import CPU
@@ -77,7 +78,7 @@ async def test_with_room_the_other_processes_are_there_and_nothing_twice() -> No
     assert not "".join(lines[4:])
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize("size", with_variants([(80, 24)], [(120, 40), (200, 60)]))
 async def test_i_explains_the_memory_in_sentences(size: tuple[int, int]) -> None:
     async with running(size, "two gpus", torch_memory(ooms=1)) as on:
         await on.press("m", "i")

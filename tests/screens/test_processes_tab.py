@@ -11,11 +11,12 @@ import pytest
 
 from tests.screens.app_helpers import running
 from tests.screens.helpers import GIB, NOW, STRANGER, WORKER, gpu, gpu_process, host, sample
+from tests.tiers import with_variants
 from tui.devices.state.devices import CPU
 from tui.monitor.messages import DeviceMemory, HostProcesses, ParentProcess
 
 
-@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40)])
+@pytest.mark.parametrize("size", with_variants([(60, 20), (120, 40)], [(80, 24)]))
 async def test_the_column_adds_up_on_every_size(size: tuple[int, int]) -> None:
     async with running(size) as at:
         await at.press("4")

@@ -21,6 +21,7 @@ from tests.screens.contrast import DARK, LEAST, contrast, texts
 from tests.screens.every_screen import SNAPSHOT, results, samples, started
 from tests.screens.helpers import screen_strips
 from tests.screens.watched import ScriptedRuns, kept_run, ran_out, unread, watched
+from tests.tiers import VARIANT
 from tui.core.settings import OWN_PALETTE
 from tui.core.text import glyphs
 from tui.kit.lines import TextStyle
@@ -160,6 +161,7 @@ async def test_every_view_is_usable_without_colors_at_60x20(
                 assert has_reversed(on, REVERSED[view]), (view, on.text)
 
 
+@VARIANT
 async def test_every_view_can_be_read_in_sixteen_colors() -> None:
     wrong = []
     async with looking((80, 24)) as on:

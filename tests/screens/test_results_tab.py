@@ -14,6 +14,7 @@ from textual.widgets import Input
 from tests.results.samples import BEGAN, HOUR, kept
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
+from tests.tiers import with_variants
 from tui.kit.lists import KeyedList
 from tui.results.screens.panes import ComparisonPane, HistoryPane
 from tui.results.screens.tab import ResultsTab
@@ -22,7 +23,7 @@ from tui.results.store.database import Database
 from tui.results.store.location import store_path
 from tui.results.store.records import StoredResult
 
-SIZES = [(60, 20), (80, 24), (120, 40), (200, 55)]
+SIZES = with_variants([(60, 20), (120, 40)], [(80, 24), (200, 55)])
 OLD, NEW = {"driver": "570.1"}, {"driver": "590.2"}
 
 

@@ -9,9 +9,10 @@ import pytest
 from tests.screens.app_helpers import running
 from tests.screens.every_screen import busy_scene_events
 from tests.screens.test_hosts import host_events
+from tests.tiers import with_variants
 from tui.kit.pane import Pane
 
-SIZES = ((60, 20), (80, 24), (120, 40), (200, 60))
+SIZES = with_variants([(60, 20), (120, 40)], [(80, 24), (200, 60)])
 SHORT = re.compile(r"\d[KMGT]\b")
 FULL = re.compile(r"\d [KMGT]iB\b")
 

@@ -6,10 +6,11 @@ import pytest
 
 from tests.screens.app_helpers import running
 from tests.screens.results import compared, ran
+from tests.tiers import with_variants
 from workloads.protocol import messages
 from workloads.protocol.results import Rates
 
-SIZES = [(80, 24), (60, 20), (120, 40), (200, 50), (80, 50), (120, 24)]
+SIZES = with_variants([(80, 24), (200, 50)], [(60, 20), (120, 40), (80, 50), (120, 24)])
 
 
 @pytest.mark.parametrize("size", SIZES)

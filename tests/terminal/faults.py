@@ -13,21 +13,24 @@ from typing import Any
 import pytest
 
 from tests.terminal.terminal import PATIENCE_S, Terminal
+from tests.tiers import VARIANT
 from tui.kit.terminal.ending import SIGNALS
 
 MODES = (1049, 1000, 1003, 1006, 2004)
 """Private modes that the program turns on: alternate screen, mouse, bracketed paste."""
 
 
-USUAL = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
-"""Signals that people, terminals, batch systems and timers send; the others are slow tests."""
+FIRST = "SIGTERM"
+"""The signal that the default run tries; other tests of it press Ctrl-C."""
+USUAL = ("SIGINT", "SIGHUP", "SIGUSR1")
+"""Further signals that people, terminals, batch systems and timers send."""
 
 
 def each_signal() -> list[Any]:
     """Return every signal with a name that would end a program, as parameters of a test."""
-    slow = pytest.mark.slow
+    marks = {FIRST: (), **dict.fromkeys(USUAL, VARIANT)}
     return [
-        pytest.param(each, id=each.name, marks=() if each.name in USUAL else slow)
+        pytest.param(each, id=each.name, marks=marks.get(each.name, pytest.mark.slow))
         for each in SIGNALS
     ]
 

@@ -14,6 +14,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box, uuid
 from tests.terminal.faults import assert_restored, without_torch
 from tests.terminal.terminal import Terminal
+from tests.tiers import VARIANT
 from tests.waiting import assert_gone
 from tui.monitor.nvml import Code
 
@@ -159,7 +160,9 @@ def test_t23_the_selection_follows_the_device_and_not_its_number(
             "not loaded",
             id="T2-not-loaded",
         ),
-        pytest.param(Scenario(devices=()), "the driver lists no GPU", id="T3-no-devices"),
+        pytest.param(
+            Scenario(devices=()), "the driver lists no GPU", id="T3-no-devices", marks=VARIANT
+        ),
         pytest.param(
             Scenario().returns("nvmlDeviceGetPowerUsage", crash="segv"),
             "SIGSEGV",

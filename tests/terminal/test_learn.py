@@ -40,9 +40,7 @@ def stand_in(tmp_path: Path) -> tuple[str, str]:
 def test_a_key_shows_the_answer_and_another_goes_on(
     size: tuple[int, int], stand_in: tuple[str, str]
 ) -> None:
-    # The real runner once.
-    which = stand_in if size == (120, 40) else ()
-    with Terminal((*LEARN, *which, "--from", "device_list"), *size) as terminal:
+    with Terminal((*LEARN, *stand_in, "--from", "device_list"), *size) as terminal:
         text = terminal.until_shows("Question: nvidia-smi", ASKS)
         assert "Answer" not in text
         assert not echoes(terminal)
@@ -68,6 +66,7 @@ def test_after_the_answer_of_a_single_step_the_command_ends(stand_in: tuple[str,
 
 
 def test_a_key_typed_before_the_question_does_not_answer_it() -> None:
+    # The real runner, which leaves time for the keys.
     with Terminal((*LEARN, "device_list"), 120, 100) as terminal:
         terminal.until_shows("list of devices")
         terminal.keys("\r", "\r")

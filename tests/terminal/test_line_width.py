@@ -16,6 +16,7 @@ import pytest
 from tests import ceilings
 from tests.screens.every_screen import SNAPSHOT, kept_results
 from tests.terminal.terminal import PROGRAM
+from tests.tiers import VARIANT
 from tui.core.text.glyphs import GLYPHS
 from tui.kit.lines import cell_len
 from tui.results.store.database import Database
@@ -23,7 +24,7 @@ from tui.results.store.location import store_path
 
 COLUMNS = 80
 COMMANDS = (
-    "doctor",
+    pytest.param("doctor", marks=VARIANT),
     "devices",
     "list",
     "list matmul",
@@ -32,13 +33,17 @@ COMMANDS = (
     "results show {id}",
     "results compare driver=580 driver=590",
     "snapshot {snapshot}",
-    "snapshot {snapshot} --at 500",
+    pytest.param("snapshot {snapshot} --at 500", marks=VARIANT),
     "snapshot diff {snapshot} {snapshot}",
     "watch --no-screen -- {python} -c pass",
-    "compare conv2d --flag mkldnn.enabled=on,off --pairs 2 --quick --no-store"
-    " --set batch=1 --set size=16",
-    "fleet --device cpu --rounds 2",
-    "links --device cpu --largest 1",
+    # Each of these starts torch, and measures for seconds.
+    pytest.param(
+        "compare conv2d --flag mkldnn.enabled=on,off --pairs 2 --quick --no-store"
+        " --set batch=1 --set size=16",
+        marks=VARIANT,
+    ),
+    pytest.param("fleet --device cpu --rounds 2", marks=VARIANT),
+    pytest.param("links --device cpu --largest 1", marks=VARIANT),
 )
 
 

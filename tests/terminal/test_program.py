@@ -18,6 +18,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.results.made_runner import made
 from tests.terminal.terminal import PROGRAM, Terminal
+from tests.tiers import VARIANT
 from tests.waiting import assert_gone
 from tui.monitor.nvml import Code
 from workloads.protocol.results import OUT_OF_MEMORY
@@ -177,6 +178,7 @@ def test_ctrl_c_ends_it_with_130(idle: Terminal) -> None:
 
 
 # A terminal that vanishes sends SIGHUP; the tests of its faults try the other signals.
+@VARIANT
 def test_a_signal_ends_it_and_its_children(doomed: Terminal) -> None:
     _start_a_long_run(doomed)
     family = doomed.family()
@@ -206,6 +208,7 @@ def test_killed_outright_it_leaves_no_child(doomed: Terminal) -> None:
 # ---- how it starts ----
 
 
+@VARIANT
 def test_every_pane_can_be_had_at_each_size(tmp_path: Path) -> None:
     # Once a row is as wide as the larger terminal, it is drawn anew.
     with Terminal((*PROGRAM, "--python", saying(tmp_path)), 60, 20) as terminal:

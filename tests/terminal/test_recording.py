@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,9 +11,11 @@ import pytest
 
 import tui.recordings
 from tests.children.sessions import saying
+from tests.in_process import run_here
 from tests.recordings.making import header_line, recorded
 from tests.terminal.faults import read_to_end
 from tests.terminal.terminal import PROGRAM, Terminal
+from tests.tiers import VARIANT
 from tui.devices.memory import account
 from tui.devices.memory.model import get_value
 from tui.devices.state.machine import SIMULATED
@@ -27,11 +28,6 @@ WITHOUT_TORCH = (
     "import sys; sys.modules.update(torch=None, pynvml=None, psutil=None);"
     "from tui.cli.main import main; sys.exit(main())"
 )
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [*PROGRAM, *arguments]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_what_was_recorded_until_a_kill_is_played(tmp_path: Path) -> None:
@@ -63,7 +59,7 @@ def shipped() -> tuple[Recording, WorkbenchState]:
     return recording, state
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (160, 40)])
+@pytest.mark.parametrize(("columns", "rows"), [pytest.param(80, 24, marks=VARIANT), (160, 40)])
 def test_the_recording_that_comes_along_plays_without_torch_and_says_what_is_simulated(
     shipped: tuple[Recording, WorkbenchState], columns: int, rows: int
 ) -> None:
@@ -161,9 +157,9 @@ def test_a_file_that_cannot_be_played_is_one_line_and_exit_code_1(
 ) -> None:
     path = tmp_path / "x"
     path.write_bytes(data)
-    done = command("replay", str(path))
-    assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
+    done = run_here("replay", str(path))
+    assert (done.code, done.out) == (1, "")
+    (line,) = done.err.splitlines()
     assert says in line
 
 
@@ -178,17 +174,17 @@ def test_a_file_that_cannot_be_played_is_one_line_and_exit_code_1(
     ],
 )
 def test_wrong_usage_of_replay_is_one_line_and_exit_code_2(arguments: list[str], says: str) -> None:
-    done = command("replay", *arguments)
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
+    done = run_here("replay", *arguments)
+    assert done.code == 2
+    (line,) = done.err.splitlines()
     assert says in line
 
 
 def test_a_replay_without_a_terminal_is_refused(tmp_path: Path) -> None:
     recorded(tmp_path / "x")
-    done = command("replay", str(tmp_path / "x"))
-    assert done.returncode == 2
-    assert "needs a terminal" in done.stderr
+    done = run_here("replay", str(tmp_path / "x"))
+    assert done.code == 2
+    assert "needs a terminal" in done.err
 
 
 def test_a_recording_takes_no_other_files_place(tmp_path: Path) -> None:
@@ -200,7 +196,7 @@ def test_a_recording_takes_no_other_files_place(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["x", "x.gz"])
+@pytest.mark.parametrize("name", [pytest.param("x", marks=VARIANT), "x.gz"])
 def test_a_recording_that_the_disk_has_no_room_for_is_told_at_the_end_and_exit_code_1(
     tmp_path: Path, name: str
 ) -> None:

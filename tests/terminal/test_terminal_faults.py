@@ -16,6 +16,7 @@ import pytest
 
 from tests.terminal.faults import assert_restored, each_signal, stall, without_torch
 from tests.terminal.terminal import Terminal
+from tests.tiers import VARIANT
 from tests.waiting import assert_gone
 from tui.kit.terminal.ending import REAL_TIME, SIGNALS
 
@@ -88,7 +89,14 @@ def test_t25_a_signal_restores_the_terminal_and_leaves_no_process(
     assert_gone(family)
 
 
-@pytest.mark.parametrize("ignored", [False, True], ids=["plain", "where-SIGHUP-is-ignored"])
+# In the tests of the program, a terminal vanishes that sends SIGHUP.
+@pytest.mark.parametrize(
+    "ignored",
+    [
+        pytest.param(False, id="plain", marks=VARIANT),
+        pytest.param(True, id="where-SIGHUP-is-ignored"),
+    ],
+)
 def test_t25_a_closed_terminal_ends_it_and_its_children(
     argv: tuple[str, ...], ignored: bool
 ) -> None:
@@ -122,7 +130,13 @@ def test_t25_in_a_multiplexer_that_is_ended(argv: tuple[str, ...], tmp_path: Pat
             assert time.monotonic() < deadline
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGTERM, id="SIGTERM", marks=VARIANT),
+        pytest.param(signal.SIGHUP, id="SIGHUP"),
+    ],
+)
 def test_t25_a_signal_ends_it_although_its_terminal_has_stopped_reading(
     terminal: Terminal, number: signal.Signals
 ) -> None:
@@ -161,9 +175,9 @@ def test_a_terminal_that_stops_reading_costs_nothing_once_it_reads_again(
     ("term", "columns", "rows"),
     [
         ("no-such-terminal", 80, 24),
-        ("vt100", 80, 24),
-        ("linux", 40, 10),
-        ("screen", 20, 5),
+        pytest.param("vt100", 80, 24, marks=VARIANT),
+        pytest.param("linux", 40, 10, marks=VARIANT),
+        pytest.param("screen", 20, 5, marks=VARIANT),
         ("xterm", 1, 1),
     ],
 )
@@ -226,8 +240,10 @@ def _is_grey(code: bytes) -> bool:
 
 @pytest.mark.parametrize(
     "variables",
-    [{"LC_ALL": "C"}, {"LANG": "C", "LC_ALL": "", "LC_CTYPE": ""}],
-    ids=["LC_ALL", "LANG"],
+    [
+        pytest.param({"LC_ALL": "C"}, id="LC_ALL", marks=VARIANT),
+        pytest.param({"LANG": "C", "LC_ALL": "", "LC_CTYPE": ""}, id="LANG"),
+    ],
 )
 def test_t26_LANG_C_is_drawn_in_ASCII(  # noqa: N802
     argv: tuple[str, ...], variables: Mapping[str, str]
@@ -290,12 +306,12 @@ def test_t26_a_size_that_is_the_old_one_again_is_drawn_anew(terminal: Terminal) 
     [
         "drawing 1",
         pytest.param("drawing 6", marks=pytest.mark.slow),
-        "look 2",
+        pytest.param("look 2", marks=VARIANT),
         "event 1",
         pytest.param("event 6", marks=pytest.mark.slow),
-        "paint",
+        pytest.param("paint", marks=VARIANT),
         "start 2",
-        "key",
+        pytest.param("key", marks=VARIANT),
     ],
 )
 def test_t27_an_error_of_its_own_restores_the_terminal_and_is_one_line_with_a_report(

@@ -12,6 +12,7 @@ import pytest
 
 from tests.terminal.faults import assert_restored, read_to_end
 from tests.terminal.terminal import PROGRAM, Terminal
+from tests.tiers import VARIANT
 from tests.waiting import until
 from tui.watch.runs import runs
 
@@ -85,7 +86,14 @@ def _assert_told(said: str) -> None:
     assert "".join(f"{words} {run.folder.name} shows it again".split()) in "".join(said.split())
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGHUP,
+        pytest.param(signal.SIGQUIT, marks=VARIANT),
+        pytest.param(signal.SIGALRM, marks=VARIANT),
+    ],
+)
 def test_a_signal_to_the_screen_leaves_the_run_alive_and_says_how_to_come_back(
     live: Terminal, number: signal.Signals
 ) -> None:
@@ -108,6 +116,7 @@ def test_ctrl_c_asks_whether_to_leave_the_run_or_to_end_it(live: Terminal) -> No
     _assert_told(live.text())
 
 
+@VARIANT
 def test_ctrl_c_may_end_the_run_and_the_screen_shows_how(live: Terminal) -> None:
     live.keys("\x03")
     live.until_shows("Leave the run or end it?")

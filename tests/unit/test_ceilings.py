@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.runs import one_thread, ran_under
+from tests.tiers import with_variants
 from tui.core import state_folder
 from workloads import catalog
 from workloads.declare.place import Place
@@ -105,7 +106,7 @@ def test_conditions_name_what_a_ceiling_depends_on() -> None:
     assert {"host", "cpu", "cpus"} <= set(under)
 
 
-@pytest.mark.parametrize("kind", ["float32", "float64", COPY])
+@pytest.mark.parametrize("kind", with_variants(["float32"], ["float64", COPY]))
 def test_a_ceiling_of_this_cpu_is_measured_with_flags_as_torch_has_them(kind: str) -> None:
     torch_state.apply_flags({"mkldnn.enabled": False})
     try:

@@ -16,6 +16,7 @@ import pytest
 from tests import ceilings
 from tests.children.sessions import saying
 from tests.in_process import run_here
+from tests.tiers import VARIANT
 from tui.app.start import WorkbenchOptions
 from tui.cli import main, program
 from tui.cli.completion import SHELLS
@@ -180,6 +181,7 @@ def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> Non
     assert conditions["unavailable"]["throttle"] == "only NVIDIA GPUs are sampled"
 
 
+@VARIANT
 @pytest.mark.usefixtures("_ceilings")
 def test_compare_prints_the_shape_of_a_comparison() -> None:
     arguments = ("--flag", "mkldnn.enabled=on,off", "--pairs", "3", "--device", "cpu", "--json")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.catalog.runs import ok
 from tests.hog import busy
+from tests.tiers import VARIANT
 from workloads.measure import cpu_share, timing
 from workloads.measure.cpu_share import CpuTime, now, other_cores
 from workloads.measure.timing import Control
@@ -105,9 +106,14 @@ def test_a_comparison_beside_another_process_says_so() -> None:
     ("name", "parameters", "finding"),
     [
         ("cnn_training", {"width": 4, "batch": 8, "size": 16}, "table split"),
-        ("varying_shapes", {"size": 8, "count": 2, "batch": 1, "channels": 2}, "table sizes"),
+        pytest.param(
+            "varying_shapes",
+            {"size": 8, "count": 2, "batch": 1, "channels": 2},
+            "table sizes",
+            marks=VARIANT,
+        ),
         ("naive_timing", {"n": 64}, "figure naive_s"),
-        ("data_loading", {"samples": 64, "batch": 32}, "table workers"),
+        pytest.param("data_loading", {"samples": 64, "batch": 32}, "table workers", marks=VARIANT),
     ],
 )
 def test_what_a_study_times_itself_is_watched_too(

@@ -12,6 +12,7 @@ import pytest
 from tests import ceilings
 from tests.results.made_runner import made
 from tests.screens.helpers import workload
+from tests.tiers import VARIANT
 from tui.headless.learn import choose_steps, introduction
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain, width
@@ -82,6 +83,7 @@ def test_a_step_is_introduced_by_what_it_shows_and_its_code(cells: int) -> None:
     ]
 
 
+@VARIANT
 def test_without_a_terminal_a_step_is_printed_with_its_answer_and_nothing_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.tiers import VARIANT
 from workloads.measure import malloc
 
 linux = pytest.mark.skipif(platform.system() != "Linux", reason="glibc's thresholds")
@@ -34,7 +35,9 @@ print((peaks.process_peak - before) / (2 * 4 * SIZE))
 
 
 @linux
-@pytest.mark.parametrize("mib", [40, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "mib", [pytest.param(40, marks=VARIANT), pytest.param(150, marks=pytest.mark.slow)]
+)
 def test_a_loop_in_a_fresh_process_peaks_at_what_its_tensors_take(mib: int) -> None:
     script = LOOP.replace("SIZE", str(mib * 2**18))
     argv = [sys.executable, "-W", "ignore", "-c", script]

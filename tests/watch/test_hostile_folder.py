@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import with_variants
 from tests.watch.following import until
 from tui.allocators.messages import Seen
 from tui.core.text.numbers import count
@@ -456,7 +457,7 @@ sys.exit(7)
 """
 
 
-@pytest.mark.parametrize("how", [(), ("--json",), ("--markdown",)])
+@pytest.mark.parametrize("how", with_variants([("--json",)], [(), ("--markdown",)]))
 def test_the_exit_code_is_the_program_s_and_the_report_is_there(
     how: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import waiting
+from tests.tiers import VARIANT
 from tui.cli.program import parse
 from tui.kit.command_line.output import UsageError
 from tui.watch.runs import runs
@@ -51,12 +52,14 @@ def test_it_is_started_once_with_the_runs_name_and_without_the_agent() -> None:
     assert runs.find_run(name).code == 3
 
 
+@VARIANT
 def test_where_nothing_runs_out_of_memory_it_is_not_started() -> None:
     assert watch("echo started", "print(1)").returncode == 0
     (run,) = runs.stored_runs()
     assert not (run.folder / LOG).exists()
 
 
+@VARIANT
 def test_its_failure_is_a_line_in_its_log_and_costs_the_run_nothing() -> None:
     assert watch("no-such-program-is-there", WRITES).returncode == 3
     (run,) = runs.stored_runs()

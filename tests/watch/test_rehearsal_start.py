@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiers import VARIANT
 from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest, start_rehearsal
 
 
@@ -35,11 +36,15 @@ def test_what_cannot_be_started_is_said_at_once(request_: RehearsalRequest, word
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (RehearsalRequest("no-such-program"), "no-such-program: no such program"),
+        pytest.param(
+            RehearsalRequest("no-such-program"), "no-such-program: no such program", marks=VARIANT
+        ),
         # Longer than a line: the whole sentence, not its end.
         (RehearsalRequest("python train.py", "h1000"), "^--gpu h1000: no such card.* as 24G$"),
-        (RehearsalRequest("python train.py", gpus="99"), "--gpus 99: 1 to 8"),
-        (RehearsalRequest("python train.py", steps="x"), "steps"),
+        pytest.param(
+            RehearsalRequest("python train.py", gpus="99"), "--gpus 99: 1 to 8", marks=VARIANT
+        ),
+        pytest.param(RehearsalRequest("python train.py", steps="x"), "steps", marks=VARIANT),
     ],
 )
 def test_what_the_command_line_refuses_is_said_with_its_words(

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests import waiting
+from tests.tiers import with_variants
 from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
 
@@ -132,7 +133,7 @@ def test_signals_reach_the_command() -> None:
         assert process.returncode == 3
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize("number", with_variants([signal.SIGHUP], [signal.SIGQUIT]))
 def test_the_run_outlives_a_hangup_and_a_line_says_how_to_come_back(number: signal.Signals) -> None:
     with watched("import signal; print('ready'); signal.pause()") as (process, run):
         process.send_signal(number)

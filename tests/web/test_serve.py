@@ -14,7 +14,9 @@ import psutil
 import pytest
 
 from tests.children.sessions import saying
+from tests.in_process import run_here
 from tests.recordings.making import recorded
+from tests.tiers import VARIANT
 from tests.waiting import assert_gone
 from tests.web.server import PATIENCE_S, Server, page, serving
 from tui.cli.site import MOST_VISITS
@@ -86,6 +88,7 @@ async def test_a_replay_can_be_shown(server: Server) -> None:
         await found.shows("this is a recording")
 
 
+@VARIANT
 async def test_it_is_drawn_anew_at_another_size(server: Server) -> None:
     async with page(server) as found:
         await found.shows("REPLAY", "H200")
@@ -103,7 +106,7 @@ async def test_a_page_that_is_closed_takes_its_workbench_along(server: Server) -
 
 
 # The server that ends with the only workbench above is sent SIGINT.
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=VARIANT)])
 async def test_a_signal_ends_the_server_and_every_visit(
     doomed: Server, number: signal.Signals
 ) -> None:
@@ -118,6 +121,7 @@ async def test_a_signal_ends_the_server_and_every_visit(
     assert_gone(visits)
 
 
+@VARIANT
 async def test_a_server_that_is_killed_leaves_nothing(doomed: Server) -> None:
     async with page(doomed) as found:
         await found.shows("REPLAY")
@@ -126,6 +130,7 @@ async def test_a_server_that_is_killed_leaves_nothing(doomed: Server) -> None:
     assert_gone(family)
 
 
+@VARIANT
 async def test_what_is_no_message_ends_the_visit_and_not_the_server(server: Server) -> None:
     async with page(server) as found:
         await found.shows("REPLAY")
@@ -186,6 +191,7 @@ async def test_a_websocket_of_another_page_is_refused(server: Server) -> None:
     assert len(server.visits()) <= 1
 
 
+@VARIANT
 async def test_no_more_than_so_many_pages_are_open_at_once(server: Server) -> None:
     pages = [page(server) for _ in range(MOST_VISITS)]
     for item in pages:
@@ -209,19 +215,24 @@ def test_it_says_how_to_get_there(server: Server) -> None:
     assert "Ctrl-C ends it" in warning
 
 
-def refused(*arguments: str, code: str = "from tui.cli.main import main") -> str:
+def refused(*arguments: str) -> str:
     """What the command says, on one line, as it ends with wrong usage."""
-    command = f"import sys; {code}; sys.exit(main())"
-    argv = [sys.executable, "-c", command, "serve", *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
+    done = run_here("serve", *arguments)
+    assert (done.code, done.out) == (2, "")
+    (line,) = done.err.splitlines()
     return line
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:
-    code = "sys.modules['textual_serve'] = None; from tui.cli.main import main"
-    assert "pip install 'gpu-workbench[serve]'" in refused(code=code)
+    code = (
+        "import sys; sys.modules['textual_serve'] = None; from tui.cli.main import main;"
+        "sys.exit(main())"
+    )
+    argv = [sys.executable, "-c", code, "serve"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "pip install 'gpu-workbench[serve]'" in line
 
 
 def test_a_port_that_is_taken_is_one_line(server: Server) -> None:
@@ -246,12 +257,13 @@ def test_what_cannot_be_served_is_one_line(arguments: list[str], says: str) -> N
 
 
 def test_serve_comes_first() -> None:
-    argv = [sys.executable, "-m", "tui", "--ascii", "serve"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert "serve comes first" in done.stderr
+    done = run_here("--ascii", "serve")
+    assert done.code == 2
+    assert "serve comes first" in done.err
 
 
+# A visit without a server is started among such modules in the default run.
+@VARIANT
 def test_the_folder_that_it_is_started_in_lends_no_modules(tmp_path: Path, recording: str) -> None:
     (tmp_path / "tui").mkdir()
     (tmp_path / "tui" / "__init__.py").write_text("raise SystemExit(7)\n")

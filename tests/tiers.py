@@ -1,0 +1,19 @@
+"""Leave tests out of the default run that repeat what another of its tests tries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+VARIANT = pytest.mark.slow(variant=True)
+"""A slow test that takes seconds: a further signal, size or command of a test of the default run.
+
+Unlike the other slow tests it may run beside others, and .ci/run runs it among the default tests.
+"""
+
+
+def with_variants(first: Iterable[Any], others: Iterable[Any]) -> list[Any]:
+    """Return all values of a test's parameter; the default run tries the first ones alone."""
+    return [*first, *(pytest.param(each, marks=VARIANT) for each in others)]
