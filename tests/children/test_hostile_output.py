@@ -112,7 +112,7 @@ PER_CHILD: tuple[tuple[str, ...], ...] = (
     ("watch", "--no-screen", "--", f"no{TYPED}"),
 )
 """Commands that between them start each kind of child."""
-FEW = {
+FEW: set[tuple[str, ...]] = {
     *PER_CHILD,
     ("--help",),
     ("list", "--json"),

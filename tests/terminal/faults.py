@@ -28,7 +28,7 @@ USUAL = ("SIGINT", "SIGHUP", "SIGUSR1")
 
 def each_signal() -> list[Any]:
     """Return every signal with a name that would end a program, as parameters of a test."""
-    marks = {FIRST: (), **dict.fromkeys(USUAL, VARIANT)}
+    marks: dict[str, Any] = {FIRST: (), **dict.fromkeys(USUAL, VARIANT)}
     return [
         pytest.param(each, id=each.name, marks=marks.get(each.name, pytest.mark.slow))
         for each in SIGNALS
