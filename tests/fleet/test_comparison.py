@@ -86,6 +86,25 @@ def test_quantiles_are_those_of_the_tables(degrees: int, error: float, expected:
     assert two_sided_quantile(degrees, error) == pytest.approx(expected, abs=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("slow", "odd"),
+    [(1, ["gpu0"]), (3, ["gpu0", "gpu1", "gpu2"]), (4, []), (5, []), (7, [])],
+)
+@pytest.mark.parametrize("noise", [0.0, 0.001])
+def test_devices_are_odd_only_as_a_minority(slow: int, odd: list[str], noise: float) -> None:
+    draw = random.Random(1)
+    rounds = [
+        {f"gpu{i}": (1.05 if i < slow else 1.0) + draw.gauss(0, noise) for i in range(8)}
+        for _ in range(12)
+    ]
+    found = compare_with_peers(rounds)
+    assert [each.device for each in found if each.odd] == odd
+    # That a device is slower than the median of its peers is a fact all the same.
+    assert [each.device for each in found if each.slower] == (
+        [f"gpu{i}" for i in range(slow)] if slow <= 4 else []
+    )
+
+
 def test_two_peers_name_no_outlier() -> None:
     assert not is_outlier(2.0, [1.0, 1.0])
     assert is_outlier(2.0, [1.0, 1.0, 1.01])

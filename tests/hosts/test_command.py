@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import signal
 import subprocess
 import sys
 
@@ -113,6 +115,35 @@ def test_times_and_sizes_are_read_as_they_are_typed() -> None:
     assert until_of("free 20G") == 20 * GIB
     with pytest.raises(UsageError):
         duration_of("0s")
+
+
+def test_the_gpus_of_one_machine_under_two_names_count_once(
+    boxes: Boxes, scripted_nvml: ScriptedNvml
+) -> None:
+    idle = Scenario(devices=tuple(Gpu(uuid=uuid(each), util=0, used=GIB) for each in (1, 2)))
+    for name in ("gpu1", "alias"):
+        _add_gpus(boxes, name, scripted_nvml, idle)
+    done = _devices(boxes, "--host", "gpu1,alias", "--no-here")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("2 of 2 GPUs free")
+    (first,), (second,) = (
+        [line for line in lines if line.startswith(f"{name}  ")] for name in ("gpu1", "alias")
+    )
+    assert "same" not in first
+    assert "  same GPUs as gpu1  " in second
+
+
+def test_a_reader_that_has_enough_lines_ends_it_without_a_word(boxes: Boxes) -> None:
+    boxes.add("gpu1")
+    words = ("--transport", boxes.transport, "--host", "gpu1", "--no-here", "--jsonl")
+    program = shlex.join((sys.executable, "-m", "tui", "devices", *words))
+    shell = f"{program} | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", shell], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert json.loads(done.stdout)["host"] == "gpu1"
+    # As a shell reports it of a program that SIGPIPE has ended.
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def test_a_host_that_is_not_reached_has_no_free_gpu() -> None:

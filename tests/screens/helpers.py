@@ -363,6 +363,9 @@ class Recorder:
     def cancel(self, run_id: str = "") -> None:
         self.asked.append(("cancel", run_id))
 
+    def cancel_shown(self) -> None:
+        self.asked.append(("cancel_shown",))
+
     def set_flag(self, name: str, value: bool) -> None:
         self.asked.append(("set_flag", name, value))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.app_helpers import Running, running
-from tests.screens.helpers import GIB, NOW, environment, gpu, gpu_process, sample
+from tests.screens.helpers import GIB, NOW, environment, gpu, gpu_process, sample, uuid
 from tests.screens.results import DEFAULTS, result
 from tests.screens.watching import figures, torch_process
 from tests.tiers import with_variants
@@ -45,10 +45,18 @@ def _box(gpus: int, *, busy: float = 88.0, version: str = "580.95", **first: obj
 def host_events(*, here: bool = False) -> tuple[AnyEvent, ...]:
     idle = _box(4, busy=0.0, version="570.12")
     free = DeviceMemory(80 * GIB, GIB, 79 * GIB, 0)
-    idle = replace(idle, devices=tuple(replace(each, memory=free) for each in idle.devices))
+    devices = [
+        replace(each, memory=free, id=uuid(20 + number)) for number, each in enumerate(idle.devices)
+    ]
+    first = _box(8)
+    if here:
+        # This machine's GPU has the first UUID.
+        ids = [replace(each, id=uuid(10 + i)) for i, each in enumerate(first.devices)]
+        first = replace(first, devices=tuple(ids))
+    idle = replace(idle, devices=tuple(devices))
     return (
         HostsNamed(("gpu1", "gpu2", "gpu3"), here),
-        HostSample("gpu1", _box(8), 0.042, NOW),
+        HostSample("gpu1", first, 0.042, NOW),
         HostSample("gpu2", idle, 0.18, NOW),
         HostLost("gpu3", NO_KEY, 5.0, NOW - 12),
     )
@@ -57,12 +65,13 @@ def host_events(*, here: bool = False) -> tuple[AnyEvent, ...]:
 def twenty_gpus() -> tuple[AnyEvent, ...]:
     """Three hosts: one whose GPUs are alike, one with a hot GPU and free ones, one without key."""
     found = _box(12, version="570.12")
+    each_of_gpu2 = [replace(each, id=uuid(20 + i)) for i, each in enumerate(found.devices)]
     free = DeviceMemory(80 * GIB, GIB, 79 * GIB, 0)
     devices = [
         replace(each, memory=free, utilization=Utilization(0.0, 0.0), processes=())
         if number >= 6
         else each
-        for number, each in enumerate(found.devices)
+        for number, each in enumerate(each_of_gpu2)
     ]
     devices[3] = replace(
         devices[3],
@@ -146,6 +155,26 @@ async def test_this_machine_is_a_host_among_the_others() -> None:
         assert "4 hosts, 13 GPUs" in at.rows[0]
         assert at.row("▾ here")
         assert at.row("cuda:0")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_one_machine_under_two_names_counts_once(size: tuple[int, int]) -> None:
+    async with running(size) as at:
+        idle = host_events()[2]
+        assert isinstance(idle, HostSample)
+        named = HostsNamed(("gpu1", "gpu2", "alias"), here=False)
+        await _hosts(at, named, *host_events()[1:3], replace(idle, host="alias"))
+        assert "3 hosts, 12 GPUs" in at.rows[0]
+        assert "4 of 12 GPUs free" in at.rows[1]
+        assert "same GPUs as gpu2   driver 570.12" in at.row("alias")
+        assert "same" not in at.row("gpu2")
+        # Without its first name it is counted under the second.
+        await at.tell(HostLost("gpu2", NO_KEY, 5.0, NOW))
+        assert "4 of 12 GPUs free" in at.rows[1]
+        # A container there may have some of the GPUs.
+        some = replace(idle.sample, devices=(*idle.sample.devices[:2], gpu(0, id=uuid(30))))
+        await at.tell(HostSample("alias", some, 0.18, NOW))
+        assert "2 GPUs also on gpu2" in at.row("alias")
 
 
 @pytest.mark.parametrize("size", with_variants([(60, 20), (120, 40)], [(80, 24)]))

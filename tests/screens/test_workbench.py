@@ -179,13 +179,13 @@ async def test_q_ends_at_once_where_nothing_runs() -> None:
         assert on.app.return_code == 0
 
 
-async def test_x_cancels_the_selected_workload_s_runs_first_and_then_all() -> None:
+async def test_x_cancels_the_selected_workload_s_runs_first_and_then_all_of_this_machine() -> None:
     async with running((80, 24), "one gpu", queued("mlp"), queued("matmul", "cpu")) as on:
         await on.press("x")
         assert on.asked == [("cancel", "matmul on cpu")]
         await on.tell(*ran("matmul", "cpu")[1:])
         await on.press("x")
-        assert on.asked[1:] == [("cancel", "")]
+        assert on.asked[1:] == [("cancel_shown",)]
 
 
 async def test_x_in_the_backend_pane_cancels_comparisons() -> None:

@@ -105,6 +105,22 @@ def test_rows_that_cannot_be_printed_are_kept_with_those_before(
     assert saved.read_text() == "one\ntwo ?[2J\nthree\n"
 
 
+@pytest.mark.parametrize(
+    ("code", "ends"), [(errno.EPIPE, OutputClosedError), (errno.ENOSPC, Failure)]
+)
+def test_lines_without_end_are_not_kept(
+    code: int, ends: type[Exception], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
+    rows = output.Rows("")
+    monkeypatch.setattr("sys.stdout", Refusing(code))
+    rows.add("one\n")
+    assert rows.failed
+    with pytest.raises(ends):
+        rows.end()
+    assert not (tmp_path / "state").exists()
+
+
 def test_results_of_the_same_moment_do_not_take_each_others_place(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

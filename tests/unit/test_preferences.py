@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.screens.helpers import gpu, make_store, sample, uuid, workload
+from tests.screens.helpers import CATALOGUE, gpu, hello, make_store, sample, uuid, workload
 from tui.app.preferences import Preferences
 from tui.core.borders import Borders
 from tui.core.settings import choose, read
 from tui.devices.state.machine import DeviceSelected
-from tui.runs.state.events import CatalogueRead, ParametersSet
+from tui.hosts.events import HostsNamed
+from tui.runs.state.events import CatalogueRead, HostRunEvent, ParametersSet
 from tui.runs.state.parameters import replace_invalid
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol.results import Setting
@@ -90,6 +91,61 @@ def test_parameters_that_are_the_defaults_again_leave_the_file(place: Path) -> N
     home.publish(ParametersSet("matmul", dict(MATMUL)))
     known.remember(home, known.theme, known.refresh)
     assert read(place).parameters == {}
+
+
+# ---- other hosts -------------------------------------------------------------------------------
+
+
+def _set_on(host: str, size: int) -> HostRunEvent:
+    return HostRunEvent(host, ParametersSet("matmul", {**MATMUL, "size": size}))
+
+
+def test_what_was_set_on_a_host_is_remembered_for_all_machines(place: Path) -> None:
+    home = make_store("one gpu")
+    known = preferences(place)
+    known.attach(home)
+    home.publish(HostsNamed(("gpu1", "gpu2"), here=True))
+    home.publish(_set_on("gpu1", 512))
+    known.remember(home, known.theme, known.refresh)
+    assert read(place).parameters == {"matmul": {"size": 512}}
+    again = make_store("one gpu")
+    preferences(place).attach(again)
+    again.publish(HostsNamed(("gpu1", "gpu2"), here=True))
+    sizes = [each.parameters["matmul"]["size"] for each in again.runs.everywhere]
+    assert sizes == [512, 512, 512]
+
+
+@pytest.mark.parametrize(("order", "remembered"), [("here gpu1", 1024), ("gpu1 here", 256)])
+def test_of_several_machines_the_values_that_were_set_last_count(
+    place: Path, order: str, remembered: int
+) -> None:
+    home = make_store("one gpu")
+    known = preferences(place)
+    known.attach(home)
+    home.publish(HostsNamed(("gpu1",), here=True))
+    for name in order.split():
+        on_host = _set_on("gpu1", 1024)
+        home.publish(
+            on_host if name == "gpu1" else ParametersSet("matmul", {**MATMUL, "size": 256})
+        )
+    known.remember(home, known.theme, known.refresh)
+    assert read(place).parameters == {"matmul": {"size": remembered}}
+
+
+def test_a_workload_that_only_a_host_lists_gets_the_values_of_the_file(place: Path) -> None:
+    home = make_store("one gpu")
+    known = preferences(place, "[parameters.mine]\nsize = 64\n[parameters.matmul]\nsize = 512\n")
+    known.attach(home)
+    home.publish(HostsNamed(("gpu1", "gpu2"), here=False))
+    home.publish(_set_on("gpu1", 1024))
+    for name in ("gpu1", "gpu2"):
+        home.publish(HostRunEvent(name, hello(*CATALOGUE, workload("mine"))))
+    first, second = home.runs.of_hosts.values()
+    assert [each.parameters["mine"]["size"] for each in (first, second)] == [64, 64]
+    # What the user set before the host's runner started stays, and is what is remembered.
+    assert [each.parameters["matmul"]["size"] for each in (first, second)] == [1024, 512]
+    known.remember(home, known.theme, known.refresh)
+    assert read(place).parameters == {"mine": {"size": 64}, "matmul": {"size": 1024}}
 
 
 def test_readonly_writes_nothing(place: Path) -> None:

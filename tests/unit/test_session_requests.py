@@ -108,6 +108,16 @@ def test_all_runs_are_cancelled_on_every_machine_and_one_run_where_it_is() -> No
     assert run.cancelled
 
 
+def test_the_runs_of_the_shown_host_are_cancelled_and_no_others() -> None:
+    session = _session_of_hosts("gpu1", "gpu2")
+    session.run(["matmul"])
+    for name in ("gpu1", "gpu2"):
+        session.select_device(f"{name}:cpu")
+        session.run(["matmul"])
+    session.cancel_shown()
+    assert [len(runs.pending()) for runs in session.state.runs.everywhere] == [1, 1, 0]
+
+
 def test_a_demo_runs_with_the_defaults_whatever_was_edited_or_is_swept() -> None:
     session = _session()
     points = tuple({**DEFAULTS, "size": size} for size in (16, 32))

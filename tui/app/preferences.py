@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from tui.core import settings
 from tui.core.borders import Borders, parse_borders
 from tui.core.events import LogLine, Topic, Topics
-from tui.runs.state.events import ParametersSet
+from tui.runs.state.events import HostRunEvent, ParametersSet
 from tui.runs.state.parameters import find_changed, replace_invalid
-from tui.runs.state.state import WorkbenchState
-from workloads.protocol.results import Setting
+from tui.runs.state.state import RunsState, WorkbenchState
+from workloads.protocol import messages
+from workloads.protocol.results import Setting, WorkloadInfo
 
 
 class Preferences:
@@ -38,6 +39,11 @@ class Preferences:
         self._keep = keep
         self._began_with: dict[str, dict[str, Setting]] = {}
         """Parameters of the workloads after the settings file was applied."""
+        self._set_last: dict[str, str] = {}
+        """Host on which the user last set the parameters of a workload; empty for this machine."""
+        self._set: set[tuple[str, str]] = set()
+        """Host and workload whose parameters the user has set."""
+        self._is_applying = False
         self._device_seen = False
 
     # ---- at the start ----
@@ -50,10 +56,14 @@ class Preferences:
             state.publish(LogLine("workbench", problem, "warning"))
         self._apply_parameters()
         state.bus.on_change(self._follow)
+        state.bus.subscribe(ParametersSet, self._on_set)
+        state.bus.subscribe(HostRunEvent, self._on_host_run)
 
     def _follow(self, parts: Topics) -> None:
         """Apply settings of workloads and devices that become known after the start."""
-        if Topic.WORKLOADS in parts and len(self._began_with) < len(self._state.runs.catalogue):
+        if Topic.WORKLOADS in parts and any(
+            info.name not in self._began_with for info in self._state.runs.catalogue
+        ):
             self._apply_parameters()
         if Topic.DEVICES in parts and not self._device_seen:
             self._check_device()
@@ -62,17 +72,48 @@ class Preferences:
         self.problems.append(problem)
         self._state.publish(LogLine("workbench", problem, "warning"))
 
+    def _on_set(self, event: ParametersSet, host: str = "") -> None:
+        if not self._is_applying:
+            self._set_last[event.workload] = host
+            self._set.add((host, event.workload))
+
+    def _on_host_run(self, event: HostRunEvent) -> None:
+        """Note what the user sets on a host, and apply the file to the workloads listed there."""
+        if isinstance(event.event, ParametersSet):
+            self._on_set(event.event, event.host)
+        elif isinstance(event.event, messages.Hello):
+            for info in self._state.runs.of_hosts[event.host].catalogue:
+                self._apply_to_host(info, event.host)
+
     def _apply_parameters(self) -> None:
         for info in self._state.runs.catalogue:
             if info.name not in self._began_with:
-                wanted = self._chosen.file.parameters.get(info.name, {})
-                found, errors = replace_invalid(info, wanted)
-                self._began_with[info.name] = found
-                if wanted:
-                    self._state.publish(ParametersSet(info.name, found))
-                for error in errors:
-                    table = f"{settings.PARAMETERS}.{info.name}"
-                    self._complain(f"{self._chosen.file.path}: [{table}] {error}; it is left out")
+                found = self._read_parameters(info)
+                if info.name in self._chosen.file.parameters:
+                    self._publish(ParametersSet(info.name, found))
+                for host in self._state.runs.of_hosts:
+                    self._apply_to_host(info, host)
+
+    def _apply_to_host(self, info: WorkloadInfo, host: str) -> None:
+        found = self._began_with.get(info.name) or self._read_parameters(info)
+        if info.name in self._chosen.file.parameters and (host, info.name) not in self._set:
+            self._publish(HostRunEvent(host, ParametersSet(info.name, found)))
+
+    def _read_parameters(self, info: WorkloadInfo) -> dict[str, Setting]:
+        """Return a workload's parameters according to the file, and log what it may not set."""
+        found, errors = replace_invalid(info, self._chosen.file.parameters.get(info.name, {}))
+        self._began_with[info.name] = found
+        for error in errors:
+            table = f"{settings.PARAMETERS}.{info.name}"
+            self._complain(f"{self._chosen.file.path}: [{table}] {error}; it is left out")
+        return found
+
+    def _publish(self, event: ParametersSet | HostRunEvent) -> None:
+        self._is_applying = True
+        try:
+            self._state.publish(event)
+        finally:
+            self._is_applying = False
 
     def _check_device(self) -> None:
         """Report a wanted device that is missing, once all devices are known."""
@@ -93,7 +134,8 @@ class Preferences:
         """Return the settings that differ from those at the start of the run.
 
         Args:
-            state: holds the parameters and the selected device.
+            state: holds the parameters and the selected device. Of a workload whose parameters
+                differ from host to host, those that the user set last count.
             theme: the current theme.
             refresh: the current seconds between two samples.
             borders: the current borders between columns; ``None`` for those of the start.
@@ -112,12 +154,19 @@ class Preferences:
             "device"
         ):
             values["device"] = state.machine.selected
-        parameters = {
-            info.name: find_changed(info, state.runs.parameters[info.name])
-            for info in state.runs.catalogue
-            if state.runs.parameters[info.name] != self._began_with.get(info.name)
-        }
+        parameters: dict[str, dict[str, Setting]] = {}
+        for name in dict.fromkeys(
+            info.name for each in state.runs.everywhere for info in each.catalogue
+        ):
+            its = self._find_newest(state, name)
+            info = its.find_workload(name)
+            if info is not None and its.parameters[name] != self._began_with.get(name):
+                parameters[name] = find_changed(info, its.parameters[name])
         return values, parameters
+
+    def _find_newest(self, state: WorkbenchState, workload: str) -> RunsState:
+        """Return the runs on the machine where the user last set the parameters of a workload."""
+        return state.runs.of_hosts.get(self._set_last.get(workload, ""), state.runs)
 
     def remember_theme(self, theme: str) -> str:
         """Write a theme into the file at once.

@@ -11,12 +11,15 @@ from tui.core.child.launch import too_many_files
 from tui.kit.command_line import output
 from tui.kit.command_line.output import Failure, OutputClosedError, UsageError
 
+READER_GONE = 128 + 13
+"""Exit code that a shell reports for a program that SIGPIPE has ended."""
+
 
 def main() -> int:
     """Run the program; returns its exit code.
 
     0: success. 1: a failure, or a check that found a problem. 2: wrong usage. 130: ended by
-    Ctrl-C.
+    Ctrl-C. 141: the reader of the output has gone, as other filters are ended by SIGPIPE then.
     """
     output.prepare()
     try:
@@ -30,7 +33,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     except OutputClosedError:
-        return 1
+        return READER_GONE
     except Exception as error:  # noqa: BLE001 (an error of our own, printed with a report)
         # Before Python 3.12, Ctrl-C in a descriptor's ``__set_name__``, as a module with a class
         # is imported, arrives as the cause of a RuntimeError.

@@ -8,6 +8,8 @@ median time of the *other* devices in that round, so that drift which all share 
   among Means").
 - **odd**: slower, and the mean ratio lies more than 3.5 scaled median absolute deviations above the
   median of the peers' mean ratios (Iglewicz and Hoaglin 1993, "How to Detect and Handle Outliers").
+  Devices are odd only as a minority: where half of them or more lie that far above the others,
+  there are two kinds, and neither is the usual one. Peers that agree exactly have no spread.
   Where healthy devices spread by more than 2%, *slower* is often simply true of several of them.
 """
 
@@ -78,6 +80,14 @@ def compare_with_peers(
         device: mean_interval(ratios, error) for device, ratios in found.items() if len(ratios) > 1
     }
     means = {device: mean for device, (mean, _, _) in intervals.items()}
+    odd = {
+        device
+        for device, (mean, low, _) in intervals.items()
+        if low > 1 + SLOWER_BY
+        and is_outlier(mean, [means[peer] for peer in peers[device] if peer in means])
+    }
+    if 2 * len(odd) >= len(intervals):
+        odd.clear()
     return tuple(
         PeerRatio(
             device,
@@ -87,8 +97,7 @@ def compare_with_peers(
             len(found[device]),
             len(peers[device]),
             slower=low > 1 + SLOWER_BY,
-            odd=low > 1 + SLOWER_BY
-            and is_outlier(mean, [means[peer] for peer in peers[device] if peer in means]),
+            odd=device in odd,
         )
         for device, (mean, low, high) in intervals.items()
     )

@@ -337,6 +337,7 @@ class ReplaySession:
     def _nobody(self, *_: object, **__: object) -> None:
         """Ignore a request: a replay has no children."""
 
-    set_parameters = set_sweep = set_flag = run = run_for_demo = compare = cancel = _nobody
+    set_parameters = set_sweep = set_flag = run = run_for_demo = compare = _nobody
+    cancel = cancel_shown = _nobody
     empty_cache = reset_peaks = restart_runner = _nobody
     set_refresh = watch_host = watch_torch = watch_device = _nobody

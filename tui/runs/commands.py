@@ -36,7 +36,7 @@ RUNS = (
         "cancel",
         ("x",),
         "cancel",
-        "Cancel the workload's runs or comparisons, else all.",
+        "Cancel the row's runs or comparisons, else all on its host.",
         group="Runs",
         tabs=WORKBENCH,
         changes_state=True,

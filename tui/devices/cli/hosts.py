@@ -12,7 +12,8 @@ from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.sample import format_figures, format_host, sample_json
 from tui.devices.host_plan import find_hosts
-from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free, whole_devices
+from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free
+from tui.devices.state.shared_gpus import SharedGpus, distinct_devices, find_shared
 from tui.devices.views.devices import rank_throttle_reasons
 from tui.hosts.address import HERE, HostAddress
 from tui.hosts.choice import HostChoice
@@ -47,6 +48,7 @@ async def print_hosts(options: HostsOptions) -> int:
 
     Raises:
         Failure: ``--until`` was not met in time.
+        OutputClosedError: the reader of ``--jsonl`` has gone.
         UsageError: the options name no hosts.
     """
     plan = find_hosts(options)
@@ -66,7 +68,7 @@ async def _follow(
     hosts: Sequence[HostAddress], pythons: Mapping[str, str], options: HostsOptions
 ) -> int:
     newest: dict[str, HostEvent] = {}
-    rows = Rows("devices.jsonl")
+    rows = Rows("")
     wanted = options.until
 
     def apply(event: HostEvent) -> bool:
@@ -74,7 +76,7 @@ async def _follow(
         if options.jsonl:
             rows.add(json.dumps(event_json(event), allow_nan=False))
         met = wanted is not None and any(free_devices((event,), wanted))
-        return met or rows.reader_gone
+        return met or rows.failed
 
     met = await watch_hosts(hosts, apply, pythons=pythons, within_s=options.seconds)
     rows.end()
@@ -102,44 +104,44 @@ def event_json(event: HostEvent) -> dict[str, Any]:
 def free_devices(events: Sequence[HostEvent], least_bytes: int) -> Iterator[tuple[str, Device]]:
     """Yield the idle GPUs with enough free memory, with the names of their hosts.
 
-    A MIG instance counts as a GPU, but its parent GPU does not. A GPU with unknown memory or
-    utilization is not free.
+    A MIG instance counts as a GPU, but its parent GPU does not. A GPU that several hosts have
+    counts once, on the first. A GPU with unknown memory or utilization is not free.
 
     Args:
         events: the newest event of each host.
         least_bytes: the least free bytes.
     """
-    for event in events:
-        if isinstance(event, HostLost):
-            continue
-        for device in whole_devices(event.sample):
-            if is_free(device, least_bytes):
-                yield event.host, device
+    for name, device in distinct_devices(_list_devices(events)):
+        if is_free(device, least_bytes):
+            yield name, device
+
+
+def _list_devices(events: Sequence[HostEvent]) -> list[tuple[str, Sequence[Device]]]:
+    return [(event.host, event.sample.devices) for event in events if isinstance(event, HostSample)]
 
 
 def hosts_text(events: Sequence[HostEvent], least_bytes: int = FREE_BYTES) -> str:
     """Return the hosts as text: the number of free GPUs, then each host with its devices."""
-    devices = [
-        device
-        for event in events
-        if isinstance(event, HostSample)
-        for device in whole_devices(event.sample)
-    ]
+    of_hosts = _list_devices(events)
+    devices = list(distinct_devices(of_hosts))
+    shared = find_shared(of_hosts)
     free = sum(1 for _ in free_devices(events, least_bytes))
     criteria = f"{fmt.size(least_bytes)} or more, under {FREE_BELOW_PERCENT:g}% busy"
     found = f"{free} of {fmt.count(len(devices), 'GPU')} free ({criteria})"
     lines = [found if devices else "no GPU found"]
     for event in events:
-        lines += ["", *_host_lines(event)]
+        lines += ["", *_host_lines(event, shared.get(event.host))]
     return rows_of_text(lines)
 
 
-def _host_lines(event: HostEvent) -> list[str]:
+def _host_lines(event: HostEvent, shared: SharedGpus | None) -> list[str]:
     if isinstance(event, HostLost):
         return [f"{event.host}  not reached: {event.reason}"]
     sample, driver = event.sample, event.sample.driver
     parts = [event.host, sample.host.name] if sample.host.name != event.host else [event.host]
     parts.append(_models(sample))
+    if shared is not None:
+        parts.append(shared.describe())
     if driver.version:
         parts.append(f"driver {driver.version}")
     if event.round_trip_s is not None:

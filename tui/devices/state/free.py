@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tui.monitor.messages import Device, Sample
+from collections.abc import Sequence
+
+from tui.monitor.messages import Device
 
 FREE_BYTES = 20 * 2**30
 """Free memory from which a GPU counts as free, unless the user names another amount."""
@@ -18,7 +20,7 @@ def is_free(device: Device, least_bytes: int = FREE_BYTES) -> bool:
     return free >= least_bytes and busy < FREE_BELOW_PERCENT
 
 
-def whole_devices(sample: Sample) -> tuple[Device, ...]:
+def whole_devices(devices: Sequence[Device]) -> tuple[Device, ...]:
     """Return the devices that a program can use, with MIG instances instead of their GPU."""
-    split = {device.parent for device in sample.devices if device.parent is not None}
-    return tuple(device for device in sample.devices if device.id not in split)
+    split = {device.parent for device in devices if device.parent is not None}
+    return tuple(device for device in devices if device.id not in split)

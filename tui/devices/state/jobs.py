@@ -9,6 +9,7 @@ from statistics import median
 from tui.allocators.messages import RankJob, TorchProcess
 from tui.devices.state.hosts import HERE
 from tui.devices.state.machine import MachineState
+from tui.devices.state.shared_gpus import find_repeated, list_devices
 from tui.devices.state.watched_processes import TorchProcessState
 
 _LOOPBACK = ("localhost", "127.", "::1")
@@ -119,13 +120,28 @@ def find_stalled(steps: Sequence[int | None], stopped: Sequence[bool]) -> tuple[
 
 
 def find_host_jobs(machine: MachineState) -> tuple[HostsJob, ...]:
-    """Return the jobs of several ranks on this machine and the other hosts, by their first rank."""
+    """Return the jobs of several ranks on this machine and the other hosts, by their first rank.
+
+    A process that two names of one machine list is one rank, on the first of them.
+    """
     found: dict[tuple[str, str], list[HostRank]] = {}
     machines = [(HERE, machine)] if machine.hosts.here else []
     machines += [(host.name, host.machine) for host in machine.hosts.all]
-    for name, each in machines:
-        for process in each.allocators.seen.values() if each.allocators is not None else ():
+    known = [
+        (name, each, tuple(each.allocators.seen.values()) if each.allocators is not None else ())
+        for name, each in machines
+    ]
+    repeated = find_repeated(
+        [
+            (name, list_devices(each), [process.description for process in processes])
+            for name, each, processes in known
+        ]
+    )
+    for name, _, processes in known:
+        for process in processes:
             description = process.description
+            if (name, description.pid) in repeated:
+                continue
             key = job_key(name, description)
             if key is not None and description.rank is not None and not process.gone:
                 found.setdefault(key, []).append(HostRank(name, description.rank, process))

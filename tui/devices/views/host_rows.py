@@ -12,10 +12,11 @@ from typing import Literal, NamedTuple
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free, whole_devices
+from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free
 from tui.devices.state.history import Order, stale_after
 from tui.devices.state.hosts import HERE, HostState
 from tui.devices.state.machine import MachineState
+from tui.devices.state.shared_gpus import SharedGpus, distinct_devices, find_shared, list_devices
 from tui.devices.views.device_columns import shorten_name
 from tui.devices.views.devices import notice, rank_throttle_reasons, shorten_unit
 from tui.kit.lines import Line, Span, TextStyle, fit
@@ -43,6 +44,8 @@ class HostGroup(NamedTuple):
     """``None`` for this machine."""
     gpus: tuple[tuple[str, DeviceView], ...]
     """Keys of their rows, and the GPUs."""
+    shared: SharedGpus | None = None
+    """The GPUs that an earlier host has too; ``None`` without any."""
 
 
 class HostRow(NamedTuple):
@@ -70,7 +73,8 @@ def host_groups(machine: MachineState) -> tuple[HostGroup, ...]:
     for host in machine.hosts.all:
         named = tuple((view.label, view) for view in host.gpus)
         groups.append(HostGroup(host.name, host.key, host.machine, host, named))
-    return tuple(groups)
+    shared = find_shared([(group.name, list_devices(group.machine)) for group in groups])
+    return tuple(group._replace(shared=shared.get(group.name)) for group in groups)
 
 
 def host_views(groups: Sequence[HostGroup]) -> tuple[DeviceView, ...]:
@@ -249,6 +253,8 @@ def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]
         waiting = "connecting" if host is not None else "waiting for the monitor"
         return (head, Span(fit(f"   {waiting}", cells - head.width), TextStyle.QUIET))
     parts = [_format_models(group)]
+    if group.shared is not None:
+        parts.append(group.shared.describe())
     version = sample.driver.version
     differs = " !=" if glyphs.GLYPHS.ascii else " \u2260"
     if version:
@@ -304,21 +310,22 @@ def _format_models(group: HostGroup) -> str:
 
 
 def _reachable(machine: MachineState, now: float) -> list[Device]:
-    """Return the usable devices of the hosts whose figures are not old."""
-    return [
-        device
+    """Return the usable devices of the hosts whose figures are not old, each once."""
+    samples = [
+        (group.name, group.machine.sample.devices)
         for group in host_groups(machine)
         if group.machine.sample is not None
         and (group.host is None or group.host.lost is None)
         and group.machine.now(now) - group.machine.sample.at <= stale_after(group.machine.sample)
-        for device in whole_devices(group.machine.sample)
     ]
+    return [device for _, device in distinct_devices(samples)]
 
 
 def hosts_title(machine: MachineState, now: float, width: int, order: Order = "index") -> str:
     """Return the title of the pane: how many GPUs of all hosts are free, and how they are sorted.
 
-    GPUs of hosts that are not connected, or whose figures are old, do not count. Without any GPU
+    GPUs of hosts that are not connected, or whose figures are old, do not count; one that several
+    hosts have counts once. Without any GPU
     the title says nothing of them: a host that has not answered may have some.
     """
     devices = _reachable(machine, now)
@@ -334,7 +341,9 @@ def hosts_title(machine: MachineState, now: float, width: int, order: Order = "i
 
 
 def format_host_count(machine: MachineState) -> str:
-    """Return the number of hosts and of their known GPUs for the header."""
+    """Return the number of hosts and of their known GPUs for the header, each GPU once."""
     groups = host_groups(machine)
-    gpus = sum(len(group.gpus) for group in groups)
+    views = [(group.name, view) for group in groups for _, view in group.gpus]
+    # A GPU without NVML has torch's name, which is that of another one on another host.
+    gpus = len({view.key if view.nvml is not None else (name, view.key) for name, view in views})
     return f"{text.count(len(groups), 'host')}, {text.count(gpus, 'GPU')}"

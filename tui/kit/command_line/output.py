@@ -16,7 +16,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Any, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 from tui.core import reports
 from tui.core.text import glyphs
@@ -36,7 +36,7 @@ class Failure(Exception):  # noqa: N818 (it ends a command with exit code 1)
 
 
 class OutputClosedError(Exception):
-    """The reader of the output has gone, as with ``| head``: exit code 1 without a message."""
+    """The reader of the output has gone, as with ``| head``: the program ends without a message."""
 
 
 PROGRAM = "gpu-workbench"
@@ -78,8 +78,12 @@ def print_text(text: str, file_suffix: str = "") -> None:
     """
     text = _cleaned(text)
     error = _put_on_stdout(text)
-    if error is None:
-        return
+    if error is not None:
+        _give_up(text, error, file_suffix)
+
+
+def _give_up(text: str, error: OSError, file_suffix: str) -> NoReturn:
+    """Raise what ends the command; with a file's name, save the text first."""
     if file_suffix:
         raise Failure(f"{_cannot(error)}; {_save_unprinted(text, file_suffix)}") from error
     if isinstance(error, BrokenPipeError):
@@ -91,7 +95,8 @@ class Rows:
     """Print lines as they arise; if one cannot be printed, save all of them at the end.
 
     Args:
-        file_suffix: the end of the file's name, such as ``run.txt``.
+        file_suffix: the end of the file's name, such as ``run.txt``. Empty for lines without end,
+            which are not kept.
     """
 
     def __init__(self, file_suffix: str) -> None:
@@ -104,10 +109,16 @@ class Rows:
         """True once the reader has closed the pipe, as ``| head`` does."""
         return isinstance(self._error, BrokenPipeError)
 
+    @property
+    def failed(self) -> bool:
+        """True once a line could not be printed; no further one is."""
+        return self._error is not None
+
     def add(self, text: str) -> None:
         """Clean and print more lines."""
         text = _cleaned(text)
-        self._text += text
+        if self._file_suffix:
+            self._text += text
         if self._error is None:
             self._error = _put_on_stdout(text)
 
@@ -115,12 +126,12 @@ class Rows:
         """End the output.
 
         Raises:
-            Failure: lines could not be written; the message names the file with all of them.
+            Failure: lines could not be written; the message names the file with all of them, if
+                they were kept.
+            OutputClosedError: the reader has gone, and nothing was kept.
         """
         if self._error is not None:
-            raise Failure(
-                f"{_cannot(self._error)}; {_save_unprinted(self._text, self._file_suffix)}"
-            ) from self._error
+            _give_up(self._text, self._error, self._file_suffix)
 
 
 def _cleaned(text: str) -> str:

@@ -43,6 +43,9 @@ class RunActions(DeviceActions, Protocol):
     def cancel(self, run_id: str = "") -> None:
         """Cancel one run or comparison, or all unfinished ones on every machine."""
 
+    def cancel_shown(self) -> None:
+        """Cancel all unfinished runs and comparisons on the machine of the selected row."""
+
     def set_flag(self, name: str, value: bool) -> None:
         """Switch a backend flag and rerun the convolutions, new setting against old."""
 

@@ -386,9 +386,12 @@ class WorkbenchScreen(CommandScreen):
             self.program.draw_now()
 
     def action_cancel(self) -> None:
-        """Cancel the focused run or comparison, or all if there is none."""
-        for run_id in self._cancellable() or [""]:
+        """Cancel the focused run or comparison, or all of the shown machine if there is none."""
+        wanted = self._cancellable()
+        for run_id in wanted:
             self.actions.cancel(run_id)
+        if not wanted:
+            self.actions.cancel_shown()
         self.program.draw_now()
 
     def _cancellable(self) -> list[str]:

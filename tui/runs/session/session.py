@@ -180,6 +180,9 @@ class Session(DeviceSession):
         for runner in (self.here, *self._of_hosts.values()):
             runner.cancel()
 
+    def cancel_shown(self) -> None:
+        self._shown.cancel()
+
     def set_flag(self, name: str, value: bool) -> None:
         self._shown.set_flag(name, value)
 

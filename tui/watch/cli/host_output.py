@@ -8,6 +8,7 @@ from typing import Any
 
 from tui.allocators.messages import ProcessFigures, TorchProcess
 from tui.core.text.numbers import count
+from tui.devices.state.shared_gpus import SharedGpus, find_repeated, find_shared
 from tui.monitor.messages import Device
 from tui.watch.cli.jobs import NO_STEPS, HostProcessRow, RanksOfJob, RankSteps, find_jobs, job_lines
 from tui.watch.cli.oom_output import encode_oom, explanation_lines, oom_lines
@@ -66,8 +67,9 @@ def hosts_text(readings: Sequence[HostReading], room: int | None = None) -> list
         room: cells of a line; ``None`` for no limit.
     """
     lines = wrap([_headline(readings)], room)
+    shared = find_shared([(reading.host, reading.devices) for reading in readings])
     for reading in readings:
-        lines += ["", *_host_lines(reading, room)]
+        lines += ["", *_host_lines(reading, shared.get(reading.host), room)]
     for job in _jobs_over_hosts(readings):
         rows = [each.row for each in job.rows]
         hosts = [each.host for each in job.rows]
@@ -92,8 +94,15 @@ def ooms_text(readings: Sequence[HostReading], room: int | None = None) -> list[
     return lines
 
 
-def _headline(readings: Sequence[HostReading]) -> str:
+def distinct_rows(readings: Sequence[HostReading]) -> list[HostProcessRow]:
+    """Return the processes of all hosts, each once: two hosts may be one machine."""
+    repeated = find_repeated([(each.host, each.devices, each.processes) for each in readings])
     rows = [row for reading in readings for row in reading.rows]
+    return [row for row in rows if (row.host, row.row.process.pid) not in repeated]
+
+
+def _headline(readings: Sequence[HostReading]) -> str:
+    rows = distinct_rows(readings)
     reached = [reading for reading in readings if not reading.error]
     found = count(len(rows), "torch process", "torch processes") if rows else "no torch process"
     words = [f"{found} on {count(len(reached), 'host')}"]
@@ -106,14 +115,14 @@ def _headline(readings: Sequence[HostReading]) -> str:
     return "; ".join(words)
 
 
-def _host_lines(reading: HostReading, room: int | None) -> list[str]:
+def _host_lines(reading: HostReading, shared: SharedGpus | None, room: int | None) -> list[str]:
     ooms = [each.line for each in reading.ooms]
     if reading.error:
         return wrap([f"{reading.host}  not reached: {reading.error}", *ooms], room)
     rows = [each.row for each in reading.rows]
     findings = [f"{pid} {device}: {text}" for pid, device, _, text in reading.findings]
     return [
-        reading.host,
+        f"{reading.host}  {shared.describe()}" if shared is not None else reading.host,
         *wrap(ooms, room),
         *(table(rows, room) or [NOTHING]),
         *wrap([*reasons(rows), *findings], room),
@@ -121,16 +130,14 @@ def _host_lines(reading: HostReading, room: int | None) -> list[str]:
 
 
 def _jobs_over_hosts(readings: Sequence[HostReading]) -> list[RanksOfJob]:
-    rows = [row for reading in readings for row in reading.rows]
-    return [job for job in find_jobs(rows) if len(job.hosts) > 1]
+    return [job for job in find_jobs(distinct_rows(readings)) if len(job.hosts) > 1]
 
 
 def encode_hosts(readings: Sequence[HostReading]) -> dict[str, Any]:
     """Return the object of ``--json``: the hosts, and every job with its ranks."""
-    rows = [row for reading in readings for row in reading.rows]
     return {
         "hosts": [encode_host(reading) for reading in readings],
-        "jobs": [_encode_job(job) for job in find_jobs(rows)],
+        "jobs": [_encode_job(job) for job in find_jobs(distinct_rows(readings))],
     }
 
 

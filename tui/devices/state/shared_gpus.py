@@ -1,0 +1,108 @@
+"""Recognize what two hosts share: one machine under two names, or containers on it. Pure.
+
+A GPU's UUID is the same under every name of its machine, and in every container there. A process
+has another pid in a container, but the same start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tui.allocators.messages import TorchProcess
+from tui.core.text import numbers as text
+from tui.devices.state.free import whole_devices
+from tui.devices.state.machine import MachineState
+from tui.monitor.messages import Device
+
+SAME_START_S = 0.05
+"""Seconds within which two starts are the same: the kernel counts them in hundredths."""
+_NUMBERED = "nvml:"
+"""Begins the id of a GPU whose UUID the driver does not give."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedGpus:
+    """The GPUs of a host that an earlier one has too."""
+
+    other: str
+    """Name of the earlier host."""
+    count: int
+    is_all: bool
+    """The host has no other GPUs."""
+
+    def describe(self) -> str:
+        """Return a few words for the line of the host."""
+        if self.is_all:
+            return f"same {'GPU' if self.count == 1 else 'GPUs'} as {self.other}"
+        return f"{text.count(self.count, 'GPU')} also on {self.other}"
+
+
+def list_devices(machine: MachineState) -> Sequence[Device]:
+    """Return the devices of the newest sample of a machine; none before the first."""
+    return machine.sample.devices if machine.sample is not None else ()
+
+
+def find_shared(hosts: Sequence[tuple[str, Sequence[Device]]]) -> Mapping[str, SharedGpus]:
+    """Return, by the names of hosts, the GPUs that an earlier host has too.
+
+    Args:
+        hosts: names and devices, in order.
+    """
+    owner: dict[str, str] = {}
+    shared: dict[str, SharedGpus] = {}
+    for name, devices in hosts:
+        ids = [device.id for device in whole_devices(devices)]
+        owners = [owner[each] for each in ids if each in owner]
+        if owners:
+            first = max(dict.fromkeys(owners), key=owners.count)
+            count = owners.count(first)
+            shared[name] = SharedGpus(first, count, count == len(ids))
+        for each in ids:
+            if not each.startswith(_NUMBERED):
+                owner.setdefault(each, name)
+    return shared
+
+
+def distinct_devices(
+    hosts: Iterable[tuple[str, Sequence[Device]]],
+) -> Iterator[tuple[str, Device]]:
+    """Yield the devices that a program can use, each once, with the name of the first host.
+
+    Args:
+        hosts: names and devices, in order.
+    """
+    seen: set[str] = set()
+    for name, devices in hosts:
+        for device in whole_devices(devices):
+            if device.id not in seen:
+                yield name, device
+            if not device.id.startswith(_NUMBERED):
+                seen.add(device.id)
+
+
+def find_repeated(
+    hosts: Sequence[tuple[str, Sequence[Device], Sequence[TorchProcess]]],
+) -> frozenset[tuple[str, int]]:
+    """Return the processes that an earlier host lists too, as their hosts and pids.
+
+    Only a host that shares GPUs with the earlier one can list a process of it.
+
+    Args:
+        hosts: names, devices and processes, in order.
+    """
+    shared = find_shared([(name, devices) for name, devices, _ in hosts])
+    listed = {name: processes for name, _, processes in hosts}
+    return frozenset(
+        (name, process.pid)
+        for name, of in shared.items()
+        for process in listed[name]
+        if any(_is_same(process, other) for other in listed[of.other])
+    )
+
+
+def _is_same(one: TorchProcess, other: TorchProcess) -> bool:
+    if one.start is None or other.start is None:
+        return False
+    described = (one.rank, one.command) == (other.rank, other.command)
+    return described and abs(one.start - other.start) <= SAME_START_S
