@@ -149,6 +149,15 @@ async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
         assert "Keys of Watch" in at.text
 
 
+async def test_it_is_sampled_fast_until_another_tab_is_open_and_around_a_dialog_too() -> None:
+    async with on_runs() as at:
+        await at.press("question_mark")
+        assert at.front is HelpScreen
+        assert [told[1] for told in at.runs.asked if told[0] == "looked at"][-1] is True
+        await at.press("escape", "1")
+        assert [told[1] for told in at.runs.asked if told[0] == "looked at"][-1] is False
+
+
 async def test_its_agent_is_asked_where_there_is_one_and_else_it_is_said_why() -> None:
     async with on_runs() as at:
         await at.press("enter", "M")

@@ -189,7 +189,8 @@ class WatchTab(CommandScreen):
 
     @on(events.ScreenSuspend)
     def _suspended(self) -> None:
-        self.session.set_visible(False)
+        # Around a dialog the page stays visible.
+        self.session.set_visible(self in self.app.screen_stack)
 
     def on_mount(self) -> None:
         """Read the stored runs at intervals: other programs start and end runs too."""
