@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tui.core.text import glyphs
-from tui.kit.lines import Line, Span, TextStyle, left, width
+from tui.kit.lines import Line, Span, TextStyle, left
 
 
 def draw_bar(share: float, cells: int) -> str:
@@ -33,5 +33,6 @@ def draw_on_track(share: float | None, cells: int, style: TextStyle) -> Line:
     if share is None:
         return (Span(left("", cells), style),)
     drawn = draw_bar(share, cells) if share > 0 else ""
-    track = Span(glyphs.GLYPHS.zero * (cells - width((Span(drawn),))), TextStyle.REST)
+    # A block takes one cell.
+    track = Span(glyphs.GLYPHS.zero * (cells - len(drawn)), TextStyle.REST)
     return tuple(span for span in (Span(drawn, style), track) if span.text)

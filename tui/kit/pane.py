@@ -25,7 +25,7 @@ from tui.core.events import Topic
 from tui.kit.commands.command import Situation
 from tui.kit.commands.registry import CommandRegistry
 from tui.kit.key_help import command_at, footer
-from tui.kit.lines import Line, changes, plain
+from tui.kit.lines import Line, cell_len, changes, plain
 from tui.kit.styles import strip_of
 
 if TYPE_CHECKING:
@@ -52,16 +52,18 @@ class Pane(Container):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
         self._padded_title = ""
-        self._retitling = False
+        self._retitled = 0
+        """Cells of the top border that a new title changes; 0 except while it is set."""
 
     def retitle(self, title: str) -> None:
         """Write the title into the border; data in it is text, not markup."""
         padded = f" {title} "
         if padded != self._padded_title:
+            # The rule behind both titles stays as it is.
+            self._retitled = ROOM + max(cell_len(padded), cell_len(self._padded_title))
             self._padded_title = padded
-            self._retitling = True
             self.border_title = Content(padded)
-            self._retitling = False
+            self._retitled = 0
 
     def refresh(
         self,
@@ -70,10 +72,10 @@ class Pane(Container):
         layout: bool = False,
         recompose: bool = False,
     ) -> Self:
-        """Redraw; for a new title, only the top border."""
-        if self._retitling and not regions:
+        """Redraw; for a new title, only its part of the top border."""
+        if self._retitled and not regions:
             left, top = self.content_offset
-            regions = (Region(-left, -top, self.outer_size.width, 1),)
+            regions = (Region(-left, -top, min(self._retitled, self.outer_size.width), 1),)
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     @property
@@ -378,6 +380,8 @@ class FittedView(Widget):
         self._build = build
         self.points = points
         self._lines: Sequence[Line] = ()
+        self._base: Style | None = None
+        """The style without a span's; computed for the first drawn row of a frame."""
 
     @property
     def shown_lines(self) -> Sequence[Line]:
@@ -397,9 +401,17 @@ class FittedView(Widget):
         if regions:
             self.refresh(*regions)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw some rows."""
+        self._base = None
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
+        """Draw one row."""
+        if self._base is None:
+            self._base = self.rich_style
         spans = self._lines[y] if y < len(self._lines) else ()
-        return strip_of(spans, self.size.width, self.rich_style)
+        return strip_of(spans, self.size.width, self._base)
 
     def on_resize(self, _event: events.Resize) -> None:
         """Rebuild the columns for the new size."""

@@ -103,9 +103,10 @@ def devices_title(
     unseen = gpus and machine.environment and not any(view.torch for view in gpus)
     seen = ["not seen by torch"] if unseen else []
     sorted_by = [f"by {order}"] if order != "index" else []
+    slowdowns = _format_slowdowns(machine)
 
     def build(*parts: str) -> str:
-        return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + _format_slowdowns(machine)
+        return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + slowdowns
 
     # Problems of GPUs stand at the end; the heading also marks the order.
     titles = [
