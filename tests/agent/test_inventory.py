@@ -200,3 +200,62 @@ def test_another_thread_s_variables_and_stack_are_told() -> None:
     assert (row.tensors, row.scope) == (20, "local of load()")
     assert any(each.name == "loader" and each.frames for each in found.threads)
     assert found.threads[0].made_request
+
+
+def test_models_of_one_long_list_are_one_row_with_their_number() -> None:
+    results = [torch.nn.Linear(1024, 1024, bias=False, device="cuda") for _ in range(20)]
+    (part,) = taken().parts
+    assert (part.owner, part.owners, part.count) == ("results (Linear)", 20, 20)
+    assert part.bytes == 20 * 4 * MIB
+    assert results
+
+
+class Attention(torch.nn.Module):
+    """A layer with a cache that grows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.k = torch.zeros(1, MIB, device="cuda")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.k = torch.cat([self.k, x])
+        return self.k
+
+
+def test_a_tensor_that_a_layer_joins_is_told_by_the_layer_that_has_it() -> None:
+    net = torch.nn.Sequential(Attention(), Attention())
+    rows = {each.name: each for each in taken().variables}
+    assert set(rows) == {"net[0].k", "net[1].k"}
+    for row in rows.values():
+        assert row.enlarges
+        assert row.adds is not None
+        assert row.adds.name == "forward"
+    assert net
+
+
+def test_a_list_that_the_program_empties_has_the_line() -> None:
+    kept, whole = [], []
+    for number in range(6):
+        kept.append(tensor())
+        whole.append(tensor())
+        if number == 3:
+            kept.clear()
+    rows = {each.name: each for each in taken().containers}
+    assert rows["kept"].empties is not None
+    assert rows["whole"].empties is None
+    assert rows["kept"].enlarges
+    assert rows["whole"].enlarges
+
+
+HELPER: list[torch.Tensor] = []
+
+
+def test_a_global_of_an_imported_module_has_its_name() -> None:
+    assert __name__ != "__main__"
+    HELPER.extend(tensor() for _ in range(5))
+    try:
+        (row,) = [each for each in taken().containers if each.name == "HELPER"]
+    finally:
+        HELPER.clear()
+    assert row.scope == "global of test_inventory.py"
+    assert row.tensors == 5

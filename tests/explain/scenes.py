@@ -69,6 +69,7 @@ def container(name: str, mib: int, tensors: int, **more: Any) -> Container:
         "where": TRAIN,
         "scope": "local of train()",
         "adds": CodeLine(PROGRAM, 13, "train"),
+        "enlarges": True,
         **more,
     }
     return Container(name=name, tensors=tensors, bytes=mib * MIB, **facts)

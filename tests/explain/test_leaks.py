@@ -148,6 +148,59 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "preallocate past at train.py:12",
     ),
     (
+        "a state that torch.cat grows in a training, where another line runs out",
+        evidence(
+            inventory(
+                MODEL,
+                part("gradients", 16),
+                variable("Trainer.seen", 3200, scope="attribute of Trainer", enlarges=True),
+                variable("y", 64),
+                remainder=4000,
+                steps=growing(4100, 64, 50),
+            )
+        ),
+        "leak",
+        "Leak: Trainer.seen (train.py:12) grows by 64 MiB per step.",
+        "preallocate Trainer.seen at train.py:12",
+    ),
+    (
+        "caches of several layers, where attention runs out",
+        evidence(
+            inventory(
+                MODEL,
+                *(
+                    variable(
+                        name, 500, scope="attribute of Attention", enlarges=True, where=FORWARD[0]
+                    )
+                    for name in (
+                        *("Attention.k", "Attention.v", "net[1].k", "net[1].v"),
+                        *("net[2].k", "net[2].v", "net[3].k", "net[3].v"),
+                    )
+                ),
+                remainder=2800,
+            ),
+            requested=700 * MIB,
+            needed=700 * MIB,
+        ),
+        "leak",
+        "Leak: Attention.k and 7 more like it (train.py:12) hold 3.9 GiB.",
+        "preallocate Attention.k",
+    ),
+    (
+        "a list that grows beside a larger model, without optimizer steps",
+        evidence(
+            inventory(
+                part("parameters", 4000),
+                container("seen", 2750, 43, scope="global of serve.py", where=None, enlarges=True),
+                remainder=160,
+            ),
+            rate=Rate(54 * MIB, 53 * MIB, 55 * MIB, "s", "torch's figures", 55.0),
+        ),
+        "leak",
+        "Leak: seen (list of 43, train.py:13) grows by 54 MiB per second.",
+        "bound the length of seen at train.py:13",
+    ),
+    (
         "exceptions whose tracebacks keep frames",
         evidence(
             inventory(container("errors", 7000, 221, through="frames kept by tracebacks"), MODEL)
@@ -276,6 +329,56 @@ NO_LEAK: list[tuple[str, Evidence]] = [
         ),
     ),
     (
+        "a buffer that the program empties now and then",
+        evidence(
+            inventory(
+                MODEL,
+                container(
+                    "outputs", 6900, 217, enlarges=True, empties=CodeLine(PROGRAM, 17, "train")
+                ),
+            ),
+            rate=Rate(50 * MIB, 49 * MIB, 51 * MIB, "s", "torch's figures", 60.0),
+        ),
+    ),
+    (
+        "a checkpoint that takes half a minute to load",
+        evidence(
+            inventory(
+                part("parameters", 3000),
+                container("state", 3500, 200, kind="dict", enlarges=False),
+                remainder=300,
+            ),
+            rate=Rate(110 * MIB, 100 * MIB, 120 * MIB, "s", "torch's figures", 33.0),
+        ),
+    ),
+    (
+        "a tensor that a dense block joins in its forward pass",
+        evidence(
+            inventory(
+                part("parameters", 500),
+                part("gradients", 500),
+                variable("x", 1500, 20, where=FIRST_PASS[0], scope="local of features()"),
+                remainder=4000,
+                main=FIRST_PASS,
+            ),
+            stack=FIRST_PASS,
+            requested=1560 * MIB,
+            needed=1560 * MIB,
+            source="x = torch.cat([x, new], 1)",
+        ),
+    ),
+    (
+        "models that are kept: their names hold what grew",
+        evidence(
+            inventory(
+                part("parameters", 6400, "results (GPT)", 400, owners=25),
+                part("optimizer state", 256, "optimizer (Adam)"),
+                remainder=100,
+                steps=growing(200, 42, 150),
+            )
+        ),
+    ),
+    (
         "a model that takes half a minute to load, and its first forward pass",
         evidence(
             inventory(part("parameters", 5000), variable("x", 512, 25), remainder=1300),
@@ -382,3 +485,30 @@ def test_a_longer_tensor_of_a_history_may_be_a_batch() -> None:
     grown = Grown(TRAIN, "train.py:15 train", 3 * GIB, 1, 36, True)
     (first, *_) = explain(evidence(grown=grown)).advice
     assert "if it is a batch or a sequence, limit its size" in first.what
+
+
+def test_a_buffer_is_named_with_the_line_that_empties_it() -> None:
+    empties = CodeLine(PROGRAM, 17, "train")
+    taken = inventory(MODEL, container("outputs", 6900, 217, enlarges=True, empties=empties))
+    check_explanation(
+        evidence(taken),
+        "other tensors",
+        "most of it in outputs, train.py:13 in train, emptied at train.py:17.",
+        "empty outputs (train.py:13) more often than at train.py:17",
+    )
+
+
+def test_the_largest_of_many_tensors_does_not_hold_most_of_them() -> None:
+    names = [variable(f"t{number}", 1000 - number) for number in range(6)]
+    line = explain(evidence(inventory(MODEL, *names))).line
+    assert "of which t0 is the largest with 1 GiB" in line
+    assert "most of it" not in line
+
+
+def test_models_of_one_list_are_counted_though_they_are_one_row() -> None:
+    taken = inventory(
+        part("parameters", 6400, "results (GPT)", 400, owners=25),
+        part("optimizer state", 256, "optimizer (Adam)"),
+        steps=growing(200, 42, 150),
+    )
+    assert "Parameters: 25 models in results" in explain(evidence(taken)).line

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.rehearsal.outcomes import CARD, EVENT, GIB, LOG, RUN, account, failed, rehearsed
+from tests.rehearsal.outcomes import CARD, EVENT, GIB, LOG, RUN, account, failed, oom, rehearsed
 from tui.rehearsal.report import encode_rehearsal, encode_search
 from tui.rehearsal.run import ProcessPeak, describe_gap
 from tui.rehearsal.search import Search, SearchRange
@@ -24,11 +24,28 @@ from tui.rehearsal.views import (
     search_lines,
     setting_lines,
 )
+from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.model.results import Site
 from tui.watch.runs.agent_events import HostRead
+from tui.watch.state.explained import explain_without_snapshot
 
 FITS = rehearsed()
 MANY = tuple(HostRead("/work/train.py", line, "main", 2) for line in range(1, 6))
+
+
+def test_an_oom_that_the_program_caught_has_its_account() -> None:
+    log = replace(LOG, ooms=(oom(handled=None),), oom_count=1)
+    explained = explain_without_snapshot(log.ooms[0], Circumstances(watched=True))
+    found = rehearsed(logs=(log,), ooms=((log, explained),))
+    verdict = judge(found)
+    assert verdict.answer == "unknown"
+    text = " ".join(" ".join(rehearsal_lines(found, verdict, (), 80)).split())
+    assert f"it caught: {explained.line}" in text
+    assert explained.advice[0].what in text
+    assert f"it caught: {explained.line}" in conclusion_paragraphs(found, verdict)
+    handled = replace(log, ooms=(oom(handled=True),))
+    went_on = rehearsed(logs=(handled,), ooms=((handled, explained),))
+    assert "it caught" not in "".join(rehearsal_lines(went_on, judge(went_on), (), 80))
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120])

@@ -15,6 +15,11 @@ from tui.snapshots.read.normalise import normalise
 
 Raw = dict[str, Any]
 BASE = 1 << 40
+TORCH = "/opt/venv/lib/python3.12/site-packages/torch"
+NATIVE = {"filename": "??", "line": 0, "name": "at::native::cat_cuda"}
+APPLY = {"filename": f"{TORCH}/nn/modules/module.py", "line": 950, "name": "_apply"}
+STATE = {"filename": f"{TORCH}/optim/adam.py", "line": 180, "name": "_init_group"}
+BACKWARD = {"filename": f"{TORCH}/autograd/graph.py", "line": 979, "name": "_engine_run_backward"}
 TIME = 1_700_000_000_000_000
 
 
@@ -27,9 +32,14 @@ class Program:
         self._next = BASE
         self._times = times
 
-    def alloc(self, size: int, line: int = 5, function: str = "step") -> int:
+    def alloc(
+        self, size: int, line: int = 5, function: str = "step", within: Raw | None = None
+    ) -> int:
+        """Allocate; ``within`` is torch's own frame, a linear layer's if there is none."""
         address, self._next = self._next, self._next + 2 * size + MIB
         entry = self._entry("alloc", address, size, line, function)
+        if within is not None:
+            entry["frames"][1] = within
         self.live[address] = entry
         return address
 
@@ -218,3 +228,53 @@ def test_growth_is_counted_up_to_the_moment() -> None:
     middle = device.growth(4 * 3800)
     assert middle is not None
     assert middle.count == 3800
+
+
+def train(program: Program, steps: int, *, activations: Callable[[int], int]) -> None:
+    """Steps with a longer tensor of line 10 and activations of some MiB each; the last one fails.
+
+    Its memory runs out behind its forward pass.
+    """
+    before = None
+    for step in range(1, steps + 1):
+        longer = program.alloc(step * MIB, line=10, function="main", within=NATIVE)
+        if before is not None:
+            program.free(before)
+        before = longer
+        saved = program.alloc(activations(step) * MIB, line=11, function="main")
+        if step == steps:
+            break
+        program.free(program.alloc(MIB, line=12, function="main", within=BACKWARD))
+        program.free(saved)
+    program.oom(10 * MIB)
+
+
+def test_a_state_that_a_training_makes_longer_is_growth() -> None:
+    program = Program()
+    train(program, 60, activations=lambda _step: 30)
+    found = growth_of(program)
+    assert found is not None
+    assert found.replaced
+    assert found.label == "train.py:10 main"
+
+
+def test_a_batch_that_a_training_makes_longer_is_none() -> None:
+    program = Program()
+    train(program, 60, activations=lambda step: 2 * step)
+    assert growth_of(program) is None
+
+
+@pytest.mark.parametrize(("models", "says"), [(4, True), (2, False)])
+def test_models_that_a_program_keeps_are_told_by_the_history(models: int, says: bool) -> None:
+    program = Program()
+    for _ in range(models):
+        for _ in range(6):
+            program.alloc(40 * MIB, line=2, function="build", within=APPLY)
+        state = [program.alloc(40 * MIB, line=8, function="fit", within=STATE) for _ in range(6)]
+        for address in state:
+            program.free(address)
+    program.alloc(40 * MIB, line=8, function="fit", within=STATE)
+    program.oom(40 * MIB)
+    device = program.device()
+    line = device.verdict(device.replay.ooms[-1]).explanation.line
+    assert ("Parameters: 4 models made at train.py:2 build" in line) is says

@@ -147,7 +147,8 @@ def test_the_faster_setting_pays_for_its_first_call_whichever_comes_first(swappe
     ("a", "b", "says"),
     [
         (ArmSample(1e-3, 0.1), ArmSample(1e-3, 0.5), "no setting was shown to be faster"),
-        (ArmSample(2e-3, 0.5), ArmSample(1e-3, 0.1), "costs no more at first"),
+        (ArmSample(2e-3, 0.5), ArmSample(1e-3, 0.1), "first call takes no longer"),
+        (ArmSample(2e-3, None), ArmSample(1e-3, 0.1), "not timed with both settings"),
     ],
 )
 def test_without_a_price_there_is_no_break_even_and_the_reason_is_given(
@@ -156,6 +157,23 @@ def test_without_a_price_there_is_no_break_even_and_the_reason_is_given(
     found = comparison.summarise(REQUEST, [Pair(a, b)] * 3, fresh_process=True, parameters={})
     assert found.break_even_calls is None
     assert says in found.unavailable["break_even_calls"]
+
+
+def test_medians_that_contradict_the_pairs_give_no_false_reason() -> None:
+    """Each pair shows the second setting 10% faster, and the first one has the lower median."""
+    slow = [4.4e-3, 1.1e-3, 1.1e-3, 1.1e-3, 4.4e-3]
+    fast = [4.0e-3, 1.0e-3, 1.2e-3, 1.2e-3, 4.0e-3]
+    pairs = [Pair(ArmSample(a, 0.1), ArmSample(b, 0.5)) for a, b in zip(slow, fast, strict=True)]
+    found = comparison.summarise(REQUEST, pairs, fresh_process=True, parameters={})
+    reason = found.unavailable.get("break_even_calls", "")
+    assert "first call" not in reason
+
+
+def test_one_process_shows_no_first_calls() -> None:
+    pairs = [Pair(ArmSample(2e-3, None), ArmSample(1e-3, None))] * 3
+    found = comparison.summarise(REQUEST, pairs, fresh_process=False, parameters={})
+    assert found.verdict == "faster"
+    assert "their first calls are not known" in found.unavailable["break_even_calls"]
 
 
 def test_warnings_of_the_runs_are_told_once_with_their_setting() -> None:

@@ -13,6 +13,7 @@ from tui.rehearsal.read_uses import ReadUse, reads_with
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
+from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.results import Site
 from tui.watch.cli.oom_output import explanation_lines
 from tui.watch.runs.agent_events import HostRead
@@ -132,13 +133,33 @@ def _peak_lines(found: Rehearsed, verdict: RehearsalVerdict, cells: int) -> list
             for _, explanation in found.ooms[:1]
             for row in explanation_lines(explanation, cells)
         ]
+    caught = _find_caught(found, verdict)
+    if caught is not None:
+        return [*_wrap(_caught_line(caught), cells, "  "), *explanation_lines(caught, cells)]
     devices = sorted(verdict.devices, key=lambda each: each.index)
     return [row for each in devices for row in _device_lines(found, each, cells)]
+
+
+def _find_caught(found: Rehearsed, verdict: RehearsalVerdict) -> Explanation | None:
+    """Return the explanation of the OOM that the program caught and may have ended by, if any."""
+    if verdict.answer != "unknown":
+        return None
+    for log, explanation in found.ooms:
+        if log.ooms and log.ooms[-1].handled is None:
+            return explanation
+    return None
+
+
+def _caught_line(caught: Explanation) -> str:
+    return f"it caught: {caught.line}"
 
 
 def conclusion_paragraphs(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
     """Return the verdict for the page of its run, a paragraph each, the answer first."""
     paragraphs = [answer_line(found, verdict), *_doubts(verdict, None)]
+    caught = _find_caught(found, verdict)
+    if caught is not None:
+        paragraphs.append(_caught_line(caught))
     if verdict.answer in ("fits", "close"):
         for each in sorted(verdict.devices, key=lambda each: each.index):
             place = [f"{place_line(peak)}." for peak in each.peaks[:1]]

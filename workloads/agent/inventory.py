@@ -21,7 +21,7 @@ from collections import defaultdict
 from typing import Any, Callable, Iterable
 
 from .reach import Holding, OutOfTimeError, VariablePlace, Walk
-from .source_lines import find_adding_line
+from .source_lines import VariableUses, find_uses
 from .stacks import code_line, frames_of_threads, thread_stacks
 from .tensors import TensorReader, class_dict, inherits, instance_dict, mro, name_of, slots
 
@@ -175,6 +175,8 @@ class _Stock:
             self._walk.handled(sys.exc_info()[1])
         except OutOfTimeError as error:
             self._skipped.append("names beyond %s" % error)
+        if self._walk.omitted:
+            self._skipped.append(self._walk.omitted)
         if self._walk.unreadable:
             text = "%d objects that could not be read" % self._walk.unreadable
             self._skipped.append("%s: %s" % (text, self._walk.why_unreadable))
@@ -245,14 +247,13 @@ class _Stock:
 
     def rows(self, allocated: int) -> dict[str, Any]:
         """Return all rows as plain data."""
-        for part in self._parts:
-            part["owner"] = self._owner(part.pop("of"))
+        parts = self._merge_parts()
         containers = [self._container(each) for each in self._walk.holdings]
         variables = [self._variable(*each) for each in self._walk.variables]
         other = [size for size in map(self._count, self._tensors) if size]
         return dict(
             objects=max(self._objects, self._walk.visited),
-            parts=sorted(self._parts, key=lambda part: -part["bytes"])[:MOST_ROWS],
+            parts=sorted(parts, key=lambda part: -part["bytes"])[:MOST_ROWS],
             containers=self._select_rows(containers),
             variables=self._select_rows(variables),
             other_bytes=sum(other),
@@ -260,6 +261,23 @@ class _Stock:
             remainder=max(0, allocated - self._bytes),
             skipped=self._skipped,
         )
+
+    def _merge_parts(self) -> list[dict[str, Any]]:
+        """Return the parts with their owners' names, those of equal names together.
+
+        Models in a long list have the list's name.
+        """
+        merged: dict[tuple[str, str], dict[str, Any]] = {}
+        for part in self._parts:
+            part["owner"] = self._owner(part.pop("of"))
+            key = part["role"], part["owner"]
+            first = merged.setdefault(key, dict(part, owners=0))
+            first["owners"] += 1
+            if first["owners"] > 1:
+                first["bytes"] += part["bytes"]
+                first["count"] += part["count"]
+                first["dtypes"] += [each for each in part["dtypes"] if each not in first["dtypes"]]
+        return list(merged.values())
 
     def _owner(self, owner: Any) -> str:
         name, kind = self._walk.names.get(id(owner), ""), name_of(type(owner))
@@ -275,23 +293,30 @@ class _Stock:
             largest = sorted(found[MOST_ROWS // 2 :], key=lambda row: -row["graph_nodes"])
             found = found[: MOST_ROWS // 2] + largest[: MOST_ROWS // 2]
         for row in found:
-            row["adds"] = self._find_adding_line(row.pop("place"), collection="kind" in row)
+            row.update(self._uses(row.pop("place"), collection="kind" in row))
         return found
 
-    def _find_adding_line(self, place: VariablePlace, *, collection: bool) -> dict[str, Any] | None:
+    def _uses(self, place: VariablePlace, *, collection: bool) -> dict[str, Any]:
+        """Return the lines that change a row's variable, as far as its code shows them."""
+        uses = self._find_uses(place, collection=collection)
+        lines = dict(adds=_code_place(uses.adds))
+        if collection:
+            lines["empties"] = _code_place(uses.empties)
+        return dict(lines, enlarges=uses.enlarges)
+
+    def _find_uses(self, place: VariablePlace, *, collection: bool) -> VariableUses:
         if time.monotonic() > self._deadline:
-            return None
-        name = place.name.partition("[")[0].rpartition(".")[2]
-        key = place.name.partition("[")[2].rstrip("]").strip("'\"")
-        found = find_adding_line(name, place.codes(), collection=collection, key=key)
-        if found is None and "." in place.name:
+            return VariableUses(None, False, None)
+        item = place.name.endswith("]")
+        owner, _, key = place.name.rpartition("[") if item else (place.name, "", "")
+        name = owner.rpartition(".")[2].partition("[")[0]
+        key = key.rstrip("]").strip("'\"")
+        found = find_uses(name, place.codes(), collection=collection, key=key)
+        if found.adds is None and "." in place.name:
             # An attribute of an object in a collection, or one with another name.
             first = place.name.partition("[")[0].partition(".")[0]
-            found = find_adding_line(first, place.codes(), collection=collection)
-        if found is None:
-            return None
-        code, line = found
-        return code_line(code.co_filename, line, code.co_name)
+            found = find_uses(first, place.codes(), collection=collection)
+        return found
 
     def _container(self, holding: Holding) -> dict[str, Any]:
         sizes = [self._count(tensor) for tensor in holding.tensors]
@@ -345,6 +370,13 @@ def _part(
         dtypes=sorted(kinds, key=lambda name: -kinds[name]),
         largest=[dict(name=name, bytes=size, count=1) for name, size in largest],
     )
+
+
+def _code_place(found: Any) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    code, line = found
+    return code_line(code.co_filename, line, code.co_name)
 
 
 def _where(place: VariablePlace) -> dict[str, Any] | None:

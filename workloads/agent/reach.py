@@ -109,6 +109,8 @@ class Walk:
         self.names: dict[int, str] = {}
         """Name of each module and optimizer, by id."""
         self.visited = 0
+        self.omitted = ""
+        """What was not visited for lack of time; empty if all was."""
         self.unreadable = 0
         """Number of objects that raised an error."""
         self.why_unreadable = ""
@@ -177,7 +179,20 @@ class Walk:
             path = names.get("__file__") if names is not None else None
             if name == "__main__" or (type(path) is str and not _is_of_python(name, path)):
                 found.append((not is_of_user(path or ""), name, path, names))
-        for _, name, path, names in sorted(found, key=lambda each: each[:2]):
+        found.sort(key=lambda each: each[:2])
+        self._globals([each for each in found if not each[0]])
+        # Libraries have many objects, and the rest of the work needs time as well.
+        deadline, now = self._deadline, time.monotonic()
+        self._deadline = now + (deadline - now) / 2
+        try:
+            self._globals([each for each in found if each[0]])
+        except OutOfTimeError as error:
+            self.omitted = "globals of libraries beyond %s" % error
+        finally:
+            self._deadline = deadline
+
+    def _globals(self, modules: list[Any]) -> None:
+        for _, name, path, names in modules:
             shown = os.path.basename(path) if type(path) is str else name
             self._names(names or {}, "global of %s" % shown, None, partial(_codes_of, names or {}))
 
@@ -409,6 +424,11 @@ class Walk:
                 into = Holding(here, "object", len(tensors))
                 self.holdings.append(into)
         for name, held in found:
+            if name == "_modules" and into is None and type(held) is dict and len(held) <= SMALL:
+                for key, child in list(held.items()):
+                    below = here.below(_child_name(here.name, key))
+                    self._visit(child, below, None, depth + 1)
+                continue
             below = here.below("%s.%s" % (here.name, name)) if into is None else here
             self._visit(held, below, into, depth + 1)
 
@@ -518,6 +538,12 @@ def _item_name(name: str, key: Any) -> str:
         if (type(key) is str or type(key) is int)
         else "%s[...]" % name
     )
+
+
+def _child_name(name: str, key: Any) -> str:
+    """Return the name of a module's child: ``net[0]`` of a list, ``net.encoder`` of a module."""
+    named = type(key) is str and not key.isdigit()
+    return "%s.%s" % (name, key) if named else "%s[%s]" % (name, key)
 
 
 # ---- the code that may add to a variable ----

@@ -1,4 +1,4 @@
-"""Find the line of a program that adds to a variable: ``losses.append(loss)``, ``total += loss``.
+"""Find what a program's code does with a variable: ``losses.append(loss)``, ``losses.clear()``.
 
 It reads the bytecode of the functions that can access the variable, from Python 3.8 on.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dis
 import types
 from collections import defaultdict
-from typing import Iterable, Iterator
+from typing import Iterable, Iterator, NamedTuple, Optional, Tuple
 
 _ADDING = frozenset(
     (
@@ -27,8 +27,33 @@ _ADDING = frozenset(
     )
 )
 """Methods that enlarge collections."""
+_REMOVING = frozenset(("clear", "pop", "popitem", "popleft", "remove"))
+"""Methods that make collections smaller."""
+_COLLECTIONS = frozenset(("list", "dict", "set", "deque", "defaultdict", "OrderedDict"))
+"""Classes that make an empty collection."""
+_JOINING = frozenset(
+    (
+        *("cat", "concat", "concatenate", "pad"),
+        *("column_stack", "dstack", "hstack", "row_stack", "vstack"),
+    )
+)
+"""Functions whose result is a longer tensor than the one they are given."""
 MOST_CODES = 2000
 """Most functions to read for one variable."""
+
+CodePlace = Tuple[types.CodeType, int]
+"""A function's code and one of its lines."""
+
+
+class VariableUses(NamedTuple):
+    """What the program's code does with one variable."""
+
+    adds: Optional[CodePlace]  # noqa: UP045 # evaluated by NamedTuple, on Python 3.8 too
+    """The line that adds to it; else the last one that assigns it, preferring one that reads it."""
+    enlarges: bool
+    """True if that line adds items to a collection, or joins a tensor to a longer one."""
+    empties: Optional[CodePlace]  # noqa: UP045
+    """A line that removes items of the collection, or replaces it again and again."""
 
 
 def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -46,74 +71,155 @@ class _LineNames:
     def __init__(self) -> None:
         self.loads: set[str] = set()
         self.stores: set[str] = set()
+        self.joined: set[str] = set()
+        """Stored names whose value a joining function has made, also in an earlier line."""
+        self.renewed: set[str] = set()
+        """Stored names whose value is a new collection, or a part of one."""
+        self.in_loop = False
         self.texts: set[str] = set()
         self.calls_adding = False
+        self.calls_removing = False
         self.stores_item = False
+        self.deletes_item = False
+
+    def is_joined(self, name: str, loaded: bool) -> bool:
+        """Return whether a name is stored joined to what it was; ``loaded`` in an earlier line."""
+        return name in self.joined and (loaded or name in self.loads)
+
+    def load(self, names: Iterable[str]) -> None:
+        self.loads.update(names)
+        self.calls_adding = self.calls_adding or not _ADDING.isdisjoint(names)
+        self.calls_removing = self.calls_removing or not _REMOVING.isdisjoint(names)
+
+
+_JUMPS = frozenset(dis.hasjrel + dis.hasjabs)
+_MAKES = ("BUILD_LIST", "BUILD_MAP", "BUILD_SET")
+_COMPUTES = ("BINARY", "CALL", "COMPARE", "INPLACE", "LOAD_GLOBAL", "POP_TOP", *_MAKES)
+"""Parts of the names of instructions that do not occur between two targets of an assignment."""
 
 
 def _lines_of(code: types.CodeType) -> dict[int, _LineNames]:
     starts = {offset: line for offset, line in dis.findlinestarts(code) if line is not None}
+    instructions = list(dis.get_instructions(code))
+    loops = [
+        (each.argval, each.offset)
+        for each in instructions
+        if each.opcode in _JUMPS and each.argval < each.offset
+    ]
     lines: dict[int, _LineNames] = defaultdict(_LineNames)
     current = code.co_firstlineno
-    for instruction in dis.get_instructions(code):
+    joins = makes = stored = False
+    for instruction in instructions:
         current = starts.get(instruction.offset, current)
-        line, name, argument = lines[current], instruction.opname, instruction.argval
-        if name == "STORE_SUBSCR":
-            line.stores_item = True
-        elif name in ("LOAD_ATTR", "LOAD_METHOD"):
-            line.loads.add(argument)
-            line.calls_adding = line.calls_adding or argument in _ADDING
-        elif name == "LOAD_CONST":
-            if type(argument) is str:
-                line.texts.add(argument)
-        elif name.startswith("LOAD_") and "CONST" not in name:
-            # Python 3.13 introduced instructions with two names.
-            line.loads.update(argument if type(argument) is tuple else [argument])
-            line.calls_adding = line.calls_adding or argument in _ADDING
-        elif name.startswith("STORE_"):
-            if type(argument) is tuple:
-                first, second = argument
-                line.stores.add(first)
-                (line.stores if name.count("STORE") > 1 else line.loads).add(second)
-            else:
-                line.stores.add(argument)
+        line, name = lines[current], instruction.opname
+        line.in_loop = line.in_loop or any(
+            first <= instruction.offset <= last for first, last in loops
+        )
+        if name == "LOAD_CONST" and type(instruction.argval) is str:
+            line.texts.add(instruction.argval)
+        line.stores_item = line.stores_item or name == "STORE_SUBSCR"
+        line.deletes_item = line.deletes_item or name == "DELETE_SUBSCR"
+        loads, stores = _names_of(instruction)
+        line.load(loads)
+        if stored and any(part in name for part in _COMPUTES):
+            joins = makes = stored = False  # another statement
+        if not _JOINING.isdisjoint(loads):
+            joins, stored = True, False
+        if name in _MAKES or "SLICE" in name or not _COLLECTIONS.isdisjoint(loads):
+            makes, stored = True, False
+        if stores:
+            stored = True
+            line.stores.update(stores)
+            line.joined.update(stores if joins else ())
+            line.renewed.update(stores if makes else ())
     return lines
 
 
-def find_adding_line(
+def _names_of(instruction: dis.Instruction) -> tuple[list[str], list[str]]:
+    """Return the names that an instruction loads and those that it stores."""
+    name, argument = instruction.opname, instruction.argval
+    if "CONST" in name or not name.startswith(("LOAD_", "STORE_")):
+        return [], []
+    if type(argument) is tuple:  # Python 3.13 introduced instructions with two names
+        first, second = argument
+        if name.startswith("LOAD_"):
+            return [first, second], []
+        return ([], [first, second]) if name.count("STORE") > 1 else ([second], [first])
+    if type(argument) is not str:
+        return [], []
+    return ([argument], []) if name.startswith("LOAD_") else ([], [argument])
+
+
+def find_uses(
     name: str, codes: Iterable[types.CodeType], *, collection: bool, key: str = ""
-) -> tuple[types.CodeType, int] | None:
-    """Find the line that adds to a variable or an attribute.
+) -> VariableUses:
+    """Find what code does with a variable or an attribute.
 
     Args:
         name: the name of the variable or the attribute.
-        codes: the code of functions that may add to it, the likeliest first.
+        codes: the code of functions that may use it, the likeliest first.
         collection: the variable is a collection, to which items are added; otherwise a tensor,
             which is assigned.
         key: the key of the item that is the collection: lines with this name take precedence.
-
-    Returns:
-        The function's code and the line; for tensors, and for collections that no line adds to,
-        the last line that assigns the name, preferring one that also reads it.
     """
-    assigned: tuple[types.CodeType, int] | None = None
-    combined: tuple[types.CodeType, int] | None = None
-    adding: tuple[types.CodeType, int] | None = None
+    found = _Uses(name, key)
     for number, code in enumerate(codes):
         if number >= MOST_CODES:
             break
-        if not _mentions(code, name):
-            continue
+        if _mentions(code, name):
+            found.read(code)
+    adds = found.adding if collection else found.joined
+    return VariableUses(
+        adds or found.combined or found.assigned,
+        adds is not None,
+        found.empties if collection else None,
+    )
+
+
+class _Uses:
+    """The uses of one variable in the code read so far."""
+
+    def __init__(self, name: str, key: str) -> None:
+        self._name = name
+        self._key = key
+        self._keyed = False
+        self._renewing: list[CodePlace] = []
+        self.adding: CodePlace | None = None
+        self.joined: CodePlace | None = None
+        self.combined: CodePlace | None = None
+        self.assigned: CodePlace | None = None
+        self._removing: CodePlace | None = None
+
+    @property
+    def empties(self) -> CodePlace | None:
+        """A line that removes items or makes the collection anew, but for its first time."""
+        again = self._renewing if len({id(code) for code, _ in self._renewing}) > 1 else []
+        later = (place for place in again if place[0].co_name != "__init__")
+        return self._removing or next(later, None)
+
+    def read(self, code: types.CodeType) -> None:
+        loaded = False  # in an earlier line of this function
         for at, line in _lines_of(code).items():
-            if collection and name in line.loads and (line.calls_adding or line.stores_item):
-                if not key or key in line.texts:
-                    return code, at
-                adding = adding or (code, at)
-            if name in line.stores:
-                assigned = code, at
-                if name in line.loads:
-                    combined = code, at
-    return adding or combined or assigned
+            place = code, at
+            loads = self._name in line.loads
+            if loads:
+                self._read_load(line, place)
+            if self._name in line.stores:
+                self.assigned = place
+                self.combined = place if loads else self.combined
+                self.joined = place if line.is_joined(self._name, loaded) else self.joined
+                if self._name in line.renewed:
+                    self._renewing.append(place)
+                    if line.in_loop:
+                        self._removing = self._removing or place
+            loaded = loaded or loads
+
+    def _read_load(self, line: _LineNames, place: CodePlace) -> None:
+        if (line.calls_adding or line.stores_item) and not self._keyed:
+            self._keyed = self._key in line.texts
+            self.adding = place if self._keyed else self.adding or place
+        if line.calls_removing or line.deletes_item:
+            self._removing = self._removing or place
 
 
 def _mentions(code: types.CodeType, name: str) -> bool:

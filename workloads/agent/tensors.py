@@ -47,10 +47,11 @@ def instance_dict(value: Any) -> dict[str, Any] | None:
         descriptor = class_dict(kind).get("__dict__")
         if descriptor is None:
             continue
-        if type(descriptor) is types.GetSetDescriptorType:
+        # A module's is a member; a property would be the program's code.
+        if type(descriptor) in (types.GetSetDescriptorType, types.MemberDescriptorType):
             found = descriptor.__get__(value)
             return found if type(found) is dict else None
-        return None  # a property of the program's
+        return None
     return None
 
 

@@ -110,20 +110,18 @@ def _break_even(
     """Return after how many calls the faster setting has repaid its slower first call."""
     path = "break_even_calls"
     if not fresh_process:
-        unavailable[path] = "the flag acts at once: there is no search to pay for"
-    elif verdict not in ("faster", "slower"):
+        unavailable[path] = "both settings ran in one process: their first calls are not known"
+        return None
+    if verdict not in ("faster", "slower"):
         unavailable[path] = "no setting was shown to be faster"
-    else:
-        slow, fast = arms if verdict == "faster" else (arms[1], arms[0])
-        calls = estimates.break_even_calls(
-            _one_off(slow), slow.median_s or 0.0, _one_off(fast), fast.median_s or 0.0
-        )
-        if calls:
-            return calls
-        unavailable[path] = "the faster setting costs no more at first"
-    return None
-
-
-def _one_off(arm: Arm) -> float:
-    """Return how many seconds longer the first call took than a call of a warm process."""
-    return (arm.first_call_s or 0.0) - (arm.median_s or 0.0)
+        return None
+    slow, fast = arms if verdict == "faster" else (arms[1], arms[0])
+    calls: float | str = "the first call was not timed with both settings"
+    times = (slow.first_call_s, slow.median_s, fast.first_call_s, fast.median_s)
+    known = [each for each in times if each is not None]
+    if len(known) == len(times):
+        calls = estimates.break_even_calls(*known)
+    if isinstance(calls, str):
+        unavailable[path] = calls
+        return None
+    return calls

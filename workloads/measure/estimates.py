@@ -215,16 +215,25 @@ def verdict(ratio: Ratio) -> Verdict:
 
 
 def break_even_calls(
-    one_off_a: float, steady_a: float, one_off_b: float, steady_b: float
-) -> float | None:
-    """Return after how many calls B has repaid its slower first call; times in seconds.
+    first_a: float, steady_a: float, first_b: float, steady_b: float
+) -> float | str:
+    """Return after how many calls, the first included, B has repaid its slower first call.
 
-    ``None`` where B is not faster once warm; 0 where B's first call costs no more.
+    Args:
+        first_a: seconds of the first call with A.
+        steady_a: median seconds of a later call with A.
+        first_b: the same with B.
+        steady_b: the same with B.
+
+    Returns:
+        A number above 1, or the reason why there is none.
     """
     gain = steady_a - steady_b
     if gain <= 0:
-        return None
-    return max(0.0, (one_off_b - one_off_a) / gain)
+        return "the medians do not show which setting is faster"
+    if first_b <= first_a:
+        return "the faster setting's first call takes no longer"
+    return 1 + (first_b - first_a) / gain
 
 
 NEAR_THE_TOP = 0.8

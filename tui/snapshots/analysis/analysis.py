@@ -178,8 +178,7 @@ class DeviceAnalysis:
 
     def growth(self, event: int | None) -> Growth | None:
         """Return the site that grew until an event, or ``None``."""
-        live = self.replay.live_at_end if event is None else self.replay.live_at(event)
-        return growth(self.allocations, self.device.trace, self.stacks, event, live)
+        return growth(self.allocations, self.device.trace, self.stacks, event, self.replay)
 
     def timeline(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -106,6 +107,23 @@ def purposes(
         most = sites.get(name, Counter()).most_common(1)
         made.append(Purpose(name, size, *(most[0] if most else ("", 0))))
     return tuple(made)
+
+
+_TRAINS = ("gradients", "backward pass", "optimizer state", "optimizer step")
+
+
+def count_models(table: Allocations, categories: Categories, event: int) -> int:
+    """Count the models that are live after an event: a training separates one from the next."""
+    training = {stack for stack in set(table.stack) if categories.of_stack(stack).name in _TRAINS}
+    trained = sorted(
+        start for start, stack in zip(table.start, table.stack, strict=True) if stack in training
+    )
+    made = (
+        table.start[row]
+        for row in table.live_at(event)
+        if table.start[row] >= 0 and categories.of(row).name == "parameters"
+    )
+    return len({bisect_left(trained, start) for start in made})
 
 
 def convert_growth(found: Growth | None, stacks: Stacks) -> Grown | None:
@@ -249,6 +267,7 @@ def gather_evidence(
         thread=thread,
         inventory=inventory,
         purposes=known,
+        models=count_models(table, categories, event) if known else 0,
         grown=convert_growth(growth, stacks),
         rate=seen.growth,
         half_block=half,

@@ -20,6 +20,7 @@ from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layers import phase_of
 from tui.snapshots.analysis.sites import SiteTree
+from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.model.results import Change, Difference, DiffRow, Growth, Site, SiteRow
 from tui.snapshots.model.snapshot import NOT_RECORDED, Frame, Trace
 
@@ -68,7 +69,7 @@ class _SiteGrowth:
 
 
 def growth(
-    table: Allocations, trace: Trace, stacks: Stacks, event: int | None, live: int
+    table: Allocations, trace: Trace, stacks: Stacks, event: int | None, replayed: Replay
 ) -> Growth | None:
     """Return the largest growth of one site until an event; ``None`` if there is none.
 
@@ -77,9 +78,10 @@ def growth(
         trace: trace of the same device, for times.
         stacks: stacks of the snapshot.
         event: the moment right after it; ``None`` for the end.
-        live: requested bytes live at that moment.
+        replayed: live bytes of the device over the same trace.
     """
     moment = table.events - 1 if event is None else event
+    live = replayed.live_at_end if event is None else replayed.live_at(event)
     phases = _Phases(stacks)
     lines = [
         line
@@ -91,7 +93,11 @@ def growth(
     accepted = [
         line
         for line in lines
-        if (line.replaced and not trains and line.grew >= REPLACED_SHARE * live)
+        if (
+            line.replaced
+            and line.grew >= REPLACED_SHARE * live
+            and not (trains and _follows_batch(line, table, replayed, moment))
+        )
         or (not line.replaced and (line.most >= MANY or line.function in repeated))
     ]
     by_function: dict[tuple[str, str], list[_SiteGrowth]] = defaultdict(list)
@@ -104,6 +110,17 @@ def growth(
         return None
     most = max(together, key=lambda line: line.grew)
     return _growth(table, trace, most, together, moment=moment, live=live)
+
+
+def _follows_batch(line: _SiteGrowth, table: Allocations, replayed: Replay, moment: int) -> bool:
+    """Return whether a training's peaks grew more than a line's tensor: the batch may have grown.
+
+    A state that the program makes longer is most of what grew; the longer tensor of a longer batch
+    comes with longer activations.
+    """
+    first = min(table.start[row] for row in line.made)
+    early = max(replayed.live[first : first + 1 + (moment - first) // PARTS])
+    return line.grew < (replayed.live_at(moment) - early) / 2
 
 
 class _Phases:

@@ -130,7 +130,7 @@ class Categories:
             if recorded is not None:
                 return recorded
         stack = self._table.stack[row]
-        found = self._of_stack(stack)
+        found = self.of_stack(stack)
         freed = self._freed_by(row, stack)
         if found is _FORWARD and freed in (_BACKWARD, _GRADIENTS):
             return _ACTIVATIONS
@@ -143,7 +143,8 @@ class Categories:
                 return _ANNOTATED
         return found
 
-    def _of_stack(self, stack: int) -> Category:
+    def of_stack(self, stack: int) -> Category:
+        """Return the category that a stack alone shows."""
         found = self._by_stack.get(stack)
         if found is None:
             phases = map(phase_of, self._stacks.of(stack))
@@ -160,7 +161,7 @@ class Categories:
             return UNCATEGORIZED
         # A free without a stack of its own repeats its allocation's stack.
         freed_by = self._trace.stack[free]
-        return UNCATEGORIZED if freed_by == stack else self._of_stack(freed_by)
+        return UNCATEGORIZED if freed_by == stack else self.of_stack(freed_by)
 
 
 def _parse_category(name: str) -> Category | None:

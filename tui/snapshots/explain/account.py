@@ -156,8 +156,8 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     # The leak's bytes are already counted: first the tensors under its name, then its graphs.
     of_name = 0 if leak is None else min(leak.reachable, leaked)
     behind = leaked - of_name
-    own = "" if leak is None else leak.name
-    named = [each for each in evidence.named if not own or each.name != own]
+    own = () if leak is None else (leak.name, *leak.also)
+    named = [each for each in evidence.named if each.name not in own]
     plain, unnamed = sum(each.bytes for each in named), inventory.other_bytes
     kept = inventory.remainder
     if _has_graph(evidence):
@@ -284,20 +284,39 @@ def find_models(evidence: Evidence) -> list[str]:
     """Return the owners with enough parameters to be models, largest first."""
     inventory = evidence.inventory
     parts = [] if inventory is None else [p for p in inventory.parts if p.role == "parameters"]
-    largest = max((part.bytes for part in parts), default=0)
-    found = [part for part in parts if part.bytes >= MODEL_SHARE * largest]
-    return [part.owner for part in sorted(found, key=lambda part: -part.bytes)]
+    largest = max((part.bytes // part.owners for part in parts), default=0)
+    found = [part for part in parts if part.bytes // part.owners >= MODEL_SHARE * largest]
+    found.sort(key=lambda part: -part.bytes)
+    return [part.owner for part in found for _ in range(part.owners)]
 
 
 SEVERAL_MODELS = 3
 """Number of models under one name from which a program keeps them: more than a pair to compare."""
 
 
-def find_kept_models(evidence: Evidence) -> tuple[str, int] | None:
-    """Return the name under which a program keeps several models, such as a list, and how many."""
+@dataclass(frozen=True, slots=True)
+class KeptModels:
+    """Models that a program keeps on the device."""
+
+    number: int
+    each: str
+    """One of them: ``model in results``, ``model made by train.py:6 build``."""
+    all: str
+    """All of them: ``models in results``."""
+
+
+def find_kept_models(evidence: Evidence) -> KeptModels | None:
+    """Return the models that a program keeps under one name, such as a list, if there are many."""
+    if evidence.inventory is None:
+        made = next((each.site for each in evidence.purposes if each.name == "parameters"), "")
+        by = f" made at {made}" if made else ""
+        several = evidence.models >= SEVERAL_MODELS
+        return KeptModels(evidence.models, f"model{by}", f"models{by}") if several else None
     names = Counter(_collection_of(owner) for owner in find_models(evidence))
     name, number = max(names.items(), key=lambda each: each[1], default=("", 0))
-    return (name, number) if name and number >= SEVERAL_MODELS else None
+    if not name or number < SEVERAL_MODELS:
+        return None
+    return KeptModels(number, f"model in {name}", f"models in {name}")
 
 
 def _collection_of(owner: str) -> str:
@@ -309,7 +328,7 @@ def _collection_of(owner: str) -> str:
 def describe_models(evidence: Evidence) -> str:
     """Format them: ``model (GPT), teacher (GPT) and modules that are being built or copied``."""
     models, all_of = find_models(evidence), owners(evidence, "parameters")
-    named = ", ".join(models[:3])
+    named = ", ".join(list(dict.fromkeys(models))[:3])
     return (
         f"{named} and modules that are being built or copied"
         if len(all_of) > len(models)

@@ -23,7 +23,7 @@ from tui.snapshots.explain.conclusion import find_roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
 from tui.snapshots.explain.frames import find_main_stack, format_line, goes_through, in_backward
-from tui.snapshots.explain.inventory import CodeLine
+from tui.snapshots.explain.inventory import CodeLine, Container
 from tui.snapshots.explain.lead import in_optimizer
 from tui.snapshots.explain.leak import Leak
 
@@ -230,9 +230,9 @@ def _advise_on_parameters(request: FailedRequest) -> list[Remedy]:
     elif kept is not None:
         made.append(
             Remedy(
-                f"free each model in {kept[0]} and its optimizer after its use, or store its "
+                f"free each {kept.each} and its optimizer after its use, or store its "
                 "state_dict on the host with .cpu()",
-                f"{kept[0]} keeps {kept[1]} models on the device at once",
+                f"{kept.number} {kept.all} are on the device at once",
             )
         )
     elif len(find_models(request.evidence)) > 1 or len(who) > len(find_models(request.evidence)):
@@ -381,6 +381,16 @@ def _advise_on_tensors(request: FailedRequest) -> list[Remedy]:
         ]
     line = most.adds or most.where
     place = f" ({format_line(line)})" if line is not None else ""
+    emptied = most.empties if isinstance(most, Container) else None
+    if emptied is not None:
+        return [
+            Remedy(
+                f"empty {most.name}{place} more often than at {format_line(emptied)}, or keep it "
+                "on the host",
+                f"it holds {round_size(most.bytes)} of the {request.size('other tensors')} that "
+                f"the program references by name",
+            )
+        ]
     return [
         Remedy(
             f"keep {most.name}{place} on the host and move the part that is needed, or free it",

@@ -15,7 +15,8 @@ from tui.snapshots.explain.account import (
 )
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
-from tui.snapshots.explain.frames import format_place
+from tui.snapshots.explain.frames import format_line, format_place
+from tui.snapshots.explain.inventory import Container
 from tui.snapshots.explain.lead import in_optimizer, rounds_sizes_up
 from tui.snapshots.explain.leak import Leak, describe_pace
 from tui.snapshots.explain.thresholds import has_fitting_piece
@@ -66,7 +67,7 @@ def _describe_parameters(evidence: Evidence, found: Account, device: Capacity) -
         )
         whole = sum(map(found.of, of_models))
         return (
-            f"Parameters: {kept[1]} models in {kept[0]}, with gradients and optimizer state, hold "
+            f"Parameters: {kept.number} {kept.all}, with gradients and optimizer state, hold "
             f"{_of_device(whole, device)}."
         )
     held = _of_device(found.of("parameters") + found.of("buffers"), device)
@@ -139,6 +140,15 @@ def _describe_tensors(evidence: Evidence, found: Account, device: Capacity) -> s
             most = named[0]
             line = most.adds or most.where
             place = f", {format_place(line)}" if line is not None else ""
+            emptied = most.empties if isinstance(most, Container) else None
+            if emptied is not None:
+                place += f", emptied at {format_line(emptied)}"
+            if 2 * most.bytes < found.of("other tensors"):
+                size = round_size(most.bytes)
+                return (
+                    f"Tensors of the program hold {held}, of which {most.name} is the largest with "
+                    f"{size}{place}."
+                )
             return f"Tensors of the program hold {held}, most of it in {most.name}{place}."
         return f"Tensors reachable from Python hold {held}."
     site = next((each.site for each in evidence.purposes if each.site), "")

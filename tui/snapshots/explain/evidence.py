@@ -164,6 +164,8 @@ class Evidence:
     inventory: Inventory | None = None
     purposes: tuple[Purpose, ...] = ()
     """Purposes of all live allocations, from a history; empty without a history."""
+    models: int = 0
+    """Number of models that a history shows, each made and trained after another; 0 if unknown."""
     grown: Grown | None = None
     rate: Rate | None = None
     """Growth of the allocated bytes per step, measured by the watch."""

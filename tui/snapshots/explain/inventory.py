@@ -71,7 +71,9 @@ class ModelPart:
     dtypes: tuple[str, ...]
     """Names such as ``float32``, most bytes first."""
     largest: tuple[NamedBytes, ...]
-    """The largest entries by name, at most eight."""
+    """The largest entries by name, at most eight; those of the first owner."""
+    owners: int = 1
+    """Number of modules or optimizers with this name, such as those in a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,10 @@ class Container:
     none."""
     adds: CodeLine | None = None
     """The line that adds to the container, found in the program's code; ``None`` if not found."""
+    enlarges: bool = False
+    """True if that line adds items; False if it only assigns the container."""
+    empties: CodeLine | None = None
+    """A line that removes items, or makes the container anew in a loop; ``None`` if not found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +124,8 @@ class Variable:
     """Number of nodes in its autograd graph; 0 without a graph."""
     adds: CodeLine | None = None
     """The line that enlarges or assigns it; ``None`` if not found."""
+    enlarges: bool = False
+    """True if that line joins tensors to a longer one, as ``torch.cat`` does."""
 
 
 @dataclass(frozen=True, slots=True)

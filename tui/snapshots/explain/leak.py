@@ -16,8 +16,9 @@ leak but are not:
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 from typing import Literal
@@ -59,12 +60,16 @@ TRACEBACK = "traceback"
 """Word in :attr:`Container.through` that identifies tracebacks."""
 HANDLED = "exception"
 """The :attr:`Container.kind` of an exception whose except clause is running."""
+MEMOIZED = "cache"
+"""The :attr:`Container.kind` of what functools stores, to which no line of the program adds."""
 LIMITED = "limited deque"
 """The :attr:`Container.kind` of a deque that drops its oldest items, such as a replay buffer."""
 NUMBERED = 32
 """Number of buffers in one module with names that differ only in a number, from which they are a
 leak."""
 _DIGITS = re.compile(r"\d+")
+_JOINS = re.compile(r"\b(cat|concat|concatenate|pad|(column_|row_|[dhv])stack)\(")
+"""A call whose result is a longer tensor than the one it is given."""
 _CACHE = re.compile(r"cache|past|kv|key|value|bank|memory|history|buffer", re.IGNORECASE)
 
 LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "handled", "unnamed"]
@@ -93,6 +98,8 @@ class Leak:
     training: bool
     carried: bool = False
     """True for a state carried from one iteration to the next, as opposed to a sum."""
+    also: tuple[str, ...] = ()
+    """Names of other tensors whose bytes are counted with it."""
 
 
 def find_growth_rate(evidence: Evidence) -> Rate | None:
@@ -134,15 +141,16 @@ def find_leak(evidence: Evidence) -> Leak | None:
     inventory = evidence.inventory
     if inventory is None:
         return _by_history(evidence, rate)
-    grew = int(rate.rate * rate.span) if rate is not None and rate.per == "step" else 0
+    grew = 0 if rate is None else int(rate.rate * rate.span)
     if rate is not None and rate.per == "step" and grew < SHARE * evidence.allocated:
         rate = None
     if rate is not None and _is_loading(rate, inventory, evidence):
         rate = None
+    grew = 0 if rate is None else grew
     found = _named(evidence, inventory, rate, grew)
     if found is not None:
         return found
-    if rate is not None and rate.per == "step" and not _batch_grows(inventory, grew):
+    if rate is not None and rate.per == "step" and _is_unnamed(inventory, grew):
         return _unnamed(evidence, inventory, rate, grew)
     if evidence.grown is not None and _plausible(evidence):
         return _by_history(evidence, rate)
@@ -150,11 +158,25 @@ def find_leak(evidence: Evidence) -> Leak | None:
 
 
 def _is_loading(rate: Rate, inventory: Inventory, evidence: Evidence) -> bool:
-    """Return whether a growth per second may be that of a model while it was built or loaded."""
+    """Return whether a growth per second may be that of a model while it was built or loaded.
+
+    It is not if a collection holds the growth to which a line of the program adds: a checkpoint is
+    a collection that one call returns.
+    """
     if rate.per != "s" or not rate.span:
         return False
+    grew = rate.rate * rate.span
+    for each in inventory.containers:
+        behind = _graph_bytes(inventory, evidence) if each.graphs else 0
+        if (
+            each.enlarges
+            and not _is_bounded(each)
+            and each.tensors >= FEW
+            and 2 * (each.bytes + behind) >= grew
+        ):
+            return False
     model = sum(part.bytes for part in inventory.parts)
-    return rate.rate * rate.span < model + SHARE * evidence.allocated
+    return grew < model + SHARE * evidence.allocated
 
 
 def _plausible(evidence: Evidence) -> bool:
@@ -181,6 +203,7 @@ def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         *(_container(each, evidence, inventory, rate, grew) for each in inventory.containers),
         _total(evidence, inventory, rate, grew),
         *(_replaced(each, evidence, inventory) for each in inventory.variables),
+        *_joined(evidence, inventory, rate, grew),
         *(_numbered(each, evidence, inventory, rate) for each in inventory.parts),
     ]
     leaks = [each for each in found if each is not None]
@@ -199,18 +222,17 @@ def _container(
         return replaced
     if container.tensors < FEW or _in_forward(container.where, evidence):
         return None
+    if not graphs and _is_bounded(container) and (rate is None or rate.per != "step"):
+        return None
     behind = _graph_bytes(inventory, evidence) if graphs else 0
     whole = container.bytes + behind
     if rate is None:
-        if not graphs and (is_steady(evidence) or container.kind == LIMITED):
-            return None
         least = LARGE if graphs else MOST
         if container.tensors < MANY or whole < least * evidence.allocated:
             return None
-        # Data moved to the device once is not a leak.
-        if not graphs and (_training(inventory) or not _still_filled(container, evidence)):
+        if not graphs and not _may_be_growing(container, evidence, inventory):
             return None
-    elif rate.per == "step" and whole < max(SHARE * evidence.allocated, grew / 4):
+    elif whole < max(SHARE * evidence.allocated, grew / 4):
         return None
     size = max(container.bytes, min(whole, grew or whole))
     return Leak(
@@ -225,6 +247,21 @@ def _container(
         graphs=container.graphs,
         training=_training(inventory),
     )
+
+
+def _is_bounded(container: Container) -> bool:
+    """Return whether a container drops its items, or the program empties it now and then."""
+    return container.kind == LIMITED or container.empties is not None
+
+
+def _may_be_growing(container: Container, evidence: Evidence, inventory: Inventory) -> bool:
+    """Return whether plain tensors in a container may be a leak although no growth was measured.
+
+    Data moved to the device once is none, and neither is a checkpoint, which one call returns.
+    """
+    adds = container.enlarges or container.kind == MEMOIZED
+    steady = is_steady(evidence) or _training(inventory)
+    return adds and not steady and _still_filled(container, evidence)
 
 
 def _rate_since_first_step(
@@ -408,12 +445,53 @@ def _is_same_graph(one: Variable, other: Variable) -> bool:
 
 
 def _replaced(variable: Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
-    """Return the leak of a tensor that longer ones replace, such as a ``torch.cat`` cache."""
+    """Return the leak of a tensor that longer ones replace, as the request shows."""
     if variable.bytes < SHARE * evidence.allocated or not variable.shape:
+        return None
+    if _is_of_pass(variable, evidence):
         return None
     if not _longer(variable.bytes, variable.shape, evidence.requested):
         return None
     return _cat(variable, evidence, inventory)
+
+
+def _joined(
+    evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
+) -> list[Leak | None]:
+    """Return the leaks of tensors that ``torch.cat`` makes longer, one for each function.
+
+    The layers of a model may each have such a tensor. Either the request is for the next longer
+    one, or memory grows with the steps, or they fill most of the memory without a training.
+    """
+    by_function: dict[tuple[str, str], list[Variable]] = defaultdict(list)
+    for each in inventory.variables:
+        if each.enlarges and each.adds is not None and not _is_of_pass(each, evidence):
+            by_function[each.adds.filename, each.adds.name].append(each)
+    found = []
+    for group in by_function.values():
+        size = sum(each.bytes for each in group)
+        longer = any(_longer(each.bytes, each.shape, evidence.requested) for each in group)
+        grows = rate if rate is not None and rate.per == "step" else None
+        fills = (
+            not _training(inventory)
+            and size >= MOST * evidence.allocated
+            and not any(each.scope.startswith("local of") for each in group)
+        )
+        if size < SHARE * evidence.allocated or not (
+            longer or fills or (grows is not None and size >= grew / 4)
+        ):
+            continue
+        largest = max(group, key=lambda each: each.bytes)
+        leak = _cat_leak(largest, inventory, size, grows)
+        others = f" and {len(group) - 1} more like it" if len(group) > 1 else ""
+        subject = f"{largest.name}{others} ({_place(largest)})"
+        found.append(replace(leak, subject=subject, also=tuple(each.name for each in group)))
+    return list(found)
+
+
+def _is_of_pass(variable: Variable, evidence: Evidence) -> bool:
+    """Return whether a variable is local to a running forward pass, which ends with it."""
+    return variable.scope.startswith("local of") and _in_forward(variable.where, evidence)
 
 
 def _longer(size: int, shape: Sequence[int], requested: int) -> bool:
@@ -431,7 +509,7 @@ def _replaced_items(container: Container, evidence: Evidence, inventory: Invento
     if not container.tensors or container.bytes < LARGE * evidence.allocated:
         return None
     each = container.bytes / container.tensors
-    joins = "cat(" in evidence.source or _CACHE.search(container.name)
+    joins = _JOINS.search(evidence.source) or _CACHE.search(container.name)
     if not joins or not each < evidence.requested <= 1.25 * each:
         return None
     return _cat(container, evidence, inventory)
@@ -439,26 +517,37 @@ def _replaced_items(container: Container, evidence: Evidence, inventory: Invento
 
 def _cat(holder: Container | Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
     # The tensor of a batch that grows on purpose is also replaced by a longer one.
-    grows_by_cat = "cat(" in evidence.source or _CACHE.search(holder.name)
+    grows_by_cat = _JOINS.search(evidence.source) or _CACHE.search(holder.name)
     if _training(inventory) and not grows_by_cat:
         return None
+    return _cat_leak(holder, inventory, holder.bytes, None)
+
+
+def _cat_leak(
+    holder: Container | Variable, inventory: Inventory, size: int, rate: Rate | None
+) -> Leak:
     return Leak(
         kind="cat",
         subject=f"{holder.name} ({_place(holder)})",
         name=holder.name,
         where=_line(holder),
-        bytes=holder.bytes,
-        reachable=holder.bytes,
-        rate=None,
+        bytes=size,
+        reachable=size,
+        rate=rate,
         each=None,
         graphs=0,
         training=_training(inventory),
     )
 
 
-def _batch_grows(inventory: Inventory, grew: int) -> bool:
-    """Return whether only the tensors of the newest step grew."""
-    return sum(each.bytes for each in inventory.variables) >= grew / 2
+def _is_unnamed(inventory: Inventory, grew: int) -> bool:
+    """Return whether memory without a name may hold a growth.
+
+    If the tensors of the newest step have grown, as with a batch that grows, or models that are
+    kept, their names hold it.
+    """
+    newest = sum(each.bytes for each in inventory.variables)
+    return newest < grew / 2 and inventory.other_bytes + inventory.remainder >= grew / 2
 
 
 def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) -> Leak:
@@ -519,12 +608,13 @@ def describe_pace(leak: Leak) -> str:
     Without a known pace, the bytes held. Of several tensors, the number grows and not each one.
     """
     rate = leak.rate
+    several = " of " in leak.name or len(leak.also) > 1
     if rate is None:
-        held = f"{'hold' if ' of ' in leak.name else 'holds'} {round_size(leak.bytes)}"
+        held = f"{'hold' if several else 'holds'} {round_size(leak.bytes)}"
         return f" {held}{' and a graph for each' if leak.kind == 'graphs' else ''}"
     per = "" if rate.per == "s" else f" per {rate.per}"
     pace = f"{round_size(int(rate.rate))}{per or ' per second'}"
     if leak.subject[:1].isdigit():
         return f": {pace.replace(' per', ' more per')}"
-    verb = "grow" if leak.kind == "unnamed" or " of " in leak.name else "grows"
+    verb = "grow" if leak.kind == "unnamed" or several else "grows"
     return f" {verb} by {pace}"

@@ -73,10 +73,13 @@ def elementwise(
         about = "the first call: the chain traced, the kernel written and compiled"
         found.figure("compile", compile_s, "s", about)
         _count_kernels(found, on, ways)
-        calls = estimates.break_even_calls(0.0, eager.median_s, compile_s, fused.median_s)
+        calls: float | str = "compiling was not shown to be faster"
+        if fused.verdict == "faster":
+            once = eager.median_s
+            calls = estimates.break_even_calls(once, once, compile_s, fused.median_s)
         about = "after so many calls compiling has paid for itself"
-        if calls is None or fused.verdict != "faster":
-            found.absent("break_even_calls", "compiling was not shown to be faster", "", about)
+        if isinstance(calls, str):
+            found.absent("break_even_calls", calls, "", about)
         else:
             found.figure("break_even_calls", float(round(calls)), "", about)
         about = "tensors moved by the eager chain over those moved by the compiled one"
@@ -192,8 +195,12 @@ def transformer_compile(
             reason = f"the compiled {'block is' if layers == 1 else 'blocks are'} {word}"
             found.absent("break_even_calls", reason, "", about)
             return
-        saved = eager.median_s - fast.median_s
-        found.figure("break_even_calls", (cold - eager.median_s) / saved, "", about)
+        once = eager.median_s
+        calls = estimates.break_even_calls(once, once, cold, fast.median_s)
+        if isinstance(calls, str):
+            found.absent("break_even_calls", calls, "", about)
+        else:
+            found.figure("break_even_calls", calls, "", about)
 
     used = attention_precision(on, "float32")
 
