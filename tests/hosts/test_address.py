@@ -32,6 +32,31 @@ def test_ssh_gets_the_host_behind_two_dashes_and_the_program_as_one_word() -> No
     assert tuple(shlex.split(command[-1])) == PROGRAM
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("::1", ("--", "::1")),
+        ("fe80::1%eth0", ("--", "fe80::1%eth0")),
+        ("[::1]", ("--", "::1")),
+        ("user@[fe80::1%eth0]", ("--", "user@fe80::1%eth0")),
+        ("user@[::1]:2222", ("-p", "2222", "--", "user@::1")),
+        ("gpu1:2222", ("-p", "2222", "--", "gpu1")),
+        ("user@k\u00f6ln:22", ("-p", "22", "--", "user@k\u00f6ln")),
+        ("ssh://user@gpu1:2222", ("--", "ssh://user@gpu1:2222")),
+        ("gpu1:", ("--", "gpu1:")),
+    ],
+)
+def test_a_port_and_brackets_are_told_to_ssh_in_its_own_way(
+    name: str, words: tuple[str, ...]
+) -> None:
+    host = parse_host(name)
+    assert host.name == name
+    assert host.prefix[-len(words) :] == words
+    assert ("-p" in host.prefix) == ("-p" in words)
+    port = [word for word in words if word != "--"]
+    assert host.login == shlex.join(("ssh", *port))
+
+
 def _script(*arguments: str) -> tuple[str, ...]:
     """Return a command with several lines, as that which looks for a Python with torch."""
     return (

@@ -14,8 +14,9 @@ from tests.hosts.conftest import Boxes
 from tests.in_process import run_here
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, busy_box, uuid
-from tui.devices.cli.hosts import free_devices, until_of
-from tui.hosts.events import HostLost
+from tests.screens.helpers import sample
+from tui.devices.cli.hosts import free_devices, hosts_text, until_of
+from tui.hosts.events import HostLost, HostSample
 from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.values import duration_of
 
@@ -148,3 +149,11 @@ def test_a_reader_that_has_enough_lines_ends_it_without_a_word(boxes: Boxes) -> 
 
 def test_a_host_that_is_not_reached_has_no_free_gpu() -> None:
     assert list(free_devices((HostLost("a", "why", 1.0),), 1)) == []
+
+
+def test_no_answer_is_not_said_to_be_no_gpu() -> None:
+    lost, bare = HostLost("a", "why", 1.0), HostSample("b", sample(), 0.01)
+    assert hosts_text([lost]).splitlines()[0] == "no host was reached"
+    first = hosts_text([lost, bare]).splitlines()[0]
+    assert first == "no GPU found on the hosts that were reached"
+    assert hosts_text([bare]).splitlines()[0] == "no GPU found"

@@ -106,6 +106,15 @@ async def test_a_screen_of_80_columns_shows_every_host_in_order() -> None:
         assert " old" not in at.text  # an hour ahead, the host's figures are still new
 
 
+async def test_before_an_answer_no_number_of_gpus_is_told() -> None:
+    async with running((80, 24)) as at:
+        await _hosts(at, HostsNamed(("gpu1", "gpu3"), here=False), host_events()[3])
+        assert "  2 hosts  " in at.rows[0]
+        assert "GPU" not in at.rows[0]
+        await at.tell(host_events()[1])
+        assert "  2 hosts, 8 GPUs" in at.rows[0]
+
+
 async def test_alike_devices_fold_and_enter_unfolds_them() -> None:
     async with running((80, 24)) as at:
         await _hosts(at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,12 @@ HOST_FIELD = "{host}"
 _REMOTE_SHELLS = ("ssh", "autossh", "gsissh")
 """Programs that join the words of a command and have a shell read them again."""
 _MOST_HOSTS = 64
+_WITH_PORT = re.compile(
+    r"(?P<user>[^@:/]+@)?(?:\[(?P<address>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<name>[^:@\[\]]+))"
+    r"(?::(?P<port>[0-9]{1,5}))?"
+)
+"""``gpu1:2222``, ``user@[::1]`` or ``[::1]:2222``: ssh itself knows no brackets and no port there.
+An address of IPv6 without brackets has several colons and is as ssh reads it."""
 
 
 class HostError(ValueError):
@@ -97,7 +104,8 @@ def parse_host(name: str, transport: str | None = None) -> HostAddress:
     """Return one host.
 
     Args:
-        name: for ssh, or ``docker:CONTAINER``, or ``kubectl:POD``.
+        name: for ssh, also with a port, as in ``user@gpu1:2222`` or ``[::1]:2222``; or
+            ``docker:CONTAINER``, or ``kubectl:POD``.
         transport: command in which ``{host}`` stands for the name, in place of ssh.
 
     Raises:
@@ -112,8 +120,19 @@ def parse_host(name: str, transport: str | None = None) -> HostAddress:
         end = ("--",) if kind == "kubectl" else ()
         prefix = (kind, "exec", "-i", target, *end)
         return HostAddress(name, prefix, login=shlex.join((*prefix, "sh")))
-    prefix = ("ssh", *SSH_OPTIONS, "--", name)
-    return HostAddress(name, prefix, True, shlex.join(("ssh", name)), shareable=True)
+    port, destination = _split_port(name)
+    prefix = ("ssh", *SSH_OPTIONS, *port, "--", destination)
+    login = shlex.join(("ssh", *port, destination))
+    return HostAddress(name, prefix, True, login, shareable=True)
+
+
+def _split_port(name: str) -> tuple[tuple[str, ...], str]:
+    """Return the options of ssh for the port of a host, and the host as ssh reads it."""
+    found = _WITH_PORT.fullmatch(name)
+    if found is None:
+        return (), name
+    destination = (found["user"] or "") + (found["address"] or found["name"])
+    return (("-p", found["port"]) if found["port"] else ()), destination
 
 
 def share_connection(host: HostAddress, configuration: str, folder: Path) -> HostAddress:

@@ -128,10 +128,16 @@ def hosts_text(events: Sequence[HostEvent], least_bytes: int = FREE_BYTES) -> st
     free = sum(1 for _ in free_devices(events, least_bytes))
     criteria = f"{fmt.size(least_bytes)} or more, under {FREE_BELOW_PERCENT:g}% busy"
     found = f"{free} of {fmt.count(len(devices), 'GPU')} free ({criteria})"
-    lines = [found if devices else "no GPU found"]
+    lines = [found if devices else _describe_none(len(of_hosts), len(events))]
     for event in events:
         lines += ["", *_host_lines(event, shared.get(event.host))]
     return rows_of_text(lines)
+
+
+def _describe_none(reached: int, hosts: int) -> str:
+    if not reached:
+        return "no host was reached"
+    return "no GPU found" if reached == hosts else "no GPU found on the hosts that were reached"
 
 
 def _host_lines(event: HostEvent, shared: SharedGpus | None) -> list[str]:

@@ -341,8 +341,13 @@ def hosts_title(machine: MachineState, now: float, width: int, order: Order = "i
 
 
 def format_host_count(machine: MachineState) -> str:
-    """Return the number of hosts and of their known GPUs for the header, each GPU once."""
+    """Return the number of hosts and of their known GPUs for the header, each GPU once.
+
+    Before a host has answered, nothing is known of GPUs.
+    """
     groups = host_groups(machine)
+    if all(group.machine.sample is None for group in groups):
+        return text.count(len(groups), "host")
     views = [(group.name, view) for group in groups for _, view in group.gpus]
     # A GPU without NVML has torch's name, which is that of another one on another host.
     gpus = len({view.key if view.nvml is not None else (name, view.key) for name, view in views})
