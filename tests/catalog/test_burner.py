@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran, table
+from tests.tiers import VARIANT
 from workloads.catalog.health import burn, burner
 from workloads.catalog.health.burn import WrongProducts, describe_wrong
 from workloads.catalog.health.burner import NOT_CUDA, Burner, Steady, find_steady
@@ -106,6 +107,7 @@ def test_a_verified_burn_says_how_often_it_compared() -> None:
     assert result.unavailable["tables.devices.hottest"] == NOT_CUDA
 
 
+@VARIANT
 def test_a_plain_burn_compares_one_product_a_tick() -> None:
     result = ok("burn", seconds=1, n=64)
     assert result.figures["compared_products"].value == float(len(result.charts[0].places))
@@ -159,6 +161,7 @@ def test_the_steady_clock_and_the_time_to_reach_it(monkeypatch: pytest.MonkeyPat
     assert numbers(result, "devices", "hottest")[0] >= 63
 
 
+@VARIANT
 def test_a_table_of_wrong_products_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(burn, "MOST_ROWS", 2)
     monkeypatch.setattr(burn, "TICK_S", 1e-4)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.children.driver import Driver
+from tests.tiers import VARIANT
 from tests.waiting import until
 from workloads.catalog.multi_gpu.collectives import SMALLEST
 from workloads.protocol import messages
@@ -103,6 +104,7 @@ def test_what_one_rank_lacks_skips_the_run(runner: Driver) -> None:
     assert (result.status, result.reason) == ("skipped", "needs more than there is")
 
 
+@VARIANT
 def test_hosts_without_a_place_to_meet_are_refused_at_once(runner: Driver) -> None:
     result = runner.run("unequal", hosts=2)
     assert result.status == "failed"

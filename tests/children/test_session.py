@@ -103,6 +103,7 @@ async def test_garbage_on_the_channel_is_a_warning_and_costs_nothing(
     await assert_a_run_works(session)
 
 
+@VARIANT
 async def test_what_is_asked_for_before_torch_is_imported_is_done_once_it_is_or_cancelled() -> None:
     async with session_with() as session:
         await until(session, lambda: bool(session.state.runs.catalogue))
@@ -169,6 +170,7 @@ async def test_a_runner_that_dies_in_mid_run_is_reported_and_the_next_run_works(
     await assert_a_run_works(session)
 
 
+@VARIANT
 async def test_a_runner_that_the_user_replaces_is_not_called_killed_by_the_kernel(
     session: Session,
 ) -> None:

@@ -247,7 +247,8 @@ async def test_a_host_without_torch_says_so_and_what_to_do(
         assert "--host-python gpu1=PATH" in shown
 
 
-@pytest.mark.parametrize("redacted", [pytest.param(False, marks=VARIANT), True])
+@VARIANT
+@pytest.mark.parametrize("redacted", [False, True])
 async def test_runs_on_hosts_are_recorded_and_replayed(
     plan: HostPlan, tmp_path: Path, redacted: bool
 ) -> None:

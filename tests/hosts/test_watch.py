@@ -70,6 +70,7 @@ def test_figures_are_those_of_the_process_and_a_lost_host_affects_no_other(
     assert list((boxes.folder / "a.home").iterdir()) == []
 
 
+@VARIANT
 def test_rows_are_grouped_by_host_and_the_ranks_of_a_job_over_hosts(
     boxes: Boxes, target_program: Path
 ) -> None:

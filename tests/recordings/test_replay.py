@@ -16,6 +16,7 @@ from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.recordings.making import AT, Clock, header_line, recorded
 from tests.screens.helpers import gpu, sample
+from tests.tiers import VARIANT
 from tui.core.events import LogLine, Topic, Topics
 from tui.devices.state.machine import DeviceSelected
 from tui.hosts.events import HostSample, HostsNamed
@@ -70,6 +71,7 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- the same end ------------------------------------------------------------------------------
 
 
+@VARIANT
 async def test_a_session_with_devices_runs_and_a_comparison_ends_the_same_when_replayed(
     tmp_path: Path, scripted_nvml: ScriptedNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:

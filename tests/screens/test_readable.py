@@ -142,6 +142,7 @@ def has_reversed(on: Running, words: str) -> bool:
     return False
 
 
+@VARIANT
 async def test_every_view_is_usable_without_colors_at_60x20(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -20,6 +20,7 @@ from tests.children.test_snapshot_reader import MESSAGE, TRAINING, oom_file
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
 from tests.snapshots.scenes import segment
+from tests.tiers import VARIANT, with_variants
 from tui.snapshots.commands import VIEWS as SNAPSHOT_VIEWS
 from tui.snapshots.model.calls import VERDICT
 from tui.snapshots.session.snapshot_reader import Refused
@@ -80,7 +81,7 @@ async def press(on: Running, *keys: str) -> None:
         await settle(on)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", with_variants(["120x40"], ["80x24"]))
 async def test_the_screens_are_as_they_were(size: str) -> None:
     shown = {}
     async with running(SIZES[size]) as on:
@@ -319,6 +320,7 @@ async def test_a_file_is_chosen_by_typing(tmp_path: Path) -> None:
         assert "OOM on device 0" in on.text
 
 
+@VARIANT
 async def test_slashes_are_typed_into_every_dialog() -> None:
     async with running() as on:
         await open_file(on, TRAINING)

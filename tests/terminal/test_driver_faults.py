@@ -139,6 +139,7 @@ def test_t9_a_reloaded_driver_is_used_again_without_a_restart(kept: Kept) -> Non
     assert family <= {process.pid for process in terminal.family()}
 
 
+@VARIANT
 def test_t23_the_selection_follows_the_device_and_not_its_number(
     terminal: Terminal, scripted_nvml: ScriptedNvml
 ) -> None:

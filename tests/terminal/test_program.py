@@ -269,6 +269,7 @@ def _until_written(terminal: Terminal, sequence: bytes) -> None:
     terminal.until(lambda _text: sequence in bytes(terminal.output))
 
 
+@VARIANT
 def test_memory_that_runs_out_rings_and_notifies_unless_the_setting_is_off(tmp_path: Path) -> None:
     python = made(tmp_path, reason=f"{OUT_OF_MEMORY}nothing is left")
     rang = b"\x1b]9;gpu-workbench: transfer on cpu ran out of memory\x1b\\"

@@ -75,6 +75,7 @@ def test_the_recording_that_comes_along_plays_without_torch_and_says_what_is_sim
             assert (SIMULATED in text) is recording.simulated
 
 
+@VARIANT
 def test_what_ran_out_of_memory_in_it_is_looked_into_in_the_snapshot_tab() -> None:
     with Terminal((*PROGRAM, "replay", "--demo", "--speed", "max"), columns=160) as terminal:
         terminal.until_shows("REPLAY", "end")

@@ -149,6 +149,7 @@ def test_t25_a_signal_ends_it_although_its_terminal_has_stopped_reading(
     assert_restored(terminal)
 
 
+@VARIANT
 def test_a_terminal_that_stops_reading_costs_nothing_once_it_reads_again(
     terminal: Terminal,
 ) -> None:

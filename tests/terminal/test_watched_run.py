@@ -103,6 +103,7 @@ def test_a_signal_to_the_screen_leaves_the_run_alive_and_says_how_to_come_back(
     _assert_told(live.text())
 
 
+@VARIANT
 def test_ctrl_c_asks_whether_to_leave_the_run_or_to_end_it(live: Terminal) -> None:
     live.keys("\x03")
     live.until_shows("Leave the run or end it?", "l leaves it running", "e ends it")

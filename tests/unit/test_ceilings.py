@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.runs import one_thread, ran_under
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tui.core import state_folder
 from workloads import catalog
 from workloads.declare.place import Place
@@ -184,6 +184,7 @@ def test_a_cancel_is_heard_while_a_ceiling_is_measured() -> None:
     assert found == "cancelled before a ceiling was measured"
 
 
+@VARIANT
 def test_a_cpu_product_is_held_against_a_ceiling_that_is_measured_once() -> None:
     told: list[Ceiling] = []
     ceilings = Ceilings(told.append)

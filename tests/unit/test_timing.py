@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.tiers import VARIANT
 from workloads.measure import timing
 from workloads.measure.clocks import TimedBlock
 from workloads.measure.timing import Blocks, Cancelled, Control, Plan
@@ -156,7 +157,12 @@ def _correlated(seed: int, spread: float, correlation: float) -> Iterator[float]
 
 
 @pytest.mark.parametrize(
-    "correlation", [0.0, *(pytest.param(each, marks=pytest.mark.slow) for each in (0.3, 0.5)), 0.8]
+    "correlation",
+    [
+        pytest.param(0.0, marks=VARIANT),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (0.3, 0.5)),
+        0.8,
+    ],
 )
 @pytest.mark.parametrize("spread", [0.003, pytest.param(0.01, marks=pytest.mark.slow)])
 def test_the_interval_covers_the_median_of_blocks_that_follow_one_another(

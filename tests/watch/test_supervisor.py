@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests import waiting
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from tui.watch.runs import runs, start
 from tui.watch.runs.runs import StartedRun
 
@@ -167,6 +167,7 @@ ON_SIGNAL = (
 )
 
 
+@VARIANT
 def test_another_one_reads_on_when_the_reader_of_its_output_is_killed() -> None:
     with watched(ON_SIGNAL) as (process, run):
         assert run.supervisor is not None
@@ -224,6 +225,7 @@ def test_what_outlives_the_command_belongs_to_the_run() -> None:
     assert not the_run().is_running
 
 
+@VARIANT
 def test_a_reader_that_waits_does_not_hold_the_command_up() -> None:
     code = "for n in range(40): print('y' * 99_999)\nraise SystemExit(2)"
     process = subprocess.Popen(command(code), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
