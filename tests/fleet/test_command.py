@@ -119,6 +119,19 @@ async def test_the_answer_does_not_count_a_device_that_was_not_timed() -> None:
     assert "  gpu3:0: copy over the link: connection lost" in others
 
 
+async def test_times_that_vary_too_much_are_no_answer() -> None:
+    rounds = _scripted(dict.fromkeys("abc", 1.0))
+    for factors in ((1.0, 1.5, 2.0), (2.0, 1.0, 1.5), (1.5, 2.0, 1.0)):
+        for seed, (member, factor) in enumerate(zip(rounds.members, factors, strict=True)):
+            member.runs = cast("HostRuns", ScriptedRuns(factor, seed))
+        # One round, in which this order of the devices says nothing of the next.
+        await rounds.run(1)
+    assert fleet_lines([rounds], [])[0] == (
+        "not clear whether a GPU is slower than its peers by more than 2% (3 GPUs, 3 rounds): the"
+        " times vary too much"
+    )
+
+
 async def test_a_pair_is_compared_without_blame() -> None:
     rounds = _scripted({"a": 1.05, "b": 1.0})
     await rounds.run(8)

@@ -99,11 +99,15 @@ def _nobody(fleets: Sequence[FleetRounds]) -> str:
     noun = "CPU" if all(each.device == CPU for each in members) else "GPU"
     rounds = max(each.rounds for each in compared)
     names = dict.fromkeys(each.device for each in compared)
-    text = f"no {noun} is slower than its peers by more than {100 * SLOWER_BY:g}%"
-    text += f" ({fmt.count(len(names), noun)}, {fmt.count(rounds, 'round')})"
+    by = f"slower than its peers by more than {100 * SLOWER_BY:g}%"
+    measured = f"({fmt.count(len(names), noun)}, {fmt.count(rounds, 'round')})"
     unclear = list(dict.fromkeys(each.device for each in compared if each.may_be_slower))
     left_out = [each.name for each in members if each.name not in names]
-    text += f"; not clear: {', '.join(unclear)}" if unclear else ""
+    if len(unclear) == len(names):
+        text = f"not clear whether a {noun} is {by} {measured}: the times vary too much"
+    else:
+        text = f"no {noun} is {by} {measured}"
+        text += f"; not clear: {', '.join(unclear)}" if unclear else ""
     return f"{text}; not compared: {', '.join(left_out)}" if left_out else text
 
 
