@@ -161,7 +161,8 @@ def test_what_a_wrapper_holds_counts_for_the_wrapper() -> None:
 def test_a_hundred_thousand_tensors_are_all_counted() -> None:
     many = [torch.empty(128, device="cuda") for _ in range(100_000)]
     found = taken()
-    assert found.skipped == (), "it has taken less than its limit of 2 s"
+    of_program = [each for each in found.skipped if not each.startswith("globals of libraries")]
+    assert of_program == [], "the program's own names have taken less than the limit of 2 s"
     (row,) = [each for each in found.containers if each.name == "many"]
     assert (row.length, row.tensors) == (len(many), 100_000)
 
