@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ def run_here(*arguments: str) -> Done:
 def exit_code_of(arguments: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Run the program with these streams as its output and errors; return its exit code."""
     with (
+        # --ascii also sets a variable, for the children.
+        patch.dict(os.environ),
         patch.object(sys, "argv", ["gpu-workbench", *arguments]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
