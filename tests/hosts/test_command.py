@@ -14,7 +14,7 @@ from tests.hosts.conftest import Boxes
 from tests.in_process import run_here
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, busy_box, uuid
-from tests.screens.helpers import sample
+from tests.screens.helpers import gpu, sample
 from tui.devices.cli.hosts import free_devices, hosts_text, until_of
 from tui.hosts.events import HostLost, HostSample
 from tui.kit.command_line.output import UsageError
@@ -149,6 +149,14 @@ def test_a_reader_that_has_enough_lines_ends_it_without_a_word(boxes: Boxes) -> 
 
 def test_a_host_that_is_not_reached_has_no_free_gpu() -> None:
     assert list(free_devices((HostLost("a", "why", 1.0),), 1)) == []
+
+
+def test_mig_instances_have_names_of_their_own() -> None:
+    whole = gpu(0, mig=True)
+    instances = [gpu(0, id=f"MIG-{name}", parent=whole.id) for name in "ab"]
+    lines = hosts_text([HostSample("a", sample(whole, *instances), 0.01)]).splitlines()
+    assert lines[0].endswith("(20.0 GiB or more, under 5% busy)")
+    assert [line.split()[0] for line in lines[3:6]] == ["a:0", "a:0.0", "a:0.1"]
 
 
 def test_no_answer_is_not_said_to_be_no_gpu() -> None:

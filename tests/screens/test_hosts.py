@@ -115,6 +115,16 @@ async def test_before_an_answer_no_number_of_gpus_is_told() -> None:
         assert "  2 hosts, 8 GPUs" in at.rows[0]
 
 
+async def test_the_header_and_the_title_count_the_same_gpus() -> None:
+    async with running((80, 24)) as at:
+        whole = gpu(0, id=uuid(40), mig=True)
+        instances = [gpu(0, id=f"MIG-{name}", parent=whole.id) for name in "ab"]
+        split = HostSample("gpu1", sample(whole, *instances), 0.01, NOW)
+        await _hosts(at, HostsNamed(("gpu1",), here=False), split)
+        assert "1 host, 2 GPUs" in at.rows[0]
+        assert "of 2 GPUs free" in at.rows[1]
+
+
 async def test_alike_devices_fold_and_enter_unfolds_them() -> None:
     async with running((80, 24)) as at:
         await _hosts(at)

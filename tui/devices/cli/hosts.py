@@ -12,6 +12,7 @@ from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.sample import format_figures, format_host, sample_json
 from tui.devices.host_plan import find_hosts
+from tui.devices.state.devices import label_for_host, pair
 from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free
 from tui.devices.state.shared_gpus import SharedGpus, distinct_devices, find_shared
 from tui.devices.views.devices import rank_throttle_reasons
@@ -156,7 +157,9 @@ def _host_lines(event: HostEvent, shared: SharedGpus | None) -> list[str]:
     if driver.error:
         lines.append(f"  {driver.error}")
     lines += [f"  {problem}" for problem in sample.problems]
-    lines += [f"  {device_line(event.host, device)}" for device in sample.devices]
+    for view in label_for_host(pair(sample.devices, ()), event.host):
+        if view.nvml is not None:
+            lines.append(f"  {device_line(view.label, view.nvml)}")
     lines.append(f"  cpu  {format_host(sample.host)}")
     return lines
 
@@ -167,9 +170,8 @@ def _models(sample: Sample) -> str:
     return ", ".join(counts) or "no GPU"
 
 
-def device_line(host: str, device: Device) -> str:
-    """Return the line of one device of a host."""
-    label = f"{host}:{device.nvml_index}"
+def device_line(label: str, device: Device) -> str:
+    """Return the line of one device of a host, which begins with its label, such as ``gpu1:0``."""
     if device.lost is not None:
         return f"{label}  {device.name}  lost: {device.lost}"
     parts = [label, *format_figures(device)]

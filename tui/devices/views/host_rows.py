@@ -348,7 +348,9 @@ def format_host_count(machine: MachineState) -> str:
     groups = host_groups(machine)
     if all(group.machine.sample is None for group in groups):
         return text.count(len(groups), "host")
-    views = [(group.name, view) for group in groups for _, view in group.gpus]
-    # A GPU without NVML has torch's name, which is that of another one on another host.
-    gpus = len({view.key if view.nvml is not None else (name, view.key) for name, view in views})
+    # As in the title of the list, MIG instances count, and their GPU does not.
+    gpus = sum(
+        1 for _ in distinct_devices((each.name, list_devices(each.machine)) for each in groups)
+    )
+    gpus += sum(view.nvml is None for view in host_views(groups))
     return f"{text.count(len(groups), 'host')}, {text.count(gpus, 'GPU')}"
