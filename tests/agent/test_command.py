@@ -265,9 +265,7 @@ def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
     here = runs.record_start(unseen, os.getpid())
     assert f"is still running as process {os.getpid()}; stored in " in describe_left_run(here)
     runs.save(replace(here, start_ticks=1))
-    assert re.search(
-        "its end was not seen; last sign of it [0-9:]{8}; stored in ", describe_left_run(here)
-    )
+    assert re.search("end unknown; last sign [0-9:]{8}; stored in ", describe_left_run(here))
 
 
 @pytest.mark.usefixtures("state")

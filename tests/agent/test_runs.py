@@ -130,7 +130,7 @@ def test_an_oom_is_explained_after_the_run_s_own_output(tmp_path: Path) -> None:
     after = out[len(shown) :]
     (left,) = process_logs_in(the_run(tmp_path))
     assert f"process {left.pid}: 3 steps, 1 OOM; ended by OutOfMemoryError" in after
-    assert "2.0 TiB asked on cuda:0" in after
+    assert "2.0 TiB requested on cuda:0" in after
     assert left.ooms[0].text in after
     assert "is more than the device has" in after
     assert f"{place_of('torch.empty')} <module>" in after

@@ -221,7 +221,7 @@ def test_ranks_have_rows_and_all_of_them_are_ended(tmp_path: Path) -> None:
         assert (launcher.device, launcher.figures) == ("", None)
         assert "CUDA call" in launcher.why_no_agent
         said = session.snapshot(launcher.process.pid)
-        assert said.startswith("no snapshot: no agent in it yet")
+        assert said.startswith("no snapshot: no agent yet")
         # Torchrun's workers are in groups of their own, and it cannot hand this on.
         session.end(signal.SIGKILL)
         state = await until(session, lambda state: state.run.ended and state)

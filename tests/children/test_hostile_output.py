@@ -392,8 +392,8 @@ def test_what_was_measured_is_saved_where_it_cannot_be_printed(
     *_, said = done.stderr.decode().splitlines()
     # What run prints as JSON can be put into the store; the line says how.
     can = command[0] == "run" and "--json" in command
-    hint = "; gpu-workbench results import takes it in" if can else ""
-    assert said.endswith(f"what was to be printed is saved in {saved}{hint}")
+    hint = "; gpu-workbench results import imports it" if can else ""
+    assert said.endswith(f"the output is saved in {saved}{hint}")
     assert saved.stat().st_mode & 0o077 == 0
     assert saved.read_bytes() == expected
     assert saved.suffix == (".json" if "--json" in command else ".txt")

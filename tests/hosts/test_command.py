@@ -94,7 +94,7 @@ def test_samples_come_as_lines_until_the_reader_has_enough(boxes: Boxes) -> None
         (("--host", "here"), "the name is given twice"),
         (("--no-here",), "name other hosts"),
         (("--slurm",), "no allocation here"),
-        (("--host", "a", "--host-python", "b=python3"), "no such host"),
+        (("--host", "a", "--host-python", "b=python3"), "--host does not name it"),
         (("--host", "a", "--host-python", "a"), "give a host and a Python"),
         (("--host", "a", "--until", "20G"), "free 20G"),
         (("--host", "a", "--until", "free lots"), "give bytes"),

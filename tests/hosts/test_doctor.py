@@ -143,8 +143,8 @@ def test_a_host_that_says_other_things_is_not_reached(boxes: Boxes) -> None:
     ("arguments", "said"),
     [
         (("--host=-oProxyCommand=x",), "begins with a dash"),
-        (("--host", "a", "--bundle", "x"), "--bundle is of this machine"),
-        (("--host", "a", "--with-names"), "--bundle is of this machine"),
+        (("--host", "a", "--bundle", "x"), "--bundle covers one machine"),
+        (("--host", "a", "--with-names"), "--bundle covers one machine"),
         (("--host", "a", "--python", sys.executable), "--python is for this machine"),
         ((), "need --host or --slurm"),
     ],

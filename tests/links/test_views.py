@@ -103,7 +103,7 @@ def test_healthy_links_are_counted() -> None:
 def test_a_single_pair_is_compared_with_nothing() -> None:
     found = LinkFindings([HostLinks("a"), HostLinks("b")], None, _pairs(set(), "ab"))
     assert links_lines(found)[0] == (
-        "1 pair of hosts: 88.0 GB/s; there is no other to compare it with"
+        "1 pair of hosts: 88.0 GB/s; there is no other link to compare with"
     )
 
 

@@ -159,8 +159,8 @@ def test_a_file_with_a_wrong_byte_plays_or_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "is no recording: its first line"),
-        (b"\x80\x04K\x01.\n", "is no recording: its first line"),
+        (b"", "is not a recording: its first line"),
+        (b"\x80\x04K\x01.\n", "is not a recording: its first line"),
         (header_line()[:20], "breaks off in its first line"),
         (header_line() + LINE + b"{}\n" + LINE, "line 3: it holds no message"),
         (header_line() + LINE + lines.encode_event(0.5, LogLine("runner", "x")), "line 3 is older"),

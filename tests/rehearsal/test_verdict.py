@@ -35,7 +35,7 @@ MAIN = replace(LOG, rehearsed=None)
             rehearsed(logs=(replace(LOG, ooms=(oom(handled=True),), oom_count=1),)),
             "fits",
             0,
-            "went on after 1 out-of-memory error",
+            "continued after 1 out-of-memory error",
         ),
         # It may have logged the error and returned, with code 0.
         (
@@ -139,7 +139,7 @@ def test_a_program_that_was_ended_after_its_time_has_not_failed() -> None:
     assert judge(early).answer == "failed"
     verdict = judge(replace(early, time_is_up=True))
     assert (verdict.answer, verdict.exit_code) == ("unknown", 2)
-    assert "give --for more seconds" in verdict.reason
+    assert "increase --for" in verdict.reason
 
 
 def test_a_compiled_program_has_the_wider_margin() -> None:

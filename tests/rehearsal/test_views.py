@@ -193,12 +193,11 @@ def test_a_failure_after_a_read_may_come_from_the_zeros() -> None:
         found = rehearsed(run=replace(RUN, code=1), logs=(log,))
         return " ".join(" ".join(rehearsal_lines(found, judge(found), (), 80)).split())
 
-    assert (
-        "It had read no value of the device. On a real card it may not fail if it measures"
-        in said()
-    )
+    assert "It had read no device values. On a real card it may not fail if it measures" in said()
     assert "which are zeros here, at train.py:1, train.py:2, train.py:3 and 2 other" in said(*MANY)
     alone = failed(signal=11)
-    assert "calls what is not simulated" in " ".join(rehearsal_lines(alone, judge(alone), (), 80))
+    assert "calls functions that are not simulated" in " ".join(
+        rehearsal_lines(alone, judge(alone), (), 80)
+    )
     unused = rehearsed(0, run=replace(RUN, code=1))
     assert "may not fail" not in " ".join(rehearsal_lines(unused, judge(unused), (), 80))

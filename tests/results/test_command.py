@@ -87,15 +87,15 @@ def test_tags_name_results_and_keep_them(run: Run, store: list[StoredResult]) ->
     assert run("tag", "driver=590", "base2") == "4 results have the tag base2\n"
     assert run("list", "--tag", "base").startswith("2 results")
     for bad in ("a,b", "a=b", "a:b", " a"):
-        with pytest.raises(UsageError, match="a tag has no comma"):
+        with pytest.raises(UsageError, match="a tag cannot contain a comma"):
             run("tag", first, bad)
-    with pytest.raises(UsageError, match="the beginning of a result's id"):
+    with pytest.raises(UsageError, match="a result's id begins so"):
         run("tag", second, first[:5])
     # Old results that somebody has named stay.
     assert run("prune", "--older", "1d") == (
-        "2 results are deleted; 6 older ones have tags and stay\n"
+        "2 results were deleted; 6 older ones have tags and stay\n"
     )
-    assert run("delete", "base") == "2 results are deleted\n"
+    assert run("delete", "base") == "2 results were deleted\n"
     assert run("list").startswith("4 results")
     with pytest.raises(UsageError, match=r"bas: no result has that id or tag \(did you mean base2"):
         run("delete", "bas")
@@ -130,8 +130,8 @@ def test_what_goes_out_comes_in_elsewhere(
     assert "alpha" not in place.read_text()
     assert run("export", "--markdown", "driver=590").count("| matmul n=4096 |") == 1
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "other"))
-    assert run("import", str(place)) == f"{place}: 4 results are taken in\n"
-    assert run("import", str(place)).endswith("0 results are taken in, 4 were there already\n")
+    assert run("import", str(place)) == f"{place}: 4 results were imported\n"
+    assert run("import", str(place)).endswith("0 results were imported, 4 were stored already\n")
     assert run("list", "--tag", "new").startswith("4 results, box host")
     missing = tmp_path / "none"
     assert f"{missing}: No such file" in run("import", str(missing), code=1)

@@ -96,7 +96,7 @@ def test_sides_without_a_common_workload_are_not_said_to_differ_in_nothing(tmp_p
     b = _runs(1e-3, 100, facts=NEW, workload="softmax")
     text = _text(WorkbenchState(tmp_path / "r", _runs(1e-3), b).compared())
     assert "differences" not in text
-    assert "on one side alone" in text
+    assert "on one side only" in text
     assert text.startswith("no workload on both sides\n")
     assert "no rows yet" not in text
     assert "runs/sessions" not in text
@@ -112,12 +112,12 @@ def test_the_columns_say_of_what_they_are_and_fit_80_columns(tmp_path: Path) -> 
 def test_of_one_run_each_it_says_how_much_the_box_varies(tmp_path: Path) -> None:
     state = WorkbenchState(tmp_path / "r", _runs(1e-3, 0, 1), _runs(1.02e-3, 10, 1, facts=NEW))
     text = _text(state.compared())
-    assert "unclear: one session per side (1 and 1 runs), of 3 that a verdict takes; how" in text
+    assert "unclear: one session per side (1 and 1 runs); a verdict needs 3; its" in text
     with Database(tmp_path / "r", writing=True) as database:
         database.add(_runs(1e-3, 100, 9, spread=0.0135))
         history = tuple(database.read_rows())
     text = _text(state.compared(history))
-    assert "(1 and 1 runs), of 3 that a verdict takes; it varies by ±" in text
+    assert "(1 and 1 runs); a verdict needs 3; it varies by ±" in text
     assert "from run to run (10 runs)" in text
 
 
@@ -130,7 +130,7 @@ def test_runs_of_one_hour_are_one_session_and_unclear_with_the_command_that_adds
     assert (one.answer.ratio.sessions, one.answer.ratio.runs) == ((1, 1), (5, 5))
     assert (one.answer.verdict, one.answer.ratio.ci95) == ("unclear", None)
     text = _text(found)
-    assert "unclear: one session per side (5 and 5 runs), of 3 that a verdict takes" in text
+    assert "unclear: one session per side (5 and 5 runs); a verdict needs 3" in text
     # A driver is nothing that two processes have otherwise at the same time.
     assert (
         "to add a session to a side, run there: gpu-workbench run matmul --set n=4096 --device"
@@ -260,7 +260,7 @@ def test_what_answers_the_same_question_is_laid_side_by_side(tmp_path: Path) -> 
         (("cuda:0", "cuda:1"), '{"n":64}'),
     ]
     assert found.only == (1, 0)
-    assert "on one side alone: 1 of A, 0 of B" in _text(found)
+    assert "on one side only: 1 of A, 0 of B" in _text(found)
 
 
 def test_a_flag_that_both_sides_have_in_both_settings_is_compared_with_itself(

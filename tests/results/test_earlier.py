@@ -391,9 +391,10 @@ def test_the_detail_tells_earlier_figures_and_how_a_run_compares_in_full() -> No
     state.publish(ComparedWithEarlier(ended.result.id, few))
     text = _detail(state)
     assert (
-        "unclear: 1.02x beside 5 runs of earlier sessions, the last 1 h ago; three sessions" in text
+        "unclear: 1.02x beside 5 runs of earlier sessions, the last 1 h ago; a verdict needs"
+        " three sessions" in text
     )
-    assert "how much it varies from run to run is ±2.7%" in text
+    assert "variation from run to run: ±2.7%" in text
     many = Against(NOW - 3600, "slower", 0.9, (0.87, 0.93), (5, 3), None, ("driver 1 → 2",))
     state.publish(ComparedWithEarlier(ended.result.id, many))
     text = _detail(state)

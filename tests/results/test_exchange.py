@@ -108,7 +108,10 @@ def test_what_run_printed_is_taken_in_and_is_what_was_kept_of_it(tmp_path: Path)
         ("[" * 100_000, "it holds no results"),
         (json.dumps(_printed([], schema=9)), "schema 9, and this program knows 1"),
         (json.dumps({**_printed([]), "results": 3}), "results: expected a list"),
-        (json.dumps({**_printed([]), "results": [{}]}), "results[0].id: missing; nothing is taken"),
+        (
+            json.dumps({**_printed([]), "results": [{}]}),
+            "results[0].id: missing; nothing was",
+        ),
         ('{"format":"gpu-workbench results","version":7}', "version 7, and this program knows 1"),
     ],
 )
@@ -126,7 +129,7 @@ def test_a_damaged_line_is_named_and_nothing_is_taken_in(tmp_path: Path) -> None
     place = _write(tmp_path / "f", [kept(1), kept(2), kept(3)])
     text = place.read_text().split("\n")
     place.write_text("\n".join([*text[:2], text[2][:100], *text[3:]]))
-    with pytest.raises(ExchangeError, match=r"line 3 is damaged: .*; nothing is taken in"):
+    with pytest.raises(ExchangeError, match=r"line 3 is damaged: .*; nothing was imported"):
         read_file(place)
     foreign = text[1].replace(kept(1).record.id, "../../etc")
     place.write_text("\n".join([text[0], foreign]))

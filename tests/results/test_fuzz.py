@@ -106,7 +106,7 @@ def every_view(place: Path) -> None:
         assert code in (0, 1)
         exported = place.with_name("exported")
         exported.write_text(out)
-        assert (code == 1) is ("are left out" in error)
+        assert (code == 1) is ("left out: impossible" in error)
         before = command("export")[1] if words == ["export"] else None
         code, _, error = command("import", str(exported))
         # What a result was measured on may be lost in the store; the export then says so.

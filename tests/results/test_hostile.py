@@ -81,7 +81,7 @@ def test_what_cannot_be_is_refused_with_its_line_and_nothing_is_taken_in(
 ) -> None:
     path = tmp_path / "f"
     path.write_text(changed(IMPOSSIBLE[name]))
-    with pytest.raises(ExchangeError, match=r"f: line 3 is damaged: .*; nothing is taken in$"):
+    with pytest.raises(ExchangeError, match=r"f: line 3 is damaged: .*; nothing was imported$"):
         read_file(path)
 
 
@@ -227,7 +227,7 @@ def test_a_bad_row_is_shown_and_costs_no_other(
         assert code == (0 if verb == "list" else 1)
         if verb == "export":
             assert len(told.out.splitlines()) == 5
-            assert "1 of 5 results cannot be true and are left out" in told.err
+            assert "1 of 5 results left out: impossible" in told.err
     code = command.perform(ResultsOptions(verb="compare", words=("driver=580", "driver=590")))
     assert code == 0
 

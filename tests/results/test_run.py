@@ -59,7 +59,7 @@ def test_what_is_slower_than_before_is_an_exit_code(program: Program, tmp_path: 
     # What was printed is what was kept.
     (tmp_path / "run.json").write_text(done.out)
     done = program("results", "import", str(tmp_path / "run.json"))
-    assert "0 results are taken in, 3 were there already" in done.out
+    assert "0 results were imported, 3 were stored already" in done.out
 
     # A selection that the new runs would be of too; three runs of one minute are one session.
     _make_sessions(tmp_path)

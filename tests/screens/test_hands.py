@@ -230,7 +230,7 @@ async def test_a_theme_that_cannot_be_saved_is_used_and_the_reason_told(tmp_path
     found = await _with_preferences(place, "T", "down", "enter")
     assert found.app.theme == "ansi"
     assert place.read_text(encoding="utf-8") == "theme = ["
-    assert any("not remembered in a broken file" in line.text for line in found.app.event_log.lines)
+    assert any("broken; the theme is not saved" in line.text for line in found.app.event_log.lines)
 
 
 async def test_device_parameters_and_refresh_are_remembered(tmp_path: Path) -> None:

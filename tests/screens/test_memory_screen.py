@@ -114,7 +114,7 @@ def test_an_absent_figure_has_its_reason_beside_it() -> None:
 def test_a_reason_that_several_figures_share_is_told_once_for_all_of_them() -> None:
     rows = lines_of(make_store("one gpu", sample(gpu(processes=()))), 119)
     told = [
-        row for row in rows if row.startswith("context; this process; others; unattributed n/a: ")
+        row for row in rows if row.startswith("context, this process, others, unattributed n/a: ")
     ]
     assert len(told) == 1
     assert not any(row.startswith("context  ") for row in rows)
@@ -126,7 +126,7 @@ def test_where_torch_sees_no_gpu_that_is_told_once_and_the_rest_stays() -> None:
     reason = "not among the devices that torch sees"
     text = " ".join(row.strip() for row in account_rows)
     assert text.count(reason) == 1
-    assert f"requested; rounding and 14 more n/a: {reason}" in text
+    assert f"requested, rounding and 14 other figures n/a: {reason}" in text
     assert not any(row.startswith("torch's allocator") for row in rows)
     assert any(row.startswith("device used           4.0 MiB") for row in rows)
 
@@ -144,7 +144,7 @@ def test_facts_of_a_device_that_share_a_reason_are_told_together() -> None:
     seen = sample(gpu(power_w=None, pstate=None, unavailable=why))
     rows = lines_of(make_store("one gpu", seen), 119)
     told = [row for row in rows if "not supported by this device" in row]
-    assert "performance state; power n/a: not supported by this device" in told
+    assert "performance state, power n/a: not supported by this device" in told
 
 
 def test_processes_are_listed_the_largest_first_and_ours_is_named() -> None:

@@ -49,7 +49,7 @@ async def test_the_newest_oom_comes_first_and_opens_its_snapshot(tmp_path: Path)
         await on.until(lambda: bool(on.row("Open the newest OOM")))
         words = on.row("Open the newest OOM")
         assert "python train.py" in words
-        assert "asked on cuda:0" in words
+        assert "requested on cuda:0" in words
         assert "ago" in words
         await on.press("enter")
         await on.until(lambda: bool(on.app.snapshot and on.app.snapshot.session.main.store.paths))

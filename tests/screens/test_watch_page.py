@@ -207,10 +207,10 @@ async def test_a_run_is_ended_by_the_signal_that_was_chosen(
         if sent:
             assert f"{sent.name} sent to process group 4700" in at.text
         at.runs.tell(replace(TWO, replayed=True))
-        await at.until(at.on_page("its end was not seen"))
+        await at.until(at.on_page("end unknown"))
         await at.press("enter", "x")
         assert at.front is not EndScreen
-        assert "nothing is sent" in at.text
+        assert "nothing was sent" in at.text
 
 
 @pytest.mark.parametrize(
@@ -259,8 +259,8 @@ async def test_an_oom_opens_with_its_verdict_and_the_exception_s_text() -> None:
         # The cursor is on the process that ran out, though it is not the first.
         assert f"Memory of {STRANGER}" in at.text
         banner = at.said
-        assert f"{STRANGER}, rank 0: 2.0 GiB asked on cuda:0" in banner
-        assert "o opens its verdict" in banner
+        assert f"{STRANGER}, rank 0: 2.0 GiB requested on cuda:0" in banner
+        assert "o opens the verdict" in banner
         await at.press("o")
         assert at.app.snapshot is not None
         session = at.app.snapshot.session
@@ -319,7 +319,7 @@ async def test_q_leaves_the_run_and_says_where_it_is_kept() -> None:
     assert at.app.run_left.folder.name == kept_run().folder.name
     async with on_runs(TWO, queued()) as at:
         await at.press("enter", "q")
-        assert "Quit while runs go on?" in at.text
+        assert "Quit and cancel the runs?" in at.text
         assert "is still running; it is stored in" in at.said
 
 

@@ -159,7 +159,7 @@ async def test_how_far_many_runs_are_stands_below_the_table() -> None:
 async def test_q_asks_while_something_runs(key: str) -> None:
     async with running((80, 24), "one gpu", *ran("matmul"), queued("mlp")) as on:
         await on.press(key)
-        assert "Quit while runs go on?" in on.text
+        assert "Quit and cancel the runs?" in on.text
         assert "It is cancelled." in on.text
         assert "lost" not in on.text  # the finished one is stored
         await on.press("n")

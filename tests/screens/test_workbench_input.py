@@ -35,7 +35,7 @@ async def test_the_filter_narrows_while_typing_and_escape_drops_it() -> None:
         await on.press("slash", *"conv")
         assert on.row("filter: conv (1 of 3)")
         assert not on.row("matmul")
-        assert on.row("escape drops it")
+        assert on.row("escape clears it")
         await on.press("escape")
         assert on.row("matmul")
         assert not on.row("filter:")
@@ -48,7 +48,7 @@ async def test_the_detail_follows_the_cursor_while_a_filter_is_typed() -> None:
         assert "Detail   conv2d" in on.row("Detail")
         await on.press("x")
         assert not on.workbench.situation().has_selection
-        assert "No workload matches convx" in on.row("Escape drops the filter.")
+        assert "No workload matches convx" in on.row("Escape clears the filter.")
         assert "Detail   conv2d" not in on.text
         await on.press("escape")
         assert on.workbench.workload == "matmul"

@@ -235,7 +235,7 @@ def test_the_command_refuses_before_it_reads_and_reads_with_more(tmp_path: Path)
     refused = run_here("snapshot", str(path), "--memory", "64MiB")
     assert refused.code == 1
     assert refused.err.count("\n") == 1
-    assert "needs about 248 MiB for 40.0 MiB, may take 64.0 MiB" in refused.err
+    assert "needs about 248 MiB of memory; limit 64.0 MiB" in refused.err
     assert "--memory SIZE allows more" in refused.err
     allowed = run_here("snapshot", str(path), "--memory", "512MiB")
     assert allowed.code == 0, allowed.err

@@ -318,7 +318,7 @@ def test_what_progress_raises_ends_the_reading(phase: str, error: type[BaseExcep
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read() -> None:
     told: list[int] = []
-    with pytest.raises(SnapshotError, match=r"needs about .* for .* available; .*filters do not"):
+    with pytest.raises(SnapshotError, match=r"needs about .* available\); .*filters do not"):
         load(FILES[0], available=1 << 20, progress=lambda *_: told.append(1))
     assert not told
 
@@ -336,7 +336,7 @@ def test_the_estimate_in_words(tmp_path: Path) -> None:
             path.stat().st_size, path.stat().st_size, json=False, available=14 << 30
         )
     )
-    assert words == "needs about 954 MiB for 181 MiB, may take 2.7 GiB, 14.0 GiB available"
+    assert words == "needs about 954 MiB of memory; limit 2.7 GiB (14.0 GiB available)"
     assert made.enough is (made.available is None or made.available // 4 >= made.expected)
 
 
@@ -347,12 +347,12 @@ UNPACKED = 190_000_000
 @pytest.mark.parametrize(
     ("available", "memory", "allowed", "words"),
     [
-        (8 * GIB, None, 2 * GIB, "may take 2.0 GiB, a quarter of the 8.0 GiB available"),
-        (3 * GIB, None, 3 * GIB // 4, "may take 768 MiB, a quarter of the 3.0 GiB available"),
-        (8 * GIB, 5 * GIB, 5 * GIB, "may take 5.0 GiB, 8.0 GiB available"),
-        (8 * GIB, 20 * GIB, 8 * GIB, "may take 8.0 GiB, 8.0 GiB available"),
-        (8 * GIB, 100 << 20, 100 << 20, "may take 100 MiB, 8.0 GiB available"),
-        (None, 5 * GIB, 5 * GIB, "may take 5.0 GiB, unknown how much is available"),
+        (8 * GIB, None, 2 * GIB, "; limit 2.0 GiB (a quarter of 8.0 GiB available)"),
+        (3 * GIB, None, 3 * GIB // 4, "; limit 768 MiB (a quarter of 3.0 GiB available)"),
+        (8 * GIB, 5 * GIB, 5 * GIB, "; limit 5.0 GiB (8.0 GiB available)"),
+        (8 * GIB, 20 * GIB, 8 * GIB, "; limit 8.0 GiB (8.0 GiB available)"),
+        (8 * GIB, 100 << 20, 100 << 20, "; limit 100 MiB (8.0 GiB available)"),
+        (None, 5 * GIB, 5 * GIB, "; limit 5.0 GiB (available: unknown)"),
     ],
 )
 def test_a_quarter_of_what_is_available_or_what_was_asked_for(
@@ -368,8 +368,8 @@ def test_a_quarter_of_what_is_available_or_what_was_asked_for(
 @pytest.mark.parametrize(
     ("available", "memory", "remedy"),
     [
-        (3 * GIB, None, "--memory SIZE allows more of what is available"),
-        (3 * GIB, 100 << 20, "--memory SIZE allows more of what is available"),
+        (3 * GIB, None, "--memory SIZE allows more"),
+        (3 * GIB, 100 << 20, "--memory SIZE allows more"),
         (GIB // 2, None, "read it on a machine with more memory"),
         (GIB // 2, GIB, "read it on a machine with more memory"),
     ],
@@ -398,7 +398,7 @@ def test_a_pipe_cannot_be_estimated(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     assert estimate(path).expected is None
-    assert "cannot be told for a pipe" in str(estimate("-"))
+    assert "an unknown amount of memory (a pipe)" in str(estimate("-"))
 
 
 def test_available_is_what_the_kernel_and_the_container_leave(tmp_path: Path) -> None:

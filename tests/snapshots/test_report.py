@@ -89,7 +89,7 @@ def test_every_absence_has_its_reason(seed: int, options: Options) -> None:
 
 
 def test_a_device_or_an_event_that_is_not_there() -> None:
-    with pytest.raises(ValueError, match="holds no device 3; it holds 0"):
+    with pytest.raises(ValueError, match="has no device 3; it holds 0"):
         snapshot_report(failed(), (), device=3)
     with pytest.raises(ValueError, match="has no event 9; it has events 0 to 0"):
         snapshot_report(failed(), (), at=9)

@@ -242,7 +242,7 @@ def test_the_stack_that_asked_is_told() -> None:
 
 def test_only_oom_entries_have_a_verdict() -> None:
     analysis = scene([segment(1 << 30, FULL)], oom(100, 50), {"action": "snapshot", "size": 0})
-    with pytest.raises(ValueError, match="event 1 of device 0 is no OOM event"):
+    with pytest.raises(ValueError, match="event 1 of device 0 is not an OOM event"):
         analysis.devices[0].verdict(1)
 
 

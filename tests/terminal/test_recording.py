@@ -148,7 +148,7 @@ def test_it_has_speed_ups_a_verdict_on_cudnn_and_a_run_out_of_memory(
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"root:x:0:0\n", "is no recording: its first line is not that of one; make one with"),
+        (b"root:x:0:0\n", "is not a recording: its first line is unknown; make one with"),
         (header_line(version=9), "is a recording of format 9, this program plays 2"),
         (header_line() + b"{}\n", "is damaged: line 2: it holds no message"),
     ],
@@ -192,7 +192,7 @@ def test_a_recording_takes_no_other_files_place(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("mine")
     with Terminal((*PROGRAM, "--record", str(path))) as terminal:
-        terminal.until_shows("it is there already; name another file")
+        terminal.until_shows("the file exists; name another")
         assert terminal.exit_code() == 2
     assert path.read_text() == "mine"
 

@@ -212,7 +212,7 @@ def test_t26_where_text_cannot_be_placed_one_line_says_what_to_do(
         assert b"\x1b" not in terminal.output
         said = terminal.output.decode()
         assert said.count("\n") == 1
-        assert said.startswith(f"gpu-workbench: TERM={term}: such a terminal cannot place text")
+        assert said.startswith(f"gpu-workbench: TERM={term}: this terminal cannot position text")
         assert "TERM=xterm-256color" in said
 
 

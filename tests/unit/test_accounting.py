@@ -238,7 +238,7 @@ def test_in_a_container_context_and_others_are_one_slice() -> None:
     process = gauge.term("process").bytes
     assert isinstance(process, Absent)
     assert "in a container" in process.reason
-    assert "the split is not known" in " ".join(gauge.explanation)
+    assert "the split is unknown" in " ".join(gauge.explanation)
 
 
 def test_a_process_list_that_is_refused_is_not_an_empty_one() -> None:
@@ -495,7 +495,7 @@ def test_a_runner_that_cannot_be_looked_at_is_drawn_as_such(
 ) -> None:
     gauge = host_gauge(sample(watched=watched), None, WORKER, NOTHING, NOW)
     assert [part.key for part in gauge.slices] == keys
-    assert gauge.would_free == Absent("the runner has not said yet")
+    assert gauge.would_free == Absent("the runner has not reported yet")
 
 
 def test_a_heap_that_does_not_report_gives_its_reason() -> None:

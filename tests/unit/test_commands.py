@@ -123,7 +123,7 @@ def test_the_help_can_be_searched() -> None:
     assert [row for row in rows if row.startswith("0 ")]
     assert rows == ["Devices and memory", rows[1]]
     nothing = help_lines(REGISTRY, "", "", 80, pattern="zzz")
-    assert [plain(row) for row in nothing] == ["no key has: zzz"]
+    assert [plain(row) for row in nothing] == ["no key matches: zzz"]
 
 
 def test_no_command_is_declared_twice() -> None:

@@ -174,7 +174,7 @@ def test_a_scale_whose_end_is_not_known_is_told_and_not_drawn() -> None:
     lines = block_lines(
         view, state.machine.history.points(view.key), state.machine.sample, NOW, 60, 4
     )
-    assert plain(lines[3]).strip() == "power n/a: the end of its scale is not known"
+    assert plain(lines[3]).strip() == "power n/a: its maximum is unknown"
 
 
 def test_the_cpu_has_load_and_memory_of_the_host_and_no_power() -> None:

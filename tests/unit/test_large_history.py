@@ -119,7 +119,7 @@ def test_the_scale_of_the_temperature_ends_at_its_threshold() -> None:
     view, seen = unknown.machine.selected_device, unknown.machine.sample
     assert choose_figure(view, seen, "temperature").full == 100.0
     lines = large_lines(view, (), seen, NOW, "power", 60, 7)
-    assert plain(lines[1]).strip() == "power n/a: the end of its scale is not known"
+    assert plain(lines[1]).strip() == "power n/a: its maximum is unknown"
 
 
 @given(st.integers(20, 220), st.integers(2, 12))

@@ -43,7 +43,7 @@ def test_the_steps_come_in_the_order_of_learning_and_keep_their_numbers() -> Non
     ("name", "words"),
     [
         ("placment", "no step placment (did you mean placement?)"),
-        ("matmul", "matmul is none of the first steps: gpu-workbench run matmul runs it"),
+        ("matmul", "matmul is not one of the first steps: gpu-workbench run matmul runs it"),
     ],
 )
 def test_what_is_no_step_is_refused_with_what_to_do(name: str, words: str) -> None:

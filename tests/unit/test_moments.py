@@ -153,7 +153,7 @@ def test_what_was_reserved_after_nvml_was_read_is_not_taken_off_the_context() ->
     box.torch()
     gauge = box.gauge()
     assert gauge.term("context").bytes == Absent(
-        "torch has reserved or given back memory since NVML was read", "moving"
+        "torch reserved or released memory after NVML was read", "moving"
     )
     # What torch says and what it finds used are of one moment: the rest is not told apart.
     assert box.sizes()["allocated"] == box.allocated
@@ -161,7 +161,7 @@ def test_what_was_reserved_after_nvml_was_read_is_not_taken_off_the_context() ->
     assert box.sizes()["process_and_others"] == box.used - box.reserved
     assert box.sizes()["free"] == TOTAL - DRIVER - box.used
     assert gauge.warnings == ()
-    assert "the split is not known: torch has reserved or given back memory" in box.story()
+    assert "the split is unknown: torch reserved or released memory" in box.story()
     assert "Moving" not in box.story()
 
 

@@ -78,7 +78,7 @@ def test_whatever_keeps_it_from_being_printed_what_was_measured_is_kept(
 ) -> None:
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
     monkeypatch.setattr("sys.stdout", Refusing(code))
-    with pytest.raises(Failure, match="what was to be printed is saved in") as failure:
+    with pytest.raises(Failure, match="the output is saved in") as failure:
         output.print_text("one\ntwo \x1b[2J\n", "run.txt")
     (saved,) = (tmp_path / "results").iterdir()
     assert str(failure.value).endswith(str(saved))
@@ -99,7 +99,7 @@ def test_rows_that_cannot_be_printed_are_kept_with_those_before(
     rows.add("two \x1b[2J\n")
     rows.add("three\n")
     assert rows.reader_gone == (code == errno.EPIPE)
-    with pytest.raises(Failure, match="what was to be printed is saved in"):
+    with pytest.raises(Failure, match="the output is saved in"):
         rows.end()
     (saved,) = (tmp_path / "results").iterdir()
     assert saved.read_text() == "one\ntwo ?[2J\nthree\n"

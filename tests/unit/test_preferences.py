@@ -163,7 +163,7 @@ def test_a_broken_file_is_logged_and_not_written_over(place: Path) -> None:
     assert "line 1" in logged(home)[0]
     known.remember(home, "nord", 1.0)
     assert place.read_text() == "refresh = = 2\n"
-    assert "not remembered in a broken file" in known.problems[-1]
+    assert "the file is broken; changes are not saved" in known.problems[-1]
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     known.attach(home)
     known.remember(home, "nord", 1.0)
     assert len(known.problems) == 1
-    assert "not remembered" in known.problems[0]
+    assert "not saved" in known.problems[0]
 
 
 # ---- the device --------------------------------------------------------------------------------

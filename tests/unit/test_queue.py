@@ -102,11 +102,9 @@ def test_before_everything_is_run_it_is_said_how_long_that_may_take_and_by_what(
     title, words = format_run_all_question(state.runs, ["matmul", "mlp"])
     assert title == "Run 2 workloads?"
     assert words[0] == "6 runs on cpu and cuda:0, about 2 min."
-    assert words[1].startswith("The estimate: 1 of them as long as they took before, the others ")
+    assert words[1].startswith("Estimate: 1 as earlier, the others ")
     state.publish(queued("conv2d"))
-    assert (
-        "They come after the 1 run that waits." in format_run_all_question(state.runs, ["mlp"])[1]
-    )
+    assert "1 queued run first." in format_run_all_question(state.runs, ["mlp"])[1]
 
 
 def test_without_a_screen_each_result_is_printed_when_its_run_has_ended(

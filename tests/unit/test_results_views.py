@@ -152,7 +152,7 @@ def test_too_few_runs_say_so_and_no_interval_is_drawn() -> None:
     chosen = result_comparison.fit_comparison_columns(found, 119)
     assert "├" not in plain(result_comparison.render_question(one, chosen))
     words = " ".join(plain(row).strip() for row in result_comparison.render_foot(found, one, 119))
-    assert "unclear: one session per side (1 and 1 runs), of 3" in words
+    assert "unclear: one session per side (1 and 1 runs); a verdict needs 3" in words
     assert "driver 580.1 → 590.2" in words
 
 

@@ -74,7 +74,7 @@ def test_a_run_that_tells_no_bytes_or_is_wrong_is_no_point() -> None:
     whole = result(id=done.result.id, status="failed", rates=done.result.rates)
     state.publish(messages.Finished(whole))
     assert build_roofline(state.runs, "cuda:0").points == ()
-    assert "no run on cuda:0 has told both" in plain(
+    assert "no run on cuda:0 has reported both" in plain(
         roofline_lines(state.runs, "cuda:0", None, 90)[1]
     )
 

@@ -100,7 +100,7 @@ def test_a_rehearsal_names_its_simulated_devices_and_then_its_verdict() -> None:
     assert "rehearsed on 2 simulated cards of 24G" in said(replace(size, gpus=2))
     assert "it was interrupted before its verdict" in said(note, over=True)
     still = begin_note("L4", 1, 22 << 30)
-    assert "its verdict comes once its snapshots are read" in said(still, over=True)
+    assert "reading its snapshots for the verdict" in said(still, over=True)
     paragraphs = ("fits on L4: peak 3.0 of 22.0 GiB", "at step 3, train.py:9")
     found = said(replace(note, answer="fits", conclusion=paragraphs), over=True)
     assert found.index(paragraphs[0]) < found.index(paragraphs[1])
@@ -137,7 +137,7 @@ def test_the_row_of_what_an_oom_ended_has_the_figures_of_then(read: bool) -> Non
     shown = plain(device_line(row, 200)).split()
     assert shown[3:7] == ["130.0", "GiB", "138.0", "GiB"]
     said = words(missing_lines(row, 100))
-    assert "those at its OOM: 130.0 GiB allocated, for 129.0 GiB requested" in said
+    assert "from its OOM: 130.0 GiB allocated for 129.0 GiB requested" in said
     assert "n/a" not in said
 
 
@@ -209,12 +209,12 @@ def test_an_oom_says_who_asked_for_what_and_how_it_ended() -> None:
     said = describe_oom(found, ran_out())
     for part in (
         "777, rank 0",
-        "2.0 GiB asked on cuda:0, 410 MiB free of 139.8 GiB",
+        "2.0 GiB requested on cuda:0, 410 MiB of 139.8 GiB free",
         "it ended the process",
-        "o opens its verdict",
+        "o opens the verdict",
     ):
         assert part in said
-    assert "choose 777, then o" in describe_oom(found, unread())
+    assert "Select 777 and press o" in describe_oom(found, unread())
 
 
 def test_an_oom_before_any_step_is_not_said_to_be_at_one() -> None:
@@ -246,10 +246,10 @@ def test_frozen_silent_and_empty_runs_say_so() -> None:
         return words(banner_lines(watched(*rows, **changes), None, 200))
 
     assert said() == ""
-    assert "the run continues; z follows it again" in said(frozen_at=NOW)
+    assert "the run continues, z follows it again" in said(frozen_at=NOW)
     assert "no new figures: the watch ended" in said(why_no_samples="the watch ended")
-    assert "No process of it has loaded torch yet" in said(empty=True)
-    assert "No process of it has used CUDA while it was watched" in said(empty=True, replayed=True)
+    assert "No process has loaded torch yet" in said(empty=True)
+    assert "No process used CUDA while it was watched" in said(empty=True, replayed=True)
     assert "its output went elsewhere" in said(notes=("its output went elsewhere",))
 
 
@@ -263,7 +263,7 @@ def test_a_long_command_gives_way_to_how_the_run_is(cells: int) -> None:
     assert shown.endswith("running   2 min 05 s")
     ended = watched(run=kept_run(ended=NOW, signal=9), replayed=True)
     assert "ended by SIGKILL" in format_run_title(ended, NOW, 120)
-    assert "its end was not seen" in format_run_title(watched(replayed=True), NOW, 120)
+    assert "end unknown" in format_run_title(watched(replayed=True), NOW, 120)
 
 
 # ---- snapshots ----
@@ -324,7 +324,7 @@ def test_no_plot_says_why() -> None:
         replace(point, step=None) for point in points()
     ))  # fmt: skip
     assert NO_AGENT in words(plot_of(row, "steps", 80, 14))
-    assert "nothing was read of it twice" in words(plot_of(unread(), "time", 80, 14))
+    assert "it needs two readings" in words(plot_of(unread(), "time", 80, 14))
     assert plot_of(device(), "time", 80, 6) == []
 
 

@@ -218,7 +218,7 @@ def test_a_short_look_tells_no_growth() -> None:
 
 def test_a_cache_that_stays_unused_is_told() -> None:
     text = over(30, lambda _: {"reserved": 22 * GIB})["idle cache"]
-    assert text.startswith("18.0 GiB cached and not used in the last 29 s: ")
+    assert text.startswith("18.0 GiB cached but unused in the last 29 s: ")
     # It was used in between: it is no idle cache.
     used = over(30, lambda at: {"reserved": 22 * GIB, "active": 22 * GIB if at == 15 else GIB})
     assert "idle cache" not in used
@@ -230,7 +230,7 @@ def test_a_cache_that_stays_unused_is_told() -> None:
 def test_what_lies_between_blocks_is_fragmentation_and_no_idle_cache() -> None:
     found = over(30, lambda _: {"reserved": 22 * GIB, "inactive_split": 18 * GIB})
     assert set(found) == {"fragmentation"}
-    assert found["fragmentation"].startswith("18.0 GiB cached is free parts of segments")
+    assert found["fragmentation"].startswith("18.0 GiB cached lies in partly used segments")
 
 
 def test_retries_that_rise_are_told_with_their_time() -> None:

@@ -195,7 +195,7 @@ def test_the_command_says_it_first_and_prints_the_whole_explanation_at_the_end()
     assert lines[3].startswith("process 4711 (rank 3): OOM at step 7, train.py:9")
     text = "\n".join(ooms_text([reading]))
     assert "gpu1: process 4711 (rank 3): OOM at step 7" in text
-    assert "4.00 GiB asked on cuda:0" in text or "4.0 GiB asked on cuda:0" in text
+    assert "4.00 GiB requested on cuda:0" in text or "4.0 GiB requested on cuda:0" in text
     (oom,) = encode_host(reading)["ooms"]
     assert (oom["pid"], oom["rank"], oom["asked"], oom["snapshot"]) == (4711, "3", 4 * GIB, None)
     assert oom["explanation"]["line"].startswith("OOM at step 7")
@@ -210,7 +210,7 @@ def test_the_notes_of_a_host_are_replaced_and_an_unknown_host_has_none() -> None
     assert notes.apply("gpu1", part(BEGIN, OOM))
     (host,) = state.machine.hosts.all
     (note,) = host.oom_notes
-    assert note.startswith("process 4711 (rank 3): OOM at step 7: 4.0 GiB asked on cuda:0")
+    assert note.startswith("process 4711 (rank 3): OOM at step 7: 4.0 GiB requested on cuda:0")
     # The line of the inventory follows that of the OOM.
     assert note.endswith("its agent is examining the process")
     assert notes.apply("gpu1", part(END, number=2))

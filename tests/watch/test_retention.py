@@ -110,7 +110,7 @@ def test_a_run_that_is_kept_for_good_stays_and_is_listed_so(
     assert parse(("watch", "keep", run.folder.name)).carry_out() == 0
     assert "is stored until you remove it" in capsys.readouterr().out
     assert is_kept(run)
-    assert "exit code 0, kept for good" in stored_run_lines()[-1]
+    assert "exit code 0, protected" in stored_run_lines()[-1]
     assert parse(("watch", "rm", run.folder.name)).carry_out() == 0
     assert capsys.readouterr().out == f"{run.folder.name} is removed\n"
     assert not run.folder.exists()

@@ -64,7 +64,7 @@ def test_a_link_or_a_file_without_an_end_of_line_costs_nothing(tmp_path: Path) -
 
 
 def test_each_kind_of_end_has_its_words() -> None:
-    assert describe_unseen_end(None) == "its end was not seen"
+    assert describe_unseen_end(None) == "end unknown"
     assert "exit code is known to the shell" in describe_unseen_end(LastSign(AT, is_end=True))
     clock = time.strftime("%H:%M:%S", time.localtime(AT))
-    assert describe_unseen_end(LastSign(AT, is_end=False)).endswith(f"last sign of it {clock}")
+    assert describe_unseen_end(LastSign(AT, is_end=False)).endswith(f"last sign {clock}")

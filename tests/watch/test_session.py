@@ -116,7 +116,7 @@ def test_a_run_of_another_machine_says_where_it_is_and_is_not_touched(ended: Sta
     far = replace(far, start_ticks=ticks)
     runs.save(far)
     found = opened(runs.find_run(far.folder.name))
-    assert "it is a run of far" in found.why_no_samples
+    assert "the run is on far" in found.why_no_samples
     assert [row.ended for row in found.devices] == [""]
     assert not far.is_running
     assert watched_session.send_signal(far, signal.SIGKILL) == (
@@ -435,9 +435,7 @@ def test_a_run_that_ends_where_nobody_sees_how_does_not_go_on() -> None:
         return state
 
     state = asyncio.run(work())
-    assert format_run_title(state, time.time(), 80).startswith(
-        "Run   python   its end was not seen"
-    )
+    assert format_run_title(state, time.time(), 80).startswith("Run   python   end unknown")
 
 
 def test_the_verdict_on_a_rehearsal_appears_when_it_is_concluded(ended: StartedRun) -> None:

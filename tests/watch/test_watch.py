@@ -312,7 +312,7 @@ def test_each_rule_has_its_sentence(changes: dict[str, object], reason: str, adv
 
 
 def test_in_a_container_a_pid_may_be_the_host_s() -> None:
-    assert "in a container the host's pids are other numbers" in no_process(7, True).reason
+    assert "a container has its own pids" in no_process(7, True).reason
     assert "has ended, or is hidden" in no_process(7, False).reason
 
 

@@ -159,7 +159,7 @@ def test_flushes_ooms_and_snapshots_are_marked_where_they_were(tmp_path: Path) -
     assert first.marks[0].text == "the allocator flushed its cache 3 times"
     assert first.marks[1].snapshot == taken.path
     assert first.marks[2].text == (
-        "2.0 GiB asked at train.py:12, 1.0 GiB free; whether the program continues is not known yet"
+        "2.0 GiB requested at train.py:12, 1.0 GiB free; unknown whether the program continues"
     )
     # It ran out on a device that was never seen to hold something.
     assert (second.device, second.figures) == ("cuda:1", None)
@@ -209,7 +209,7 @@ def test_what_used_no_gpu_is_forgotten_at_its_end_and_what_was_not_seen_is_told(
     assert [row.process.pid for row in known.devices(over=False)] == [9, 7, 8]
     never = known.devices(over=False)[0]
     assert (never.process.rank, never.process.torch) == (3, "2.13.0")
-    assert never.process.reason == "it had ended before it was seen"
+    assert never.process.reason == "it ended before it was seen"
     known.apply(TorchProcesses(BEGAN + 1, (process(8),)))
     assert [row.process.pid for row in known.devices(over=False)] == [9, 8]
     assert [row.process.pid for row in known.devices(over=True)] == [9]
@@ -253,8 +253,8 @@ def test_a_pid_that_is_given_to_another_process_has_two_rows() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda _: None, "it comes with the first CUDA call"),
-        (lambda known: known.apply(held(1)), "hand on PYTHONPATH and GPU_WORKBENCH_RUN"),
+        (lambda _: None, "it starts with the first CUDA call"),
+        (lambda known: known.apply(held(1)), "pass on PYTHONPATH and GPU_WORKBENCH_RUN"),
         (lambda known: known.apply_logs([left()], []), "start gpu-workbench with the same XDG"),
         (lambda known: known.apply_logs([], ["7: ImportError: x"]), "start: ImportError: x"),
     ],

@@ -77,7 +77,7 @@ class AgentLogs:
 
         Args:
             reports: the agents' reports, by pid.
-            pids: the watched processes; an agent of none of them has gone.
+            pids: the watched processes; agents of other processes have ended.
         """
         for pid, report in reports.items():
             identity = program_name(report.identity, report.program)

@@ -29,7 +29,7 @@ _PLAIN = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 _VERSION = re.compile(rb"^__version__ = ['\"]([\w.+-]{1,60})['\"]", re.MULTILINE)
 _NO_RUN_ID = "none"
 """torchrun's run id unless ``--rdzv-id`` is given."""
-_NOT_SET = "no launcher has set it in the environment"
+_NOT_SET = "no launcher set it in the environment"
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,11 @@ class Discovery:
         """By pid: start time, size of the address space, and whether torch's library is loaded.
         Loading a library changes the size."""
 
-    def find(self, wanted: WatchTargets, listed: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    def find(self, targets: WatchTargets, listed: Iterable[int]) -> dict[int, tuple[int, ...]]:
         """Find the processes to watch: all with torch, or the requested ones with or without it.
 
         Args:
-            wanted: the request.
+            targets: the request.
             listed: the processes that NVML lists on a GPU.
 
         Returns:
@@ -102,11 +102,11 @@ class Discovery:
         parents = self._scan()
         with_torch = {pid for pid, (_, _, has) in self._seen.items() if has}
         others: set[int] = set()
-        if wanted.others or not wanted.pids:
+        if targets.others or not targets.pids:
             others = with_torch | {pid for pid in listed if pid in parents}
         found = {}
-        for pid in sorted(with_torch | others | set(wanted.pids)):
-            requested = _requested(pid, wanted, parents)
+        for pid in sorted(with_torch | others | set(targets.pids)):
+            requested = _requested(pid, targets, parents)
             if requested or pid in others:
                 found[pid] = requested
         return found
@@ -183,16 +183,16 @@ class Discovery:
         self._owners.forget_all_but(pids)
 
 
-def _requested(pid: int, wanted: WatchTargets, parents: Mapping[int, int]) -> tuple[int, ...]:
+def _requested(pid: int, targets: WatchTargets, parents: Mapping[int, int]) -> tuple[int, ...]:
     """Return the requested pids among a process and its ancestors, nearest first."""
-    if not wanted.children:
-        return (pid,) if pid in wanted.pids else ()
+    if not targets.children:
+        return (pid,) if pid in targets.pids else ()
     # The parents are read one after the other, so a pid that is used again can close a circle.
     line = {pid: None}
     while (parent := parents.get(pid)) is not None and parent not in line:
         line[parent] = None
         pid = parent
-    return tuple(each for each in line if each in wanted.pids)
+    return tuple(each for each in line if each in targets.pids)
 
 
 def absent(pid: int, why: Refusal) -> TorchProcess:
@@ -226,7 +226,7 @@ def _version(files: ProcessFiles) -> tuple[str | None, str]:
     try:
         maps = files.read("maps")
     except OSError as error:
-        return None, f"where torch lies may not be looked up: {error.strerror}"
+        return None, f"torch's path may not be read: {error.strerror}"
     library = library_in(maps, LIBRARY)
     if library is None:
         return None, "torch's library is not loaded"
@@ -245,6 +245,6 @@ def _environment(files: ProcessFiles) -> tuple[dict[str, str], str]:
     try:
         text = files.read("environ")
     except OSError as error:
-        return {}, f"its environment may not be read: {error.strerror}"
+        return {}, f"its environment cannot be read: {error.strerror}"
     pairs = (entry.decode(errors="replace").partition("=") for entry in text.split(b"\0"))
     return {name: value for name, mark, value in pairs if mark}, ""

@@ -29,7 +29,7 @@ BLOCKS = 24
 FEWEST_BLOCKS = 8
 """The fewest blocks for a rate: with fewer, Sen's 95% interval includes nearly all slopes."""
 CONTINUED = 0.125
-"""The least share of a growth that lies in its end, if it continues."""
+"""Least share of the growth in the last part of the time, if the growth continues."""
 
 
 def at_step(step: int) -> str:
@@ -303,9 +303,9 @@ class Track:
             return None
         return Finding(
             "idle cache",
-            f"{fmt.size(idle)} cached and not used in the last "
-            f"{fmt.duration(points[-1].at - points[0].at)}: `torch.cuda.empty_cache()` would let "
-            "another process have it",
+            f"{fmt.size(idle)} cached but unused in the last "
+            f"{fmt.duration(points[-1].at - points[0].at)}: `torch.cuda.empty_cache()` would "
+            "release it to other processes",
             f"{FROM_OUTSIDE}: reserved_bytes - active_bytes - inactive_split_bytes",
         )
 
@@ -318,9 +318,8 @@ class Track:
             return None
         return Finding(
             "fragmentation",
-            f"{fmt.size(split)} cached is free parts of segments that are partly in use, which "
-            "`empty_cache` cannot return: `expandable_segments:True` in PYTORCH_CUDA_ALLOC_CONF "
-            "makes fewer of them",
+            f"{fmt.size(split)} cached lies in partly used segments, which `empty_cache` cannot "
+            "return; `expandable_segments:True` in PYTORCH_CUDA_ALLOC_CONF reduces it",
             f"{FROM_OUTSIDE}: inactive_split_bytes; PyTorch's notes on CUDA, memory management",
         )
 

@@ -147,7 +147,7 @@ class WatchTargets:
 
 @dataclass(frozen=True)
 class ListedProcesses:
-    """Request: also report those of NVML's listed processes that have loaded torch."""
+    """Request: also report NVML's listed processes that have loaded torch."""
 
     pids: Tuple[int, ...]  # noqa: UP006 (read at run time, on Python 3.8 too)
 
@@ -184,7 +184,7 @@ class AgentLogPart:
     run: str
     """Folder of the run, on the host."""
     number: int
-    """Of the part; the first is 1, also for a watch that was started anew."""
+    """Number of the part, from 1, also after a restart of the watch."""
     lines: Tuple[str, ...]  # noqa: UP006 (read at run time, on Python 3.8 too)
 
 

@@ -63,7 +63,7 @@ _ADDRESSES = range(4096, 1 << 57, 8)
 NOT_USED_YET = "CUDA is not used yet: torch has allocated no GPU memory"
 IN_CHANGE = "its figures changed during each reading: they are read again"
 ASYNC = "it uses backend:cudaMallocAsync, for which torch itself counts nothing"
-PLUGGABLE = "the program replaced torch's allocator with its own, which reports no statistics"
+PLUGGABLE = "the program replaced torch's allocator, and its own reports no statistics"
 ROCM_BUILD = "a ROCm build of torch: only CUDA's allocator is read"
 _ADVICE = {
     NOT_USED_YET: "its figures come with its first tensor on a GPU",

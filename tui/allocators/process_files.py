@@ -300,7 +300,7 @@ def refusal(access: Access) -> Refusal:
             )
     if not access.same_namespace:
         return Refusal(
-            "it is in another PID namespace, a container's, which does not let it be read",
+            "it is in another PID namespace (a container's), from which it cannot be read",
             "watch within that container, or as root on the host",
         )
     return Refusal(
@@ -313,7 +313,7 @@ def refusal(access: Access) -> Refusal:
 def refusal_of_running() -> Refusal | None:
     """Return why this user's running processes are unreadable, or ``None`` if readable."""
     if not (PROC / "self").exists():
-        return Refusal("processes are read through Linux's /proc, which is not here")
+        return Refusal("it needs Linux's /proc, which is missing here")
     user, scope, may_trace = os.geteuid(), _scope(), _may_trace()
     if scope == 0 or (may_trace and scope < 3):
         return None
@@ -329,13 +329,13 @@ def no_process(pid: int, own_pids: bool) -> Refusal:
     """
     if own_pids:
         return Refusal(
-            f"there is no process {pid} here: in a container the host's pids are other numbers",
+            f"there is no process {pid} here: a container has its own pids",
             "give the pid that ps shows in this container, or watch on the host",
             "gone",
         )
     return Refusal(
         f"there is no process {pid}: it has ended, or is hidden from this user",
-        "gpu-workbench watch lists those that there are",
+        "gpu-workbench watch lists the running ones",
         "gone",
     )
 

@@ -77,7 +77,7 @@ class AllocatorWatch:
     def __init__(
         self,
         interval: float,
-        wanted: WatchTargets,
+        targets: WatchTargets,
         listed: tuple[int, ...] = (),
         *,
         steps: bool = False,
@@ -86,7 +86,7 @@ class AllocatorWatch:
 
         Args:
             interval: seconds between two readings.
-            wanted: the requested processes.
+            targets: the requested processes.
             listed: the processes that NVML lists on a GPU.
             steps: also ask the agents of the processes for their steps, and follow their logs.
         """
@@ -94,7 +94,7 @@ class AllocatorWatch:
         self._reports: dict[int, AgentReport] = {}
         self._logs = AgentLogs()
         self.interval = interval
-        self.wanted = wanted
+        self.wanted = targets
         self.listed = listed
         self.search_now = threading.Event()
         """Set to request the next search at once."""
@@ -152,7 +152,7 @@ class AllocatorWatch:
         return self._latest
 
     def read(self, now: float) -> ProcessFigures:
-        """Return the figures of all readable processes.
+        """Return the figures of all readable processes, and the host memory of requested ones.
 
         Args:
             now: Unix time.
@@ -161,18 +161,19 @@ class AllocatorWatch:
         unavailable: dict[str, str] = {}
         host: dict[str, int] = {}
         for pid, watched in list(self._watched.items()):
-            if not watched.is_read or watched.target is None:
+            target = watched.target if watched.is_read else None
+            resident = watched.files.resident() if target or self.wanted.pids else None
+            if resident is not None:
+                host[str(pid)] = resident
+            if target is None:
                 continue
             try:
-                peek = watched.target.read(now)
+                peek = target.read(now)
             except GoneError:
                 self._drop(pid)
                 self._lost = True
                 continue
             devices += peek.figures
-            resident = watched.files.resident()
-            if resident is not None:
-                host[str(watched.files.pid)] = resident
             missing = {f"{pid} {name}": why for name, why in peek.unavailable.items() if name}
             unavailable.update(missing)
         if self._lost:
@@ -280,8 +281,8 @@ class AllocatorWatch:
             raise GoneError(f"process {watched.files.pid} has ended") from error
         if watched.copy_of is not None and watched.files.pid not in self.listed:
             return Refusal(
-                f"a fork of process {watched.copy_of} since that used CUDA: its figures are a copy "
-                "of those, and it holds nothing itself",
+                f"a fork of process {watched.copy_of}, made after CUDA was used: its figures are "
+                "copies, and it owns no memory",
                 f"watch process {watched.copy_of}",
                 "fork",
             ), False

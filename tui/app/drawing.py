@@ -86,8 +86,8 @@ class Drawing:
 GATHER_S = 0.03
 """Seconds in which further changes join the drawing of a first one."""
 GATHER_SAMPLES_S = 0.15
-"""The same where only samples have changed: those of all hosts are of one moment and arrive one
-after the other, and so do those of NVML and of the allocators."""
+"""The same if only samples changed: the samples of all hosts are of one moment and arrive one
+after the other, as do the samples of NVML and the allocators."""
 PAUSE_S = 0.25
 """Least seconds between two drawings that no key caused."""
 PERIOD_S = {
@@ -145,7 +145,7 @@ class Coalescer:
         own = self._drawn.get(part, float("-inf")) + PERIOD_S.get(part, 0.0)
         return max(own, self._last + PAUSE_S)
 
-    def _release(self, found: set[Topic], now: float) -> Topics:
-        self._waiting -= found
-        self._drawn.update(dict.fromkeys(found, now))
-        return frozenset(found)
+    def _release(self, topics: set[Topic], now: float) -> Topics:
+        self._waiting -= topics
+        self._drawn.update(dict.fromkeys(topics, now))
+        return frozenset(topics)

@@ -47,6 +47,6 @@ def _open_recorder(path: Path, *, redact: bool) -> Recorder:
     try:
         return Recorder(path, Redaction() if redact else None)
     except FileExistsError:
-        raise UsageError(f"--record {path}: it is there already; name another file") from None
+        raise UsageError(f"--record {path}: the file exists; name another") from None
     except OSError as error:
         raise UsageError(f"--record {path}: {error.strerror}") from error

@@ -138,7 +138,7 @@ class Preferences:
                 differ from host to host, those that the user set last count.
             theme: the current theme.
             refresh: the current seconds between two samples.
-            borders: the current borders between columns; ``None`` for those of the start.
+            borders: the current borders between columns; ``None`` for the initial ones.
 
         Returns:
             Values by name; and, by workload, the parameters that differ from their defaults.
@@ -178,11 +178,11 @@ class Preferences:
             return ""
         place = self._chosen.file.path
         if not self._chosen.file.writable:
-            return f"{place}: the theme is not remembered in a broken file"
+            return f"{place}: the file is broken; the theme is not saved"
         try:
             settings.remember(place, {"theme": theme}, {})
         except (OSError, ValueError) as error:
-            return f"the theme is not remembered: {error}"
+            return f"the theme is not saved: {error}"
         self.theme = theme
         return ""
 
@@ -195,9 +195,9 @@ class Preferences:
             return
         place = self._chosen.file.path
         if not self._chosen.file.writable:
-            self.problems.append(f"{place}: what was changed is not remembered in a broken file")
+            self.problems.append(f"{place}: the file is broken; changes are not saved")
             return
         try:
             settings.remember(place, values, parameters)
         except (OSError, ValueError) as error:
-            self.problems.append(f"what was changed is not remembered: {error}")
+            self.problems.append(f"changes are not saved: {error}")

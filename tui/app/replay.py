@@ -30,7 +30,7 @@ class ReplayApp(WorkbenchApp):
     """Plays a recording on the workbench's screens.
 
     Args:
-        session: plays the recording; ages on the screen are those of the recorded time.
+        session: plays the recording; ages on the screen count in recorded time.
         theme: the theme to draw with.
         snapshot: the file that the snapshot tab had open.
     """

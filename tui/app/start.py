@@ -200,7 +200,7 @@ def _find_extras(options: WorkbenchOptions) -> Extras | None:
         UsageError: the hosts cannot be reached as the options say, or nothing can be recorded.
     """
     if options.redact and not options.record:
-        raise UsageError("--redact belongs to a recording: give --record FILE too")
+        raise UsageError("--redact needs --record FILE")
     if not (options.names_hosts or options.record):
         return None
     # Deferred: most starts show this machine alone and record nothing (110 modules, 40 ms).
@@ -226,8 +226,8 @@ def check_terminal(instead: str = f"use {WITHOUT_SCREEN}") -> None:
     term = os.environ.get("TERM", "")
     if term in DUMB:
         raise UsageError(
-            f"TERM={term}: such a terminal cannot place text; set TERM to what it is, as in"
-            f" TERM=xterm-256color, or {instead}"
+            f"TERM={term}: this terminal cannot position text; set TERM to its type, such as"
+            f" xterm-256color, or {instead}"
         )
 
 
@@ -258,7 +258,7 @@ def _oom_text(options: WorkbenchOptions) -> str:
     if not options.oom_text:
         return ""
     if not options.snapshot:
-        raise UsageError("--oom-text belongs to a snapshot: give --snapshot FILE too")
+        raise UsageError("--oom-text needs --snapshot FILE")
     if options.oom_text == STANDARD_INPUT:
         raise UsageError("--oom-text -: the workbench needs standard input for keys; name a file")
     return read_oom_text(options.oom_text, ())

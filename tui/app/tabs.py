@@ -110,11 +110,11 @@ class TabbedApp(textual_private.HookedApp):
         """Redraw at once after a key."""
         raise NotImplementedError
 
-    def watch_allocators(self, wanted: bool) -> None:
+    def watch_allocators(self, enabled: bool) -> None:
         """Read the allocators of other processes while they are on the screen."""
-        if wanted != self._shows_torch_processes:
-            self._shows_torch_processes = wanted
-            self.actions.watch_torch(wanted)
+        if enabled != self._shows_torch_processes:
+            self._shows_torch_processes = enabled
+            self.actions.watch_torch(enabled)
 
     # ---- for the screens ----
 

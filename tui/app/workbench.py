@@ -165,7 +165,7 @@ class WorkbenchApp(TabbedApp):
         self.alarms_wanted = False
         """Ring, and notify the user, when a long run has ended or memory has run out."""
         self._alarms: dict[str, RunAlarms] = {}
-        """Those of the runs on this machine and on each other host, by its name."""
+        """Alarms of the runs on this machine and on each other host, by the host's name."""
         self.demo_wanted = False
         """The app ended because the user wants to see the demo."""
         if preferences is not None:
@@ -376,7 +376,7 @@ class WorkbenchApp(TabbedApp):
             self.push_screen(HelpScreen(REGISTRY, pane, now))
 
     async def action_quit(self) -> None:
-        """End the program, after asking if anything runs or waits. A watched run goes on."""
+        """End the program, after asking if anything runs or waits. A watched run continues."""
         self._leave()
 
     def play_demo(self) -> None:
@@ -399,7 +399,7 @@ class WorkbenchApp(TabbedApp):
             if yes:
                 leave()
 
-        title = "Quit while runs go on?"
+        title = "Quit and cancel the runs?"
         words = [
             each for runs in busy for each in format_quit_warning(runs, stored=self.stores_results)
         ]

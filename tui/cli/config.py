@@ -22,7 +22,7 @@ from tui.runs.state.parameters import format_value, replace_invalid
 if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
 
-BROUGHT = "of no workload of the catalogue; used where --workloads brings it"
+BROUGHT = "not in the catalogue; used if --workloads adds it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _not_set(name: str) -> str:
 
 def lines(chosen: settings.Settings) -> Iterator[str]:
     """Yield a line for the file, for each setting and for each remembered parameter."""
-    there = "" if chosen.file.path.exists() else " (not there: made when you change something)"
+    there = "" if chosen.file.path.exists() else " (missing; created on the first change)"
     yield f"file: {chosen.file.path}{there}"
     for item in chosen.chosen.values():
         shown = _not_set(item.name) if item.value is None else format_value(item.value)

@@ -102,7 +102,7 @@ class Invocation:
     """Name of the command; empty for the workbench."""
     subcommand: Subcommand[Any]
     found: dict[str, Any]
-    """Values by the names of options; ``overrides`` has those that are settings."""
+    """Values by the names of options; ``overrides`` has the settings among them."""
 
     def carry_out(self) -> int:
         """Carry out the command; returns the exit code.
@@ -202,7 +202,7 @@ def _check_options(program: Parser, argv: Sequence[str]) -> None:
             program.unknown([flag])
 
 
-def _check_options_before(program: Parser, command: Parser, found: dict[str, Any]) -> None:
+def _check_options_before(program: Parser, command: Parser, values: dict[str, Any]) -> None:
     """Refuse options of the workbench that the command does not take: they would have no effect.
 
     Raises:
@@ -212,7 +212,7 @@ def _check_options_before(program: Parser, command: Parser, found: dict[str, Any
     its_own = {flag for each in command.arguments for flag in each.option_strings}
     for each in program.arguments:
         flags = each.option_strings
-        if not flags or each.dest in taken or each.dest not in found:
+        if not flags or each.dest in taken or each.dest not in values:
             continue
         if flags[0] in its_own:
             command.error(f"{flags[0]} goes after the command: {command.prog} {flags[0]}")

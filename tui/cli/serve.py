@@ -52,8 +52,8 @@ def own_address(text: str) -> str:
     """
     if text not in ("127.0.0.1", "localhost"):
         raise UsageError(
-            f"--host {text}: it listens on 127.0.0.1 alone; from elsewhere it is reached"
-            " through the tunnel that it names when it starts"
+            f"--host {text}: serve listens on 127.0.0.1 only; reach it from elsewhere"
+            " through the SSH tunnel that it prints"
         )
     return text
 
@@ -65,7 +65,7 @@ def port(text: str) -> int:
         UsageError: the text is no port number.
     """
     if not (text.isdecimal() and int(text) < 2**16):
-        raise UsageError(f"--port {text}: give a number up to 65535, 0 for any that is free")
+        raise UsageError(f"--port {text}: give a number up to 65535, 0 for a free one")
     return int(text)
 
 
@@ -114,7 +114,7 @@ async def _serve(site: WebSite) -> int:
         listening = await site.start()
     except OSError as error:
         raise UsageError(
-            f"--port {site.port}: {error.strerror}; give another, or 0 for any that is free"
+            f"--port {site.port}: {error.strerror}; give another, or 0 for a free one"
         ) from error
     print_text(how_to_get_there(listening, site.path))
     code = await ended

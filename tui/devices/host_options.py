@@ -14,7 +14,7 @@ def add_hosts(parser: Parser) -> None:
     parser.add_argument(
         "--host",
         metavar="A,B",
-        help="hosts, too: names for ssh, docker:CONTAINER or kubectl:POD",
+        help="add hosts: ssh names, docker:CONTAINER or kubectl:POD",
     )
     parser.add_argument("--no-here", action="store_true", help="leave out this machine")
     parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
@@ -31,7 +31,7 @@ def add_connection(parser: Parser, default_python: str) -> None:
     parser.add_argument(
         "--transport",
         metavar="CMD",
-        help="instead of ssh; {host} is the name",
+        help="command in place of ssh; {host} is the name",
     )
     parser.add_argument(
         "--host-python",

@@ -31,7 +31,7 @@ def find_hosts(choice: HostChoice) -> HostPlan:
         raise UsageError("--no-here: name other hosts with --host or --slurm")
     for name, _ in choice.host_pythons:
         if name not in names:
-            raise UsageError(f"--host-python {name}: no such host is given")
+            raise UsageError(f"--host-python {name}: --host does not name it")
     return HostPlan(hosts, here, dict(choice.host_pythons))
 
 

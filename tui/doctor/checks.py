@@ -67,7 +67,7 @@ def terminal_finding() -> CheckResult:
     if not sys.stdout.isatty():
         return CheckResult("terminal", "passed", f"standard output is no terminal ({found})")
     if term in ("", "dumb", "unknown"):
-        advice = "set TERM to what your terminal is, such as xterm-256color"
+        advice = "set TERM to your terminal's type, such as xterm-256color"
         return CheckResult("terminal", "warning", found, advice)
     if "utf" not in sys.stdout.encoding.lower():
         advice = "blocks are drawn in ASCII; set a UTF-8 locale for the finer ones"
@@ -86,8 +86,8 @@ def state_folder_finding() -> CheckResult:
     except OSError as error:
         return CheckResult("state folder", "warning", str(error), NO_STATE)
     if open_to_others and sys.platform != "win32":
-        advice = f"chmod 700 {place}; what is written there is for its owner alone all the same"
-        return CheckResult("state folder", "warning", f"{place}: others can look into it", advice)
+        advice = f"chmod 700 {place}; files written there are private anyway"
+        return CheckResult("state folder", "warning", f"{place}: others can read it", advice)
     return CheckResult("state folder", "passed", str(place))
 
 
@@ -166,7 +166,7 @@ def torch_findings(
     """Check torch, the devices it can use, and conditions that disturb its timings.
 
     Args:
-        python: path of the Python that runs the workloads, and why it is that one.
+        python: path of the Python that runs the workloads, and the reason for the choice.
         environment: its torch's view, or the reason that torch is unusable.
         option: names another Python.
     """
@@ -217,9 +217,7 @@ def watch_finding(refused: Refusal | None) -> CheckResult:
     if refused is None:
         found = f"your torch processes can be read; for an OOM: {EXAMPLE}"
         return CheckResult("watch", "passed", found)
-    return CheckResult(
-        "watch", "warning", refused.reason, f"{EXAMPLE} explains where memory runs out all the same"
-    )
+    return CheckResult("watch", "warning", refused.reason, f"{EXAMPLE} explains an OOM anyway")
 
 
 def pairing_findings(sample: Sample, environment: Environment) -> list[CheckResult]:

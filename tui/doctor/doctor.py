@@ -107,7 +107,7 @@ def doctor(options: DoctorOptions) -> int:
     """
     if options.names_hosts:
         if options.bundle or options.with_names:
-            raise UsageError("--bundle is of this machine: run it there, without --host")
+            raise UsageError("--bundle covers one machine: run it there, without --host")
         plan = find_other_hosts(options, options.overrides)
         return run_to_exit(print_hosts(plan, as_json=options.json))
     if options.transport or options.host_pythons:
@@ -220,11 +220,11 @@ class Anonymizer:
             text = self._users.sub(USER, text)
         return text if self._hosts is None else self._hosts.sub(HOST, text)
 
-    def _path(self, found: re.Match[str]) -> str:
-        text = found[0].removeprefix("file://")
+    def _path(self, match: re.Match[str]) -> str:
+        text = match[0].removeprefix("file://")
         if not text.startswith(("/", "~")):
             # Keep figures such as 310/700, versions, and paths relative to torch's source tree.
-            return found[0]
+            return match[0]
         if text.startswith(SYSTEM):
             return text
         if inside := _INSIDE.fullmatch(text):
@@ -292,9 +292,9 @@ def _anonymize(sample: Sample) -> Sample:
         absent = {**row.unavailable, "user": LEFT_OUT, "command": LEFT_OUT}
         return replace(row, user=None, command=None, unavailable=absent)
 
-    def anonymize_device(one: Device) -> Device:
-        rows = one.processes
-        return replace(one, processes=None if rows is None else tuple(map(remove_names, rows)))
+    def anonymize_device(device: Device) -> Device:
+        rows = device.processes
+        return replace(device, processes=None if rows is None else tuple(map(remove_names, rows)))
 
     listed = sample.host_processes
     return replace(
@@ -322,7 +322,7 @@ def write_bundle(
         OSError: the file cannot be written.
     """
     if place.exists():
-        raise FileExistsError(17, "there is such a file already; choose another name")
+        raise FileExistsError(17, "the file exists; choose another name")
     whole = {"schema": SCHEMA, **build_bundle(checks, sample, environment, with_names=with_names)}
     text = json.dumps(whole, allow_nan=False, indent=2, ensure_ascii=False)
     reports.write_private(place, rows_of_text(text.split("\n")).encode())

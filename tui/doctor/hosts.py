@@ -208,18 +208,18 @@ def hosts_text(examined: Sequence[HostFindings]) -> str:
     return text
 
 
-def _summary(each: HostFindings) -> str:
-    if not each.reached:
+def _summary(host: HostFindings) -> str:
+    if not host.reached:
         return "not reached"
-    failed, warned = each.number_of("failed"), each.number_of("warning")
+    failed, warned = host.number_of("failed"), host.number_of("warning")
     words = [f"{failed} failed"] if failed else []
     words += [count(warned, "warning")] if warned else []
     return " and ".join(words) or "all checks passed"
 
 
-def encode_host(each: HostFindings) -> dict[str, Any]:
+def encode_host(host: HostFindings) -> dict[str, Any]:
     """Return the object of a host for ``--json``; ``error`` where it was not reached."""
-    found: dict[str, Any] = {"host": each.host}
-    if not each.reached:
-        found["error"] = HostFailure(each.findings[0].found, each.findings[0].advice).text
-    return {**found, "checks": list(each.findings)}
+    found: dict[str, Any] = {"host": host.host}
+    if not host.reached:
+        found["error"] = HostFailure(host.findings[0].found, host.findings[0].advice).text
+    return {**found, "checks": list(host.findings)}

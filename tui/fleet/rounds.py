@@ -55,7 +55,7 @@ class FleetMember:
     done: dict[str, list[RunState]] = field(default_factory=dict)
     """Runs with a time, by the title of the work."""
     problem: str = ""
-    """Reason why a round has no time of it; empty if all have."""
+    """Reason for a round without its time; empty if all rounds have one."""
 
     @property
     def works(self) -> tuple[FleetWork, ...]:

@@ -34,7 +34,7 @@ def add_options(parser: Parser) -> None:
     """Add the argument that names the workload."""
     add_common(parser)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="a workload; the list command shows them"
+        "names", nargs="*", metavar="NAME", help="workload; gpu-workbench list shows them"
     )
 
 

@@ -84,7 +84,7 @@ def add_options(parser: Parser) -> None:
         type=parse_flag_setting,
         required=True,
         metavar="F=A,B",
-        help="such as cudnn.benchmark=off,on",
+        help="flag and settings, such as cudnn.benchmark=off,on",
     )
     add_devices(parser, "D", "cpu, cuda:0, … (default: the first device that the flag acts on)")
     parser.add_argument("--pairs", type=int, metavar="N", help="time each setting N times")

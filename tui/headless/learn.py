@@ -63,7 +63,7 @@ class LearnOptions:
 def add_options(parser: Parser) -> None:
     """Add the step, the start and the devices."""
     add_common(parser)
-    parser.add_argument("name", nargs="?", metavar="STEP", help="this step alone")
+    parser.add_argument("name", nargs="?", metavar="STEP", help="show only this step")
     parser.add_argument("--from", dest="start", metavar="STEP", help="begin with this step")
     add_devices(
         parser,
@@ -108,7 +108,7 @@ def choose_steps(
         if typed not in known:
             others = {info.name for info in catalogue}
             if typed in others:
-                words = f"{typed} is none of the first steps: gpu-workbench run {typed} runs it"
+                words = f"{typed} is not one of the first steps: gpu-workbench run {typed} runs it"
                 raise UsageError(f"learn: {words}")
             raise UsageError(f"learn: {not_known('step', typed, known, 'gpu-workbench list')}")
     if name:
@@ -219,7 +219,7 @@ class Lesson:
         return [entry for entry in state.book.values() if entry.request.workload == info.name]
 
     async def _show_question(self, info: WorkloadInfo, following: str) -> bool:
-        """Ask the step's question and show the answer; return whether to go on.
+        """Ask the step's question and show the answer; return whether to continue.
 
         Args:
             info: the step.
@@ -240,7 +240,7 @@ class Lesson:
         return False
 
     async def _wait_for_key(self, prompt: str) -> bool:
-        """Wait for a key; return whether it goes on. Without a user to ask, go on at once."""
+        """Wait for a key; return whether to continue. Without a terminal, continue at once."""
         if not self._asks:
             return True
         self._key = None

@@ -41,7 +41,7 @@ def add_options(parser: Parser) -> None:
     """Add the workloads and groups whose parameters are listed."""
     add_common(parser)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="show parameters of this workload or group"
+        "names", nargs="*", metavar="NAME", help="show the parameters of this workload or group"
     )
 
 

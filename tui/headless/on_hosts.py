@@ -213,7 +213,7 @@ def format_hosts(
 
 
 def _format_spanning(run: SpanningRun, states: Mapping[str, RunsState | None]) -> Iterator[str]:
-    """Yield the result of a run over hosts; where it did not end well, that of each host."""
+    """Yield the result of a run over hosts, or each host's result if the run failed."""
     yield rows_of_text(["", f"over {', '.join(run.states)}"])
     for name, entry in run.states.items():
         state = states[name]

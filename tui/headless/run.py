@@ -71,16 +71,16 @@ def add_options(parser: Parser) -> None:
     """Add the options for workloads, devices, parameters and durations."""
     add_common(parser)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="workloads; the list command shows them"
+        "names", nargs="*", metavar="NAME", help="workloads; gpu-workbench list shows them"
     )
     parser.add_argument(
         "--group",
         dest="groups",
         action="append",
         metavar="G",
-        help="all workloads of a group; repeatable",
+        help="run all workloads of a group; repeatable",
     )
-    parser.add_argument("--all", dest="everything", action="store_true", help="every workload")
+    parser.add_argument("--all", dest="everything", action="store_true", help="run every workload")
     add_devices(
         parser,
         "D",
@@ -109,14 +109,14 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--host",
         metavar="A,B",
-        help="hosts: names for ssh, docker:CONTAINER or kubectl:POD",
+        help="hosts: ssh names, docker:CONTAINER or kubectl:POD",
     )
     parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
     add_connection(parser, default_python="the first that has torch")
     parser.add_argument(
         "--together",
         action="store_true",
-        help="on all hosts at the same time",
+        help="run on all hosts at the same time",
     )
     add_no_store(parser)
 
@@ -164,7 +164,7 @@ def _check(options: RunOptions) -> None:
         raise UsageError("--against compares stored results: leave out --no-store")
     if options.interleave and (options.against or not options.store):
         other = "--against" if options.against else "--no-store"
-        raise UsageError(f"--interleave compares what it keeps: leave out {other}")
+        raise UsageError(f"--interleave needs stored results: leave out {other}")
 
 
 SUBCOMMAND = Subcommand(RunOptions, add_options, run)

@@ -19,7 +19,7 @@ from workloads.protocol.results import Setting, WorkloadInfo
 OWN_HOSTS = ("hosts", "rendezvous")
 """Parameters that set where ranks meet: with them, each host runs by itself."""
 LEAVE_S = 5.0
-"""Seconds for the other hosts to notice that the run has failed on one, before they are told."""
+"""Seconds in which the other hosts may notice a failure themselves, before they are canceled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ async def run_together(
 ) -> dict[str, RunState]:
     """Run one workload with one setting over several hosts, and return the run of each host.
 
-    Where it fails on one host, the others are told to end: their ranks would wait for minutes.
+    If it fails on one host, it is canceled on the others, whose ranks would wait for minutes.
     The next run may use the same port, so this returns when all have ended.
 
     Args:

@@ -17,7 +17,7 @@ SSH_OPTIONS = (
     *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=2", "-o", "Compression=yes"),
 )
 """No terminal and no question: nobody could answer one. A link that is cut ends within 10 s.
-Samples are repetitive text: those of eight GPUs shrink from 12 kB/s to 0.7 kB/s."""
+Samples are repetitive text: for eight GPUs they shrink from 12 kB/s to 0.7 kB/s."""
 SHARED_CONNECTION = ("-o", "ControlMaster=auto", "-o", "ControlPersist=4")
 """The children of one host share one connection, and so does a start soon after. Nothing is left of
 it 5 s after this side is killed."""
@@ -141,7 +141,7 @@ def share_connection(host: HostAddress, configuration: str, folder: Path) -> Hos
     A user who has configured ``ControlMaster`` or ``ControlPath`` keeps that.
 
     Args:
-        host: any; one that is not shareable is returned as it is.
+        host: any host; a host that is not shareable is returned unchanged.
         configuration: what ``ssh -G`` prints for it.
         folder: for the sockets, private to the user.
     """
@@ -157,7 +157,7 @@ def share_connection(host: HostAddress, configuration: str, folder: Path) -> Hos
 def socket_folder() -> Path | None:
     """Return the folder of this user's sockets; ``None`` where others could write to it.
 
-    Its path is short: that of a socket has at most 107 bytes (unix(7)).
+    Its path is short: a socket's path has at most 107 bytes (unix(7)).
     """
     folder = place()
     try:
@@ -187,6 +187,6 @@ def _check(name: str, text: str) -> None:
         raise HostError(f"a host has no name in {text!r}")
     if name.startswith("-"):
         # ssh would read it as an option (CVE-2017-1000117).
-        raise HostError(f"{name} begins with a dash, which no host does")
+        raise HostError(f"{name} begins with a dash, which no host name may")
     if not name.isprintable() or any(character.isspace() for character in name):
-        raise HostError(f"{name!r} has a character that no host has")
+        raise HostError(f"{name!r} has an invalid character")

@@ -45,7 +45,7 @@ class HostConnection:
     python: str | None = None
     """Name or path; ``None`` for ``python3``, and for runs the first that has torch."""
     alone: HostAddress | None = None
-    """The host with a connection of its own, where children share that of :attr:`host`."""
+    """The host with a connection of its own; children otherwise share :attr:`host`'s."""
 
     def unshared(self) -> HostConnection:
         """Return the same with a connection of its own: the shared one may be stuck."""
@@ -183,7 +183,7 @@ class ConnectionWatch:
 
     @property
     def greeted(self) -> bool:
-        """Whether the child there has said its first word."""
+        """Whether the child there has sent its first message."""
         return self._greeted
 
     def note_banner(self, line: str) -> None:

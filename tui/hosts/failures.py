@@ -39,7 +39,7 @@ def explain_failure(
         host: the host.
         ended: how the program that connects ended, such as ``exit status 255``.
         errors: its lines on standard error, oldest first.
-        banner: lines of the login before the child there said anything.
+        banner: lines of the login before the child's first message.
     """
     lines = [line for line in (clean(each).strip() for each in errors) if line]
     text = "\n".join(lines)

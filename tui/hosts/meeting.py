@@ -41,7 +41,7 @@ class Meetings:
         self._reached = reached
 
     def of(self, hosts: Sequence[str]) -> dict[str, Meeting]:
-        """Return where hosts meet, as each of them sees it; the first serves the meeting.
+        """Return the address by which each host reaches the meeting; the first host serves it.
 
         Raises:
             MeetingError: one of them does not reach the first.

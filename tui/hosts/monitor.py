@@ -68,10 +68,10 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         if self.greeted:
             self.send(Pace(seconds))
 
-    def list_processes(self, wanted: bool) -> None:
+    def list_processes(self, enabled: bool) -> None:
         """List all processes of the host with each sample, or only those of its GPUs."""
-        if wanted != self._lists_processes:
-            self._lists_processes = wanted
+        if enabled != self._lists_processes:
+            self._lists_processes = enabled
             self._request_processes(always=True)
 
     def _request_processes(self, *, always: bool = False) -> None:

@@ -113,7 +113,7 @@ class Process:
         return int(self._stat()[_PARENT])
 
     def parents(self) -> list[Process]:
-        """Return its parent, the parent's parent and so on, as far as they can be read."""
+        """Return its readable ancestors, from its parent on."""
         found: list[Process] = []
         process = self
         try:
@@ -143,7 +143,7 @@ class Process:
 
     @contextmanager
     def oneshot(self) -> Iterator[None]:
-        """Read as psutil does when it reads several figures at once; here each is read anew."""
+        """Provide psutil's interface for several figures at once; each is read by itself here."""
         yield
 
     def _stat(self) -> list[str]:

@@ -34,7 +34,7 @@ QUERY = (
     *("pstate", "pcie.link.gen.current", "pcie.link.width.current"),
     "ecc.errors.uncorrected.volatile.total",
 )
-"""Fields of ``--query-gpu``, all of them known to drivers since 2015."""
+"""Fields of ``--query-gpu``, all known to drivers since 2015."""
 ABSENT = "nvidia-smi does not print it in this form, and there is no Python to ask NVML"
 _NOT_ASKED = (
     *("memory.driver_reserved", "throttle", "mig", "processes", "memory_read", "slowdown_c"),

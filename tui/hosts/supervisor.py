@@ -48,7 +48,7 @@ class HostSupervisor(ChildSupervisor[E]):
             rounds.join(self)
         self.connection = HostConnection(host, python, alone=host)
         self.greeted = False
-        """The child there has said that it speaks our version."""
+        """The child there has confirmed our protocol version."""
         self.round_trip_s: float | None = None
         """Seconds of the newest keep-alive; ``None`` until one was answered."""
         self._banner: deque[str] = deque(maxlen=BANNER_LINES)

@@ -62,7 +62,7 @@ class Program(Protocol):
     def find_offers(self, tab: str) -> Sequence[Offer]:
         """Search files for the offers of an empty tab; called in a thread."""
 
-    def watch_allocators(self, wanted: bool) -> None:
+    def watch_allocators(self, enabled: bool) -> None:
         """Read the allocators of other processes while they are on the screen."""
 
 

@@ -18,7 +18,7 @@ TYPING: Line = (
     Span(" enter", TextStyle.KEY),
     Span(" keeps the filter  "),
     Span("escape", TextStyle.KEY),
-    Span(" drops it"),
+    Span(" clears it"),
 )
 KEY_CELLS = 12
 ANYWHERE = Situation()
@@ -137,7 +137,7 @@ def help_lines(
     if about and _matches(about, words):
         first += [line(Span(f"What {title} shows", TextStyle.STRONG)), *paragraph(about, cells), ()]
     found = [*first, *here, *elsewhere][:-1]
-    return found or paragraph(f"no key has: {pattern}", cells, TextStyle.QUIET)
+    return found or paragraph(f"no key matches: {pattern}", cells, TextStyle.QUIET)
 
 
 def _section(

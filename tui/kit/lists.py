@@ -65,7 +65,7 @@ class CursorView(LinesView):
 
     @property
     def cursor(self) -> int | None:
-        """The line under the cursor; ``None`` where there are no lines."""
+        """The line under the cursor; ``None`` without lines."""
         raise NotImplementedError
 
     def put_cursor(self, index: int) -> None:
@@ -178,7 +178,7 @@ class NumberedList(CursorView):
 
     @property
     def cursor(self) -> int | None:
-        """The line under the cursor; ``None`` where there are no lines."""
+        """The line under the cursor; ``None`` without lines."""
         return min(self.index, self.count - 1) if self.count else None
 
     def put_cursor(self, index: int) -> None:

@@ -297,7 +297,7 @@ class LinesView(ScrollView, can_focus=True):
         return self.scrollable_content_region.width
 
     def rebuild(self) -> None:
-        """Rebuild the lines and redraw those that differ."""
+        """Rebuild the lines and redraw the changed ones."""
         cells = self.cells
         if cells <= 0:
             return

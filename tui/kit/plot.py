@@ -215,7 +215,7 @@ class _Canvas:
             self.marks[cell] = (mark, curve.style)
 
     def name_levels(self) -> list[Level]:
-        """Write each level's name at an end of its row; return those that would hide a curve."""
+        """Write each level's name at an end of its row; return names that would hide a curve."""
         told = []
         for level in self.plot.levels:
             row, name = self.row(level.value), clean(level.name)

@@ -14,7 +14,7 @@ from tui.kit.lines import Line, paragraph
 END_SIGNALS = {
     "i": (signal.SIGINT, "KeyboardInterrupt in Python's main thread, as by Ctrl-C"),
     "t": (signal.SIGTERM, "most programs end and lose unsaved work"),
-    "k": (signal.SIGKILL, "it ends at once: nothing is saved, no exit handler runs"),
+    "k": (signal.SIGKILL, "ends at once: saves nothing, runs no exit handler"),
 }
 
 
@@ -22,7 +22,7 @@ class EndScreen(QuestionScreen["signal.Signals | None"]):
     """Returns the signal to send, or ``None``; Enter sends nothing."""
 
     CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
-    KEYS = "i, t or k sends it   n or escape sends nothing"
+    KEYS = "i, t or k sends it   n or escape cancels"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"answer('{key}')", show=False) for key in END_SIGNALS),
         Binding("n,escape,q", "answer('')", show=False),

@@ -216,7 +216,7 @@ def without_p2p(links: Sequence[GpuLink]) -> dict[str, list[GpuLink]]:
 
 
 class BetweenHosts:
-    """The all-reduce over all hosts, and over each pair of them.
+    """The all-reduce over all hosts, and over each pair of hosts.
 
     Args:
         lanes: at least two connected hosts.

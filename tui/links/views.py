@@ -16,44 +16,44 @@ _GIGA = 1e9
 _MOST_NAMED = 4
 
 
-def find_verdicts(found: LinkFindings) -> tuple[LinksVerdict, LinksVerdict]:
+def find_verdicts(findings: LinkFindings) -> tuple[LinksVerdict, LinksVerdict]:
     """Return the verdicts on the links between hosts, and on those between GPUs."""
-    return judge_links(found.host_links()), judge_links(found.gpu_links())
+    return judge_links(findings.host_links()), judge_links(findings.gpu_links())
 
 
-def is_slow(found: LinkFindings) -> bool:
+def is_slow(findings: LinkFindings) -> bool:
     """Return whether some link is low."""
-    return any(verdict.low for verdict in find_verdicts(found))
+    return any(verdict.low for verdict in find_verdicts(findings))
 
 
-def links_lines(found: LinkFindings) -> list[str]:
+def links_lines(findings: LinkFindings) -> list[str]:
     """Return everything as lines, the answer first."""
-    lines = answer_lines(found)
-    if found.over_all is not None:
-        lines += ["", *_all_reduce_lines(found.over_all)]
-    if found.pairs:
-        lines += ["", *_pair_lines(found)]
-    for of in found.within:
+    lines = answer_lines(findings)
+    if findings.over_all is not None:
+        lines += ["", *_all_reduce_lines(findings.over_all)]
+    if findings.pairs:
+        lines += ["", *_pair_lines(findings)]
+    for of in findings.within:
         if len(of.gpus) > 1:
             lines += ["", *_matrix_lines(of)]
         elif of.problem:
             lines += ["", f"{of.host}: {of.problem}"]
-    alone = [of.host for of in found.within if len(of.gpus) < 2 and not of.problem]
+    alone = [of.host for of in findings.within if len(of.gpus) < 2 and not of.problem]
     if alone:
         lines += ["", f"fewer than two GPUs, so no pair within the host: {', '.join(alone)}"]
-    if found.problems:
-        lines += ["", *found.problems]
+    if findings.problems:
+        lines += ["", *findings.problems]
     return lines
 
 
-def answer_lines(found: LinkFindings) -> list[str]:
+def answer_lines(findings: LinkFindings) -> list[str]:
     """Return a line for each slow host, GPU and link, or a line if there is none."""
-    hosts, gpus = find_verdicts(found)
+    hosts, gpus = find_verdicts(findings)
     lines = [
-        *_slow_lines(hosts, found.host_links(), "host"),
-        *_slow_lines(gpus, found.gpu_links(), "GPU"),
+        *_slow_lines(hosts, findings.host_links(), "host"),
+        *_slow_lines(gpus, findings.gpu_links(), "GPU"),
     ]
-    return lines or [_no_slow_line(found)]
+    return lines or [_no_slow_line(findings)]
 
 
 def _slow_lines(verdict: LinksVerdict, links: Sequence[MeasuredLink], noun: str) -> Iterator[str]:
@@ -76,45 +76,45 @@ def _slow_lines(verdict: LinksVerdict, links: Sequence[MeasuredLink], noun: str)
         yield f"{len(alone) - _MOST_NAMED} more pairs are slow: see --json"
 
 
-def _no_slow_line(found: LinkFindings) -> str:
+def _no_slow_line(findings: LinkFindings) -> str:
     counted = {
-        "pair of hosts": [{each.first, each.second} for each in found.host_links()],
-        "pair of GPUs": [{each.first, each.second} for each in found.gpu_links()],
+        "pair of hosts": [{each.first, each.second} for each in findings.host_links()],
+        "pair of GPUs": [{each.first, each.second} for each in findings.gpu_links()],
     }
     distinct = {
         noun: len({frozenset(each) for each in pairs}) for noun, pairs in counted.items() if pairs
     }
     if not distinct:
-        return "nothing was measured: no two hosts, and no host with two GPUs, could be"
+        return "nothing was measured: it takes two hosts, or two GPUs in one"
     parts = [
         fmt.count(count, noun, noun.replace("pair", "pairs")) for noun, count in distinct.items()
     ]
     if set(distinct.values()) == {1}:
-        rates = [each.rate for each in (*found.host_links(), *found.gpu_links())]
-        return f"{' and '.join(parts)}: {_rate(max(rates))}; there is no other to compare it with"
+        rates = [each.rate for each in (*findings.host_links(), *findings.gpu_links())]
+        return f"{' and '.join(parts)}: {_rate(max(rates))}; there is no other link to compare with"
     below = f"{100 * LOW_BELOW:g}%"
     return f"no link is below {below} of what others of its kind reach ({', '.join(parts)})"
 
 
-def _all_reduce_lines(found: AllReduce) -> Iterator[str]:
-    ranks = "" if found.ranks is None else f"{fmt.count(found.ranks, 'rank')}, "
-    yield f"all-reduce over {', '.join(found.hosts)} ({ranks}{found.backend})"
+def _all_reduce_lines(all_reduce: AllReduce) -> Iterator[str]:
+    ranks = "" if all_reduce.ranks is None else f"{fmt.count(all_reduce.ranks, 'rank')}, "
+    yield f"all-reduce over {', '.join(all_reduce.hosts)} ({ranks}{all_reduce.backend})"
     yield f"  {'size':>9}  {'time':>9}  {'algorithm':>10}  {'bus':>10}"
-    for each in found.points:
+    for each in all_reduce.points:
         yield (
             f"  {fmt.round_size(int(each.byte)):>9}  {fmt.seconds(each.seconds):>9}"
             f"  {_rate(each.algorithm_byte_per_s):>10}  {_rate(each.bus_byte_per_s):>10}"
         )
 
 
-def _pair_lines(found: LinkFindings) -> Iterator[str]:
-    size = fmt.round_size(found.pairs[0].byte)
-    count = fmt.count(len(found.pairs), "pair")
+def _pair_lines(findings: LinkFindings) -> Iterator[str]:
+    size = fmt.round_size(findings.pairs[0].byte)
+    count = fmt.count(len(findings.pairs), "pair")
     yield f"bus bandwidth of {count} of hosts at {size}, disjoint pairs at the same time"
-    links = found.host_links()
+    links = findings.host_links()
     low = {frozenset((each.link.first, each.link.second)) for each in judge_links(links).low}
-    ends = {end for each in found.pairs for end in (each.first, each.second)}
-    names = [of.host for of in found.within if of.host in ends]
+    ends = {end for each in findings.pairs for end in (each.first, each.second)}
+    names = [of.host for of in findings.within if of.host in ends]
     wide = max(len("host"), *(len(name) for name in names))
     yield f"  {'host':<{wide}}  {'best':>10}  {'median':>10}  {'worst':>10}"
     for name in names:
@@ -130,7 +130,7 @@ def _pair_lines(found: LinkFindings) -> Iterator[str]:
             f"  {_rate(median(each.rate for each in own)):>10}"
             f"  {_rate(worst.rate):>10} with {other}{mark}"
         )
-    for pair in found.pairs:
+    for pair in findings.pairs:
         if pair.problem:
             yield f"  {pair.first} and {pair.second}: {pair.problem}"
 
@@ -173,11 +173,11 @@ def _rate(value: float) -> str:
     return fmt.rate(value, "B/s")
 
 
-def encode_links(found: LinkFindings) -> dict[str, Any]:
+def encode_links(findings: LinkFindings) -> dict[str, Any]:
     """Return the object of ``--json``."""
-    hosts, gpus = find_verdicts(found)
+    hosts, gpus = find_verdicts(findings)
     return {
-        "answer": answer_lines(found)[0],
+        "answer": answer_lines(findings)[0],
         "slow_hosts": list(hosts.slow_ends),
         "slow_gpus": list(gpus.slow_ends),
         "low": [
@@ -189,8 +189,8 @@ def encode_links(found: LinkFindings) -> dict[str, Any]:
             }
             for each in (*hosts.low, *gpus.low)
         ],
-        "all_reduce": None if found.over_all is None else asdict(found.over_all),
-        "pairs": [asdict(each) for each in found.pairs],
+        "all_reduce": None if findings.over_all is None else asdict(findings.over_all),
+        "pairs": [asdict(each) for each in findings.pairs],
         "hosts": [
             {
                 "host": of.host,
@@ -198,7 +198,7 @@ def encode_links(found: LinkFindings) -> dict[str, Any]:
                 "links": [asdict(each) for each in of.links],
                 "problem": of.problem or None,
             }
-            for of in found.within
+            for of in findings.within
         ],
-        "problems": list(found.problems),
+        "problems": list(findings.problems),
     }

@@ -182,7 +182,7 @@ class DeviceReader:
 
     @property
     def uninitialized(self) -> bool:
-        """Whether NVML said that it is not initialised, since the last :meth:`read` began."""
+        """Whether NVML reported that it is not initialised since the last :meth:`read` began."""
         return self._fields.uninitialized
 
     def read(self, at: float, slow: bool) -> Device:
@@ -260,7 +260,7 @@ class DeviceReader:
     def _read_memory_and_processes(
         self, name: str
     ) -> tuple[DeviceMemory, list[ListedProcess] | None, tuple[float, float], bool]:
-        """Read the memory and the processes that hold it at the same moment.
+        """Read the memory and the processes that use it at the same moment.
 
         Returns:
             Both, the Unix times before and after, and whether the memory changed in between at

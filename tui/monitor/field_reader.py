@@ -218,6 +218,6 @@ class FieldReader:
         """Return a percentage of time; reject the driver's garbage samples above 100."""
         percent = self.parse_number(path, answer)
         if percent is not None and percent > 100:
-            self.unavailable[path] = f"the driver gave {percent}%, which cannot be"
+            self.unavailable[path] = f"the driver gave {percent}%, which is impossible"
             return None
         return percent

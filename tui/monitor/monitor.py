@@ -81,7 +81,7 @@ def count_usable_cores(cores: int, quota: float | None) -> int:
     """Count the cores that this process may keep busy.
 
     Args:
-        cores: All that there are.
+        cores: number of all cores.
         quota: CPUs' worth of time that the cgroup allows; ``None`` where it does not limit.
     """
     allowed = cores
@@ -254,7 +254,7 @@ ONLY_WAIT = 15.0
 """Seconds that a single sample waits: without persistence mode each GPU takes seconds to wake."""
 
 LOAD_SPAN = 0.2
-"""Seconds between the two readings that a CPU load needs, where there is only one sample."""
+"""Seconds between the two readings that a CPU load needs, if there is only one sample."""
 
 
 class Monitor:

@@ -47,7 +47,7 @@ class Code(IntEnum):
 
 REASONS: dict[int, str] = {
     Code.UNINITIALIZED: "NVML is not initialised",
-    Code.INVALID_ARGUMENT: "the driver does not take this question for this device",
+    Code.INVALID_ARGUMENT: "the driver rejects this query for this device",
     Code.NOT_SUPPORTED: "not supported by this device",
     Code.NO_PERMISSION: "needs root: the driver refuses it to this user",
     Code.NOT_FOUND: "the driver has no such figure now",

@@ -243,7 +243,7 @@ class NvmlState:
     took_s: float = 0.0
     """Seconds that the last complete reading took."""
     readings: int = 0
-    """Number of completed readings, including those that found no driver."""
+    """Number of completed readings, including readings without a driver."""
     problem: str | None = None
     """Error in the monitor itself at the last reading, in one line."""
     traffic: PcieTraffic | None = None

@@ -139,7 +139,7 @@ def parse_header(line: bytes, name: str) -> Recording:
         found = wire.decode(line, (Recording,))
     except wire.WireError as error:
         raise RecordingError(
-            f"{name} is no recording: its first line is not that of one; make one with"
+            f"{name} is not a recording: its first line is unknown; make one with"
             " gpu-workbench --record FILE"
         ) from error
     if found.version not in (VERSION, *OLDER):
@@ -185,22 +185,22 @@ def parse_line(line: bytes) -> RecordedLine:
     if "to" in data:
         return RecordedLine(float(at), None, data["message"])
     if str(data.get("from")) not in _KINDS:
-        raise ValueError(f"it is from {data.get('from')!r}, whom nobody knows")
+        raise ValueError(f"it is from {data.get('from')!r}, an unknown source")
     return RecordedLine(float(at), cast(Speaker, data["from"]), data["message"])
 
 
-def decode_event(found: RecordedLine) -> AnyEvent:
+def decode_event(recorded: RecordedLine) -> AnyEvent:
     """Return the event of a line that is no request.
 
     Raises:
         WireError: the event is unknown to this program, or has another form.
     """
-    assert found.speaker is not None
-    message = found.message
+    assert recorded.speaker is not None
+    message = recorded.message
     if message.get("type") == _HOST_RUN:
         event = wire.from_object(message.get("event"), get_args(RunsOfHostEvent))
         return HostRunEvent(str(message.get("host")), event)
-    return cast(AnyEvent, wire.from_object(found.message, _KINDS[found.speaker]))
+    return cast(AnyEvent, wire.from_object(recorded.message, _KINDS[recorded.speaker]))
 
 
 def format_time(seconds: float) -> str:

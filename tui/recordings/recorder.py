@@ -65,7 +65,7 @@ class Redaction:
         self._hosts: dict[str, str] = {}
         """Stand-ins for the names of other hosts."""
         self._host_words: dict[str, str] = {}
-        """Stand-ins for the words by which texts name these hosts."""
+        """Stand-ins for these hosts' names within texts."""
         self._host_pattern: re.Pattern[str] | None = None
 
     def __call__(self, event: E) -> E:
@@ -85,9 +85,9 @@ class Redaction:
         # Most of the many texts in a recording have none.
         return _UUID.sub(self._stand_in, text) if "-" in text else text
 
-    def _stand_in(self, found: re.Match[str]) -> str:
+    def _stand_in(self, match: re.Match[str]) -> str:
         """Return the stand-in for a UUID, which CUDA_VISIBLE_DEVICES may abbreviate."""
-        number = (found["number"] or found["bare"]).lower()
+        number = (match["number"] or match["bare"]).lower()
         known = self._stand_ins
         if number not in known:
             fitting = [
@@ -104,7 +104,7 @@ class Redaction:
                 if len(number) < _WHOLE_UUID or known[each] not in taken
             ]
             known[number] = usable[0] if usable else fresh
-        return (found["kind"] or "") + known[number]
+        return (match["kind"] or "") + known[number]
 
     def _without_names(self, event: E) -> E:
         if isinstance(event, HostRunEvent):
@@ -236,8 +236,8 @@ class Redaction:
             command=parent.command and extract_program_name(parent.command),
         )
 
-    def _host_processes(self, found: HostProcesses | None) -> HostProcesses | None:
-        return None if found is None else replace(found, rows=self._rows(found.rows))
+    def _host_processes(self, processes: HostProcesses | None) -> HostProcesses | None:
+        return None if processes is None else replace(processes, rows=self._rows(processes.rows))
 
     def _rows(self, rows: tuple[GpuProcess, ...]) -> tuple[GpuProcess, ...]:
         return tuple(

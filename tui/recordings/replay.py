@@ -17,7 +17,7 @@ from tui.runs.state.state import WorkbenchState
 from workloads.protocol import wire
 
 SLOWEST, FASTEST = 1 / 8, 256.0
-"""Times the speed of life, as far as the keys go."""
+"""The speeds that the keys choose, in times real time."""
 AT_ONCE = math.inf
 """The speed at which nothing is waited for."""
 
@@ -70,10 +70,10 @@ class Playhead:
         if self._speed == AT_ONCE:
             self._position = max(self._position, at)
 
-    def pause(self, wanted: bool) -> None:
+    def pause(self, paused: bool) -> None:
         """Pause, or resume from here."""
         self._fix_position()
-        self.paused = wanted
+        self.paused = paused
 
     def set_speed(self, speed: float) -> None:
         """Change the speed from here on."""
@@ -105,7 +105,7 @@ def format_speed(speed: float) -> str:
     return f"{speed:g}x"
 
 
-NOTHING_ASKED = "this is a recording: nothing is run and nothing is changed"
+NOTHING_ASKED = "this is a recording: nothing runs or changes"
 SHOWN_S = 1.0
 """Seconds between two updates of the position while the recording has no events."""
 BREATH_S = 0.02

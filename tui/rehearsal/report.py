@@ -15,7 +15,7 @@ from tui.rehearsal.views import Attempt, SearchWith, account_terms
 
 
 def encode_rehearsal(
-    found: Rehearsed,
+    rehearsed: Rehearsed,
     verdict: RehearsalVerdict,
     attempts: Sequence[Attempt] = (),
     target: TargetLibraries | None = None,
@@ -30,9 +30,9 @@ def encode_rehearsal(
         unavailable["libraries_not_of_target"] = "no --target-requirements was given"
     different = () if target is None else find_differences(verdict.libraries, target)
     return {
-        "command": list(found.rehearsal.command),
-        "card": encode_card(found.rehearsal.card),
-        "gpus": found.rehearsal.gpus,
+        "command": list(rehearsed.rehearsal.command),
+        "card": encode_card(rehearsed.rehearsal.card),
+        "gpus": rehearsed.rehearsal.gpus,
         "answer": verdict.answer,
         "reason": verdict.reason or None,
         "steps": verdict.steps,
@@ -55,14 +55,14 @@ def encode_rehearsal(
         "libraries_not_of_target": None
         if target is None
         else [{"name": each.name, "here": each.here, "target": each.there} for each in different],
-        "host_peak": found.host_peak,
-        "exit": {"code": found.run.code, "signal": found.run.signal},
-        "folder": str(found.run.folder),
+        "host_peak": rehearsed.host_peak,
+        "exit": {"code": rehearsed.run.code, "signal": rehearsed.run.signal},
+        "folder": str(rehearsed.run.folder),
         "attempts": [
             {"change": each.label, "answer": each.verdict.answer, "peak": _peak(each.verdict)}
             for each in attempts
         ],
-        "problems": list(found.problems),
+        "problems": list(rehearsed.problems),
         "unavailable": unavailable,
     }
 

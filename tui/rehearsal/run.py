@@ -116,7 +116,7 @@ class Rehearsed:
     """One for each device."""
     peaks: tuple[ProcessPeak, ...] = ()
     ooms: tuple[tuple[ProcessLog, Explanation], ...] = ()
-    """The newest OOM of each process, first those that ended one."""
+    """The newest OOM of each process, first OOMs that ended a process."""
     host_peak: int = 0
     """The most resident bytes of all processes together, sampled."""
     time_is_up: bool = False

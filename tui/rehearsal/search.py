@@ -51,7 +51,7 @@ def parse_range(text: str) -> SearchRange:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is known so far: the largest value that fits, and the smallest that does not.
+    """State of a search: the largest value that fits, and the smallest that does not.
 
     Of N values, between none and all may fit: a rehearsal, which fits or does not, halves these
     N + 1 outcomes at best. A value is guessed from the peaks only where the rehearsals that are

@@ -89,7 +89,7 @@ class RehearsalVerdict:
     copies: int
     """Copies of device memory to the host."""
     libraries: tuple[LibraryVersion, ...] = ()
-    """Those that the processes imported."""
+    """The libraries that the processes imported."""
 
     @property
     def margin(self) -> float:
@@ -107,60 +107,62 @@ class RehearsalVerdict:
         return self.devices[0] if self.devices else None
 
 
-def judge(found: Rehearsed) -> RehearsalVerdict:
+def judge(rehearsed: Rehearsed) -> RehearsalVerdict:
     """Return the verdict on a rehearsal."""
-    devices = _devices(found)
-    compiled = any(log.rehearsed is not None and log.rehearsed.compiled for log in found.logs)
-    answer, reason = _answer(found, devices, COMPILED_MARGIN if compiled else EAGER_MARGIN)
-    steps = [log.steps for log in found.logs if log.steps]
+    devices = _devices(rehearsed)
+    compiled = any(log.rehearsed is not None and log.rehearsed.compiled for log in rehearsed.logs)
+    answer, reason = _answer(rehearsed, devices, COMPILED_MARGIN if compiled else EAGER_MARGIN)
+    steps = [log.steps for log in rehearsed.logs if log.steps]
     return RehearsalVerdict(
         answer,
         reason,
         devices,
         max(steps) if steps else None,
-        any(log.rehearsed is not None and log.rehearsed.stopped for log in found.logs),
+        any(log.rehearsed is not None and log.rehearsed.stopped for log in rehearsed.logs),
         compiled,
-        _reads(found.logs),
-        sum(record.reads for record in found.records),
-        _libraries(found.logs),
+        _reads(rehearsed.logs),
+        sum(record.reads for record in rehearsed.records),
+        _libraries(rehearsed.logs),
     )
 
 
-def _devices(found: Rehearsed) -> tuple[DeviceVerdict, ...]:
-    total = found.rehearsal.card.total
+def _devices(rehearsed: Rehearsed) -> tuple[DeviceVerdict, ...]:
+    total = rehearsed.rehearsal.card.total
     used = []
-    for index, record in enumerate(found.records):
+    for index, record in enumerate(rehearsed.records):
         if record.contexts:
-            peaks = [each for each in found.peaks if each.account.device == index]
+            peaks = [each for each in rehearsed.peaks if each.account.device == index]
             peaks.sort(key=lambda each: -each.account.live)
             used.append(DeviceVerdict(index, record, total, tuple(peaks)))
     return tuple(sorted(used, key=lambda each: each.headroom))
 
 
 def _answer(
-    found: Rehearsed, devices: Sequence[DeviceVerdict], margin: float
+    rehearsed: Rehearsed, devices: Sequence[DeviceVerdict], margin: float
 ) -> tuple[Answer, str]:
-    ended = [log for log in found.logs if any(oom.handled is False for oom in log.ooms)]
-    failed = _failure(found)
-    if ended or (failed and any(oom.handled is not True for log in found.logs for oom in log.ooms)):
-        lines = [explanation.line for _, explanation in found.ooms]
+    ended = [log for log in rehearsed.logs if any(oom.handled is False for oom in log.ooms)]
+    failed = _failure(rehearsed)
+    if ended or (
+        failed and any(oom.handled is not True for log in rehearsed.logs for oom in log.ooms)
+    ):
+        lines = [explanation.line for _, explanation in rehearsed.ooms]
         return "does not fit", lines[0] if lines else "it ran out of memory"
     if failed:
         return "failed", failed
-    unknown = _why_unknown(found, devices)
+    unknown = _why_unknown(rehearsed, devices)
     if unknown:
         return "unknown", unknown
     least = devices[0]
-    caught = _why_not_known_to_go_on(found.logs)
+    caught = _why_not_known_to_go_on(rehearsed.logs)
     if caught:
         return "unknown", caught
     if least.headroom < margin * least.total:
         return "close", (
             f"the peak is within {100 * margin:.0f}% of the card's memory, which is the margin"
         )
-    handled = sum(log.oom_count for log in found.logs)
+    handled = sum(log.oom_count for log in rehearsed.logs)
     if handled:
-        return "fits", f"the program went on after {fmt.count(handled, 'out-of-memory error')}"
+        return "fits", f"the program continued after {fmt.count(handled, 'out-of-memory error')}"
     if least.record.refused:
         return "fits", "torch had to return cached memory to the driver, which takes time"
     if least.headroom < CLOSE * least.total:
@@ -168,16 +170,16 @@ def _answer(
     return "fits", ""
 
 
-def _why_unknown(found: Rehearsed, devices: Sequence[DeviceVerdict]) -> str:
+def _why_unknown(rehearsed: Rehearsed, devices: Sequence[DeviceVerdict]) -> str:
     """Return why nothing follows from a program that did not fail; empty if something does."""
-    reported = any(log.rehearsed is not None for log in found.logs)
-    if found.time_is_up and not reported:
-        return "its time was up before it reported its memory: give --for more seconds"
+    reported = any(log.rehearsed is not None for log in rehearsed.logs)
+    if rehearsed.time_is_up and not reported:
+        return "the time ran out before it reported its memory: increase --for"
     if not devices:
         return "the program used no GPU"
     if not reported:
         return "no process reported its peaks: it was killed, or left by os._exit"
-    return _lacks_kernels(found)
+    return _lacks_kernels(rehearsed)
 
 
 def _why_not_known_to_go_on(logs: Sequence[ProcessLog]) -> str:
@@ -194,22 +196,22 @@ def _why_not_known_to_go_on(logs: Sequence[ProcessLog]) -> str:
     return ""
 
 
-def _failure(found: Rehearsed) -> str:
+def _failure(rehearsed: Rehearsed) -> str:
     """Return why the program failed by itself; empty if it did not."""
-    run = found.run
-    raised = [log for log in found.logs if log.kind]
-    finished = any(log.rehearsed is not None for log in found.logs) and not raised
+    run = rehearsed.run
+    raised = [log for log in rehearsed.logs if log.kind]
+    finished = any(log.rehearsed is not None for log in rehearsed.logs) and not raised
     if run.code == 0:
-        return _failure_beside(found, raised)
+        return _failure_beside(rehearsed, raised)
     if run.signal == ABORTED and finished:
         return ""
-    if found.time_is_up and (finished or (not raised and _was_killed(run))):
+    if rehearsed.time_is_up and (finished or (not raised and _was_killed(run))):
         return ""
     killed = describe_oom_kills(run)
     if killed:
-        most = fmt.size(found.host_peak)
+        most = fmt.size(rehearsed.host_peak)
         return f"{killed}; it had {most} at most: build the model on the device"
-    printed = found.printed
+    printed = rehearsed.printed
     own = _first_raised(raised, printed)
     if own is not None:
         return _describe_error(own)
@@ -241,13 +243,13 @@ def _describe_error(log: ProcessLog) -> str:
     return error if log.rank is None else f"rank {log.rank}: {error}"
 
 
-def _failure_beside(found: Rehearsed, raised: Sequence[ProcessLog]) -> str:
+def _failure_beside(rehearsed: Rehearsed, raised: Sequence[ProcessLog]) -> str:
     """Return the error of a process whose parent was ended before it could see it.
 
     A program that comes to its own end, with code 0, has handled what its children raised.
     """
-    stopped = any(log.rehearsed is not None and log.rehearsed.stopped for log in found.logs)
-    first = _first_raised(raised, found.printed)
+    stopped = any(log.rehearsed is not None and log.rehearsed.stopped for log in rehearsed.logs)
+    first = _first_raised(raised, rehearsed.printed)
     if not stopped or first is None:
         return ""
     words = _describe_error(first)
@@ -268,10 +270,10 @@ def _libraries(logs: Sequence[ProcessLog]) -> tuple[LibraryVersion, ...]:
     return tuple(found)
 
 
-def _lacks_kernels(found: Rehearsed) -> str:
+def _lacks_kernels(rehearsed: Rehearsed) -> str:
     """Return why the card cannot run torch's kernels; empty if it can."""
-    card = found.rehearsal.card
-    for log in found.logs:
+    card = rehearsed.rehearsal.card
+    for log in rehearsed.logs:
         archs = log.rehearsed.architectures if log.rehearsed is not None else ()
         if not has_kernels(archs, card.capability):
             major, minor = divmod(card.capability, 10)

@@ -41,7 +41,7 @@ class Attempt:
 
 
 def rehearsal_lines(
-    found: Rehearsed,
+    rehearsed: Rehearsed,
     verdict: RehearsalVerdict,
     attempts: Sequence[Attempt],
     cells: int,
@@ -50,30 +50,30 @@ def rehearsal_lines(
     """Return one rehearsal as lines, the answer first.
 
     Args:
-        found: the measurements.
+        rehearsed: the measurements.
         verdict: the conclusion from them.
         attempts: rehearsals of changed programs.
         cells: width of a line.
         target: the libraries that the program is to have; ``None`` if they are not known.
     """
-    lines = _wrap(answer_line(found, verdict), cells)
+    lines = _wrap(answer_line(rehearsed, verdict), cells)
     for doubt in _doubts(verdict, target):  # a doubt stands next to the answer
         lines += _wrap(doubt, cells, "  ")
     lines += attempt_lines(attempts, cells)
-    lines += _peak_lines(found, verdict, cells)
-    for problem in found.problems:
+    lines += _peak_lines(rehearsed, verdict, cells)
+    for problem in rehearsed.problems:
         lines += _wrap(problem, cells, "  ")
     if verdict.answer == "failed":
         for limit in failure_limits(verdict):
             lines += _wrap(limit, cells)
-        return [*lines, f"its output is in {found.run.log}"]
+        return [*lines, f"its output is in {rehearsed.run.log}"]
     if verdict.devices:
         lines.append("")
-        for limit in limit_lines(found, verdict, target):
+        for limit in limit_lines(rehearsed, verdict, target):
             lines += _wrap(limit, cells)
     if verdict.answer in ("fits", "close", "does not fit"):
-        lines += _wrap(largest_batch_line(found), cells)
-    lines.append(f"gpu-workbench watch {found.run.folder.name} shows its memory")
+        lines += _wrap(largest_batch_line(rehearsed), cells)
+    lines.append(f"gpu-workbench watch {rehearsed.run.folder.name} shows its memory")
     return lines
 
 
@@ -98,8 +98,8 @@ def failure_limits(verdict: RehearsalVerdict) -> list[str]:
         what = f"it read values of the device, which are zeros here, {verdict.copies} times"
     else:
         return [
-            "It had read no value of the device. On a real card it may not fail if it measures "
-            "times, of which there are none here, or calls what is not simulated."
+            "It had read no device values. On a real card it may not fail if it measures times or "
+            "calls functions that are not simulated."
         ]
     return [f"On a real card it may not fail: {what}."]
 
@@ -113,38 +113,37 @@ def _doubts(verdict: RehearsalVerdict, target: TargetLibraries | None) -> list[s
     branches = reads_with(ReadUse.BRANCH, verdict.reads)
     if branches:
         doubts.append(
-            f"depends on data: it branches at {_places(branches)} on values that are zeros here; "
-            "with real ones it may take another path"
+            f"depends on data: it branches at {_places(branches)} on values that are zeros here"
         )
     if guards:
         doubts.append(
-            f"NaN guard: isfinite reads false at {_places(guards)}: what it guards may not have run"
+            f"NaN guard: isfinite reads false at {_places(guards)}; its branch may not have run"
         )
     return doubts
 
 
-def _peak_lines(found: Rehearsed, verdict: RehearsalVerdict, cells: int) -> list[str]:
+def _peak_lines(rehearsed: Rehearsed, verdict: RehearsalVerdict, cells: int) -> list[str]:
     """Return the account of the peak, or of the error that the memory ran out with."""
     if verdict.answer == "failed":
         return []
     if verdict.answer == "does not fit":
         return [
             row
-            for _, explanation in found.ooms[:1]
+            for _, explanation in rehearsed.ooms[:1]
             for row in explanation_lines(explanation, cells)
         ]
-    caught = _find_caught(found, verdict)
+    caught = _find_caught(rehearsed, verdict)
     if caught is not None:
         return [*_wrap(_caught_line(caught), cells, "  "), *explanation_lines(caught, cells)]
     devices = sorted(verdict.devices, key=lambda each: each.index)
-    return [row for each in devices for row in _device_lines(found, each, cells)]
+    return [row for each in devices for row in _device_lines(rehearsed, each, cells)]
 
 
-def _find_caught(found: Rehearsed, verdict: RehearsalVerdict) -> Explanation | None:
+def _find_caught(rehearsed: Rehearsed, verdict: RehearsalVerdict) -> Explanation | None:
     """Return the explanation of the OOM that the program caught and may have ended by, if any."""
     if verdict.answer != "unknown":
         return None
-    for log, explanation in found.ooms:
+    for log, explanation in rehearsed.ooms:
         if log.ooms and log.ooms[-1].handled is None:
             return explanation
     return None
@@ -154,26 +153,26 @@ def _caught_line(caught: Explanation) -> str:
     return f"it caught: {caught.line}"
 
 
-def conclusion_paragraphs(found: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
+def conclusion_paragraphs(rehearsed: Rehearsed, verdict: RehearsalVerdict) -> list[str]:
     """Return the verdict for the page of its run, a paragraph each, the answer first."""
-    paragraphs = [answer_line(found, verdict), *_doubts(verdict, None)]
-    caught = _find_caught(found, verdict)
+    paragraphs = [answer_line(rehearsed, verdict), *_doubts(verdict, None)]
+    caught = _find_caught(rehearsed, verdict)
     if caught is not None:
         paragraphs.append(_caught_line(caught))
     if verdict.answer in ("fits", "close"):
         for each in sorted(verdict.devices, key=lambda each: each.index):
             place = [f"{place_line(peak)}." for peak in each.peaks[:1]]
             terms = " ".join(account_rows(each, 1 << 30))
-            name = [f"cuda:{each.index}"] if found.rehearsal.gpus > 1 else []
+            name = [f"cuda:{each.index}"] if rehearsed.rehearsal.gpus > 1 else []
             paragraphs.append(" ".join([*name, *place, f"The peak is {terms}"]))
     if verdict.answer == "failed":
         return [*paragraphs, *failure_limits(verdict)]
-    return [*paragraphs, *found.problems, limit_lines(found, verdict)[0]]
+    return [*paragraphs, *rehearsed.problems, limit_lines(rehearsed, verdict)[0]]
 
 
-def largest_batch_line(found: Rehearsed) -> str:
+def largest_batch_line(rehearsed: Rehearsed) -> str:
     """Return how to find the largest batch, which takes several rehearsals."""
-    option = find_batch(found.rehearsal.command)
+    option = find_batch(rehearsed.rehearsal.command)
     if option is None:
         return (
             "Largest batch: not searched; put {batch} into the command, and add "
@@ -182,9 +181,9 @@ def largest_batch_line(found: Rehearsed) -> str:
     return f"Largest batch: not searched; add --find, which varies {option.name}"
 
 
-def answer_line(found: Rehearsed, verdict: RehearsalVerdict) -> str:
+def answer_line(rehearsed: Rehearsed, verdict: RehearsalVerdict) -> str:
     """Return the answer in one line."""
-    card = found.rehearsal.card.name
+    card = rehearsed.rehearsal.card.name
     fullest = verdict.fullest
     if verdict.answer == "failed":
         return f"the program failed by itself: {verdict.reason}"
@@ -198,8 +197,8 @@ def answer_line(found: Rehearsed, verdict: RehearsalVerdict) -> str:
     return f"fits on {card}: {figures}" + (f"; {verdict.reason}" if verdict.reason else "")
 
 
-def _device_lines(found: Rehearsed, device: DeviceVerdict, cells: int) -> list[str]:
-    several = found.rehearsal.gpus > 1
+def _device_lines(rehearsed: Rehearsed, device: DeviceVerdict, cells: int) -> list[str]:
+    several = rehearsed.rehearsal.gpus > 1
     indent = "  "
     lines = []
     if several:
@@ -306,7 +305,7 @@ def _places(reads: Sequence[HostRead]) -> str:
 
 
 def limit_lines(
-    found: Rehearsed, verdict: RehearsalVerdict, target: TargetLibraries | None = None
+    rehearsed: Rehearsed, verdict: RehearsalVerdict, target: TargetLibraries | None = None
 ) -> list[str]:
     """Return what the rehearsal cannot know, a line each."""
     compiled = "compiled" if verdict.compiled else "eager"
@@ -322,10 +321,10 @@ def limit_lines(
         lines.append(f"Depends on data if it branches on it: {copies} to the host, lines unknown.")
     if verdict.steps is None and not verdict.stopped and verdict.answer != "does not fit":
         lines.append("It has made no optimizer step: a training would need more.")
-    if found.host_peak > LARGE_HOST:
+    if rehearsed.host_peak > LARGE_HOST:
         lines.append(
-            f"It used {fmt.size(found.host_peak)} of host memory at most (sampled): what a program "
-            "builds on the CPU takes that here too."
+            f"It used up to {fmt.size(rehearsed.host_peak)} of host memory (sampled): what a "
+            "program builds on the CPU takes that here too."
         )
     libraries = library_line(verdict.libraries, target)
     if libraries and not (target and find_differences(verdict.libraries, target)):

@@ -1,4 +1,4 @@
-"""``python -m tui.snapshots``: read a snapshot in a process that may die of it; JSON lines."""
+"""``python -m tui.snapshots``: read a snapshot in an expendable process; JSON lines."""
 
 from __future__ import annotations
 

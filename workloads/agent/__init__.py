@@ -37,7 +37,7 @@ MOST_PROGRAMS = 1000
 
 
 def claim_program(run: str, process: str) -> int:
-    """Claim this program's number among those of its process, by creating its file.
+    """Claim the next program number of this process by creating its file.
 
     A process that executes another program keeps its pid and its start time.
 

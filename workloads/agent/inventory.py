@@ -96,7 +96,7 @@ _TensorsIn = Callable[[Any], "list[Any]"]
 
 
 class _Stock:
-    """The findings so far, and the storage already counted."""
+    """The findings, and the storage already counted."""
 
     def __init__(self, torch: Any, device: int, deadline: float) -> None:
         self._torch = torch
@@ -120,7 +120,7 @@ class _Stock:
         self._follow()
 
     def count_owned(self) -> None:
-        """Find all tensors, and categorize those that modules and optimizers own."""
+        """Find all tensors, and categorize the tensors of modules and optimizers."""
         modules, optimizers = self._find()
         owned = {id(child): module for module in modules for child in _children(module)}
         roots = [module for module in modules if id(module) not in owned]

@@ -152,7 +152,7 @@ class Walk:
             error = BaseException.__dict__["__context__"].__get__(error)
 
     def _failed_frames(self, error: BaseException, running: set[int]) -> None:
-        """Visit the frames of a traceback, without those that are still running."""
+        """Visit the frames of a traceback that are no longer running."""
         found = BaseException.__dict__["__traceback__"].__get__(error)
         handler, failed = None, []
         while found is not None:

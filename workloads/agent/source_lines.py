@@ -57,7 +57,7 @@ class VariableUses(NamedTuple):
 
 
 def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield a code object and those of the functions defined in it."""
+    """Yield a code object and the code objects of functions defined in it."""
     waiting = [code]
     while waiting:
         each = waiting.pop()

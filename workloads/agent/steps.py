@@ -32,7 +32,7 @@ class StepCounter:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self.steps = 0
-        """Iterations so far; never falls."""
+        """Number of iterations; never falls."""
         self._base = 0
         """Iterations before the leader's first step."""
         self._leader: _Counted | None = None

@@ -144,7 +144,7 @@ class Study:
         return self._tools.memory_in_use()
 
     def ceiling(self, kind: str) -> Ceiling:
-        """Measure the device's highest rate of a kind anew, for this run and later ones.
+        """Measure the device's highest rate of a kind again, for this run and later ones.
 
         Args:
             kind: a precision as in ``Case.precision``, or ``copy``.

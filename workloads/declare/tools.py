@@ -84,7 +84,7 @@ class Tools(Protocol):
         """Return the memory in use now."""
 
     def ceiling(self, kind: str) -> Ceiling:
-        """Measure a ceiling anew: a precision's, or ``copy``.
+        """Measure a ceiling again: a precision's, or ``copy``.
 
         Raises:
             RuntimeError: torch has no product of this precision here.

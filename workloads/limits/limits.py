@@ -153,7 +153,7 @@ def _derived(device: TorchDevice, kind: str) -> float | None:
 
 
 def _products(kind: str, rate_of: Callable[[str], float | None]) -> float | None:
-    """Return the rate of products of a kind, from those of the hardware's precisions."""
+    """Return the rate of products of a kind, from the rates of the hardware's precisions."""
     if kind != THREE_TF32:
         return rate_of(kind)
     plain, tensor = rate_of("float32"), rate_of("tf32")

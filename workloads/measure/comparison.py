@@ -1,4 +1,4 @@
-"""Compare two settings of a flag pair by pair, and summarize the pairs so far. No torch."""
+"""Compare two settings of a flag pair by pair, and summarize the measured pairs. No torch."""
 
 from __future__ import annotations
 

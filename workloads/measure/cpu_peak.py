@@ -100,7 +100,7 @@ class FirstCalls:
         self._highest = 0
         """Peak of the process's resident memory before the reset for the extra call."""
         self.peak: int | None = None
-        """Bytes that the workload's tensors hold, plus those of one call; ``None`` if unknown.
+        """Bytes of the workload's tensors plus one call's; ``None`` if unknown.
 
         Memory that the preparation used only temporarily does not count.
         """
@@ -135,7 +135,7 @@ class FirstCalls:
     def with_peak(
         self, peaks: PeakMemory, absent: dict[str, str]
     ) -> tuple[PeakMemory, dict[str, str]]:
-        """Return a run's peaks with that of one call added, and the reasons for unknown ones."""
+        """Return a run's peaks plus the peak of one call, and the reasons for unknown ones."""
         if self._device.type != "cpu":
             return peaks, absent
         if self.peak is None:

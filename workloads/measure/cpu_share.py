@@ -33,14 +33,14 @@ _root: int | None = None
 
 @dataclass(frozen=True, slots=True)
 class CpuTime:
-    """CPU seconds so far: of all processes on the cores we may use, and of our own."""
+    """CPU seconds of all processes on the cores we may use, and of our own."""
 
     everybody: float
     ours: float
 
 
 def now() -> CpuTime | None:
-    """Return the CPU time so far; ``None`` where the kernel does not report it."""
+    """Return the CPU time; ``None`` if the kernel does not report it."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     try:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from workloads.protocol.results import Verdict
 
 THRESHOLD = 0.01
-"""A difference counts when the whole interval lies outside 1 ± this."""
+"""A difference counts if the whole interval is outside 1 ± this."""
 SAME_BAND = 0.02
-"""Two settings count as the same when the whole interval lies within 1 ± this."""
+"""Two settings count as the same if the whole interval is within 1 ± this."""
 
 _T975 = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -272,7 +272,7 @@ class Crossing:
     """The sizes between which one way becomes faster than another for good."""
 
     after: int | None
-    """The largest size at which it is not yet faster; ``None`` where it is from the start."""
+    """The largest size at which it is not faster; ``None`` if it is faster at all sizes."""
     before: int | None
     """The next size, from which it is faster; ``None`` where it never is."""
 

@@ -67,7 +67,7 @@ def read_memory(uuid: str | None) -> NvmlMemory:
 
 
 def read_state(uuid: str | None) -> DeviceState:
-    """Read a device's temperature and the clock of its multiprocessors, as far as NVML knows them.
+    """Read a device's temperature and SM clock, if NVML knows them.
 
     Args:
         uuid: as in :func:`read_memory`.

@@ -85,7 +85,7 @@ SHORT = Plan(
 
 
 class Cancelled(Exception):  # noqa: N818 (it is an outcome, not an error)
-    """Raised by the control when the run must end; the measurements so far are kept."""
+    """Raised by the control when the run must end; its measurements are kept."""
 
 
 class Control:
@@ -108,7 +108,7 @@ class Control:
 
 @dataclass
 class Blocks:
-    """The blocks measured so far."""
+    """The measured blocks."""
 
     calls_per_block: int
     wall: list[float] = field(default_factory=list)

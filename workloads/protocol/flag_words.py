@@ -12,7 +12,7 @@ CUBLAS, CUDNN, ONEDNN = "cuda.", "cudnn.", "mkldnn."
 PRODUCTS = (CUBLAS, f"{ONEDNN}matmul.")
 """Names of the flags of matrix products begin so."""
 CONVOLUTIONS = (CUDNN, f"{ONEDNN}conv.")
-"""Those of the flags of convolutions."""
+"""Words of the convolutions' flags."""
 
 _SETTINGS = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 
@@ -52,5 +52,5 @@ def acts_on(flag: str, convolutions: Convolutions) -> bool:
 
 
 def compares(flag: str, convolutions: Convolutions) -> bool:
-    """Return whether switching a flag compares such a workload: one that shows it best."""
+    """Return whether switching a flag compares this workload, which shows its effect best."""
     return (convolutions == "only") is not flag.startswith(PRODUCTS)

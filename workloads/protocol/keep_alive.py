@@ -12,7 +12,7 @@ MISSED_AFTER_S = 4.5
 
 @dataclass(frozen=True)
 class KeepAlive:
-    """Request: go on, and answer at once."""
+    """Request: continue, and answer at once."""
 
     number: int
 

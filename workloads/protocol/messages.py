@@ -86,7 +86,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """End one run or comparison, or with an empty id all of them; measurements so far are kept."""
+    """End one run or comparison, or all with an empty id; their measurements are kept."""
 
     id: str = ""
 
@@ -100,7 +100,7 @@ class EmptyCache:
 
 @dataclass(frozen=True, slots=True)
 class ResetPeaks:
-    """Request: start the peaks of torch's counters on a device anew."""
+    """Request: reset the peaks of torch's counters on a device."""
 
     device: str
 
@@ -186,7 +186,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A run's time and its study's findings so far; the run has not ended yet."""
+    """A run's time and its study's present findings; the run has not ended."""
 
     result: RunResult
 
@@ -202,7 +202,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison so far; ``done`` means that no more pairs follow."""
+    """The present state of a comparison; ``done`` means that no more pairs follow."""
 
     comparison: Comparison
     done: bool
@@ -306,7 +306,7 @@ def ended_run(
     reason: str,
     who: str = "it",
 ) -> RunResult:
-    """Return the result of a run that ended early: its measurements, or else the estimate so far.
+    """Return the result of a run that ended early: its measurements, or else its estimate.
 
     Args:
         request: the run's request.

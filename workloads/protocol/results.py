@@ -423,7 +423,7 @@ def _drop_chart_claims(chart: Chart) -> Chart:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One of the two settings of a comparison; medians over the pairs so far."""
+    """One of the two settings of a comparison; medians over its pairs."""
 
     setting: bool
     median_s: float | None

@@ -331,7 +331,7 @@ def from_object(data: Any, kinds: tuple[type[T], ...]) -> T:
 
 
 class EncodedMessage:
-    """A message decoded only as far as needed.
+    """A message of which only the needed fields are decoded.
 
     A process that forwards a line needs its type and a field or two, not the whole message.
 

@@ -2,7 +2,7 @@
 
 A measurement uses its times to choose the number of calls in a block, and when to stop. Where each
 call waits for the other ranks, different decisions would block for ever. So all ranks begin every
-block together, and its times are those of the slowest rank.
+block together, and its times are the slowest rank's.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _report(control: Control, latest: Progress | None) -> None:
 
 
 def _ours(result: RunResult, begun: RunResult, launch: TorchrunLaunch) -> RunResult:
-    """Return a rank's result as that of the requested run."""
+    """Return a rank's result as the result of the requested run."""
     joined = [rank.joined for rank in launch.ranks if rank.joined is not None]
     devices = tuple(dict.fromkeys(each.device for each in joined))
     return replace(

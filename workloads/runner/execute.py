@@ -302,7 +302,7 @@ def _find_study_limits(
 def _with_limit(
     result: RunResult, queries: tuple[LimitQuery, ...] | str, ready: Prepared, ceilings: Ceilings
 ) -> RunResult:
-    """Return the result with its limit, as far as known, or with the reason for none."""
+    """Return the result with its limit, or with the reason for its absence."""
     if isinstance(queries, str):
         return replace(result, unavailable={**result.unavailable, "limit": queries})
     limit = limit_lookup.nearest(queries, ready.place.device, ceilings)

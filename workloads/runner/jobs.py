@@ -38,7 +38,7 @@ class Job(Protocol):
         """Return the event to send to the front end for a worker's event, if any."""
 
     def end(self, status: Status, reason: str) -> Event:
-        """End the job from outside; measurements so far are kept."""
+        """End the job from outside; its measurements are kept."""
 
 
 class RunJob:
@@ -68,7 +68,7 @@ class RunJob:
         return event
 
     def end(self, status: Status, reason: str) -> Finished:
-        """End the run from outside, with its measurements, or else the estimate so far."""
+        """End the run from outside, with its measurements, or else its estimate."""
         self.done = True
         result = ended_run(
             self._request,
@@ -103,7 +103,7 @@ class BlocksJob:
         return event
 
     def end(self, status: Status, reason: str) -> Compared:
-        """End the comparison with the pairs so far."""
+        """End the comparison with its measured pairs."""
         self.done = True
         if self._latest is not None:
             so_far = self._latest.decode(Compared).comparison
@@ -174,7 +174,7 @@ class ProcessesJob:
         return Compared(self._so_far(), self.done)
 
     def end(self, status: Status, reason: str) -> Compared:
-        """End the comparison with the complete pairs so far."""
+        """End the comparison with its complete pairs."""
         self.done = True
         return Compared(replace(self._so_far(), status=status, reason=reason), done=True)
 

@@ -215,7 +215,7 @@ def checked(result: RunResult, check: Check) -> RunResult:
 
 
 def add_findings(result: RunResult, study: Study | None) -> RunResult:
-    """Return the result with a study's findings so far."""
+    """Return the result with a study's present findings."""
     if study is None:
         return result
     return replace(

@@ -107,7 +107,7 @@ def compare_blocks(
 
 
 class _Blocks:
-    """Measures one pair after the other, with the same number of calls in each block."""
+    """Measures pair by pair, with the same number of calls in each block."""
 
     def __init__(self, request: Compare, ready: Prepared, control: Control) -> None:
         self._request = request

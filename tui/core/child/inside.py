@@ -32,7 +32,7 @@ _LONGEST_REQUEST = 1 << 20
 def until_tick(interval: float, now: float) -> float:
     """Return the seconds until the next reading, after one that has begun at ``now``.
 
-    Readings begin at multiples of the interval, so that those of all hosts with a common clock are
+    Readings begin at multiples of the interval, so that all hosts with a common clock are read
     of one moment, arrive together, and are drawn at once.
 
     Args:
@@ -232,7 +232,7 @@ class Cgroup:
         return min(limits, key=lambda limit: limit.total, default=None)
 
     def oom_kills(self) -> int | None:
-        """Return how many processes of this group the kernel's OOM killer has ended so far.
+        """Return how many processes of this group the kernel's OOM killer has ended.
 
         The count includes the groups below, whichever limit was reached: ``memory.events`` of
         version 2, ``memory.oom_control`` of version 1 (kernel documentation, cgroup-v2, "Memory

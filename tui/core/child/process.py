@@ -27,7 +27,7 @@ STDERR_BYTES = 256 * 1024
 DRAIN_S = 0.5
 TERM_S = 0.8
 SWEEPS = 3
-"""Searches for what is left: a process may have started another between two of them."""
+"""Searches for remaining processes: a process may start another between two searches."""
 NEVER_STARTED = "was never started"
 
 

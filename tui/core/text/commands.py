@@ -40,7 +40,7 @@ def distinguish(commands: Sequence[str]) -> list[str]:
     """Shorten commands; words that differ between commands of the same program come first.
 
     ``python train.py --data /big --rank 3`` beside one of rank 4 becomes
-    ``python train.py --rank 3 … --data /big``: the dots stand for the words in common.
+    ``python train.py --rank 3 … --data /big``: the dots replace the common words.
     """
     parts = [_split(command) for command in commands]
     groups: dict[Unit, list[list[Unit]]] = {}

@@ -63,10 +63,10 @@ class Redactor:
         return with_texts(value, self, keys=True)
 
 
-def _replaced(found: re.Match[str]) -> str:
-    if found["name"].lower() in _SHARED:
-        return found[0]
-    return found["before"] + NAME
+def _replaced(match: re.Match[str]) -> str:
+    if match["name"].lower() in _SHARED:
+        return match[0]
+    return match["before"] + NAME
 
 
 def whole_words(

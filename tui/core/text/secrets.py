@@ -105,20 +105,20 @@ def text(content: str) -> str:
     return _TOKENS.sub(MASK, content)
 
 
-def _without_password(found: re.Match[str]) -> str:
+def _without_password(match: re.Match[str]) -> str:
     """Mask from the first password of a URL in a word to the word's last ``@``."""
-    word = found[0]
+    word = match[0]
     end = word.rfind("@")
     user = _PASSWORD_OF_URL.search(word, 0, end) if end > 0 else None
     return word if user is None else word[: user.end()] + MASK + word[end:]
 
 
-def _masked(found: re.Match[str]) -> str:
-    return found["before"] + MASK
+def _masked(match: re.Match[str]) -> str:
+    return match["before"] + MASK
 
 
-def _masked_if_named(found: re.Match[str]) -> str:
-    return _masked(found) if is_secret_name(found["name"]) else found[0]
+def _masked_if_named(match: re.Match[str]) -> str:
+    return _masked(match) if is_secret_name(match["name"]) else match[0]
 
 
 def is_secret_name(name: str) -> bool:

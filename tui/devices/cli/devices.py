@@ -100,7 +100,7 @@ def as_text(sample: Sample, views: tuple[DeviceView, ...]) -> str:
 
 
 def _column_widths(gpus: Sequence[DeviceView]) -> list[int]:
-    """Return the letters of the name and of each figure, so that they stand below each other."""
+    """Return the letters of the name and of each figure, so that columns align."""
     read = [view.nvml for view in gpus if view.nvml is not None and view.nvml.lost is None]
     rows = [[device.name, *format_figures(device)] for device in read]
     return [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -190,5 +190,5 @@ def until_of(text: str) -> int:
     """
     found = re.fullmatch(r"\s*free\s+(\S.*)", text)
     if found is None:
-        raise UsageError(f"--until {text}: give what is to be free, such as 'free 20G'")
+        raise UsageError(f"--until {text}: give the free memory, such as 'free 20G'")
     return size_of(found[1], "--until free")

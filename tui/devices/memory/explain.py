@@ -193,7 +193,7 @@ def _opening(figures: GpuFigures) -> str:
     used, allocated = get_value(figures.used), figures.torch.allocated
     if used is None:
         why = figures.used.reason if isinstance(figures.used, Absent) else ""
-        return f"How much of the device is used is not known: {_ended(why)}"
+        return f"The used memory is unknown: {_ended(why)}"
     if figures.unified:
         shown = f"{text.size(used)} of the memory shared with the host is in use"
     elif figures.source == NVML:
@@ -206,7 +206,7 @@ def _opening(figures: GpuFigures) -> str:
             return f"{shown}; none of it is the runner's: {_ended(allocated.reason)}"
         if figures.uses_no_memory:
             return f"{shown}, none of it the runner's: {_ended(allocated.reason)}"
-        return f"{shown}; torch's share of it is not known: {_ended(allocated.reason)}"
+        return f"{shown}; torch's share is unknown: {_ended(allocated.reason)}"
     size = text.size(allocated.value)
     if isinstance(allocated, Stale) and not figures.used_splits:
         when = "earlier" if allocated.age_s is None else f"{text.old(allocated.age_s)} ago"
@@ -249,7 +249,7 @@ def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:
         reason = unknown.reason if isinstance(unknown, Absent) else ""
         return (
             f"{text.size(both)} is this process's {what} and other processes together; "
-            f"the split is not known: {_ended(reason)}"
+            f"the split is unknown: {_ended(reason)}"
         )
     context = _bytes(parts, "context")
     if context:
@@ -329,7 +329,7 @@ def explain_host(
     elif resident is not None:
         sentences.append(f"{text.size(resident)} is resident in the runner, shared parts included.")
     elif why_not:
-        sentences.append(f"The runner's part is not known: {_ended(why_not)}")
+        sentences.append(f"The runner's part is unknown: {_ended(why_not)}")
     if heap:
         sentences.append(
             f"Its heap has {text.size(heap)} free; emptying it would return up to that."

@@ -26,7 +26,7 @@ NVML = "NVML"
 MEM_GET_INFO = "torch mem_get_info"
 HOST = "operating system"
 DERIVED = "derived"
-MOVED = "torch has reserved or given back memory since NVML was read"
+MOVED = "torch reserved or released memory after NVML was read"
 """The reason that torch's figures do not split NVML's."""
 
 
@@ -54,7 +54,7 @@ class GpuFigures(NamedTuple):
     source: str
     """The source of the used and free bytes."""
     total_source: str
-    """The source of the total and of the driver's part of it."""
+    """The source of the total and of the driver's part."""
     torch: TorchFigures
     process: Reading[int]
     """NVML's memory of the worker."""
@@ -67,7 +67,7 @@ class GpuFigures(NamedTuple):
     unified: bool
     wording: AccountWording = WORKER
     basis: Basis = "one moment"
-    """The source whose moment the figures describe; the other's are not subtracted from them."""
+    """The source whose moment the figures describe; the other source's are not subtracted."""
 
     @property
     def ours_is_unknown(self) -> bool:
@@ -208,7 +208,7 @@ NEXT_RUN = "torch starts with the next run"
 
 def _explain_no_torch(view: DeviceView, worker_pid: int | None) -> str:
     if view.torch is None:
-        return view.unpaired or "torch has not said yet which devices it sees"
+        return view.unpaired or "torch has not reported its devices yet"
     if worker_pid is None:
         return NEXT_RUN
     if view.nvml is not None and find_process(view.nvml, worker_pid) is not None:

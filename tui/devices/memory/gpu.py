@@ -248,7 +248,7 @@ def _counters(torch: TorchMemory | None, like: Reading[int]) -> tuple[Counter, .
         Counter(
             "out of memory",
             reading(torch.ooms if torch else None, reason),
-            "allocations that failed for want of memory",
+            "allocations that failed",
         ),
     )
 

@@ -116,7 +116,7 @@ def _heap(
     heap: HostHeap | None, worker_pid: int | None, no_worker: str
 ) -> tuple[Reading[int], Reading[int]]:
     if heap is None:
-        why = no_worker if worker_pid is None else "the runner has not said yet"
+        why = no_worker if worker_pid is None else "the runner has not reported yet"
         return Absent(why), Absent(why)
     return (
         reading(heap.in_use, heap.unavailable.get("in_use")),
@@ -198,6 +198,6 @@ def _explanation(
     known = get_value(used)
     if known is None:
         why = used.reason if isinstance(used, Absent) else ""
-        return (f"The host's memory is not known: {why}.",)
+        return (f"The host's memory is unknown: {why}.",)
     why_not = resident.reason if isinstance(resident, Absent) else ""
     return explain_host(known, get_value(unique), get_value(resident), get_value(cached), why_not)

@@ -139,14 +139,14 @@ def account_in(
     unpaired: str = "",
     device: TorchDevice | None = None,
 ) -> tuple[DeviceView, Gauge]:
-    """Return the device of a process, as far as it is known, and the account of its memory.
+    """Return the device of a process, if known, and the account of its memory.
 
     Args:
         machine: its state.
         allocator: of the process on its device.
         now: Unix time.
         unpaired: the reason that the figures match no present device; empty if they may match.
-        device: the device of such figures, where it is known.
+        device: the device of these figures, if known.
     """
     if unpaired:
         gauge = gpu_gauge(

@@ -162,7 +162,7 @@ class MemoryPane(AccountPane):
         return self._drawn[2], self._drawn[3]
 
     def title(self, cells: int) -> str:
-        """Return the title, whose sizes are written as those below it."""
+        """Return the title, with sizes in the units of the lines below."""
         return title(self.gauge, self.view, cells, format_size=self._choose_sizes())
 
     def count_rows(self, cells: int) -> int:

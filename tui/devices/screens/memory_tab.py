@@ -164,7 +164,7 @@ class ProcessMemoryView(MemoryView):
         super().__init__(machine, clock, id=PROCESS_MEMORY)
 
     def read_account(self) -> tuple[DeviceView, Gauge]:
-        """Return the device of the process, as far as it is known, and the account."""
+        """Return the device of the process, if known, and the account."""
         return account_in(self.machine, self.allocator, self.now)
 
     def title(self, cells: int) -> str:

@@ -144,7 +144,7 @@ class ProcessesPane(AgingPane):
         self._actions = actions
         self.order: Order = "memory"
         self.flat = False
-        """No process stands below another one."""
+        """List the processes flat, not as a tree."""
         self.pattern = ""
         self._open = False
         self._watched = (False, "")
@@ -310,7 +310,7 @@ class ProcessesTab(CommandScreen):
         yield FooterBar(self.program.commands, self.situation)
 
     def shows_allocators(self) -> bool:
-        """Return whether the rows show allocator figures, as those of GPU processes do."""
+        """Return whether the rows show allocator figures, as rows of GPU processes do."""
         return self.memory is not None or not self.pane.of_host
 
     @on(ProcessList.Chosen)
@@ -362,7 +362,7 @@ class ProcessesTab(CommandScreen):
     def _read_details(self, process: GpuProcess, apply: Callable[[ProcessDetails], object]) -> None:
         """Read a process's details beside the loop: the tree of a busy machine takes a while."""
         if self.machine.shown.host:
-            reason = f"it runs on {self.machine.shown.host}: they are read on this machine only"
+            reason = f"it runs on {self.machine.shown.host}: details are read on this machine only"
             apply(ProcessDetails(process.pid, unavailable={"process": reason}))
             return
         if process.started_at is None:
@@ -462,8 +462,8 @@ class ProcessesTab(CommandScreen):
 
 def _explain_no_page(row: ProcessRow) -> str:
     if row.kind == "launcher":
-        return "it started several: choose one of them"
-    return "no process of NVML's list: it has no details"
+        return "it started several processes: select one"
+    return "not a process: it has no details"
 
 
 class ProcessScreen(LiveTextScreen):

@@ -20,7 +20,7 @@ class DeviceActions(Protocol):
     def set_refresh(self, seconds: float) -> None:
         """Set the interval between samples of the devices, in seconds."""
 
-    def watch_host(self, wanted: bool) -> None:
+    def watch_host(self, enabled: bool) -> None:
         """Start or stop listing the host's processes with each sample."""
 
     def watch_device(self, *, detail: bool) -> None:
@@ -30,8 +30,8 @@ class DeviceActions(Protocol):
             detail: not only the traffic of its PCIe link, but all that its details show.
         """
 
-    def watch_torch(self, wanted: bool) -> None:
+    def watch_torch(self, enabled: bool) -> None:
         """Read the allocators of other torch processes often, or seldom.
 
-        The first call with ``wanted`` starts the watch.
+        The first call with ``enabled`` starts the watch.
         """

@@ -249,12 +249,12 @@ class DeviceSession:
         for monitor in self._host_monitors:
             monitor.set_interval(seconds)
 
-    def watch_host(self, wanted: bool) -> None:
+    def watch_host(self, enabled: bool) -> None:
         shown = self._machine.shown.host
         if self._monitor is not None:
-            self._monitor.watch_host(wanted and not shown)
+            self._monitor.watch_host(enabled and not shown)
         for monitor in self._host_monitors:
-            monitor.list_processes(wanted and monitor.host.name == shown)
+            monitor.list_processes(enabled and monitor.host.name == shown)
 
     def watch_device(self, *, detail: bool) -> None:
         self._reads_device = detail
@@ -287,12 +287,12 @@ class DeviceSession:
         for watch in self._host_watches.values():
             self.spawn(watch.watch())
 
-    def watch_torch(self, wanted: bool) -> None:
-        self._reads_torch = wanted
-        if wanted and self._host_monitors and self._hosts is not None and not self._host_watches:
+    def watch_torch(self, enabled: bool) -> None:
+        self._reads_torch = enabled
+        if enabled and self._host_monitors and self._hosts is not None and not self._host_watches:
             self._watch_hosts(self._hosts)
         self._set_watch_intervals()
         if self._party is not None:
-            pace = ON_SCREEN_S if wanted else IN_BACKGROUND_S
+            pace = ON_SCREEN_S if enabled else IN_BACKGROUND_S
             self._watch(WatchInterest(pace, others=True))
         self._start_watch()

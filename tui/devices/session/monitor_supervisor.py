@@ -152,9 +152,9 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
         if self.child is not None:
             self.child.send(Pace(seconds))
 
-    def watch_host(self, wanted: bool) -> None:
+    def watch_host(self, enabled: bool) -> None:
         """Start or stop the monitor's listing of the host's processes."""
-        self._host_wanted = wanted
+        self._host_wanted = enabled
         self._request_host()
 
     def watch_device(self, request: WatchDevice) -> None:

@@ -82,7 +82,7 @@ def read_process_details(row: GpuProcess) -> ProcessDetails:
     except (ProcessLookupError, psutil.NoSuchProcess):
         return ProcessDetails(row.pid, unavailable={"process": "it has ended"})
     except (PermissionError, psutil.AccessDenied):
-        return ProcessDetails(row.pid, unavailable={"process": "the system refuses it to you"})
+        return ProcessDetails(row.pid, unavailable={"process": "the system denies you access"})
 
     def read(name: str, get: Callable[[], T]) -> T | None:
         try:
@@ -159,9 +159,9 @@ def _read_tree(process: psutil.Process) -> tuple[Relative, ...]:
         except psutil.NoSuchProcess:
             continue  # it has ended since it was listed
 
-    def add(each: psutil.Process, depth: int) -> None:
-        found.append(Relative(each.pid, _command(each), depth))
-        for child in below.get(each.pid, ()):
+    def add(process: psutil.Process, depth: int) -> None:
+        found.append(Relative(process.pid, _command(process), depth))
+        for child in below.get(process.pid, ()):
             add(child, depth + 1)
 
     add(process, len(ancestors))

@@ -219,7 +219,7 @@ class SharedWatch:
         self._pace = min(each.pace for each in interests)
         if self._supervisor is None:
             self._supervisor = WatchSupervisor(
-                self._publish, pace=self._pace, wanted=wanted, listed=self._listed
+                self._publish, pace=self._pace, targets=wanted, listed=self._listed
             )
             self._task = self._spawn(self._supervisor.supervise())
         else:

@@ -24,9 +24,9 @@ def refusal(row: GpuProcess) -> str | None:
         reason = next(
             iter(row.unavailable.values()), "it cannot be matched to a process on this machine"
         )
-        return f"{row.pid} is not ended: {reason}"
+        return f"{row.pid} was not ended: {reason}"
     if row.pid == 1:
-        return "1 is init: its end is that of the machine, or of the container"
+        return "1 is init: ending it ends the machine or the container"
     if row.pid == os.getpid():
         return f"{row.pid} is this workbench: q quits it"
     return None
@@ -53,7 +53,7 @@ def send_signal(row: GpuProcess, number: signal.Signals) -> str | None:
     try:
         handle = os.pidfd_open(row.pid) if hasattr(os, "pidfd_open") else None
         if not is_still(row):
-            return f"{row.pid} is not ended: the PID belongs to another process by now"
+            return f"{row.pid} was not ended: the PID belongs to another process by now"
         if handle is None:
             os.kill(row.pid, number)
         else:
@@ -61,9 +61,9 @@ def send_signal(row: GpuProcess, number: signal.Signals) -> str | None:
     except ProcessLookupError:
         return f"{row.pid} has ended already"
     except PermissionError:
-        return f"{row.pid} is not ended: it belongs to {row.user or 'another user'}, not to you"
+        return f"{row.pid} was not ended: it belongs to {row.user or 'another user'}, not to you"
     except OSError as error:
-        return f"{row.pid} is not ended: {error.strerror}"
+        return f"{row.pid} was not ended: {error.strerror}"
     finally:
         if handle is not None:
             os.close(handle)

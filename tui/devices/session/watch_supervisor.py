@@ -41,13 +41,13 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
         publish: Publish,
         *,
         pace: float = ON_SCREEN_S,
-        wanted: WatchTargets = _ALL,
+        targets: WatchTargets = _ALL,
         listed: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
         self._publish = publish
         self._pace = WatchPace(pace)
-        self._wanted = wanted
+        self._wanted = targets
         self._listed = ListedProcesses(listed)
         self._given: frozenset[object] = frozenset()
         """Requests passed to the newest child at its start."""
@@ -96,10 +96,10 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
             self._pace = WatchPace(seconds)
             self.send(self._pace)
 
-    def set_targets(self, wanted: WatchTargets) -> None:
+    def set_targets(self, targets: WatchTargets) -> None:
         """Watch these processes; the watch answers with its list, even if nothing changes."""
-        self._wanted = wanted
-        self.send(wanted)
+        self._wanted = targets
+        self.send(targets)
 
     def set_listed(self, pids: tuple[int, ...]) -> None:
         """Watch the processes that NVML lists as well."""

@@ -40,7 +40,7 @@ class DeviceView:
     expected: str = ""
     """The name that torch is expected to give it, while torch lists no GPU."""
     host_label: str = ""
-    """Its name with that of its host, such as ``gpu1:0``; empty for this machine."""
+    """Name of host and device, such as ``gpu1:0``; empty for this machine."""
 
     @property
     def torch(self) -> str | None:
@@ -95,7 +95,7 @@ def pair(
     no_nvml: str = "",
     no_torch: str | None = None,
 ) -> tuple[DeviceView, ...]:
-    """Return all devices: GPUs in NVML's order, then those that only torch reports, then the CPU.
+    """Return all devices: GPUs in NVML's order, then GPUs that only torch reports, then the CPU.
 
     Args:
         nvml: the monitor's devices.
@@ -123,7 +123,7 @@ def pair(
 
 
 def expect_names(devices: Sequence[Device], visible: str | None, *, by_bus: bool) -> dict[str, str]:
-    """Return the names that torch will give to devices, by their ids, as far as that is certain.
+    """Return the certain ones of the names that torch will give to devices, by device id.
 
     CUDA numbers the devices that ``CUDA_VISIBLE_DEVICES`` leaves. It sorts them by speed unless it
     is told to sort by bus, which makes no difference among GPUs of one model.

@@ -96,7 +96,7 @@ def find_stalled(steps: Sequence[int | None], stopped: Sequence[bool]) -> tuple[
     """Return the places of the ranks that the others wait for or leave behind.
 
     A rank that waits for another in a collective makes no step either. So of ranks that have
-    stopped, those behind the median count, and where none is behind, those that have stopped while
+    stopped, the ranks behind the median count, else the ranks that have stopped while
     others go on. If all have stopped at the same step, nothing says which one is at fault.
 
     Args:

@@ -46,7 +46,7 @@ class DeviceSelected:
 
 @dataclass(frozen=True, slots=True)
 class PeaksReset:
-    """The sampled peaks of a device start anew."""
+    """The sampled peaks of a device restart."""
 
     key: str
 

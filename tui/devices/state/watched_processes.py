@@ -38,7 +38,7 @@ MOST_POINTS = 1200
 MOST_FLUSHES = 200
 """The most cache flushes stored for each allocator; the oldest go first."""
 MOST_ENDED = 16
-"""The most allocators of ended processes whose last figures are stored."""
+"""Maximum number of ended processes' allocators whose last figures are stored."""
 MOST_SEEN = 5000
 """The most processes, and the most allocators of all processes together."""
 OLD_S = 3.0
@@ -520,7 +520,7 @@ class WatchedProcesses:
     # ---- queries ----
 
     def allocators(self) -> Sequence[Allocator]:
-        """Return all allocators, including those of ended processes."""
+        """Return all allocators, including ended processes'."""
         return [each for process in self.seen.values() for each in process.devices.values()]
 
     def find(self, key: Key) -> Allocator | None:

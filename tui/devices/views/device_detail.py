@@ -247,7 +247,7 @@ def format_nvlinks(links: tuple[NvLink, ...]) -> str:
 def _torch_name(view: DeviceView) -> str:
     if view.torch:
         return view.torch
-    return f"{text.NA}: {view.unpaired or 'torch has not said yet which devices it sees'}"
+    return f"{text.NA}: {view.unpaired or 'torch has not reported its devices yet'}"
 
 
 def _state(device: Device, sample: Sample | None, now: float) -> list[Fact]:

@@ -65,7 +65,7 @@ def _lines_of(
 
 
 def _columns(sections: Mapping[str, DeviceSection], cells: int) -> list[Line]:
-    """Return the figures, in two columns where there is room."""
+    """Return the figures, in two columns if they fit."""
     if cells < BESIDE_FROM:
         return _lines_of(sections, (*NEAR, *FAR), cells)
     room = (cells - 2) // 2

@@ -155,7 +155,7 @@ def explain_gap(
     """Return why cells after the first reading are blank; empty if none are.
 
     Args:
-        points: those of which the readings are.
+        points: the points that the readings belong to.
         found: the reading of each cell; ``None`` for a blank one.
         seconds: duration of a cell.
         until: Unix time within the last cell.
@@ -240,7 +240,7 @@ def history_lines(
     gap = ""
     for figure in wanted:
         if figure.full is None:
-            words = f" {figure.label} {text.NA}: the end of its scale is not known"
+            words = f" {figure.label} {text.NA}: its maximum is unknown"
             lines += [(Span(left(fit(words, cells), cells), TextStyle.QUIET),)]
             lines += [()] * (rows - 1)
             continue

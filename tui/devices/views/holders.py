@@ -93,7 +93,7 @@ def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now
 def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -> Remainder:
     """Return the used memory minus the memory of the listed processes."""
     if used is None:
-        return Remainder("unattributed", None, "the device's own figure is not known")
+        return Remainder("unattributed", None, "the device's own figure is unknown")
     rest = used - known
     if rest < 0:
         about = "shared memory, or figures of two moments"

@@ -240,7 +240,7 @@ def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]
         row: of the host.
         now: Unix time of this machine.
         cells: of the line.
-        differing: driver versions that are not those of most hosts.
+        differing: driver versions that differ from most hosts'.
     """
     group, host = row.group, row.group.host
     sample = group.machine.sample

@@ -309,7 +309,7 @@ def large_lines(
     title = fit(f"{rule} {said} ", cells)
     heading: Line = (Span(title + rule * (cells - len(title)), TextStyle.QUIET),)
     if figure.full is None:
-        reason = f" {figure.label} {text.NA}: the end of its scale is not known"
+        reason = f" {figure.label} {text.NA}: its maximum is unknown"
         return [heading, (Span(left(fit(reason, cells), cells), TextStyle.QUIET),)]
     if len(points) >= SETTLED and not any(found):
         reason = f" {figure.label} {text.NA}{NO_READING.removeprefix('blank')}"

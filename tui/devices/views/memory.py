@@ -81,7 +81,7 @@ def bar_line(gauge: Gauge, cells: int) -> Line:
 
 
 def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
-    """Return the known slices, with other processes split where there is room, largest first."""
+    """Return the known slices, largest first; other processes are split if there is room."""
     found: list[Slice] = []
     for part in gauge.known:
         left = get_value(part.bytes) or 0
@@ -232,7 +232,7 @@ def _age_style(term: Term) -> TextStyle:
 def peak_items(
     gauge: Gauge, *, sampled: bool, format_size: text.SizeFormat = text.size_short
 ) -> list[Line]:
-    """Return the sampled peaks, or the exact ones that do not stand beside their figure."""
+    """Return the sampled peaks, or the exact peaks that are not shown beside their figure."""
     items: list[Line] = []
     for term in gauge.peaks:
         size = get_value(term.bytes)
@@ -475,12 +475,12 @@ def is_absent_for(figure: Reading[int], reasons: Reasons) -> bool:
 
 
 def reason_lines(reasons: Reasons, cells: int, most: int | None = None) -> list[Line]:
-    """Return each reason once, with its figures; where they are ``most`` or more, with two."""
+    """Return each reason once, with its figures: two and a count if there are ``most`` or more."""
 
     def name(labels: list[str]) -> str:
         if most is None or len(labels) < most:
-            return "; ".join(labels)
-        return f"{'; '.join(labels[:2])} and {len(labels) - 2} more"
+            return ", ".join(labels)
+        return f"{', '.join(labels[:2])} and {len(labels) - 2} other figures"
 
     return [
         row

@@ -39,7 +39,7 @@ def detail_lines(details: ProcessDetails | None, cells: int) -> list[Line]:
         cells: width of a line.
     """
     if details is None:
-        return [(), *paragraph("reading its threads and its environment", cells, TextStyle.QUIET)]
+        return [(), *paragraph("reading threads and environment", cells, TextStyle.QUIET)]
     if "process" in details.unavailable:
         words = f"threads, tree, environment n/a: {details.unavailable['process']}"
         return [(), *paragraph(words, cells, TextStyle.QUIET)]

@@ -215,7 +215,7 @@ def _owner_reasons(process: TorchProcess) -> dict[str, str]:
 
 
 def unattributed(device: Device) -> int | None:
-    """Return used bytes minus those of the listed processes; negative if they share memory."""
+    """Return used bytes minus the listed processes' bytes; negative if they share memory."""
     used = device.memory.used
     if used is None:
         return None

@@ -277,7 +277,7 @@ def selected_torch_lines(row: ProcessRow, cells: int) -> list[Line]:
 
 
 def describe_torch(process: TorchProcess | None) -> str:
-    """Return a process's torch version, rank and launcher, as far as they are known."""
+    """Return the known ones of a process's torch version, rank and launcher."""
     if process is None:
         return "torch"
     words = [f"torch {process.torch}" if process.torch else "torch"]

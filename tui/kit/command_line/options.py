@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **named: Any) -> None:
         """Pass the arguments on to ``argparse.ArgumentParser``."""
         self.arguments: list[argparse.Action] = []
-        """Those that were added to it, but for the groups of those that exclude each other."""
+        """The options added to it, without groups of mutually exclusive options."""
         self.commands: dict[str, Parser] = {}
         """The parsers of its commands."""
         super().__init__(argument_default=argparse.SUPPRESS, **named)
@@ -123,8 +123,8 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         type=parameter,
         action="append",
         metavar="K=V",
-        help="a parameter, n=4096, or for run a sweep: n=256..8192x2, n=1..9+2, n=256,1024, "
-        "dtype=*; repeatable",
+        help="set a parameter (n=4096) or, with run, sweep it (n=256..8192x2, n=1..9+2, "
+        "n=256,1024, dtype=*); repeatable",
     )
 
 
@@ -144,8 +144,8 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     """Add ``budget``: the time for a workload, see ``workloads.protocol.messages.Budget``."""
     group = parser.add_mutually_exclusive_group()
     for name, about in (
-        ("quick", "about 3 s each, to 2%%"),
-        ("careful", "up to 60 s each, to 0.25%%"),
+        ("quick", "measure each to 2%%, about 3 s"),
+        ("careful", "measure each to 0.25%%, up to 60 s"),
     ):
         group.add_argument(f"--{name}", dest="budget", action="store_const", const=name, help=about)
 
@@ -205,15 +205,15 @@ class Subcommand(Generic[T]):
     """Usage after the command's name, for a command that passes unknown arguments on in the field
     ``rest`` of its options. Such a command must come first. Empty for all others."""
 
-    def carry_out(self, found: Mapping[str, object]) -> int:
-        """Run the command with the parsed options; ignore those that are not its own.
+    def carry_out(self, values: Mapping[str, object]) -> int:
+        """Run the command with the parsed options; ignore other commands' options.
 
         Args:
-            found: values by the names of fields.
+            values: values by the names of fields.
 
         Returns:
             The exit code.
         """
         names = {field.name for field in fields(self.options)}
-        given: dict[str, Any] = {name: value for name, value in found.items() if name in names}
+        given: dict[str, Any] = {name: value for name, value in values.items() if name in names}
         return self.work(self.options(**given))

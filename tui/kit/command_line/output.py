@@ -195,8 +195,8 @@ def _save_unprinted(text: str, name: str) -> str:
     except OSError as error:
         put_on_stderr(text)
         return f"nor saved: {error.strerror or error}; it is on standard error"
-    hint = f"; {PROGRAM} results import takes it in" if name == TAKEN_IN else ""
-    return f"what was to be printed is saved in {place}{hint}"
+    hint = f"; {PROGRAM} results import imports it" if name == TAKEN_IN else ""
+    return f"the output is saved in {place}{hint}"
 
 
 SCHEMA = 1

@@ -104,23 +104,23 @@ async def _measure(
 async def _measure_between(
     lanes: Sequence[HostRuns],
     options: LinksOptions,
-    found: LinkFindings,
+    findings: LinkFindings,
     progress: ProgressLine,
 ) -> None:
-    """Measure the links between hosts into ``found``."""
+    """Measure the links between hosts into ``findings``."""
     progress.show("finding where the hosts meet")
     try:
         meetings = await meet(lanes, pairwise=True)
         between = BetweenHosts(lanes, meetings, options.devices, options.largest, progress.show)
     except (MeetingError, Failure) as error:
-        found.problems.append(f"links between hosts: {error}")
+        findings.problems.append(f"links between hosts: {error}")
         return
     try:
-        found.over_all = await between.run_over_all()
+        findings.over_all = await between.run_over_all()
     except MeetingError as error:
-        found.problems.append(f"all-reduce over all hosts: {error}")
+        findings.problems.append(f"all-reduce over all hosts: {error}")
     if not lanes[0].signalled:
-        found.pairs = await between.run_pairs()
+        findings.pairs = await between.run_pairs()
 
 
 async def _query(lane: HostRuns) -> GpuTopology | str:

@@ -192,7 +192,7 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
     try:
         return asyncio.run(work)
     except RehearsalInterruptedError:
-        print_notice("interrupted: the program was ended, and nothing is concluded")
+        print_notice("interrupted: the program was ended without a verdict")
         return INTERRUPTED
     except Failure as failure:
         print_notice(str(failure))
@@ -201,7 +201,7 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values to search, and the command for each of them."""
+    """The values to search, and the command for each value."""
 
     range: SearchRange
     label: str
@@ -275,9 +275,7 @@ def find_interpreter(command: Sequence[str]) -> str:
     found = re.match(rb"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(\S*python[\d.]*t?)(?:\s|$)", first)
     found = found or re.match(rb"'''exec' \"?([^\"]+)\"? ", second)
     if found is None:
-        raise UsageError(
-            f"{command[0]}: nothing says which Python runs it; name it with --python PATH"
-        )
+        raise UsageError(f"{command[0]}: unknown which Python runs it; give --python PATH")
     return found[1].decode("utf-8", "surrogateescape")
 
 
@@ -302,19 +300,19 @@ class _Work:
         try:
             return await rehearse_and_conclude(plan, self._device, show)
         except OSError as error:
-            raise Failure(f"the rehearsal cannot be written down: {error}") from error
+            raise Failure(f"the rehearsal cannot be stored: {error}") from error
         finally:
             self._progress.clear()
 
     def _print(
-        self, found: Rehearsed, verdict: RehearsalVerdict, attempts: Sequence[Attempt] = ()
+        self, rehearsed: Rehearsed, verdict: RehearsalVerdict, attempts: Sequence[Attempt] = ()
     ) -> None:
         target = self._options.target
         if self._options.json:
-            encoded = encode_rehearsal(found, verdict, attempts, target)
+            encoded = encode_rehearsal(rehearsed, verdict, attempts, target)
             print_json({"schema": SCHEMA, **encoded})
         else:
-            lines = rehearsal_lines(found, verdict, attempts, _cells(), target)
+            lines = rehearsal_lines(rehearsed, verdict, attempts, _cells(), target)
             print_text(rows_of_text(lines))
 
     async def rehearse(self, card: Card) -> int:
@@ -331,7 +329,7 @@ class _Work:
         return verdict.exit_code
 
     async def compare(self, cards: Sequence[Card]) -> int:
-        """Rehearse on each card, and print a table; the exit code is that of the best answer."""
+        """Rehearse on each card, and print a table; return the best answer's exit code."""
         found = []
         for number, card in enumerate(cards, 1):
             found.append(await self._run(self._plan(card), f"{number} of {len(cards)}"))

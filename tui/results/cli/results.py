@@ -153,7 +153,7 @@ def _delete(options: ResultsOptions) -> int:
     with open_store(writing=True) as database:
         rows = _find_rows(database, options.words)
         database.delete([row.number for row in rows])
-    print_line(f"{len(rows)} results are deleted")
+    print_line(f"{len(rows)} results were deleted")
     return 0
 
 
@@ -164,7 +164,7 @@ def _prune(options: ResultsOptions) -> int:
         old = [row.number for row in rows if row.number not in tagged]
         database.delete(old)
     left = f"; {len(tagged)} older ones have tags and stay" if tagged else ""
-    print_line(f"{len(old)} results are deleted{left}")
+    print_line(f"{len(old)} results were deleted{left}")
     return 0
 
 
@@ -208,7 +208,7 @@ def _export(options: ResultsOptions) -> int:
     for reason in left_out[:SHOWN]:
         print_notice(reason)
     if left_out:
-        print_notice(f"{len(left_out)} of {len(rows)} results cannot be true and are left out")
+        print_notice(f"{len(left_out)} of {len(rows)} results left out: impossible")
     return 1 if left_out else 0
 
 
@@ -240,8 +240,8 @@ def _import(options: ResultsOptions) -> int:
     with open_store(writing=True) as database:
         for name, kept in zip(options.words, found, strict=True):
             new = database.add(kept)
-            known = f", {len(kept) - new} were there already" if new < len(kept) else ""
-            print_line(f"{name}: {new} results are taken in{known}")
+            known = f", {len(kept) - new} were stored already" if new < len(kept) else ""
+            print_line(f"{name}: {new} results were imported{known}")
     return 0
 
 

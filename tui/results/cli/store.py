@@ -85,7 +85,7 @@ class Baseline:
                 raise UsageError(f"--against {text}: no match; see results list")
 
     def compare(self, processes: Iterable[str], problems: Sequence[str]) -> StoreComparison:
-        """Compare the earlier results with those of these processes.
+        """Compare the earlier results with these processes' results.
 
         One command is one session, which is no evidence on its own. So B includes earlier sessions
         too: runs of the same workloads in the same environment that A does not select.
@@ -114,22 +114,22 @@ class Baseline:
             self.further = sum(row.status == "ok" for row in before)
             return compare_rows(database, earlier, [*before, *newer])
 
-    def text(self, found: StoreComparison, cells: int) -> str:
+    def text(self, comparison: StoreComparison, cells: int) -> str:
         """Format the comparison in lines of ``cells`` cells."""
         further = f" and {self.further} earlier of their environment" if self.further else ""
-        return format_comparison(found, (self._text, f"these runs{further}"), cells)
+        return format_comparison(comparison, (self._text, f"these runs{further}"), cells)
 
 
-def format_comparison(found: StoreComparison, names: tuple[str, str], cells: int) -> str:
+def format_comparison(comparison: StoreComparison, names: tuple[str, str], cells: int) -> str:
     """Format a comparison as text that follows earlier output.
 
     Args:
-        found: the comparison.
+        comparison: the comparison.
         names: descriptions of A and B.
         cells: width of a line.
     """
-    lines = table_lines(build_comparison_table(found), {}, cells)
-    for note in format_comparison_notes(found):
+    lines = table_lines(build_comparison_table(comparison), {}, cells)
+    for note in format_comparison_notes(comparison):
         lines += paragraph(note, cells, indent="  ")
     head = ["", f"A: {names[0]}", f"B: {names[1]}"]
     return rows_of_text([*head, *(plain(line).rstrip() for line in lines)])

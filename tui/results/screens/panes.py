@@ -303,11 +303,11 @@ class HistoryPane(Pane):
         "time. A line marks a new driver or torch. Below: the median and the spread under each."
     )
 
-    def __init__(self, found: WorkloadHistory, clock: Callable[[], float]) -> None:
+    def __init__(self, history: WorkloadHistory, clock: Callable[[], float]) -> None:
         super().__init__(id=PAST)
-        self.found = found
+        self.found = history
         self.body = LinesView(
-            lambda cells: comparison.render_history(found, clock(), cells, self.body.size.height)
+            lambda cells: comparison.render_history(history, clock(), cells, self.body.size.height)
         )
 
     @property

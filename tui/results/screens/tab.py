@@ -175,7 +175,7 @@ class ResultsTab(CommandScreen):
 
     def _show_past(self, row: StoredRow) -> None:
         if row.median_s is None:
-            self.notify("it has no time: there is nothing to show over time", markup=False)
+            self.notify("it has no time to plot", markup=False)
             return
         readonly = self.program.readonly
 
@@ -303,9 +303,7 @@ class TagScreen(BesideCursor["str | None"]):
 
     def compose(self) -> ComposeResult:
         """Yield the input field in a box."""
-        yield box(
-            f"Tag {count(self._many, 'result')}", "enter gives it   escape leaves", self.field
-        )
+        yield box(f"Tag {count(self._many, 'result')}", "enter tags   escape cancels", self.field)
 
     def on_mount(self) -> None:
         """Type into it."""

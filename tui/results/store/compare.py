@@ -262,10 +262,10 @@ def find_differences(
     )
 
 
-def format_difference(one: DifferingFact) -> str:
+def format_difference(fact: DifferingFact) -> str:
     """Format a difference: ``driver 570.1 → 580.2``."""
-    sides = (", ".join(texts) for texts in (one.a, one.b))
-    return f"{one.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
+    sides = (", ".join(texts) for texts in (fact.a, fact.b))
+    return f"{fact.name} {f' {glyphs.GLYPHS.arrow} '.join(sides)}"
 
 
 def find_condition_differences(a: ComparisonSide, b: ComparisonSide) -> tuple[DifferingFact, ...]:

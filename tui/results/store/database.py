@@ -219,22 +219,22 @@ class Database:
             )
         return self._facts
 
-    def count(self, wanted: Selection = EVERYTHING) -> int:
+    def count(self, selection: Selection = EVERYTHING) -> int:
         """Count the selected records."""
-        where, values = self._build_where(wanted)
+        where, values = self._build_where(selection)
         found = self._query(f"SELECT count(*) FROM results r {where}", values)
         return int(found[0][0]) if found else 0
 
     def read_rows(
-        self, wanted: Selection = EVERYTHING, limit: int | None = None
+        self, selection: Selection = EVERYTHING, limit: int | None = None
     ) -> list[StoredRow]:
         """Return the selected records, newest first.
 
         Args:
-            wanted: which records to return.
+            selection: which records to return.
             limit: most records to return; ``None`` for all.
         """
-        where, values = self._build_where(wanted)
+        where, values = self._build_where(selection)
         most = "" if limit is None else f" LIMIT {limit}"
         order = "ORDER BY r.at DESC, r.number DESC"
         return [
@@ -337,8 +337,8 @@ class Database:
             )
         ]
 
-    def _build_where(self, wanted: Selection) -> tuple[str, list[object]]:
-        return build_where(wanted, self.read_facts() if wanted.facts else {})
+    def _build_where(self, selection: Selection) -> tuple[str, list[object]]:
+        return build_where(selection, self.read_facts() if selection.facts else {})
 
 
 class _KnownFacts(dict[str, Facts]):

@@ -169,11 +169,11 @@ def _is_alike(row: StoredRow, mine: StoredRow, facts: Mapping[str, Facts]) -> bo
     )
 
 
-def _summarize(found: StoreComparison, at: float) -> Against | None:
+def _summarize(comparison: StoreComparison, at: float) -> Against | None:
     """Return the figures of the only workload compared, or ``None`` if none was."""
-    if not found.questions:
+    if not comparison.questions:
         return None
-    question = found.questions[0]
+    question = comparison.questions[0]
     return Against(
         at=at,
         verdict=question.answer.verdict,

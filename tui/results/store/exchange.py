@@ -45,11 +45,11 @@ MOST_SEPARATORS = 20_000_000
 """Most separators of values in a file; a result has about 120."""
 LONGEST_FILE = 256 * 1024 * 1024
 """Most bytes of a file; a result has about 10 kB."""
-_TOO_LONG = f"it is longer than {LONGEST_LINE >> 20} MiB: no results; nothing is taken in"
+_TOO_LONG = f"it is longer than {LONGEST_LINE >> 20} MiB: no results; nothing was imported"
 
 
 class ExchangeError(ValueError):
-    """A file holds no results, or a line of it cannot be read; one line, with the file's name."""
+    """A file has no results, or an unreadable line; one line, with the file's name."""
 
 
 _OWN_WORDS = (
@@ -173,7 +173,7 @@ def read_file(path: Path) -> list[StoredResult]:
             for one in found:
                 check_result(one)
         except ImpossibleError as error:
-            raise ExchangeError(f"{path}: {error}; nothing is taken in") from error
+            raise ExchangeError(f"{path}: {error}; nothing was imported") from error
         return found
     raise ExchangeError(
         f"{path}: it holds no results: give what results export or run --json wrote"
@@ -205,14 +205,14 @@ def _read_lines(path: Path, file: BinaryIO, read: int) -> list[StoredResult]:
         if first < len(found) and not has_same_content(found[first], one):
             raise ExchangeError(
                 f"{path}: line {number}: {one.record.id} is there twice with different content; "
-                "nothing is taken in"
+                "nothing was imported"
             )
         found.append(one)
     return found
 
 
 def _too_large(path: Path, why: str) -> ExchangeError:
-    return ExchangeError(f"{path}: {why}; export fewer results at a time; nothing is taken in")
+    return ExchangeError(f"{path}: {why}; export fewer results at a time; nothing was imported")
 
 
 def _parse_json(text: bytes) -> Any:
@@ -226,7 +226,7 @@ def _parse_json(text: bytes) -> Any:
 
 def _check_version(path: Path, name: str, found: object, known: int) -> None:
     if type(found) is not int or found < 1:
-        raise ExchangeError(f"{path}: {name} {found!r} is none; nothing is taken in")
+        raise ExchangeError(f"{path}: {name} {found!r} is none; nothing was imported")
     if found > known:
         raise ExchangeError(
             f"{path}: {name} {found}, and this program knows {known}; install the newer"
@@ -241,7 +241,7 @@ def _read_line(path: Path, number: int, text: bytes) -> StoredResult:
         check_result(found)
     except (ImpossibleError, wire.WireError) as error:
         raise ExchangeError(
-            f"{path}: line {number} is damaged: {error}; nothing is taken in"
+            f"{path}: line {number} is damaged: {error}; nothing was imported"
         ) from error
     return found
 
@@ -261,7 +261,7 @@ def _parse_run_output(path: Path, whole: dict[str, Any]) -> list[StoredResult]:
             for place, one in enumerate(results)
         ]
     except wire.WireError as error:
-        raise ExchangeError(f"{path}: {error}; nothing is taken in") from error
+        raise ExchangeError(f"{path}: {error}; nothing was imported") from error
     # One process measured them all; the file represents that process.
     process = compute_id(runs[0][0], 0.0) if runs else ""
     return [

@@ -39,7 +39,7 @@ GAINED: Mapping[str, tuple[GainedParameter, ...]] = {
 
 
 def complete_used(workload: str, used: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Return the parameters that a run used, with those that its workload gained later."""
+    """Return a run's parameters, with parameters that its workload gained later."""
     gained = {
         each.name: used.get(each.chosen_as, each.default) for each in GAINED.get(workload, ())
     }
@@ -47,5 +47,5 @@ def complete_used(workload: str, used: Mapping[str, Setting]) -> dict[str, Setti
 
 
 def complete_requested(workload: str, requested: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Return the parameters that a run requested, with those that its workload gained later."""
+    """Return a run's requested parameters, with parameters that its workload gained later."""
     return {**{each.name: each.default for each in GAINED.get(workload, ())}, **requested}

@@ -241,9 +241,9 @@ def check_tag(database: Database, name: str) -> None:
         SelectionError: the name would be read as something else.
     """
     if not name or any(letter in name for letter in "=:,") or name != name.strip():
-        raise SelectionError(f"{name}: a tag has no comma, colon or equals sign")
+        raise SelectionError(f"{name}: a tag cannot contain a comma, colon or equals sign")
     if _HEXADECIMAL.issuperset(name) and database.find_ids(name):
-        raise SelectionError(f"{name}: that is the beginning of a result's id; give another name")
+        raise SelectionError(f"{name}: a result's id begins so; give another name")
 
 
 def tag_results(place: Path, rows: Sequence[StoredRow], name: str) -> None:

@@ -59,31 +59,31 @@ class Selection:
 EVERYTHING = Selection()
 
 
-def intersect(one: Selection, other: Selection) -> Selection:
+def intersect(selection: Selection, other: Selection) -> Selection:
     """Return the intersection of two selections.
 
     Raises:
         SelectionError: they name different workloads or devices.
     """
     for name in ("workload", "device"):
-        mine, theirs = getattr(one, name), getattr(other, name)
+        mine, theirs = getattr(selection, name), getattr(other, name)
         if mine and theirs and mine != theirs:
             raise SelectionError(f"{name} {mine} and {name} {theirs}: give one of them")
-    if one.ids and other.ids:
+    if selection.ids and other.ids:
         raise SelectionError("two ids select nothing together")
-    earliest = [moment for moment in (one.before, other.before) if moment is not None]
-    latest = [moment for moment in (one.since, other.since) if moment is not None]
+    earliest = [moment for moment in (selection.before, other.before) if moment is not None]
+    latest = [moment for moment in (selection.since, other.since) if moment is not None]
     return Selection(
-        facts=(*one.facts, *other.facts),
-        tags=(*one.tags, *other.tags),
-        ids=one.ids or other.ids,
+        facts=(*selection.facts, *other.facts),
+        tags=(*selection.tags, *other.tags),
+        ids=selection.ids or other.ids,
         before=min(earliest, default=None),
         since=max(latest, default=None),
-        workload=one.workload or other.workload,
-        device=one.device or other.device,
-        processes=one.processes or other.processes,
-        environments=one.environments or other.environments,
-        words=(*one.words, *other.words),
+        workload=selection.workload or other.workload,
+        device=selection.device or other.device,
+        processes=selection.processes or other.processes,
+        environments=selection.environments or other.environments,
+        words=(*selection.words, *other.words),
     )
 
 
@@ -145,9 +145,9 @@ def parse_time(text: str, now: float | None = None) -> float:
         ) from None
 
 
-def matches_facts(wanted: Selection, facts: Facts) -> bool:
+def matches_facts(selection: Selection, facts: Facts) -> bool:
     """Return whether facts match the selection."""
-    return all(_matches(name, value, facts.values.get(name)) for name, value in wanted.facts)
+    return all(_matches(name, value, facts.values.get(name)) for name, value in selection.facts)
 
 
 def _matches(name: str, wanted: str, known: str | None) -> bool:
@@ -170,17 +170,17 @@ _WORD = """(
 """SQL condition of a typed word: a part of a workload's name, or another identifier."""
 
 
-def build_where(wanted: Selection, facts: Mapping[str, Facts]) -> tuple[str, list[object]]:
+def build_where(selection: Selection, facts: Mapping[str, Facts]) -> tuple[str, list[object]]:
     """Return the ``WHERE`` condition on ``results r`` and its values.
 
     Args:
-        wanted: the selection; a selection of everything gives no condition.
+        selection: the selection; a selection of everything gives no condition.
         facts: all facts by hash, used if the selection has conditions on facts.
     """
     found = [
-        *_build_fact_conditions(wanted, facts),
-        *_build_time_conditions(wanted),
-        *_build_name_conditions(wanted),
+        *_build_fact_conditions(selection, facts),
+        *_build_time_conditions(selection),
+        *_build_name_conditions(selection),
     ]
     texts = [str(text) for text, *_ in found]
     values = [value for _, *these in found for value in these]
@@ -195,40 +195,42 @@ def _build_in(column: str, values: Sequence[object]) -> Condition:
     return f"{column} IN ({','.join('?' * len(values))})", *values
 
 
-def _build_fact_conditions(wanted: Selection, facts: Mapping[str, Facts]) -> list[Condition]:
+def _build_fact_conditions(selection: Selection, facts: Mapping[str, Facts]) -> list[Condition]:
     found = []
-    if wanted.facts:
-        hashes = [key for key, one in facts.items() if matches_facts(wanted, one)]
+    if selection.facts:
+        hashes = [key for key, one in facts.items() if matches_facts(selection, one)]
         found.append(_build_in("r.environment", hashes))
-    if wanted.environments:
-        found.append(_build_in("r.environment", wanted.environments))
+    if selection.environments:
+        found.append(_build_in("r.environment", selection.environments))
     return found
 
 
-def _build_time_conditions(wanted: Selection) -> list[Condition]:
+def _build_time_conditions(selection: Selection) -> list[Condition]:
     found: list[Condition] = []
-    if wanted.before is not None:
-        found.append(("r.at < ?", wanted.before))
-    if wanted.since is not None:
-        found.append(("r.at >= ?", wanted.since))
+    if selection.before is not None:
+        found.append(("r.at < ?", selection.before))
+    if selection.since is not None:
+        found.append(("r.at >= ?", selection.since))
     return found
 
 
-def _build_name_conditions(wanted: Selection) -> list[Condition]:
+def _build_name_conditions(selection: Selection) -> list[Condition]:
     found: list[Condition] = [
-        ("r.number IN (SELECT number FROM tags WHERE name = ?)", tag) for tag in wanted.tags
+        ("r.number IN (SELECT number FROM tags WHERE name = ?)", tag) for tag in selection.tags
     ]
-    if wanted.ids:
-        texts = ["r.id >= ? AND r.id < ?"] * len(wanted.ids)
-        ends = [end for one in wanted.ids for end in (one, f"{one}g")]
+    if selection.ids:
+        texts = ["r.id >= ? AND r.id < ?"] * len(selection.ids)
+        ends = [end for one in selection.ids for end in (one, f"{one}g")]
         found.append((f"({' OR '.join(texts)})", *ends))
-    if wanted.workload:
-        found.append(("r.workload = ?", wanted.workload))
-    if wanted.device:
-        found.append(("(r.device = ? OR r.device LIKE ?)", wanted.device, f"{wanted.device}:%"))
-    if wanted.processes:
-        found.append(_build_in("r.process", wanted.processes))
-    for word in wanted.words:
+    if selection.workload:
+        found.append(("r.workload = ?", selection.workload))
+    if selection.device:
+        found.append(
+            ("(r.device = ? OR r.device LIKE ?)", selection.device, f"{selection.device}:%")
+        )
+    if selection.processes:
+        found.append(_build_in("r.process", selection.processes))
+    for word in selection.words:
         low = word.lower()
         found.append((_WORD, low, low, f"{low}:", low, low, word))
     return found

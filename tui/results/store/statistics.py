@@ -35,10 +35,10 @@ Sessions = Sequence[Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class RunRatio:
-    """Time of A over time of B, which is the speed of B over that of A; above 1, B is faster."""
+    """Time of A over time of B, the speed of B relative to A; above 1, B is faster."""
 
     value: float
-    """:func:`compute_typical_s` of A over that of B."""
+    """Ratio of A's :func:`compute_typical_s` to B's."""
     ci95: tuple[float, float] | None
     """95% interval over sessions; ``None`` below :data:`FEWEST_SESSIONS` per side."""
     runs: tuple[int, int]

@@ -61,9 +61,9 @@ class ComparisonColumns:
     """The ratio at the right end of every drawn line."""
 
 
-def fit_comparison_columns(found: EnvironmentComparison, room: int) -> ComparisonColumns:
+def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> ComparisonColumns:
     """Return the columns of a comparison that fit the width."""
-    questions = found.compared.questions
+    questions = comparison.compared.questions
     reach = scale.reach_of(
         [(one.answer.ratio.value, one.answer.ratio.ci95) for one in questions] or [(1.0, None)]
     )
@@ -103,8 +103,8 @@ def _build_interval_column(reach: float, cells: int, ends: int) -> Column[Questi
         ends: least cells for full labels at both ends of the axis.
     """
 
-    def cell(one: Question) -> Line:
-        ratio = one.answer.ratio
+    def cell(question: Question) -> Line:
+        ratio = question.answer.ratio
         return scale.interval_line(ratio.value, ratio.ci95, cells, reach, named=False)
 
     grows = (ends, _MOST_DRAWN)
@@ -126,67 +126,71 @@ def _format_axis(reach: float, cells: int) -> str:
     return f"{left(low, room // 2)}1{right(high, room // 2)}"
 
 
-def render_question(one: Question, chosen: ComparisonColumns) -> Line:
+def render_question(question: Question, chosen: ComparisonColumns) -> Line:
     """Draw both medians with their numbers of runs, the verdict, the ratio and its interval."""
-    return row_line(chosen.layout, one)
+    return row_line(chosen.layout, question)
 
 
-def _format_name(one: Question) -> str:
-    return format_name(one.workload, one.parameters)
+def _format_name(question: Question) -> str:
+    return format_name(question.workload, question.parameters)
 
 
-def _render_verdict(one: Question) -> Span:
-    return Span(_format_verdict(one), _VERDICT_STYLES.get(one.answer.verdict, TextStyle.PLAIN))
+def _render_verdict(question: Question) -> Span:
+    return Span(
+        _format_verdict(question), _VERDICT_STYLES.get(question.answer.verdict, TextStyle.PLAIN)
+    )
 
 
-def _format_verdict(one: Question) -> str:
-    mark = f" {glyphs.GLYPHS.warning}" if one.a.marked or one.b.marked else ""
-    return f"{format_verdict(one)}{mark}"
+def _format_verdict(question: Question) -> str:
+    mark = f" {glyphs.GLYPHS.warning}" if question.a.marked or question.b.marked else ""
+    return f"{format_verdict(question)}{mark}"
 
 
-def build_question_key(one: Question) -> str:
+def build_question_key(question: Question) -> str:
     """Return a key that identifies a question."""
-    return f"{one.workload} {one.devices} {one.parameters} {one.a.rows[0].id}"
+    return f"{question.workload} {question.devices} {question.parameters} {question.a.rows[0].id}"
 
 
-def render_sides(found: EnvironmentComparison, cells: int) -> list[Line]:
+def render_sides(comparison: EnvironmentComparison, cells: int) -> list[Line]:
     """Draw the descriptions of A and B."""
     return [
         row
-        for letter, name in zip("AB", found.names, strict=True)
+        for letter, name in zip("AB", comparison.names, strict=True)
         for row in paragraph(name, cells, label=f"{letter}: ")
     ]
 
 
-def render_foot(found: EnvironmentComparison, one: Question | None, cells: int) -> list[Line]:
-    """Draw the interval and notes of the workload under the cursor, then notes on all of them."""
+def render_foot(
+    comparison: EnvironmentComparison, question: Question | None, cells: int
+) -> list[Line]:
+    """Draw the interval and notes of the workload under the cursor, then notes on all workloads."""
     rows: list[Line] = []
-    common = find_shared_differences(found.compared)
-    if one is not None:
-        ratio = one.answer.ratio
-        words = f"{format_verdict(one)} the speed of A"
+    common = find_shared_differences(comparison.compared)
+    if question is not None:
+        ratio = question.answer.ratio
+        words = f"{format_verdict(question)} the speed of A"
         if ratio.ci95 is not None:
             words += f", 95% interval {format_interval(*ratio.ci95)}"
-        lead = Span(f"{one.workload} on {format_devices(one)}  ", TextStyle.STRONG)
+        lead = Span(f"{question.workload} on {format_devices(question)}  ", TextStyle.STRONG)
         rows += (
             [line(lead, words)]
             if cell_len(lead.text + words) <= cells
             else paragraph(lead.text + words, cells)
         )
-        own = [format_difference(each) for each in find_own_differences(one, common)]
+        own = [format_difference(each) for each in find_own_differences(question, common)]
         told = [f"differs in {', '.join(own)}"] if own else []
-        for remark in [*told, *format_notes(one)]:
+        for remark in [*told, *format_notes(question)]:
             rows += paragraph(remark, cells, TextStyle.NOTE, indent="  ")
-    for remark in format_shared_differences(found.compared):
+    for remark in format_shared_differences(comparison.compared):
         rows += paragraph(remark, cells)
-    for remark in format_closing_notes(found.compared):
+    for remark in format_closing_notes(comparison.compared):
         rows += paragraph(remark, cells, TextStyle.QUIET)
     return rows
 
 
-def format_comparison_title(found: EnvironmentComparison) -> str:
+def format_comparison_title(comparison: EnvironmentComparison) -> str:
     """Format the title: the count of each verdict."""
-    questions = found.compared.questions
+    questions = comparison.compared.questions
     words: Sequence[str] = ("slower", "faster", "same", "unclear")
     counted = {word: sum(one.answer.verdict == word for one in questions) for word in words}
     told = ", ".join(f"{many} {word}" for word, many in counted.items() if many)
@@ -214,26 +218,26 @@ Software = tuple[tuple[str, str], ...]
 """Names and known versions of the software whose changes are drawn."""
 
 
-def find_software(found: WorkloadHistory, row: StoredRow) -> Software:
+def find_software(history: WorkloadHistory, row: StoredRow) -> Software:
     """Return the driver and torch versions of a run."""
-    values = found.facts[row.environment].values
+    values = history.facts[row.environment].values
     return tuple((name, values[name]) for name in _TICKED if name in values)
 
 
-def group_by_software(found: WorkloadHistory) -> dict[Software, list[StoredRow]]:
+def group_by_software(history: WorkloadHistory) -> dict[Software, list[StoredRow]]:
     """Group the runs by driver and torch, in the order of their first appearance."""
     groups: dict[Software, list[StoredRow]] = {}
-    for row in found.rows:
-        groups.setdefault(find_software(found, row), []).append(row)
+    for row in history.rows:
+        groups.setdefault(find_software(history, row), []).append(row)
     return groups
 
 
-def find_changes(found: WorkloadHistory) -> list[tuple[StoredRow, str]]:
+def find_changes(history: WorkloadHistory) -> list[tuple[StoredRow, str]]:
     """Return the first run after each change of driver or torch, with its description."""
     return [
-        (row, format_change(find_software(found, before), find_software(found, row)))
-        for before, row in pairwise(found.rows)
-        if find_software(found, before) != find_software(found, row)
+        (row, format_change(find_software(history, before), find_software(history, row)))
+        for before, row in pairwise(history.rows)
+        if find_software(history, before) != find_software(history, row)
     ]
 
 
@@ -249,59 +253,61 @@ def _format_software(known: Software) -> str:
     return ", ".join(f"{name} {value}" for name, value in known) or "driver, torch not known"
 
 
-def render_history(found: WorkloadHistory, now: float, cells: int, height: int) -> list[Line]:
+def render_history(history: WorkloadHistory, now: float, cells: int, height: int) -> list[Line]:
     """Draw the plot, then each driver and torch with the median of its runs.
 
     Args:
-        found: the runs.
+        history: the runs.
         now: Unix time, from which the axis counts back.
         cells: width of a line.
         height: rows for the whole view; the plot gets the rows that the rest leaves.
     """
-    groups = group_by_software(found)
+    groups = group_by_software(history)
     rows = [row for known, runs in groups.items() for row in _render_group(known, runs, cells)]
-    if found.elsewhere:
-        further = text.count(found.elsewhere, "further run")
+    if history.elsewhere:
+        further = text.count(history.elsewhere, "further run")
         words = f"not drawn: {further} of it, on another box or GPU or under other flags"
         rows += paragraph(words, cells, TextStyle.QUIET)
-    if len(found.rows) < 2:
-        one = "It was measured once: there is no history to draw yet."
+    if len(history.rows) < 2:
+        one = "It was measured once: there is nothing to plot yet."
         return [*paragraph(one, cells, TextStyle.NOTE), *rows]
     if cells < LEAST_CELLS:
         return rows
     room = height - len(rows) - _BESIDE_PLOT
     plot = plot_lines(
-        _build_history_plot(found, groups, now), cells, max(_LEAST_HEIGHT, min(_MOST_HEIGHT, room))
+        _build_history_plot(history, groups, now),
+        cells,
+        max(_LEAST_HEIGHT, min(_MOST_HEIGHT, room)),
     )
     return [*plot, (), *rows]
 
 
 def _build_history_plot(
-    found: WorkloadHistory, groups: Mapping[Software, Sequence[StoredRow]], now: float
+    history: WorkloadHistory, groups: Mapping[Software, Sequence[StoredRow]], now: float
 ) -> Plot:
-    first, last = found.rows[0].at, found.rows[-1].at
+    first, last = history.rows[0].at, history.rows[-1].at
     span = max(now - first, last - first)
     seconds, unit = next((size, name) for size, name, least in _UNITS if span >= least)
 
     def place(row: StoredRow) -> float:
         return (row.at - now) / seconds
 
-    medians = [row.median_s or 0.0 for row in found.rows]
+    medians = [row.median_s or 0.0 for row in history.rows]
     low, high = min(medians), max(medians)
     room = max((high - low) * _MARGIN, high * _FLAT / 2)
-    across = Scale(place(found.rows[0]), place(found.rows[-1]))
-    told = groups if 1 < len(groups) <= _MOST_CURVES else {(): found.rows}
+    across = Scale(place(history.rows[0]), place(history.rows[-1]))
+    told = groups if 1 < len(groups) <= _MOST_CURVES else {(): history.rows}
     curves = []
     for number, (known, rows) in enumerate(told.items()):
         clear = tuple((place(row), row.median_s) for row in rows if not row.marks)
         name = _format_software(known) if known else "runs"
         if clear:
             curves.append(Curve(name, clear, mark_of(number), style_of(number), joined=False))
-    marked = tuple((place(row), row.median_s) for row in found.rows if row.marks)
+    marked = tuple((place(row), row.median_s) for row in history.rows if row.marks)
     if marked:
         warning = glyphs.GLYPHS.warning
         curves.append(Curve("with warnings", marked, warning, TextStyle.NOTE, joined=False))
-    ticks = find_changes(found)
+    ticks = find_changes(history)
     # A very long list of names would leave no room for the plot.
     few = len(ticks) <= _MOST_NAMED
     shown = ticks if len(ticks) <= _MOST_TICKS else []
@@ -327,9 +333,9 @@ def _render_group(known: Software, runs: Sequence[StoredRow], cells: int) -> lis
     return paragraph(words, cells, indent="  ")
 
 
-def format_history_title(found: WorkloadHistory) -> str:
+def format_history_title(history: WorkloadHistory) -> str:
     """Return the title, with the name of the workload."""
-    subject = found.subject
+    subject = history.subject
     # The name may come from a stranger's file, and a border does not escape text.
     name = clean(format_name(subject.workload, subject.parameters))
-    return f"{text.count(len(found.rows), 'run')} over time   {name} on {subject.device}"
+    return f"{text.count(len(history.rows), 'run')} over time   {name} on {subject.device}"

@@ -62,12 +62,12 @@ class ListedRow:
 
 
 def fit_list_columns(
-    found: Listing, rows: Sequence[StoredRow], room: int, now: float
+    listing: Listing, rows: Sequence[StoredRow], room: int, now: float
 ) -> Layout[ListedRow]:
     """Return the columns of the list that fit the width.
 
     Args:
-        found: the listing.
+        listing: the listing.
         rows: its rows in their order.
         room: cells of a line.
         now: Unix time.
@@ -79,11 +79,11 @@ def fit_list_columns(
         "result": tuple(_format_result(row) for row in rows),
     }
     for name in _FACTS:
-        values = tuple(found.facts[row.environment].values.get(name, text.NA) for row in rows)
+        values = tuple(listing.facts[row.environment].values.get(name, text.NA) for row in rows)
         if len({*values}) > 1:
             texts[name] = values
-    if found.tags:
-        texts["tags"] = tuple(", ".join(found.tags.get(row.number, ())) for row in rows)
+    if listing.tags:
+        texts["tags"] = tuple(", ".join(listing.tags.get(row.number, ())) for row in rows)
     mark: Column[ListedRow] = Column(
         "", 2, lambda listed: Span(listed.mark, TextStyle.KEY), "left", gap=0
     )
@@ -143,14 +143,14 @@ def _choose_style(name: str, row: StoredRow) -> TextStyle:
 
 
 def format_list_title(
-    found: Listing | None, order: Order, pattern: str, marked: Sequence[StoredRow], *, keeps: bool
+    listing: Listing | None, order: Order, pattern: str, marked: Sequence[StoredRow], *, keeps: bool
 ) -> str:
     """Format the list's title: number of results, filter, order and marks."""
     words = ["Results"]
-    if found is not None and found.all:
-        shown, many = len(found.rows), found.matching
+    if listing is not None and listing.all:
+        shown, many = len(listing.rows), listing.matching
         newest = f"the newest {shown} of " if shown < many else ""
-        words.append(f"{newest}{many}" + (f" of {found.all}" if many < found.all else ""))
+        words.append(f"{newest}{many}" + (f" of {listing.all}" if many < listing.all else ""))
     if pattern.strip():
         words.append(f"filter: {pattern.strip()}")
     if order != ORDERS[0]:
@@ -162,17 +162,17 @@ def format_list_title(
     return "   ".join(words)
 
 
-def render_selected(row: StoredRow | None, found: Listing | None, cells: int) -> list[Line]:
+def render_selected(row: StoredRow | None, listing: Listing | None, cells: int) -> list[Line]:
     """Draw the selected result: its outcome, warnings and all facts."""
-    if row is None or found is None:
+    if row is None or listing is None:
         return []
-    facts = found.facts[row.environment]
+    facts = listing.facts[row.environment]
     first = line(
         Span(format_name(row.workload, row.parameters), TextStyle.STRONG),
         f" on {row.device}  {format_outcome(row)}",
     )
     second = f"{row.id[:8]}, {row.kind} of {format_date(row.at)}"
-    tags = found.tags.get(row.number, ())
+    tags = listing.tags.get(row.number, ())
     if tags:
         second += f", tags: {', '.join(tags)}"
     rows = [fit_line(first, cells), fit_line(line(Span(second, TextStyle.QUIET)), cells)]
@@ -205,8 +205,8 @@ REPLAY = "This is a recording, without results. gpu-workbench results lists thos
 def render_no_match(pattern: str, all_: int, cells: int) -> list[Line]:
     """Draw the text shown in place of the list when a filter leaves nothing."""
     words = (
-        f"None of {text.count(all_, 'result')} matches {pattern.strip()}: each word is to be in"
-        " the workload's name, or its device, status or tag, or a condition as in box=alpha,"
-        " driver=580, torch=2.12, since:7d, before:2026-01-31. Escape drops the filter."
+        f"None of {text.count(all_, 'result')} matches {pattern.strip()}. A word matches the"
+        " workload's name, device, status or tag; a condition is like box=alpha, driver=580,"
+        " torch=2.12, since:7d, before:2026-01-31. Escape clears the filter."
     )
     return paragraph(words, cells, TextStyle.NOTE)

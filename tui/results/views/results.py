@@ -130,23 +130,23 @@ def format_outcome(row: StoredRow) -> str:
 # ---- two sets ----------------------------------------------------------------------------------
 
 
-def build_comparison_table(found: StoreComparison) -> Table:
+def build_comparison_table(comparison: StoreComparison) -> Table:
     """Return a table with both times, the verdict, the ratio and its interval per workload.
 
     The ratio is the time of A over the time of B in every line: above 1, B is faster.
     Without a workload on both sides, the title alone says so.
     """
-    if not found.questions:
+    if not comparison.questions:
         return Table("compare", "no workload on both sides", (), ())
-    devices = {format_devices(one) for one in found.questions}
-    counts = {_count_runs(side) for one in found.questions for side in (one.a, one.b)}
+    devices = {format_devices(one) for one in comparison.questions}
+    counts = {_count_runs(side) for one in comparison.questions for side in (one.a, one.b)}
     device = devices.pop() if len(devices) == 1 else ""
     differ = len(counts) > 1
     many, sessions = min(counts)
     runs = f"each {text.count(many, 'run')} in {text.count(sessions, 'session')}"
     if differ:
         runs = "each with (runs/sessions)"
-    both = f"{text.count(len(found.questions), 'workload')} on both sides"
+    both = f"{text.count(len(comparison.questions), 'workload')} on both sides"
     sides = (*(() if device else ("device",)), "A", "B")
     names = ("workload", *sides, "B is", "ratio A/B", "95% interval")
     return Table(
@@ -155,14 +155,14 @@ def build_comparison_table(found: StoreComparison) -> Table:
         tuple(map(DataColumn, names)),
         tuple(
             _build_question_cells(one, with_device=not device, with_runs=differ)
-            for one in found.questions
+            for one in comparison.questions
         ),
     )
 
 
-def format_devices(one: Question) -> str:
+def format_devices(question: Question) -> str:
     """Return the names of the devices that a question compares."""
-    return " | ".join(dict.fromkeys(one.devices))
+    return " | ".join(dict.fromkeys(question.devices))
 
 
 def _count_runs(side: ComparisonSide) -> tuple[int, int]:
@@ -170,41 +170,43 @@ def _count_runs(side: ComparisonSide) -> tuple[int, int]:
     return len(side.rows), len(side.sessions)
 
 
-def _build_question_cells(one: Question, *, with_device: bool, with_runs: bool) -> tuple[str, ...]:
-    ratio = one.answer.ratio
+def _build_question_cells(
+    question: Question, *, with_device: bool, with_runs: bool
+) -> tuple[str, ...]:
+    ratio = question.answer.ratio
     return (
-        format_name(one.workload, one.parameters),
-        *((format_devices(one),) if with_device else ()),
-        *(format_side(side, with_runs=with_runs) for side in (one.a, one.b)),
-        one.answer.verdict + (f" ({ratio.alone} alone)" if one.answer.corrected else ""),
+        format_name(question.workload, question.parameters),
+        *((format_devices(question),) if with_device else ()),
+        *(format_side(side, with_runs=with_runs) for side in (question.a, question.b)),
+        question.answer.verdict + (f" ({ratio.alone} alone)" if question.answer.corrected else ""),
         text.ratio(ratio.value),
         format_interval(*ratio.ci95) if ratio.ci95 else "",
     )
 
 
-def format_side(one: ComparisonSide, *, with_runs: bool = True) -> str:
+def format_side(side: ComparisonSide, *, with_runs: bool = True) -> str:
     """Format one side: ``2.71 ms (15/3)``, its time, number of runs and number of sessions."""
-    runs, sessions = _count_runs(one)
-    return text.seconds(one.typical_s) + (f" ({runs}/{sessions})" if with_runs else "")
+    runs, sessions = _count_runs(side)
+    return text.seconds(side.typical_s) + (f" ({runs}/{sessions})" if with_runs else "")
 
 
-def format_verdict(one: Question) -> str:
-    """Format a verdict: ``faster: 1.04x``, ``unclear: 1.02x``; the speed of B over that of A."""
-    return f"{one.answer.verdict}: {text.ratio(one.answer.ratio.value)}"
+def format_verdict(question: Question) -> str:
+    """Format a verdict: ``faster: 1.04x``, ``unclear: 1.02x``; the speed of B relative to A."""
+    return f"{question.answer.verdict}: {text.ratio(question.answer.ratio.value)}"
 
 
-def format_notes(one: Question) -> list[str]:
+def format_notes(question: Question) -> list[str]:
     """Explain an unclear verdict, and list the doubts about its runs."""
-    ratio = one.answer.ratio
+    ratio = question.answer.ratio
     lines = []
     if min(ratio.sessions) < FEWEST_SESSIONS:
-        lines.append(f"unclear: {_format_sessions(one)}; {format_spread(one.spread)}")
-    elif one.answer.corrected:
+        lines.append(f"unclear: {_format_sessions(question)}; {format_spread(question.spread)}")
+    elif question.answer.corrected:
         lines.append(
             f"its interval alone says {ratio.alone}; corrected for all comparisons (Holm), it may"
             " be chance"
         )
-    for letter, side in (("A", one.a), ("B", one.b)):
+    for letter, side in (("A", question.a), ("B", question.b)):
         if side.marked:
             lines.append(
                 f"{letter}: {side.marked} of {text.count(len(side.rows), 'run')} with warnings,"
@@ -218,89 +220,91 @@ def format_notes(one: Question) -> list[str]:
     return lines
 
 
-def _format_sessions(one: Question) -> str:
+def _format_sessions(question: Question) -> str:
     """Format the sessions: ``one session per side (5 and 5 runs), of 3 that a verdict takes``."""
-    ratio = one.answer.ratio
+    ratio = question.answer.ratio
     (runs_a, runs_b), (a, b) = ratio.runs, ratio.sessions
     sessions = f"{text.count(a, 'session')} of A and {b} of B"
     if a == b:
         sessions = f"{'one session' if a == 1 else f'{a} sessions'} per side"
-    return f"{sessions} ({runs_a} and {runs_b} runs), of {FEWEST_SESSIONS} that a verdict takes"
+    return f"{sessions} ({runs_a} and {runs_b} runs); a verdict needs {FEWEST_SESSIONS}"
 
 
-def format_spread(found: Spread | None) -> str:
+def format_spread(spread: Spread | None) -> str:
     """Describe the variation from run to run, for a question with too few sessions."""
-    if found is None:
-        return "how much it varies from run to run is not known"
-    runs = text.count(found.runs, "run")
-    return f"it varies by {text.spread(found.share)} from run to run ({runs})"
+    if spread is None:
+        return "its variation from run to run is unknown"
+    runs = text.count(spread.runs, "run")
+    return f"it varies by {text.spread(spread.share)} from run to run ({runs})"
 
 
-def _format_unique_name(one: Question, among: StoreComparison) -> str:
+def _format_unique_name(question: Question, among: StoreComparison) -> str:
     """Return a name that is unique among the questions."""
-    alike = [other for other in among.questions if other.workload == one.workload]
+    alike = [other for other in among.questions if other.workload == question.workload]
     if len(alike) == 1:
-        return one.workload
-    device = " | ".join(dict.fromkeys(one.devices))
-    return f"{format_name(one.workload, one.parameters)} on {device}"
+        return question.workload
+    device = " | ".join(dict.fromkeys(question.devices))
+    return f"{format_name(question.workload, question.parameters)} on {device}"
 
 
-def find_shared_differences(found: StoreComparison) -> tuple[DifferingFact, ...]:
+def find_shared_differences(comparison: StoreComparison) -> tuple[DifferingFact, ...]:
     """Return the differences between A and B that all workloads share."""
-    if not found.questions:
+    if not comparison.questions:
         return ()
-    shared = {*found.questions[0].differences}
-    for question in found.questions:
+    shared = {*comparison.questions[0].differences}
+    for question in comparison.questions:
         shared &= {*question.differences}
-    return tuple(one for one in found.questions[0].differences if one in shared)
+    return tuple(one for one in comparison.questions[0].differences if one in shared)
 
 
 def find_own_differences(
-    one: Question, shared: Sequence[DifferingFact]
+    question: Question, shared: Sequence[DifferingFact]
 ) -> tuple[DifferingFact, ...]:
     """Return the differences of this workload that not all workloads share."""
-    return tuple(each for each in one.differences if each not in shared)
+    return tuple(each for each in question.differences if each not in shared)
 
 
-def format_shared_differences(found: StoreComparison) -> list[str]:
+def format_shared_differences(comparison: StoreComparison) -> list[str]:
     """Return a line with the differences from A that all workloads of B share.
 
     Without any, it says so, but nothing where a workload has differences of its own, or where both
     sides share no workload: their environments may differ then.
     """
-    shared = find_shared_differences(found)
-    if not found.questions or (not shared and any(one.differences for one in found.questions)):
+    shared = find_shared_differences(comparison)
+    if not comparison.questions or (
+        not shared and any(one.differences for one in comparison.questions)
+    ):
         return []
     words = ", ".join(map(format_difference, shared)) or "none that is known"
     return [f"differences (not causes) of B from A: {words}"]
 
 
-def format_comparison_notes(found: StoreComparison) -> list[str]:
+def format_comparison_notes(comparison: StoreComparison) -> list[str]:
     """Return the lines below the table: differences, notes, and the scope of the verdicts."""
-    shared = find_shared_differences(found)
-    lines = format_shared_differences(found)
-    for question in found.questions:
+    shared = find_shared_differences(comparison)
+    lines = format_shared_differences(comparison)
+    for question in comparison.questions:
         own = [format_difference(one) for one in find_own_differences(question, shared)]
         said = [f"differs in {', '.join(own)}"] if own else []
         said += format_notes(question)
-        lines += [f"{_format_unique_name(question, found)}: {words}" for words in said]
-    return lines + format_closing_notes(found)
+        lines += [f"{_format_unique_name(question, comparison)}: {words}" for words in said]
+    return lines + format_closing_notes(comparison)
 
 
-def format_closing_notes(found: StoreComparison) -> list[str]:
+def format_closing_notes(comparison: StoreComparison) -> list[str]:
     """Return the joint scope of the verdicts, and the workloads that could not be compared."""
     lines = []
-    if found.short:
-        lines.append(_format_advice(found.short))
-    if found.tested > 1:
-        corrected = sum(one.answer.corrected for one in found.questions)
+    if comparison.short:
+        lines.append(_format_advice(comparison.short))
+    if comparison.tested > 1:
+        corrected = sum(one.answer.corrected for one in comparison.questions)
         lines.append(
-            f"corrected for {found.tested} comparisons at once (Holm): at most one such table in"
-            f" twenty shows a difference by chance; uncorrected, {found.false_alone:.1f} false"
-            " alarms were to be expected" + (f"; {corrected} became unclear" if corrected else "")
+            f"corrected for {comparison.tested} comparisons at once (Holm): at most one such table"
+            f" in twenty shows a difference by chance; uncorrected, {comparison.false_alone:.1f}"
+            " false alarms are expected" + (f"; {corrected} became unclear" if corrected else "")
         )
-    if any(found.only):
-        lines.append(f"on one side alone: {found.only[0]} of A, {found.only[1]} of B")
+    if any(comparison.only):
+        lines.append(f"on one side only: {comparison.only[0]} of A, {comparison.only[1]} of B")
     return lines
 
 
@@ -341,16 +345,16 @@ def format_interleave_command(question: Question) -> str | None:
     return f"{format_run_command(question)} --interleave {shlex.quote(a)} {shlex.quote(b)}"
 
 
-def _find_settings(one: DifferingFact) -> tuple[str, str] | None:
+def _find_settings(fact: DifferingFact) -> tuple[str, str] | None:
     """Return the settings that give a fact its values in A and B."""
-    if one.name in _OF_A_PYTHON:
+    if fact.name in _OF_A_PYTHON:
         return "python=PATH_OF_A", "python=PATH_OF_B"
     for prefix in (FLAG, VARIABLE):
-        if one.name.startswith(prefix) and len(one.a) == len(one.b) == 1:
-            if UNKNOWN in (*one.a, *one.b):
+        if fact.name.startswith(prefix) and len(fact.a) == len(fact.b) == 1:
+            if UNKNOWN in (*fact.a, *fact.b):
                 return None
-            name = one.name.removeprefix(prefix)
-            return f"{name}={one.a[0]}", f"{name}={one.b[0]}"
+            name = fact.name.removeprefix(prefix)
+            return f"{name}={fact.a[0]}", f"{name}={fact.b[0]}"
     return None
 
 

@@ -79,7 +79,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         ]
         yield box(
             f"Parameters of {clean(self._info.name)}",
-            "enter applies   F5 defaults   F6 sweeps   escape leaves",
+            "enter applies   F5 defaults   F6 sweeps   escape cancels",
             VerticalScroll(*rows, id="fields", can_focus=False),
             self._message,
         )

@@ -277,7 +277,7 @@ class WorkbenchScreen(CommandScreen):
         self._move_border(border, round(100 * (x + 1) / max(1, self.app.size.width)))
 
     def _move_border(self, border: BorderName, to: int) -> None:
-        """Move a border to a percentage of the width, as far as the columns allow."""
+        """Move a border to a percentage of the width, within the columns' least widths."""
         move = {
             "middle": self.program.borders.moved_middle,
             "left": self.program.borders.moved_left,

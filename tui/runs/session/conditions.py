@@ -189,21 +189,21 @@ def build_conditions(
 
 
 def _summarize_devices(
-    found: RunResult | Comparison,
+    outcome: RunResult | Comparison,
     spans: tuple[MeasuredSpan, ...],
     runs: RunsState,
     samples: Samples | None,
     pid: int | None,
 ) -> Conditions:
-    if not found.device.startswith("cuda"):
+    if not outcome.device.startswith("cuda"):
         return make_unsampled_conditions(NOT_SAMPLED)
     devices = _find_measured_devices(spans, runs)
     if samples is None or not devices:
         return make_unsampled_conditions(NO_MONITOR)
     run = (spans[0].start, spans[-1].end)
-    if isinstance(found, RunResult):
-        run = (found.started_at or run[0], found.ended_at or run[1])
-        pids = found.pids or (() if pid is None else (pid,))
+    if isinstance(outcome, RunResult):
+        run = (outcome.started_at or run[0], outcome.ended_at or run[1])
+        pids = outcome.pids or (() if pid is None else (pid,))
         return summarize_samples(samples, devices, pids, run)
     seen = summarize_samples(samples, devices, (), run)
     absent = {**seen.unavailable, "process_peak": SEVERAL}
@@ -230,8 +230,8 @@ def _find_measured_devices(
     ]
 
 
-def _find_flags(found: RunResult | Comparison, runs: RunsState) -> dict[str, bool]:
-    if isinstance(found, RunResult):
-        return found.flags
-    state = runs.comparisons.get(found.id)
+def _find_flags(outcome: RunResult | Comparison, runs: RunsState) -> dict[str, bool]:
+    if isinstance(outcome, RunResult):
+        return outcome.flags
+    state = runs.comparisons.get(outcome.id)
     return dict(state.request.flags) if state else {}

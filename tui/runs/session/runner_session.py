@@ -75,7 +75,7 @@ class RunnerSession:
         Args:
             python: the Python that runs the workloads on this machine.
             files: the workload files of the user.
-            variables: environment variables of the runner, in addition to those of every runner.
+            variables: environment variables of this runner, in addition to every runner's.
             connection: the host that it runs on, and its Python; ``None`` for this machine.
         """
         # Deferred: with psutil, it is first needed once the devices are drawn.
@@ -174,7 +174,7 @@ class RunnerSession:
             device: torch's name of the device.
             parameters: values that differ from the catalogue's, or all of them.
             budget: time for the measurement.
-            meeting: where its ranks meet those of other hosts.
+            meeting: where its ranks meet other hosts' ranks.
             time_only: skip the check and the further figures.
             demo: it is the program's own, and not the user's.
         """

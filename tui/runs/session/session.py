@@ -53,7 +53,7 @@ class Session(DeviceSession):
         files: the workload files of the user; the runner reads them.
         attachments: subscribers to the session's events, from the first event on.
         monitor: a started monitor with that interval.
-        variables: environment variables of the runner, in addition to those of every runner.
+        variables: environment variables of this runner, in addition to every runner's.
         readonly: write no files.
         connection: the host that the children run on, in ``python`` of that host; ``None`` for
             this machine.

@@ -25,7 +25,7 @@ class ProcessActivity:
     state: str
     """The kernel's letter: R, S, D, T, t, Z, I (proc(5)); another word on other systems."""
     cpu_s: float
-    """Processor time of all its threads so far, seconds."""
+    """Processor time of all its threads, in seconds."""
     at: float
     """Seconds since any fixed moment."""
 

@@ -12,7 +12,7 @@ from workloads.protocol.results import OUT_OF_MEMORY
 
 
 class RunAlarms:
-    """Compares the runs with those of the last call, and returns lines for the user.
+    """Compares the runs with the last call's runs, and returns lines for the user.
 
     Args:
         clock: returns the Unix time.

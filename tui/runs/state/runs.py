@@ -84,13 +84,13 @@ class EarlierResult:
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A comparison of this session's runs of one setting with those of earlier sessions."""
+    """A comparison of this session's runs of one setting with earlier sessions' runs."""
 
     at: float
     """Unix time of the newest of the earlier runs."""
     verdict: Verdict
     ratio: float
-    """Time of the earlier runs over that of these: above 1, these are faster."""
+    """Time of the earlier runs over the time of these: above 1, these are faster."""
     ci95: tuple[float, float] | None
     """95% interval over sessions; ``None`` with too few sessions."""
     runs: tuple[int, int]
@@ -145,7 +145,7 @@ class RunState:
     request: messages.Run
     progress: messages.Progress | None = None
     so_far: RunResult | None = None
-    """The result so far: its time is final, and its study's findings still grow."""
+    """The preliminary result: its time is final, its study is still running."""
     result: RunResult | None = None
     conditions: Conditions | None = None
     """``None`` before the end, and if nothing was measured."""
@@ -165,7 +165,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class CompareState:
-    """One requested comparison with its findings so far."""
+    """One requested comparison with its present findings."""
 
     request: messages.Compare
     progress: messages.Progress | None = None

@@ -1,4 +1,4 @@
-"""The findings of a sweep so far: curves, crossovers, a table, and gaps. Pure."""
+"""The present findings of a sweep: curves, crossovers, a table, and gaps. Pure."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ class Curves:
             return [], ""
         about = f" ({variant})" if variant else ""
         if not decided:
-            return [], f"{device} and {base} do not differ for certain at any {self._axis}{about}"
+            return [], f"{device} and {base} do not differ clearly at any {self._axis}{about}"
         found: list[Crossover] = []
         words: list[str] = []
         for (after, sign), (by, then) in itertools.pairwise(decided):
@@ -361,12 +361,14 @@ def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> Sw
     )
 
 
-def choose_shown_point(found: SweepResult) -> tuple[dict[str, Setting], Runs] | None:
+def choose_shown_point(sweep_result: SweepResult) -> tuple[dict[str, Setting], Runs] | None:
     """Return the point that represents the sweep in one line; ``None`` before the first end.
 
     It is the timed point that ended last on all devices, so that its figures can be compared.
     """
-    ended = [(point, runs) for point, runs in found.points if any(map(_get_result, runs.values()))]
+    ended = [
+        (point, runs) for point, runs in sweep_result.points if any(map(_get_result, runs.values()))
+    ]
     return max(reversed(ended), key=lambda item: _rank_runs(item[1]), default=None)
 
 
@@ -432,12 +434,12 @@ def _find_gaps(sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]]) 
     }
 
 
-def format_sweep_progress(found: SweepResult) -> str:
+def format_sweep_progress(sweep_result: SweepResult) -> str:
     """Format the progress of a sweep: ``3 of 12 runs``, and the runs that ended badly."""
-    words = f"{found.done} of {quantity(float(found.wanted))} runs"
+    words = f"{sweep_result.done} of {quantity(float(sweep_result.wanted))} runs"
     states = [
         run.result.status
-        for _, runs in found.points
+        for _, runs in sweep_result.points
         for run in runs.values()
         if run and run.result and run.result.status != "ok"
     ]

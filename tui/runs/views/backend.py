@@ -138,12 +138,12 @@ def explain_waiting(state: RunsState) -> str:
     if state.runner.status in ("unusable", "ended"):
         return "no switches: the runner is not usable"
     if state.runner.status == "not started":
-        return "the switches are known once torch has started there"
-    return "the switches are known when torch is imported"
+        return "switches appear once torch has started there"
+    return "switches appear once torch is imported"
 
 
 def _sort_comparisons(state: RunsState, cursor: str | None) -> list[CompareState]:
-    """Sort comparisons: running ones, then those of the flag under the cursor, then by age."""
+    """Sort comparisons: running ones, then the ones of the flag under the cursor, then by age."""
     return sorted(
         list_newest(state),
         key=lambda compared: (
@@ -289,7 +289,7 @@ def _format_outcome(compared: CompareState) -> list[Line]:
 
 
 def format_unfinished(comparison: Comparison) -> list[Line]:
-    """Describe how and why a comparison ended early, and the result of its pairs so far."""
+    """Describe how and why a comparison ended early, and the result of its pairs."""
     words: str = comparison.status
     reason = comparison.reason or ""
     style = TextStyle.BAD if comparison.status == "failed" else TextStyle.NOTE

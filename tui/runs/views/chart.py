@@ -332,53 +332,64 @@ def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:
 # ---- a sweep -------------------------------------------------------------------------------------
 
 
-def sweep_lines(found: SweepResult, sweep: Sweep, cells: int, height: int = HEIGHT) -> list[Line]:
+def sweep_lines(
+    sweep_result: SweepResult, sweep: Sweep, cells: int, height: int = HEIGHT
+) -> list[Line]:
     """Return a sweep's progress, its findings as text, its plots, its gaps and its table.
 
     Args:
-        found: the sweep with its runs.
+        sweep_result: the sweep with its runs.
         sweep: the requested settings.
         cells: width of a line.
         height: rows of a plot.
     """
-    rows: list[Line] = [line(Span("Sweep", TextStyle.STRONG), f"  {format_sweep_progress(found)}")]
-    going = find_running(found)
+    rows: list[Line] = [
+        line(Span("Sweep", TextStyle.STRONG), f"  {format_sweep_progress(sweep_result)}")
+    ]
+    going = find_running(sweep_result)
     if going is not None and going.progress is not None:
         words = f"{going.request.device} {format_settings(sweep, going.request.parameters)}: "
         rows += paragraph(
             words + format_run_progress(going.progress), cells, TextStyle.KEY, indent="  "
         )
-    if not found.done:
+    if not sweep_result.done:
         return rows
-    rows += [*crossing_lines(found, cells), *plot_rows(found, cells, height)]
-    return [*rows, (), *table_lines(found.table, {}, cells)[1:], *gap_lines(found, cells)]
+    rows += [*crossing_lines(sweep_result, cells), *plot_rows(sweep_result, cells, height)]
+    return [
+        *rows,
+        (),
+        *table_lines(sweep_result.table, {}, cells)[1:],
+        *gap_lines(sweep_result, cells),
+    ]
 
 
-def crossing_lines(found: SweepResult, cells: int) -> list[Line]:
+def crossing_lines(sweep_result: SweepResult, cells: int) -> list[Line]:
     """Return where one device overtakes the other, or that none does."""
-    return [row for chart in found.charts for row in mark_lines(chart, cells)]
+    return [row for chart in sweep_result.charts for row in mark_lines(chart, cells)]
 
 
-def gap_lines(found: SweepResult, cells: int) -> list[Line]:
+def gap_lines(sweep_result: SweepResult, cells: int) -> list[Line]:
     """Return the reasons for points without a time."""
-    return reason_lines("charts.time", found.unavailable, cells)
+    return reason_lines("charts.time", sweep_result.unavailable, cells)
 
 
-def plot_rows(found: SweepResult, cells: int, height: int = HEIGHT) -> list[Line]:
+def plot_rows(sweep_result: SweepResult, cells: int, height: int = HEIGHT) -> list[Line]:
     """Plot time and rate, side by side if they fit."""
-    charts = [chart for chart in found.charts if chart.name in DRAWN]
+    charts = [chart for chart in sweep_result.charts if chart.name in DRAWN]
     return draw_beside(
-        lambda number, room: _draw_sweep_chart(found, charts[number], room, height),
+        lambda number, room: _draw_sweep_chart(sweep_result, charts[number], room, height),
         len(charts),
         cells,
     )
 
 
-def _draw_sweep_chart(found: SweepResult, chart: Chart, cells: int, height: int) -> list[Line]:
+def _draw_sweep_chart(
+    sweep_result: SweepResult, chart: Chart, cells: int, height: int
+) -> list[Line]:
     events = tuple(
         Event(f"{item.device} overtakes {item.variant}".strip(), item.place)
-        for item in found.crossovers
+        for item in sweep_result.crossovers
     )
-    limits = found.limits if chart.name == "rate" else ()
+    limits = sweep_result.limits if chart.name == "rate" else ()
     levels = tuple(Level(limit.label, limit.value) for limit in limits)
     return chart_lines(chart, {}, cells, height, levels=levels, events=events)

@@ -197,8 +197,8 @@ def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
         f" last {text.age(now - found.at)}"
     )
     if found.ci95 is None:
-        known = "is not known" if found.varies is None else f"is {text.spread(found.varies)}"
-        words += f"; three sessions a side are needed, how much it varies from run to run {known}"
+        varies = "unknown" if found.varies is None else text.spread(found.varies)
+        words += f"; a verdict needs three sessions per side (variation from run to run: {varies})"
     style = AGAINST_STYLES.get(found.verdict, TextStyle.QUIET)
     rows = paragraph(words, cells, style, indent="  ")
     drawn = ratio_line(found.ratio, found.ci95, min(cells, _INTERVAL_CELLS)) if found.ci95 else ()

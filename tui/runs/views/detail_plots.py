@@ -128,7 +128,7 @@ def roofline_lines(
         rows += paragraph(_format_roofline_title(found), cells, TextStyle.STRONG)
     if not found.points:
         words = (
-            f"no run on {device} has told both its operations and its bytes yet: matmul and "
+            f"no run on {device} has reported both operations and bytes yet: matmul and "
             "matmul_shapes do, also swept"
         )
         rows += paragraph(words, cells, TextStyle.QUIET)
@@ -140,21 +140,21 @@ def roofline_lines(
     return rows
 
 
-def _build_roofline_plot(found: Roofline, selected: str | None) -> Plot:
-    places = [point.flop_per_byte for point in found.points]
-    values = [point.flop_per_s for point in found.points]
-    memory = found.memory
-    ridges = [roof.value / memory.value for roof in found.compute] if memory else []
+def _build_roofline_plot(roofline: Roofline, selected: str | None) -> Plot:
+    places = [point.flop_per_byte for point in roofline.points]
+    values = [point.flop_per_s for point in roofline.points]
+    memory = roofline.memory
+    ridges = [roof.value / memory.value for roof in roofline.compute] if memory else []
     across = Scale(below(min(places + ridges) / 4), above(max(places + ridges) * 2), True)
-    top = max([roof.value for roof in found.compute] + values)
+    top = max([roof.value for roof in roofline.compute] + values)
     upright = Scale(below(min(values) / 2), above(top * 1.01), True)
-    names = dict.fromkeys(point.workload for point in found.points)
+    names = dict.fromkeys(point.workload for point in roofline.points)
     # The selected workload first: it gets the first mark, and leads the legend.
     order = sorted(names, key=lambda name: name != selected)
-    curves = [_make_curve(name, number, found) for number, name in enumerate(order)]
+    curves = [_make_curve(name, number, roofline) for number, name in enumerate(order)]
     levels = [
         Level(roof.label, roof.value, roof.value / memory.value if memory else None)
-        for roof in found.compute
+        for roof in roofline.compute
     ]
     if memory is not None:
         end = max([*ridges, across.low])
@@ -166,17 +166,19 @@ def _build_roofline_plot(found: Roofline, selected: str | None) -> Plot:
         Axis("", "FLOP/s", upright),
         tuple(curves),
         tuple(levels),
-        title=_format_roofline_title(found),
+        title=_format_roofline_title(roofline),
     )
 
 
-def _format_roofline_title(found: Roofline) -> str:
-    return f"Roofline of {found.device}"
+def _format_roofline_title(roofline: Roofline) -> str:
+    return f"Roofline of {roofline.device}"
 
 
-def _make_curve(name: str, number: int, found: Roofline) -> Curve:
+def _make_curve(name: str, number: int, roofline: Roofline) -> Curve:
     points = sorted(
-        (point.flop_per_byte, point.flop_per_s) for point in found.points if point.workload == name
+        (point.flop_per_byte, point.flop_per_s)
+        for point in roofline.points
+        if point.workload == name
     )
     return Curve(name, tuple(points), mark_of(number), style_of(number), joined=False)
 
@@ -185,29 +187,31 @@ def _format_roof(roof: Roof, unit: str) -> str:
     return f"{roof.label} {text.rate(roof.value, unit)}"
 
 
-def _limit_lines(found: Roofline, cells: int) -> list[Line]:
+def _limit_lines(roofline: Roofline, cells: int) -> list[Line]:
     """Return the figures of the slope and the flat parts, or the reason for their absence."""
     rows: list[Line] = []
-    if found.memory is None:
+    if roofline.memory is None:
         words = (
-            f"memory bandwidth {text.NA}: neither published nor measured of {found.device}; "
+            f"memory bandwidth {text.NA}: neither published nor measured of {roofline.device}; "
             "the workload ceiling measures it"
         )
         rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     else:
-        rows += paragraph(f"slope: {_format_roof(found.memory, 'B/s')}", cells, indent="  ")
-    if not found.compute:
-        words = f"compute limit {text.NA}: neither published nor measured of {found.device}"
+        rows += paragraph(f"slope: {_format_roof(roofline.memory, 'B/s')}", cells, indent="  ")
+    if not roofline.compute:
+        words = f"compute limit {text.NA}: neither published nor measured of {roofline.device}"
         return [*rows, *paragraph(words, cells, TextStyle.QUIET, indent="  ")]
-    for roof in found.compute:
+    for roof in roofline.compute:
         words = f"flat: {_format_roof(roof, 'FLOP/s')}"
-        if found.memory is not None:
-            words += f", from {number(float(f'{roof.value / found.memory.value:.3g}'))} FLOP/B on"
+        if roofline.memory is not None:
+            words += (
+                f", from {number(float(f'{roof.value / roofline.memory.value:.3g}'))} FLOP/B on"
+            )
         rows += paragraph(words, cells, indent="  ")
     return rows
 
 
-def _build_point_table(found: Roofline, selected: str | None) -> Table:
+def _build_point_table(roofline: Roofline, selected: str | None) -> Table:
     columns = (
         DataColumn("workload"),
         DataColumn("settings"),
@@ -215,14 +219,14 @@ def _build_point_table(found: Roofline, selected: str | None) -> Table:
         DataColumn("rate", "FLOP/s"),
         DataColumn("share of roof", "%"),
     )
-    order = sorted(found.points, key=lambda one: (one.workload != selected, one.flop_per_byte))
+    order = sorted(roofline.points, key=lambda one: (one.workload != selected, one.flop_per_byte))
     return Table(
-        "roofline", "points", columns, tuple(_build_point_row(found, point) for point in order)
+        "roofline", "points", columns, tuple(_build_point_row(roofline, point) for point in order)
     )
 
 
-def _build_point_row(found: Roofline, point: RooflinePoint) -> tuple[str | float | None, ...]:
-    roof = found.roof(point)
+def _build_point_row(roofline: Roofline, point: RooflinePoint) -> tuple[str | float | None, ...]:
+    roof = roofline.roof(point)
     share = 100 * point.flop_per_s / roof if roof else None
     intensity = float(f"{point.flop_per_byte:.3g}")
     return (point.workload, format_short(point.parameters), intensity, point.flop_per_s, share)

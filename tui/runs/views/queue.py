@@ -140,23 +140,23 @@ def _get_kind(device: str) -> str:
 # ---- as text ------------------------------------------------------------------------------------
 
 
-def queue_line(found: Queue, cells: int, now: str = "") -> Line:
+def queue_line(queue: Queue, cells: int, now: str = "") -> Line:
     """Format the progress of the queue: ``3 of 52 runs ███····· about 4 min left``.
 
     Args:
-        found: the queue.
+        queue: the queue.
         cells: width of the line.
         now: the current activity, appended if it fits.
     """
-    head = f" {found.done} of {text.count(found.wanted, 'run')}"
-    failed = Span(f", {found.failed} failed", TextStyle.BAD) if found.failed else Span("")
-    tail = f" {text.about(found.left_s)} left"
+    head = f" {queue.done} of {text.count(queue.wanted, 'run')}"
+    failed = Span(f", {queue.failed} failed", TextStyle.BAD) if queue.failed else Span("")
+    tail = f" {text.about(queue.left_s)} left"
     room = cells - len(head) - failed.width - len(tail) - 2
     more = Span(fit(f"  {now}", max(0, room - LEAST_BAR)) if now else "", TextStyle.QUIET)
     bar = min(MOST_BAR, room - more.width)
     drawn: Line = ()
     if bar >= LEAST_BAR:
-        full = bar * found.done // found.wanted
+        full = bar * queue.done // queue.wanted
         filled, rest = glyphs.GLYPHS.slices["allocated"], glyphs.GLYPHS.slices["free"]
         drawn = (
             Span(" "),
@@ -193,24 +193,20 @@ def format_run_all_question(state: RunsState, names: Sequence[str]) -> tuple[str
     words.append(_describe_basis(found))
     waiting = len(state.pending())
     if waiting:
-        wait = "waits" if waiting == 1 else "wait"
-        words.append(f"They come after the {text.count(waiting, 'run')} that {wait}.")
-    words.append("x cancels a workload's runs, X cancels all; measured results are kept.")
+        words.append(f"{text.count(waiting, 'queued run')} first.")
+    words.append("x cancels a workload's runs, X cancels all; results stay.")
     return f"Run {text.count(len(names), 'workload')}?", words
 
 
-def _describe_basis(found: RunEstimate) -> str:
+def _describe_basis(estimate: RunEstimate) -> str:
     """Return the basis of the estimate."""
-    if found.each_s is None:
-        return "The estimate is how long the same runs took before."
-    each = f"{text.duration(max(1.0, round(found.each_s)))} a run"
-    usual = "the mean of the runs so far" if found.measured else "the usual for a whole catalogue"
-    if not found.known:
-        return f"The estimate is {each}: {usual}."
-    return (
-        f"The estimate: {found.known} of them as long as they took before, the others {each}, "
-        f"{usual}."
-    )
+    if estimate.each_s is None:
+        return "Estimated from the same runs earlier."
+    each = f"{text.duration(max(1.0, round(estimate.each_s)))} a run"
+    usual = "the mean of the runs" if estimate.measured else "usual for the whole catalogue"
+    if not estimate.known:
+        return f"Estimate: {each}, {usual}."
+    return f"Estimate: {estimate.known} as earlier, the others {each}, {usual}."
 
 
 def format_quit_warning(state: RunsState, *, stored: bool) -> list[str]:

@@ -158,33 +158,33 @@ def find_sweeps(state: RunsState, states: Sequence[RunState]) -> list[SweepResul
     return found
 
 
-def _format_sweep(found: SweepResult, cells: int) -> list[str]:
-    rows = [f"sweep of {found.workload}: {format_sweep_progress(found)}"]
-    rows += _make_plain(crossing_lines(found, cells))
-    rows += _make_plain(plot_rows(found, min(cells, WIDTH)))
-    rows += ["", *_make_plain(table_lines(found.table, {}, cells)[1:])]
-    return rows + _make_plain(gap_lines(found, cells))
+def _format_sweep(sweep_result: SweepResult, cells: int) -> list[str]:
+    rows = [f"sweep of {sweep_result.workload}: {format_sweep_progress(sweep_result)}"]
+    rows += _make_plain(crossing_lines(sweep_result, cells))
+    rows += _make_plain(plot_rows(sweep_result, min(cells, WIDTH)))
+    rows += ["", *_make_plain(table_lines(sweep_result.table, {}, cells)[1:])]
+    return rows + _make_plain(gap_lines(sweep_result, cells))
 
 
-def encode_sweep(sweep: Sweep, found: SweepResult) -> dict[str, Any]:
+def encode_sweep(sweep: Sweep, sweep_result: SweepResult) -> dict[str, Any]:
     """Return a sweep as plain data: charts, crossovers, and the reasons for missing points."""
-    charts = {chart.name: wire.to_plain(chart) for chart in found.charts}
+    charts = {chart.name: wire.to_plain(chart) for chart in sweep_result.charts}
     return {
-        "workload": found.workload,
+        "workload": sweep_result.workload,
         "parameters": {name: list(sweep.values(name)) for name in sweep.texts},
-        "axis": found.axis or None,
-        "devices": list(found.devices),
-        "done": found.done,
-        "wanted": found.wanted,
+        "axis": sweep_result.axis or None,
+        "devices": list(sweep_result.devices),
+        "done": sweep_result.done,
+        "wanted": sweep_result.wanted,
         "median_s": charts.get("time"),
         "rate": charts.get("rate"),
         "speed_up": charts.get("speed_up"),
-        "limits": [wire.to_plain(item) for item in found.limits],
-        "crossovers": [wire.to_plain(item) for item in found.crossovers],
-        "unavailable": found.unavailable
+        "limits": [wire.to_plain(item) for item in sweep_result.limits],
+        "crossovers": [wire.to_plain(item) for item in sweep_result.crossovers],
+        "unavailable": sweep_result.unavailable
         | ({} if "rate" in charts else {"rate": "this workload has no rate, or nothing was timed"})
         | ({} if "speed_up" in charts else {"speed_up": "it ran on one device"})
-        | ({} if found.axis else {"axis": "none of the swept parameters is a number"}),
+        | ({} if sweep_result.axis else {"axis": "none of the swept parameters is a number"}),
     }
 
 
@@ -192,7 +192,7 @@ def encode_sweep(sweep: Sweep, found: SweepResult) -> dict[str, Any]:
 
 
 def format_comparison_progress(entry: CompareState) -> str:
-    """Return the findings of a comparison so far, or its current step."""
+    """Return the present findings of a comparison, or its current step."""
     if entry.comparison is not None and entry.comparison.pairs:
         return format_comparison_line(entry.comparison)
     phase = entry.progress.phase if entry.progress else "waiting"
@@ -239,7 +239,7 @@ def format_comparison_line(comparison: Comparison) -> str:
 
 
 def _format_parts(comparison: Comparison) -> list[str]:
-    """Return the settings, then the verdict, the times and the cost as far as they are known."""
+    """Return the settings, then the known ones of verdict, times and cost."""
     a, b = comparison.arms
     old, new = (format_setting(comparison.flag, arm.setting) for arm in (a, b))
     arrow = glyphs.GLYPHS.arrow

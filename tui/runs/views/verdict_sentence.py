@@ -51,38 +51,38 @@ def format_verdict_sentence(state: RunsState, compared: CompareState) -> str:
     return " ".join(sentences)
 
 
-def _format_effect(found: Comparison) -> str:
+def _format_effect(comparison: Comparison) -> str:
     """Return the first sentence without its end: what the new setting does to the speed."""
-    old, new = (format_setting(found.flag, arm.setting) for arm in found.arms)
-    if found.ratio is None or found.ratio <= 0:
-        reason = found.reason or found.unavailable.get("ratio", "no pair was measured")
-        return f"no verdict on {found.flag} {new} against {old}: {reason}"
-    ratio, interval = found.ratio, found.ci95
-    if found.verdict == "slower":
+    old, new = (format_setting(comparison.flag, arm.setting) for arm in comparison.arms)
+    if comparison.ratio is None or comparison.ratio <= 0:
+        reason = comparison.reason or comparison.unavailable.get("ratio", "no pair was measured")
+        return f"no verdict on {comparison.flag} {new} against {old}: {reason}"
+    ratio, interval = comparison.ratio, comparison.ci95
+    if comparison.verdict == "slower":
         ratio = 1 / ratio
         interval = (1 / interval[1], 1 / interval[0]) if interval and interval[0] > 0 else None
-    pairs = f"{found.pairs} of {text.count(found.pairs_wanted, 'pair')}"
+    pairs = f"{comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
     evidence = pairs
     if interval is not None:
         evidence = f"95% interval {format_interval(*interval)}, {pairs}"
     times = text.ratio(ratio, (interval[1] - interval[0]) / 2 / ratio if interval else None)
-    if found.verdict in ("faster", "slower"):
-        return f"{found.flag} {new} is {times} {found.verdict} than {old} ({evidence})"
-    if found.verdict == "same":
-        return f"{found.flag} {new} is as fast as {old}: {times} ({evidence})"
+    if comparison.verdict in ("faster", "slower"):
+        return f"{comparison.flag} {new} is {times} {comparison.verdict} than {old} ({evidence})"
+    if comparison.verdict == "same":
+        return f"{comparison.flag} {new} is as fast as {old}: {times} ({evidence})"
     speed = f"{new} has {times} the speed of {old} ({evidence})"
-    return f"it is unclear whether {found.flag} matters: {speed}"
+    return f"it is unclear whether {comparison.flag} matters: {speed}"
 
 
-def _list_conditions(state: RunsState, found: Comparison) -> list[str]:
+def _list_conditions(state: RunsState, comparison: Comparison) -> list[str]:
     """Return the device's name and the versions that the figures depend on."""
-    view = next((view for view in state.machine.devices if view.torch == found.device), None)
+    view = next((view for view in state.machine.devices if view.torch == comparison.device), None)
     names = [view.name] if view is not None else []
     environment = state.machine.environment
     if environment is not None:
         names.append(f"torch {environment.torch}")
-        if found.flag.startswith("cudnn.") and environment.cudnn:
+        if comparison.flag.startswith("cudnn.") and environment.cudnn:
             names.append(f"cuDNN {environment.cudnn}")
-    if state.machine.simulated and found.device != "cpu":
+    if state.machine.simulated and comparison.device != "cpu":
         names.append(SIMULATED)
     return names

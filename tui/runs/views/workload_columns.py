@@ -42,7 +42,7 @@ CELLS = {SPEED_UP: 8, RATE: 12, LIMIT: 12, PEAK: 11}
 WIDEST = 18
 """Most cells of such a column."""
 DROPPED_FIRST = (PEAK, RATE, LIMIT, SPEED_UP)
-"""Columns in the order in which a narrow table drops them; the detail pane shows all of them."""
+"""Columns in the order in which a narrow table drops them; the detail pane shows all columns."""
 
 
 def choose_columns(
@@ -102,9 +102,9 @@ def _make_figure_column(name: str, label: str, cells: int) -> Column[_Shown]:
     return Column(label, cells, lambda shown: shown[0].cells.get(name, ""), drop_order=worth)
 
 
-def fit_workload_columns(state: RunsState, found: Sequence[Entry], room: int) -> Layout[_Shown]:
+def fit_workload_columns(state: RunsState, entries: Sequence[Entry], room: int) -> Layout[_Shown]:
     """Return the columns for these entries; devices have the names used on the whole screen."""
-    rows = [entry for entry in found if isinstance(entry, WorkloadRow)]
+    rows = [entry for entry in entries if isinstance(entry, WorkloadRow)]
     longest = max((row.name.width for row in rows), default=0)
     shortest = max((row.least for row in rows), default=0)
     texts = {

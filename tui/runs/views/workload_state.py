@@ -20,7 +20,7 @@ from workloads.protocol.results import FlagInfo, Setting, Verdict
 
 STYLES = {"failed": TextStyle.BAD, "skipped": TextStyle.QUIET, "cancelled": TextStyle.NOTE}
 REASON_WORDS = 30
-"""Words of a reason that are shown at most, where all of them have no room."""
+"""Maximum number of words of a reason, if the whole reason does not fit."""
 AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
 
 
@@ -230,7 +230,7 @@ def collect_warnings(run: RunState) -> tuple[str, ...]:
 
 
 MOST_WARNINGS = 2
-"""More are counted in one line beside the figures, and stand in full where ``i`` leads."""
+"""More warnings are counted in one line beside the figures; ``i`` shows them in full."""
 
 
 def fold_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
@@ -276,28 +276,31 @@ def _format_marks(
 # ---- sweeps --------------------------------------------------------------------------------------
 
 
-def find_running(found: SweepResult) -> RunState | None:
+def find_running(sweep_result: SweepResult) -> RunState | None:
     """Return the current run of the sweep."""
-    states = (run for _, runs in found.points for run in runs.values())
+    states = (run for _, runs in sweep_result.points for run in runs.values())
     return next((run for run in states if run and run.progress and not run.ended), None)
 
 
-def format_sweep_state(found: SweepResult, sweep: Sweep) -> Forms:
+def format_sweep_state(sweep_result: SweepResult, sweep: Sweep) -> Forms:
     """Return the table's last column: points done of all, and the current or latest run."""
-    if not found.done and find_running(found) is None:
-        unstarted = (f"sweep of {found.wanted} runs", f"{found.wanted} runs")
+    if not sweep_result.done and find_running(sweep_result) is None:
+        unstarted = (f"sweep of {sweep_result.wanted} runs", f"{sweep_result.wanted} runs")
         return tuple((Span(each, TextStyle.QUIET),) for each in unstarted)
-    spans = [Span(f"{found.done}/{found.wanted}", TextStyle.STRONG)]
-    going = find_running(found)
+    spans = [Span(f"{sweep_result.done}/{sweep_result.wanted}", TextStyle.STRONG)]
+    going = find_running(sweep_result)
     if going is not None and going.progress is not None:
         words = f" {going.request.device} {format_settings(sweep, going.request.parameters)} "
         spans.append(Span(words + format_run_progress(going.progress), TextStyle.KEY))
-    elif found.done == found.wanted:
-        bad = format_sweep_progress(found).partition(", ")[2]
+    elif sweep_result.done == sweep_result.wanted:
+        bad = format_sweep_progress(sweep_result).partition(", ")[2]
         spans.append(Span(f", {bad}" if bad else " ok", TextStyle.NOTE if bad else TextStyle.GOOD))
-    elif found.last is not None:
+    elif sweep_result.last is not None:
         spans.append(
-            Span(f" last {format_settings(sweep, found.last.request.parameters)}", TextStyle.QUIET)
+            Span(
+                f" last {format_settings(sweep, sweep_result.last.request.parameters)}",
+                TextStyle.QUIET,
+            )
         )
     return (tuple(spans), tuple(spans[:1]))
 
@@ -308,9 +311,9 @@ def format_sweep_name(sweep: Sweep, rest: Mapping[str, Setting]) -> str:
     return f"{swept} {parameters.format_short(rest, sweep.autos)}".strip()
 
 
-def find_latest(found: SweepResult, device: str) -> RunState | None:
+def find_latest(sweep_result: SweepResult, device: str) -> RunState | None:
     """Return the run of the sweep that ended last on a device."""
-    ended = [runs[device] for _, runs in found.points if runs.get(device)]
+    ended = [runs[device] for _, runs in sweep_result.points if runs.get(device)]
     states = [run for run in reversed(ended) if run is not None and run.result is not None]
     return max(
         states, key=lambda run: run.result.ended_at or 0.0 if run.result else 0.0, default=None

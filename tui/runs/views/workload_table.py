@@ -34,7 +34,7 @@ class WorkloadRow:
     cells: dict[str, Span] = field(default_factory=dict)
     state: Line = ()
     shorter: tuple[Line, ...] = ()
-    """The state in fewer and fewer words, for a column without room for all of them."""
+    """The state in ever fewer words, for narrow columns."""
     least: int = 0
     """Cells of the name that are needed to identify the workload."""
     brief: Span | None = None
@@ -92,7 +92,7 @@ def explain_no_match(pattern: str, cells: int) -> list[Line]:
     """Return the text that replaces a table without matches."""
     words = (
         f"No workload matches {pattern.strip()} in name, group, title or meaning. "
-        "Escape drops the filter."
+        "Escape clears the filter."
     )
     return paragraph(words, cells, TextStyle.NOTE)
 
@@ -183,9 +183,9 @@ def find_earlier(
     return {name: one for name, one in found.items() if one is not None}
 
 
-def format_old_time(one: EarlierResult) -> Span:
+def format_old_time(earlier: EarlierResult) -> Span:
     """Return a time in parentheses and without color, as it is not from this session."""
-    return Span(f"({text.seconds(one.median_s, compute_half_width(one))})", TextStyle.QUIET)
+    return Span(f"({text.seconds(earlier.median_s, compute_half_width(earlier))})", TextStyle.QUIET)
 
 
 def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
@@ -252,7 +252,7 @@ def _build_cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dic
 
 
 def explain_not_run(state: RunsState, info: WorkloadInfo) -> tuple[Span, ...]:
-    """Explain why a workload cannot run here, as far as that is known without a run."""
+    """Explain why a workload cannot run here, if that is known without a run."""
     if state.machine.environment is not None:
         types = [device.id.partition(":")[0] for device in state.machine.environment.devices]
         if not set(info.devices) & set(types):
@@ -348,18 +348,18 @@ def get_next_order(order: Order) -> Order:
     return ORDERS[(ORDERS.index(order) + 1) % len(ORDERS)]
 
 
-def sort_entries(state: RunsState, found: Sequence[Entry], order: Order) -> list[Entry]:
+def sort_entries(state: RunsState, entries: Sequence[Entry], order: Order) -> list[Entry]:
     """Sort the entries.
 
     Args:
         state: the state of the runs.
-        found: groups with their workloads, in the order of the catalogue.
+        entries: groups with their workloads, in the order of the catalogue.
         order: ``catalogue`` changes nothing. Every other order drops the group headings and puts
             the largest value first; entries without a value come last, in their old order.
     """
     if order == "catalogue":
-        return list(found)
-    rows = [entry for entry in found if isinstance(entry, WorkloadRow)]
+        return list(entries)
+    rows = [entry for entry in entries if isinstance(entry, WorkloadRow)]
     if order == "name":
         return [*sorted(rows, key=lambda row: row.workload)]
     names = list_devices(state)

@@ -83,7 +83,7 @@ class DeviceAnalysis:
 
     @cached_property
     def categories(self) -> Categories:
-        """The purposes of the allocations, as far as the file records them."""
+        """The recorded purposes of the allocations."""
         return Categories(
             self.snapshot, self.stacks, self.device.trace, self.allocations, lambda: self.cover
         )
@@ -224,7 +224,7 @@ class DeviceAnalysis:
             ValueError: the entry is no OOM.
         """
         if event not in self.replay.ooms:
-            raise ValueError(f"event {event} of device {self.device.index} is no OOM event")
+            raise ValueError(f"event {event} of device {self.device.index} is not an OOM event")
         entry, state, growth = self.entry(event), self.state(event), self.growth(event)
         message = self.message_of(event, texts)
         outside = self._find_outside_facts(event, circumstances or Circumstances())

@@ -126,18 +126,18 @@ def count_models(table: Allocations, categories: Categories, event: int) -> int:
     return len({bisect_left(trained, start) for start in made})
 
 
-def convert_growth(found: Growth | None, stacks: Stacks) -> Grown | None:
+def convert_growth(growth: Growth | None, stacks: Stacks) -> Grown | None:
     """Convert a growth from a history to evidence."""
-    if found is None or found.kind is None:
+    if growth is None or growth.kind is None:
         return None
-    frame = stacks.site(found.stack).frame
+    frame = stacks.site(growth.stack).frame
     return Grown(
         where=None if frame is None else CodeLine(frame.filename, frame.line, frame.name),
-        label=found.label,
-        bytes=found.net or found.bytes,
-        count=found.count,
-        repeats=max(1, found.repeats),
-        by_size=found.replaced,
+        label=growth.label,
+        bytes=growth.net or growth.bytes,
+        count=growth.count,
+        repeats=max(1, growth.repeats),
+        by_size=growth.replaced,
     )
 
 

@@ -243,7 +243,7 @@ class Layers:
     def _largest(self, moments: Sequence[int]) -> dict[str, str]:
         """Return the keys and labels of the separate layers, the steadiest first.
 
-        What changes least stands lowest: a layer above one that changes moves with it.
+        The steadiest layer is lowest, since a layer above a changing one moves with it.
         """
         labels: dict[str, str] = {}
         steps: dict[str, list[int]] = defaultdict(lambda: [0] * (len(moments) + 1))

@@ -167,7 +167,7 @@ def _part(whole: Range, start: int, end: int) -> Range:
 
 
 def _can_join(low: Range, high: Range) -> bool:
-    """Return whether two neighbors belong to one expandable segment, as far as is known."""
+    """Return whether two neighbors are known to belong to one expandable segment."""
     return (
         low.expandable
         and high.expandable

@@ -78,7 +78,7 @@ def select_devices(
     """
     if device is not None and device not in analysis.devices:
         have = ", ".join(map(str, analysis.devices)) or "none"
-        raise ValueError(f"{analysis.snapshot.file} holds no device {device}; it holds {have}")
+        raise ValueError(f"{analysis.snapshot.file} has no device {device}; it holds {have}")
     chosen = [one for index, one in analysis.devices.items() if device in (None, index)]
     if at is not None:
         longest = max((one.replay.events for one in chosen), default=0)
@@ -149,26 +149,26 @@ def _verdict(verdict: Verdict) -> Json:
     }
 
 
-def explanation_report(found: Explanation) -> Json:
+def explanation_report(explanation: Explanation) -> Json:
     """Return the explanation of one OOM as plain data."""
-    where = found.where
+    where = explanation.where
     return {
-        "line": found.line,
-        "conclusion": found.conclusion,
-        "cause": found.cause,
+        "line": explanation.line,
+        "conclusion": explanation.conclusion,
+        "cause": explanation.cause,
         "where": None
         if where is None
         else {"file": where.filename, "line": where.line, "function": where.name},
-        "backward": found.backward,
-        "step": found.step,
-        "used": found.used,
-        "device_bytes": found.device_bytes,
-        "device": found.device_words,
+        "backward": explanation.backward,
+        "step": explanation.step,
+        "used": explanation.used,
+        "device_bytes": explanation.device_bytes,
+        "device": explanation.device_words,
         "account": [
             {"name": row.name, "bytes": row.bytes, "share": row.share, "words": row.description}
-            for row in found.account
+            for row in explanation.account
         ],
-        "advice": [_advice(each) for each in found.advice],
+        "advice": [_advice(each) for each in explanation.advice],
     }
 
 
@@ -184,16 +184,16 @@ def _absent(verdict: Verdict) -> dict[str, str]:
     return reasons
 
 
-def _growth(found: Growth) -> Json:
+def _growth(growth: Growth) -> Json:
     return {
-        "frame": found.label,
-        "kind": found.kind,
-        "bytes": found.bytes,
-        "count": found.count,
-        "freed": found.freed,
-        "since_event": found.first,
-        "bytes_per_event": found.per_event,
-        "seconds": found.seconds,
+        "frame": growth.label,
+        "kind": growth.kind,
+        "bytes": growth.bytes,
+        "count": growth.count,
+        "freed": growth.freed,
+        "since_event": growth.first,
+        "bytes_per_event": growth.per_event,
+        "seconds": growth.seconds,
     }
 
 

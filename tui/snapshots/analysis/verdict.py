@@ -94,8 +94,8 @@ def parse_oom_texts(text: str) -> tuple[OomText, ...]:
     )
 
 
-def _parse_warning(found: re.Match[str]) -> OomText:
-    device, requested, free, total = map(int, found.groups())
+def _parse_warning(match: re.Match[str]) -> OomText:
+    device, requested, free, total = map(int, match.groups())
     return OomText(
         requested=requested,
         requested_within=0,
@@ -372,7 +372,7 @@ def _least_of_others(
 
 
 def compute_others(message: OomText, reserved: int, free: int | None) -> int | None:
-    """Return the memory of other processes, as far as a message contains it.
+    """Return the memory of other processes that a message contains.
 
     If a message names processes but not this one, as in a container that hides its own pid, the
     process with as much memory as is reserved here counts as this process.

@@ -184,7 +184,7 @@ async def _difference(
         Failure: there is none.
     """
     if not loaded.common:
-        raise Failure("the two files have no device in common: there is nothing to compare")
+        raise Failure("the two files have no device in common")
     rows: list[Line] = []
     for device in loaded.common:
         wanted = DifferenceArguments(device, at_peak, limit=top)

@@ -132,7 +132,7 @@ def snapshot(options: SnapshotOptions) -> int:
     if options.top < 1:
         raise UsageError(f"--top {options.top}: at least 1")
     if options.json and options.markdown:
-        raise UsageError("--json and --markdown: one of them")
+        raise UsageError("--json and --markdown: give one of them")
     found = options.names
     compares = len(found) == 3 and found[0] == "diff"
     if not compares and len(found) != 1:

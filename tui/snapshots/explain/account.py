@@ -46,7 +46,7 @@ PURPOSES: dict[str, AccountName] = {
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The device's capacity, as far as it is known."""
+    """The known part of the device's capacity."""
 
     bytes: int | None
     words: str

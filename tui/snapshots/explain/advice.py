@@ -55,13 +55,13 @@ _OF_A_BACKWARD = ("gradients", "backward pass", "optimizer state", "optimizer st
 
 def advise(
     evidence: Evidence,
-    found: Account,
+    account: Account,
     leak: Leak | None,
     cause: LeadingCause,
     where: CodeLine | None,
 ) -> tuple[Remedy, ...]:
     """Return the remedies for one failure, the most important first."""
-    request = FailedRequest(evidence, found, leak, where)
+    request = FailedRequest(evidence, account, leak, where)
     cast = _advise_on_cast(request, cause)
     # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
     made = cast if evidence.half_block_is_narrow else []

@@ -25,7 +25,7 @@ Sentence = Callable[[Evidence, Account, Capacity], str]
 
 
 def conclude(
-    evidence: Evidence, found: Account, leak: Leak | None, device: Capacity, cause: LeadingCause
+    evidence: Evidence, account: Account, leak: Leak | None, device: Capacity, cause: LeadingCause
 ) -> str:
     """Conclude in one sentence: the cause, the holder and its bytes."""
     if cause == "leak" and leak is not None:
@@ -34,7 +34,7 @@ def conclude(
     size = round_size(evidence.requested)
     words = _OF_CAUSE.get(cause)
     if words is not None:
-        return words(evidence, found, device)
+        return words(evidence, account, device)
     if cause == "full":
         return f"Full: live tensors hold {_of_device(evidence.allocated, device)}."
     if has_fitting_piece(evidence.requested, evidence.largest):
@@ -55,7 +55,7 @@ def _of_device(size: int, device: Capacity) -> str:
     return f"{round_size(size)} of {of}"
 
 
-def _describe_parameters(evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_parameters(evidence: Evidence, account: Account, device: Capacity) -> str:
     models, all_of = find_models(evidence), owners(evidence, "parameters")
     kept = find_kept_models(evidence)
     if kept is not None:
@@ -65,12 +65,12 @@ def _describe_parameters(evidence: Evidence, found: Account, device: Capacity) -
             "gradients",
             "optimizer state",
         )
-        whole = sum(map(found.of, of_models))
+        whole = sum(map(account.of, of_models))
         return (
             f"Parameters: {kept.number} {kept.all}, with gradients and optimizer state, hold "
             f"{_of_device(whole, device)}."
         )
-    held = _of_device(found.of("parameters") + found.of("buffers"), device)
+    held = _of_device(account.of("parameters") + account.of("buffers"), device)
     if len(all_of) > 1:
         number = f"{len(models)} models, " if len(models) > 1 else ""
         return f"Parameters: {number}{describe_models(evidence)}, hold {held}."
@@ -79,26 +79,26 @@ def _describe_parameters(evidence: Evidence, found: Account, device: Capacity) -
     return f"Parameters hold {held}."
 
 
-def _describe_gradients(_evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_gradients(_evidence: Evidence, account: Account, device: Capacity) -> str:
     besides: tuple[AccountName, ...] = ("parameters", "optimizer state")
     beside = " and ".join(
-        f"{round_size(found.of(name))} of {name}" for name in besides if found.of(name)
+        f"{round_size(account.of(name))} of {name}" for name in besides if account.of(name)
     )
-    if found.of("gradients") < found.of("parameters") // 20:
+    if account.of("gradients") < account.of("parameters") // 20:
         return f"Gradients do not fit beside {beside}."
-    held = _of_device(found.of("gradients"), device)
+    held = _of_device(account.of("gradients"), device)
     return f"Gradients hold {held}" + (f", beside {beside}." if beside else ".")
 
 
-def _describe_state(evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_state(evidence: Evidence, account: Account, device: Capacity) -> str:
     who = owners(evidence, "optimizer state")
     subject = f"Optimizer state: {who[0]}" if who else "Optimizer state"
-    held = found.of("optimizer state")
+    held = account.of("optimizer state")
     beside = " and ".join(
         f"{round_size(size)} of {name}"
         for name, size in (
-            ("parameters", found.of("parameters")),
-            ("gradients", found.of("gradients")),
+            ("parameters", account.of("parameters")),
+            ("gradients", account.of("gradients")),
         )
         if size
     )
@@ -106,24 +106,24 @@ def _describe_state(evidence: Evidence, found: Account, device: Capacity) -> str
     return f"{subject}{so_far}" + (f", beside {beside}." if beside else ".")
 
 
-def _describe_activations(evidence: Evidence, found: Account, device: Capacity) -> str:
-    held = _of_device(found.of("activations"), device)
+def _describe_activations(evidence: Evidence, account: Account, device: Capacity) -> str:
+    held = _of_device(account.of("activations"), device)
     if evidence.inventory is None:
         # A stack does not show why a forward pass's tensor is kept.
         return f"Activations: tensors of forward passes hold {held}."
     return f"Activations: tensors saved for backward hold {held}."
 
 
-def _describe_temporaries(evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_temporaries(evidence: Evidence, account: Account, device: Capacity) -> str:
     size = round_size(evidence.requested)
     if in_optimizer(evidence):
         return f"Temporaries: the optimizer's step requested {size} beside its model and state."
-    held = _of_device(found.of("temporaries"), device)
+    held = _of_device(account.of("temporaries"), device)
     return f"Temporaries hold {held}; {size} more was requested."
 
 
-def _describe_others(evidence: Evidence, found: Account, device: Capacity) -> str:
-    rows = [row for row in found.rows if row.name == "other processes"]
+def _describe_others(evidence: Evidence, account: Account, device: Capacity) -> str:
+    rows = [row for row in account.rows if row.name == "other processes"]
     held = _of_device(sum(row.bytes for row in rows), device)
     least = "at least " if not evidence.holders and not evidence.others else ""
     named = [f"{row.description} {round_size(row.bytes)}" for row in rows if evidence.holders]
@@ -131,8 +131,8 @@ def _describe_others(evidence: Evidence, found: Account, device: Capacity) -> st
     return f"Other processes hold {least}{held}{who}."
 
 
-def _describe_tensors(evidence: Evidence, found: Account, device: Capacity) -> str:
-    held = _of_device(found.of("other tensors"), device)
+def _describe_tensors(evidence: Evidence, account: Account, device: Capacity) -> str:
+    held = _of_device(account.of("other tensors"), device)
     inventory = evidence.inventory
     if inventory is not None:
         named = evidence.named
@@ -143,7 +143,7 @@ def _describe_tensors(evidence: Evidence, found: Account, device: Capacity) -> s
             emptied = most.empties if isinstance(most, Container) else None
             if emptied is not None:
                 place += f", emptied at {format_line(emptied)}"
-            if 2 * most.bytes < found.of("other tensors"):
+            if 2 * most.bytes < account.of("other tensors"):
                 size = round_size(most.bytes)
                 return (
                     f"Tensors of the program hold {held}, of which {most.name} is the largest with "
@@ -155,11 +155,11 @@ def _describe_tensors(evidence: Evidence, found: Account, device: Capacity) -> s
     return f"Tensors of {site} and other lines hold {held}."
 
 
-def _describe_rounding(evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_rounding(evidence: Evidence, account: Account, device: Capacity) -> str:
     divisions = find_roundup(evidence)
     who = f"roundup_power2_divisions:{divisions}" if divisions else "rounding of sizes"
     return (
-        f"Rounding: {who} makes blocks {_of_device(found.of('rounding'), device)} larger than "
+        f"Rounding: {who} makes blocks {_of_device(account.of('rounding'), device)} larger than "
         "requested."
     )
 
@@ -174,8 +174,8 @@ def find_roundup(evidence: Evidence) -> str:
     return kinds.pop() if len(kinds) == 1 else value
 
 
-def _describe_fragmentation(evidence: Evidence, found: Account, device: Capacity) -> str:
-    held = _of_device(found.of("fragmentation"), device)
+def _describe_fragmentation(evidence: Evidence, account: Account, device: Capacity) -> str:
+    held = _of_device(account.of("fragmentation"), device)
     size = round_size(evidence.requested)
     if evidence.largest is None:
         return (
@@ -193,8 +193,8 @@ def _describe_fragmentation(evidence: Evidence, found: Account, device: Capacity
 
 
 def _describe_cache(name: AccountName, who: str) -> Sentence:
-    def describe(_evidence: Evidence, found: Account, device: Capacity) -> str:
-        return f"{who} hold {_of_device(found.of(name), device)} that only they can use."
+    def describe(_evidence: Evidence, account: Account, device: Capacity) -> str:
+        return f"{who} hold {_of_device(account.of(name), device)} that only they can use."
 
     return describe
 
@@ -208,8 +208,8 @@ def _describe_limit(evidence: Evidence, _found: Account, _device: Capacity) -> s
     )
 
 
-def _describe_outside(_evidence: Evidence, found: Account, device: Capacity) -> str:
-    held = _of_device(found.of("outside torch"), device)
+def _describe_outside(_evidence: Evidence, account: Account, device: Capacity) -> str:
+    held = _of_device(account.of("outside torch"), device)
     return f"This process holds {held} outside torch."
 
 
@@ -238,15 +238,15 @@ def _describe_address_space(_evidence: Evidence, _found: Account, _device: Capac
     return "Virtual address space ran out, not memory."
 
 
-def _describe_pending(_evidence: Evidence, found: Account, device: Capacity) -> str:
-    held = _of_device(found.of("pending"), device)
+def _describe_pending(_evidence: Evidence, account: Account, device: Capacity) -> str:
+    held = _of_device(account.of("pending"), device)
     return f"Pending: {held} was freed, but streams still use it (record_stream)."
 
 
-def _describe_buffers(evidence: Evidence, found: Account, device: Capacity) -> str:
+def _describe_buffers(evidence: Evidence, account: Account, device: Capacity) -> str:
     who = owners(evidence, "buffers")
     subject = f"Buffers of {who[0]}" if who else "Buffers"
-    return f"{subject} hold {_of_device(found.of('buffers'), device)}."
+    return f"{subject} hold {_of_device(account.of('buffers'), device)}."
 
 
 _OF_CAUSE: dict[LeadingCause, Sentence] = {

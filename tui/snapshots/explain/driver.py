@@ -23,7 +23,7 @@ from tui.snapshots.explain.frames import find_user_frame
 from tui.snapshots.explain.inventory import CodeLine
 
 MOST_NAMED = 3
-"""Maximum number of holders in the first line; the account lists all of them."""
+"""Maximum number of holders in the first line; the account lists all holders."""
 LONGEST_COMMAND = 60
 
 

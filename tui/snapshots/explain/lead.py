@@ -50,14 +50,14 @@ _LIVE: tuple[AccountName, ...] = (
 
 
 def find_leading_cause(
-    evidence: Evidence, found: Account, leak: Leak | None, device: Capacity
+    evidence: Evidence, account: Account, leak: Leak | None, device: Capacity
 ) -> LeadingCause:
     """Decide which cause leads."""
     if evidence.address_space:
         return "address space"
     if exceeds_device(evidence.needed, evidence.total):
         return "larger than the device"
-    if leak is not None and _leads(leak, evidence, found):
+    if leak is not None and _leads(leak, evidence, account):
         return "leak"
     if exceeds_process_limit(evidence.needed, evidence.reserved, evidence.allowed):
         return "process limit"
@@ -65,22 +65,22 @@ def find_leading_cause(
         return "refused with memory free"
     if has_fitting_piece(evidence.requested, evidence.largest):
         return "unknown"
-    suspect = _suspect(evidence, found, device)
+    suspect = _suspect(evidence, account, device)
     if suspect is not None:
         return suspect
     if _request_alone(evidence, device):
         return "larger than what was free"
-    return _of_live(evidence, found, device)
+    return _of_live(evidence, account, device)
 
 
-def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
-    held = found.of("leak")
+def _leads(leak: Leak, evidence: Evidence, account: Account) -> bool:
+    held = account.of("leak")
     if held < SHARE * evidence.allocated:
         return False
     if leak.rate is None or leak.rate.per == "iteration":
         # A setting that wastes much of the device is certain, but a loop is not.
-        lost = found.of("rounding") if rounds_sizes_up(dict(evidence.settings)) else 0
-        if lost >= FRAGMENTED * found.used:
+        lost = account.of("rounding") if rounds_sizes_up(dict(evidence.settings)) else 0
+        if lost >= FRAGMENTED * account.used:
             return False
     if leak.rate is not None:
         return held >= min(evidence.shortfall, int(LARGE * evidence.allocated))
@@ -95,7 +95,7 @@ def _leads(leak: Leak, evidence: Evidence, found: Account) -> bool:
         "rounding",
         "pending",
     )
-    return held >= max(map(found.of, others))
+    return held >= max(map(account.of, others))
 
 
 def rounds_sizes_up(settings: Mapping[str, str]) -> bool:
@@ -103,10 +103,10 @@ def rounds_sizes_up(settings: Mapping[str, str]) -> bool:
     return _DIVISIONS.search(settings.get("roundup_power2_divisions", "")) is not None
 
 
-def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause | None:
+def _suspect(evidence: Evidence, account: Account, device: Capacity) -> LeadingCause | None:
     """Return the largest holder besides live memory as the cause, if it is large enough."""
     at_start = evidence.step is not None and evidence.step <= 1 and evidence.inventory is not None
-    long = int((FOR_LONG_AT_START if at_start else FOR_LONG) * found.used)
+    long = int((FOR_LONG_AT_START if at_start else FOR_LONG) * account.used)
     enough = max(evidence.shortfall, long, 1)
     known = device.known
     least: dict[AccountName, int] = {
@@ -120,11 +120,11 @@ def _suspect(evidence: Evidence, found: Account, device: Capacity) -> LeadingCau
         "other processes": max(evidence.shortfall, int(OTHERS_SHARE * known)),
         "outside torch": max(evidence.shortfall, NORMAL_OUTSIDE, int(OUTSIDE_SHARE * known)),
     }
-    held = {name: found.of(name) for name in least}
+    held = {name: account.of(name) for name in least}
     # Without a snapshot, the pieces and their owners are unknown.
     known_pieces = evidence.largest is not None
     if not known_pieces or held["fragmentation"] < evidence.shortfall + evidence.requested:
-        least["fragmentation"] = max(least["fragmentation"], int(FRAGMENTED * found.used))
+        least["fragmentation"] = max(least["fragmentation"], int(FRAGMENTED * account.used))
     able = {name: held[name] for name in least if held[name] >= least[name] and held[name]}
     if able:
         return _as_cause(max(able, key=lambda name: able[name]))
@@ -193,12 +193,12 @@ def makes_model(evidence: Evidence) -> bool:
     )
 
 
-def _of_live(evidence: Evidence, found: Account, device: Capacity) -> LeadingCause:
+def _of_live(evidence: Evidence, account: Account, device: Capacity) -> LeadingCause:
     """Return the cause from the main purpose of live memory and the operation that failed."""
     if evidence.inventory is None and not evidence.purposes:
         full = evidence.total is not None or device.inferred
         return "full" if full and evidence.allocated >= device.known / 2 else "unknown"
-    held = {name: found.of(name) for name in _LIVE}
+    held = {name: account.of(name) for name in _LIVE}
     model = held["parameters"] + held["gradients"] + held["optimizer state"]
     if makes_model(evidence):
         return "parameters"

@@ -354,7 +354,7 @@ def _tracebacks(
 def _handled(container: Container, evidence: Evidence, inventory: Inventory) -> Leak | None:
     """Return the leak of an exception whose except clause is still running, such as for a retry.
 
-    The graphs of the failed attempt are told apart from those of the present one by their nodes.
+    The nodes distinguish the failed attempt's graphs from the present attempt's.
     """
     size = container.bytes
     if container.graphs:

@@ -107,7 +107,7 @@ class FlameFrame:
     start: int
     """Left edge in bytes; the frame that is walked into begins at 0."""
     width: int
-    """Width in bytes: :attr:`bytes`, but that of the picture for the frames above it."""
+    """Width in bytes: :attr:`bytes`, but the picture's width for the frames above it."""
     bytes: int
     count: int
     stack: int

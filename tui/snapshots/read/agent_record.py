@@ -36,7 +36,7 @@ def read_agent_record(top: dict[Any, Any]) -> AgentRecord:
     except wire.WireError as error:
         why_no_facts = f"it cannot be read: {error}"
     if record.get("inventory") is None:
-        why_no_inventory = "the agent could not take it"
+        why_no_inventory = "the agent could not take an inventory"
     else:
         try:
             inventory = parse_inventory(record["inventory"])

@@ -242,7 +242,7 @@ def load(
     except SnapshotError as error:
         raise SnapshotError(f"{_name(where)}: {error}") from error
     except MemoryError:
-        # Without the cause: its frames hold all that was read so far.
+        # Without the cause: its frames keep all data that was read.
         remedy = memory_limit.Estimate(0, 0, None, None, available, memory).remedy
         raise SnapshotError(
             f"{_name(where)}: needs more memory than is allowed: damaged or hostile, or large: "

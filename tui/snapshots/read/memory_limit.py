@@ -91,24 +91,21 @@ class Estimate:
         limit = limit_of(self.available, self.memory)
         if self.available is not None and limit is not None and limit >= self.available:
             return "read it on a machine with more memory"
-        return f"{MEMORY_OPTION} SIZE allows more of what is available, which others then lack"
+        return f"{MEMORY_OPTION} SIZE allows more"
 
     def __str__(self) -> str:
         if self.expected is None:
-            need = "what it needs cannot be told for a pipe"
+            need = "needs an unknown amount of memory (a pipe)"
         else:
-            packed = " unpacked" if self.unpacked != self.byte else ""
-            need = f"needs about {fmt.size(self.expected)} for {fmt.size(self.unpacked)}{packed}"
+            need = f"needs about {fmt.size(self.expected)} of memory"
         if self.allowed is None:
-            return f"{need}, may take any amount: unknown how much is available"
-        limit = limit_of(self.available, self.memory)
+            return f"{need}; no limit, as the available memory is unknown"
+        limit = f"limit {fmt.size(self.allowed)}"
         if self.available is None:
-            of = "unknown how much is available"
-        elif self.memory is None and self.allowed == limit:
-            of = f"a quarter of the {fmt.size(self.available)} available"
-        else:
-            of = f"{fmt.size(self.available)} available"
-        return f"{need}, may take {fmt.size(self.allowed)}, {of}"
+            return f"{need}; {limit} (available: unknown)"
+        is_share = self.memory is None and self.allowed == limit_of(self.available, None)
+        share = "a quarter of " if is_share else ""
+        return f"{need}; {limit} ({share}{fmt.size(self.available)} available)"
 
 
 def limit_of(available: int | None, memory: int | None) -> int | None:

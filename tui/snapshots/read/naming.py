@@ -113,7 +113,7 @@ class Interner:
         # comparing nested data could take forever.
         self._examples: list[object] = [None]
         self._past = array("I")
-        """Stack numbers of all entries so far."""
+        """Stack numbers of all read entries."""
         self._after: dict[tuple[int, ...], int] = {}
         """Position in that list after the newest occurrence of each short sequence."""
         self._next = 0

@@ -110,7 +110,7 @@ class Source:
         self._stream, self.name, self._ours = _open(where)
         self._progress = progress
         self.watch: Callable[[int], None] | None = None
-        """Called with the number of unpacked bytes read so far; may raise to cancel."""
+        """Called with the number of unpacked bytes read; may raise to cancel."""
         self.size = _size(self._stream)
         """Size in bytes; 0 if unknown before the end."""
         try:
@@ -168,12 +168,12 @@ class Source:
 
     @property
     def read(self) -> int:
-        """Bytes on disk read so far."""
+        """Bytes read from the disk."""
         return self._raw.count
 
     @property
     def unpacked(self) -> int:
-        """Unpacked bytes read so far."""
+        """Unpacked bytes read."""
         return self._whole.count
 
     def close(self) -> None:

@@ -314,20 +314,20 @@ def _open_path(path: str, source: int | None) -> Where:
     return io.BufferedReader(raw)
 
 
-def _combine_estimates(found: list[Estimate]) -> Estimate:
+def _combine_estimates(estimates: list[Estimate]) -> Estimate:
     """Combine the estimates of several files that stay in memory together."""
-    if len(found) == 1:
-        return found[0]
-    expected = [item.expected for item in found]
-    allowed = [item.allowed for item in found if item.allowed is not None]
-    available, memory = found[0].available, found[0].memory
+    if len(estimates) == 1:
+        return estimates[0]
+    expected = [item.expected for item in estimates]
+    allowed = [item.allowed for item in estimates if item.allowed is not None]
+    available, memory = estimates[0].available, estimates[0].memory
     limit = memory_limit.limit_of(available, memory)
-    most = sum(allowed) if len(allowed) == len(found) else limit
+    most = sum(allowed) if len(allowed) == len(estimates) else limit
     if most is not None and limit is not None:
         most = min(most, limit)
     return Estimate(
-        sum(item.byte for item in found),
-        sum(item.unpacked for item in found),
+        sum(item.byte for item in estimates),
+        sum(item.unpacked for item in estimates),
         None if None in expected else sum(item or 0 for item in expected),
         most,
         available,

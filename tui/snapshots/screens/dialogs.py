@@ -29,7 +29,7 @@ ABOUT_OOM_TEXT = (
 
 
 class PathInput(Input):
-    """The path field: tab completes, arrow keys move in the list, an absolute path starts anew."""
+    """The path field: tab completes, arrow keys move in the list, an absolute path replaces it."""
 
     def __init__(self, value: str) -> None:
         super().__init__(value, id="path", select_on_focus=False)
@@ -87,7 +87,9 @@ class FileScreen(Dialog["str | None"]):
     def compose(self) -> ComposeResult:
         """Yield the path field above the list of files."""
         self.list.can_focus = False
-        yield box(self._title, "enter opens   tab completes   escape leaves", self.field, self.list)
+        yield box(
+            self._title, "enter opens   tab completes   escape cancels", self.field, self.list
+        )
 
     def on_mount(self) -> None:
         self.field.focus()
@@ -167,7 +169,9 @@ class OomTextScreen(Dialog["str | None"]):
         """Yield the box with the explanation and the text field."""
         words = LinesView(self._message_lines, id="words")
         words.can_focus = False
-        yield box("Text of the exception", "F2 or ctrl+s applies   escape leaves", words, self.area)
+        yield box(
+            "Text of the exception", "F2 or ctrl+s applies   escape cancels", words, self.area
+        )
 
     def on_mount(self) -> None:
         """Focus the text field."""

@@ -149,7 +149,7 @@ class SitesPane(SnapshotPane):
         return answer.value if alike else None
 
     def tree_lines(self, cells: int) -> list[Line]:
-        """Draw the tree as far as it is unfolded and known."""
+        """Draw the unfolded and known part of the tree."""
         need = self._need(())
         if need is None:
             return []

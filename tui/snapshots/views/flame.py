@@ -22,7 +22,7 @@ def edges(flame: Flame, frame: FlameFrame, cells: int) -> tuple[int, int]:
 
 
 def depth_of(flame: Flame) -> int:
-    """Return the number of levels, with that of all live memory."""
+    """Return the number of levels, including the level of all live memory."""
     return max((len(frame.path) for frame in flame.frames), default=0) + 1
 
 
@@ -77,7 +77,7 @@ def _level_line(flame: Flame, frames: Sequence[FlameFrame], cells: int, chosen: 
 
 
 def _style_of(frame: FlameFrame, before: TextStyle | None) -> TextStyle:
-    """Return a color that is the frame's own, but not that of its left neighbor."""
+    """Return the frame's own color, which differs from its left neighbor's."""
     if frame.kind != "user":
         return TextStyle.ON_LAYER_REST
     number = crc32(frame.path[-1].encode()) % len(ON_LAYERS)

@@ -188,13 +188,13 @@ def _file_entry(entry: os.DirEntry[str]) -> FileEntry:
         return FileEntry(entry.name, False, None)
 
 
-def complete_path(typed: str, found: tuple[FileEntry, ...]) -> str:
+def complete_path(typed: str, entries: tuple[FileEntry, ...]) -> str:
     """Extend a typed path by the common start of all files found."""
-    if not found:
+    if not entries:
         return typed
     folder, _ = split_path(typed)
-    common = _common_start([item.name for item in found])
-    only = found[0] if len(found) == 1 else None
+    common = _common_start([item.name for item in entries])
+    only = entries[0] if len(entries) == 1 else None
     return folder + common + ("/" if only is not None and only.folder else "")
 
 
@@ -306,7 +306,7 @@ _SHOWN_ABOVE = ("", "asked", "live", "reserved", "cached")
 
 
 def _known_figure_lines(facts: Sequence[Fact], cells: int) -> list[Line]:
-    """Draw the known figures, and the names of those that the exception's text may have."""
+    """Draw the known figures, and the names of figures that the exception's text may have."""
     displayed = select_displayed_facts(facts, detail=False)
     shown = [fact for fact in displayed if fact.path not in _SHOWN_ABOVE]
     items = [labelled_figure(fact.name, fact.formatted) for fact in shown if fact.value is not None]

@@ -107,7 +107,7 @@ def stack_lines(frames: Sequence[Frame], cells: int, most: int | None = None) ->
 
 
 def _frame_line(frame: Frame, times: int, own: bool, cells: int) -> Line:
-    """Draw a frame: a user's with its folder, as far as there is room."""
+    """Draw a frame: a user's with its folder, if it fits."""
     label = f" {glyphs.GLYPHS.selected if own else ' '} {format_frame(frame)}"
     label += f"  ({times} times)" if times > 1 else ""
     row: Line = (Span(fit(label, cells), TextStyle.PLAIN if own else TextStyle.QUIET),)

@@ -39,7 +39,7 @@ class SiteLine:
 def nodes(
     listings: Callable[[Path], SiteListing | None], open_paths: Mapping[Path, bool]
 ) -> list[SiteLine]:
-    """Return the lines of the tree as far as it is unfolded.
+    """Return the lines of the unfolded part of the tree.
 
     Args:
         listings: returns the children of a path, ``None`` until they are known.

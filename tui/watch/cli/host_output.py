@@ -151,11 +151,11 @@ def encode_host(reading: HostReading) -> dict[str, Any]:
     return {"host": reading.host, "at": at, **plain, "ooms": ooms}
 
 
-def _encode_oom(found: HostOom) -> dict[str, Any]:
-    fields, absent = encode_oom(found.oom, found.explanation)
-    if found.explanation is None:
+def _encode_oom(host_oom: HostOom) -> dict[str, Any]:
+    fields, absent = encode_oom(host_oom.oom, host_oom.explanation)
+    if host_oom.explanation is None:
         absent["explanation"] = EXAMINED
-    return {"pid": found.log.pid, "rank": found.log.rank, **fields, "unavailable": absent}
+    return {"pid": host_oom.log.pid, "rank": host_oom.log.rank, **fields, "unavailable": absent}
 
 
 def _encode_job(job: RanksOfJob) -> dict[str, Any]:

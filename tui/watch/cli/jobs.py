@@ -64,7 +64,7 @@ class RanksOfJob:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Return the ranks that no host has, as far as their number is known."""
+        """Return the ranks that no host has, if their number is known."""
         present = {each.row.process.rank for each in self.rows}
         return tuple(rank for rank in range(self.world_size or 0) if rank not in present)
 
@@ -119,7 +119,7 @@ def job_lines(job: RanksOfJob) -> list[str]:
 
 
 def _describe_steps(job: RanksOfJob) -> list[str]:
-    """Return how far the ranks are, and which of them stall; nothing if no steps are known."""
+    """Return the ranks' steps and which ranks stall; nothing if no steps are known."""
     counts = [each.steps.count for each in job.rows if each.steps.count is not None]
     if not counts:
         return []

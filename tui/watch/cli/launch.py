@@ -437,13 +437,13 @@ def build_report(
 def _build_unsampled_process(
     log: ProcessLog, outcome: RunOutcome, unavailable: dict[str, str]
 ) -> dict[str, Any]:
-    why = outcome.why_no_samples or "it had ended before it was seen"
+    why = outcome.why_no_samples or "it ended before it was seen"
     path = f"processes.{log.pid}"
     unavailable |= {path: why, f"{path}.user": why, f"{path}.command": why, f"{path}.start": why}
     unavailable[f"{path}.host_rss"] = why
     rank = int(log.rank) if log.rank is not None and log.rank.isdecimal() else None
     if rank is None:
-        unavailable[f"{path}.rank"] = "no launcher has set it in the environment"
+        unavailable[f"{path}.rank"] = "no launcher set it in the environment"
     named = {"pid": log.pid, "start": None, "command": None, "user": None}
     held: dict[str, Any] = {"host_rss": None, "sources": [], "devices": []}
     return {**named, "rank": rank, "torch": log.torch, **held}
@@ -458,7 +458,7 @@ def _add_log(
     path = f"processes.{process['pid']}"
     if log is None:
         process |= {"steps": None, "ooms": None}
-        why = "no agent in it: it has not used CUDA, or its environment was not handed on"
+        why = "no agent: it has not used CUDA, or its environment was not passed on"
         unavailable |= {f"{path}.steps": why, f"{path}.ooms": why}
         return
     process["sources"].append("agent")

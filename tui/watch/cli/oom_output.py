@@ -18,11 +18,11 @@ _OOM = (
     *("allocated", "requested", "reserved"),
 )
 _KEYS = {"request": "asked"}
-"""The keys of fields whose names differ from them."""
+"""JSON keys that differ from their field's name."""
 _WHY_UNKNOWN = {
     "request": BY_DRIVER,
     "free": BY_DRIVER,
-    "requested": "the statistics of its torch do not tell it",
+    "requested": "its torch does not count it",
 }
 MOST_ADVICE = 3
 """Largest number of remedies that a report prints for one OOM."""
@@ -38,11 +38,12 @@ def explanation_lines(explanation: Explanation, cells: int) -> list[str]:
 def oom_lines(log: ProcessLog, oom: Oom) -> list[str]:
     """Return one OOM's numbers from the observer, and the exception's text with its source."""
     rank = "" if log.rank is None else f", rank {log.rank}"
-    went_on = {True: "the program went on", False: "it ended the process", None: oom.why_not_known}
+    outcomes = {True: "the program continued", False: "it ended the process"}
+    outcome = oom.why_not_known if oom.handled is None else outcomes[oom.handled]
     where = f" at {oom.where}" if oom.where else ""
     lines = [
         f"OOM {oom.number} of {log.oom_count} in process {log.pid}{rank}, {at_step(oom.step)}: "
-        f"{describe_request(oom)}{where}, {describe_live_memory(oom)}; {went_on[oom.handled]}",
+        f"{describe_request(oom)}{where}, {describe_live_memory(oom)}; {outcome}",
         oom.text,
         f"  (text: {oom.text_source})",
     ]
@@ -53,12 +54,12 @@ def oom_lines(log: ProcessLog, oom: Oom) -> list[str]:
     return lines
 
 
-def encode_oom(oom: Oom, found: Explanation | None) -> tuple[dict[str, Any], dict[str, str]]:
+def encode_oom(oom: Oom, explanation: Explanation | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the fields of an OOM, and the reasons for absent ones.
 
     Args:
         oom: the OOM.
-        found: its explanation; ``None`` if it is not the newest of its process.
+        explanation: its explanation; ``None`` if it is not the newest of its process.
     """
     absent = {
         _KEYS.get(name, name): why
@@ -69,13 +70,13 @@ def encode_oom(oom: Oom, found: Explanation | None) -> tuple[dict[str, Any], dic
         absent["handled"] = oom.why_not_known
     if oom.snapshot is None:
         absent["snapshot"] = oom.why_no_snapshot
-    if found is None:
+    if explanation is None:
         absent["explanation"] = NOT_NEWEST
     else:
-        absent |= {f"explanation.{name}": why for name, why in found.unavailable.items()}
+        absent |= {f"explanation.{name}": why for name, why in explanation.unavailable.items()}
     fields = {
         **{_KEYS.get(name, name): getattr(oom, name) for name in _OOM},
         "snapshot": None if oom.snapshot is None else str(oom.snapshot),
-        "explanation": None if found is None else explanation_report(found),
+        "explanation": None if explanation is None else explanation_report(explanation),
     }
     return fields, absent

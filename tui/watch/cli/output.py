@@ -26,8 +26,8 @@ from tui.watch.runs.runs import StartedRun
 from workloads.protocol.messages import TorchMemory
 
 WHAT_IS_READ = (
-    "read from outside, read-only: the statistics of torch's allocator in the memory of each "
-    "process; nothing runs in it, and nothing stops it"
+    "torch's allocator statistics, read from each process's memory; nothing runs in a process or "
+    "stops it"
 )
 FIGURES = (
     "allocated",
@@ -208,7 +208,7 @@ def _stored_run_line(run: StartedRun) -> str:
     size = fmt.size(runs.size_of(run.folder))
     snapshots = fmt.count(len(snapshots_in(run.folder)), "snapshot")
     command = run.problem or " ".join(run.command) or "by --env"
-    end = f"{_end(run)}, kept for good" if run.is_protected else _end(run)
+    end = f"{_end(run)}, protected" if run.is_protected else _end(run)
     return f"  {run.folder.name}  {began}  {end}  {snapshots}  {size}  {command}"
 
 

@@ -38,7 +38,7 @@ class ExplainedOom:
 
 
 def newest_ooms(logs: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
-    """Return the newest OOM of each process, first those that ended or may have ended a process."""
+    """Return the newest OOM of each process, first OOMs that ended or may have ended a process."""
     found = [(each, each.ooms[-1]) for each in logs if each.ooms]
     return sorted(found, key=lambda pair: (pair[1].handled is True, pair[1].at))
 
@@ -46,7 +46,7 @@ def newest_ooms(logs: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
 async def explain_ooms(
     run: StartedRun, processes: RunProcesses, logs: Sequence[ProcessLog], form: Form
 ) -> list[ExplainedOom]:
-    """Return the newest OOM of each process with its explanation, first those that ended one.
+    """Return the newest OOM of each process with its explanation, first OOMs that ended a process.
 
     Args:
         run: the run, which has ended.

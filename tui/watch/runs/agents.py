@@ -245,7 +245,7 @@ class Agents:
         """The run of each agent, by its identity."""
 
     def close(self) -> None:
-        """Disconnect; the processes go on. A request that another thread is making is the last."""
+        """Disconnect; the processes continue. A request of another thread is still completed."""
         self._closed = True
         for each in list(self._open.values()):
             each.close()

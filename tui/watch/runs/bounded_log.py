@@ -13,7 +13,7 @@ DEFAULT_LIMIT = 256 << 20
 NAME = "output.log"
 OLDER = "output.1.log"
 RETRY_S = 1.0
-"""Seconds between two attempts to write after one that failed."""
+"""Seconds between two attempts to write after a failure."""
 
 
 def format_size(size: int) -> str:

@@ -18,7 +18,7 @@ class Drain:
 
     Args:
         readers: non-blocking read ends of the command's output.
-        forwards: forwards for each of them; none to write only to the log.
+        forwards: forwards for each stream; none to write only to the log.
         log: stores all of the output.
         control: receives a byte when the command has ended, while others may hold the pipes.
         ended: whether the command has ended already.

@@ -44,7 +44,7 @@ def texts_of(run: StartedRun, oom: Oom) -> str:
 def oom_of_snapshot(path: Path) -> tuple[ProcessLog, Oom] | None:
     """Return the process and the OOM at which a snapshot in a run's folder was written.
 
-    ``None`` if the file lies in no run's folder, or was written on demand.
+    ``None`` if the file is in no run's folder, or was written on demand.
     """
     if not (path.parent / "run.json").is_file():
         return None

@@ -43,7 +43,7 @@ class Oom:
     where: str | None = None
     """File and line of the Python code that made the request."""
     handled: bool | None = None
-    """Whether the program went on: a step or another OOM of the process followed."""
+    """Whether the program continued: a step or another OOM of the process followed."""
     why_not_known: str = ""
     text: str = ""
     text_source: str = REBUILT
@@ -58,7 +58,7 @@ class Oom:
 
 
 def rebuilt_text(oom: Oom) -> str:
-    """Return the exception's text as far as the observer's numbers allow, in torch's words.
+    """Return the exception's text from the observer's numbers, in torch's words.
 
     Empty for an OOM that the observer did not see.
     """
@@ -83,8 +83,8 @@ def describe_request(oom: Oom) -> str:
     device = f"cuda:{oom.device}"
     if oom.request is None or oom.free is None or oom.limit is None:
         return f"the driver had no memory left on {device} (requested and free bytes are unknown)"
-    free = f"{fmt.size(oom.free)} free of {fmt.size(oom.limit)}"
-    return f"{fmt.size(oom.request)} asked on {device}, {free}"
+    free = f"{fmt.size(oom.free)} of {fmt.size(oom.limit)} free"
+    return f"{fmt.size(oom.request)} requested on {device}, {free}"
 
 
 def describe_live_memory(oom: Oom) -> str:

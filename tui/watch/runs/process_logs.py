@@ -118,7 +118,7 @@ class Contents:
     logs: tuple[ProcessLog, ...]
     """The logs, in the order in which the programs began."""
     skipped: tuple[str, ...]
-    """One line each: the file, the part of it, and why."""
+    """One line each: the file, the part, and the reason."""
 
 
 def process_logs_in(folder: Path) -> list[ProcessLog]:
@@ -425,7 +425,7 @@ def _oom(event: OomEvent) -> Oom:
     )
 
 
-# ---- whether the program went on ----
+# ---- whether the program continued ----
 
 
 def _judge(oom: Oom, log: ProcessLog, of_last: bool) -> Oom:

@@ -73,10 +73,10 @@ def _end_in(path: Path) -> float | None:
 
 
 def describe_unseen_end(sign: LastSign | None) -> str:
-    """Describe how a run ended whose end no program waited for."""
+    """Describe the end of a run that no program waited for."""
     if sign is None:
-        return "its end was not seen"
+        return "end unknown"
     if sign.is_end:
         return "ended; its exit code is known to the shell that started it alone"
     at = time.strftime("%H:%M:%S", time.localtime(sign.at))
-    return f"its end was not seen; last sign of it {at}"
+    return f"end unknown; last sign {at}"

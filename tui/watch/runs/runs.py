@@ -334,7 +334,7 @@ def limits() -> Limits:
 def prune(keep: Path | None = None) -> None:
     """Drop the oldest runs beyond the limits.
 
-    Runs that go on, here or elsewhere, stay. Runs that are stored for good do not count.
+    Live runs, here or elsewhere, stay. Protected runs do not count.
 
     Args:
         keep: folder of a run that is about to begin and stays.

@@ -1,7 +1,7 @@
 """The samples of a run, stored as ``samples.jsonl`` in its folder and read again.
 
 Each line is a message of :mod:`workloads.protocol.wire`. Of several programs that watch a run,
-the one that holds the file's lock writes; when it ends, in whatever way, another takes over.
+the program with the file's lock writes; when it ends, in whatever way, another takes over.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def read(
     Args:
         run: the run to read.
         apply: called with each event.
-        wanted: returns whether to go on: a long file takes seconds.
+        wanted: returns whether to continue: a long file takes seconds.
 
     Raises:
         OSError: the file cannot be read or is not a regular file; a missing one counts as empty.

@@ -16,7 +16,7 @@ class ProcessStacks:
     identity: str
     pid: int
     steps: int
-    """Optimizer steps so far."""
+    """Number of optimizer steps."""
     threads: tuple[ThreadStack, ...]
     """The main thread first; C++ threads have no Python stack and are absent."""
     left_out: int = 0

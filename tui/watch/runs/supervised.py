@@ -81,7 +81,7 @@ class Supervised:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the command has ended; processes that it started may go on."""
+        """Whether the command has ended; processes that it started may continue."""
         return self.poll() is not None or (self._lost and not _is_running(self.pid))
 
     @property
@@ -125,7 +125,7 @@ class Supervised:
         except BlockingIOError:
             if self._supervisor.poll() is None:
                 return []
-            data = b""  # the drain may go on, and hold the other end
+            data = b""  # the drain may continue and keep the other end open
         except OSError:
             data = b""
         if not data:

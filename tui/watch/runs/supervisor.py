@@ -4,7 +4,7 @@ Two processes that belong to the run, in a session of their own. The *parent* st
 waits for it and for the processes it leaves behind, and writes the end to ``run.json``. The *drain*
 reads the output all the time, so that the command never waits for a disk or a reader, and never
 gets an error from one. If the drain is killed, the parent starts another: the pipes stay open. If
-the parent is killed, the drain goes on, and the end of the run stays unknown.
+the parent is killed, the drain continues, and the end of the run stays unknown.
 
 It gets a socket, receives one JSON object over it (see :mod:`tui.watch.runs.supervised`) and
 answers with one line each of ``pid`` or ``error``, ``log``, ``code``, ``over``.
@@ -228,7 +228,7 @@ def _next_ended() -> tuple[int, int]:
 
 
 def _children_but(*others: int | None) -> bool:
-    """Return whether the run has processes other than these, as far as the kernel shows."""
+    """Return whether the kernel shows processes of the run other than these."""
     try:
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     except OSError:

@@ -188,7 +188,7 @@ def check_time(at: float) -> float:
     """Return a Unix time after checking that it lies between 1970 and 2100.
 
     Raises:
-        UntrustedError: it lies outside.
+        UntrustedError: it is outside.
     """
     if not 0 <= at <= LATEST:
         raise UntrustedError(f"{at:g} is no time between 1970 and 2100")

@@ -77,7 +77,7 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
 
     def compose(self) -> ComposeResult:
         """Yield the list of snapshots with the two marked ones."""
-        keys = "space marks   enter compares the two marked   escape leaves"
+        keys = "space marks   enter compares the two marked   escape cancels"
         yield box("What has grown between two snapshots", keys, self.list)
 
     def on_mount(self) -> None:

@@ -47,6 +47,8 @@ from tui.watch.views.run import (
     banner_lines,
     finding_lines,
     format_run_title,
+    has_figures,
+    idle_lines,
     newest_oom,
     none_lines,
     stored_run_heading,
@@ -88,9 +90,8 @@ class StoredRunsPane(Pane):
     """The stored runs, newest first; if there are none, how to create one."""
 
     HELP = (
-        "Runs that gpu-workbench watch started, newest first: the newest 20, up to 5 GiB. enter"
-        " follows a live run, or shows what an ended one recorded. steps: of the process with "
-        "the most."
+        "The newest 20 runs of gpu-workbench watch, up to 5 GiB. enter follows a live run or "
+        "replays an ended one. steps: of the process with the most."
     )
 
     def __init__(self, clock: Callable[[], float], offers: OfferList) -> None:
@@ -204,7 +205,7 @@ class RunPane(Pane):
         return missing_lines(row, cells) if row is not None else []
 
     def state_changed(self) -> None:
-        """Redraw the pane; the table gets the rows that it needs, as far as they are available."""
+        """Redraw the pane; the table gets the rows that it needs, up to its share."""
         state = self._read()
         if state is None:
             return
@@ -255,7 +256,7 @@ class OutputPane(Pane):
         if state is None:
             return []
         if not state.output:
-            return [line(Span("it has written nothing", TextStyle.QUIET))]
+            return [line(Span("no output", TextStyle.QUIET))]
         return [row for entry in state.output for row in verbatim(entry, cells)]
 
 
@@ -276,7 +277,7 @@ SHOWN_IN_COLUMN = {"process": "process", "allocated_peak": "peak", "alloc retrie
 """Figures of the account that the process's row has where its column fits, with that column."""
 FACTS_SHOWN_BESIDE = ("pid", "rank", "command")
 """Facts of the process in its row or the title of the run."""
-NOT_OF_THEN = "the figures are recorded ones, and NVML tells of the present"
+NOT_OF_THEN = "the figures are recorded, and NVML reports only the present"
 
 
 class WatchedMemoryPane(Pane):
@@ -313,6 +314,8 @@ class WatchedMemoryPane(Pane):
         """Unix time since which the figures are frozen."""
         self._replayed = False
         self._rehearsal: RehearsalNote | None = None
+        self._is_idle = False
+        """No process of the run has used CUDA."""
         self._view = DeviceView("")
         self._gauge: Gauge | None = None
         self._bar = LineBar(lambda cells: bar_line(self._gauge, cells) if self._gauge else ())
@@ -346,6 +349,8 @@ class WatchedMemoryPane(Pane):
         self._frozen_at = state.frozen_at
         self._replayed = state.replayed
         self._rehearsal = state.rehearsal
+        self._is_idle = not has_figures(state)
+        self.set_class(self._is_idle, "-idle")
         self.state_changed()
 
     def _update_account(self) -> None:
@@ -414,6 +419,8 @@ class WatchedMemoryPane(Pane):
         return title(gauge, self._view, cells, whose)
 
     def _finding_lines(self, cells: int) -> list[Line]:
+        if self.row is not None and self._is_idle:
+            return idle_lines(self.row, cells)
         if self.row is None or self.row.figures is None:
             return []
         return finding_lines(self.row, cells)

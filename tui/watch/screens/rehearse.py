@@ -18,7 +18,7 @@ from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest
 
 ABOUT = {
     "command": "The program as you start it, with a Python whose torch is a CUDA build: no GPU is "
-    "needed, its kernels compute nothing, and after the steps it is ended.",
+    "needed, kernels compute nothing, and it ends after the steps.",
     "card": "A card such as h100, a100-80, l4 or 4090, or the memory of one, such as 24G.",
     "gpus": "Number of such cards in the machine, for torchrun --nproc-per-node.",
     "steps": "Optimizer steps after which each process is ended; 0 runs to the program's end.",
@@ -51,7 +51,7 @@ class RehearseScreen(Dialog["RehearsalRequest | None"]):
     def compose(self) -> ComposeResult:
         """Yield the fields, and below them the meaning of the focused one."""
         rows = [Horizontal(_label(name), each) for name, each in self._inputs.items()]
-        yield box("Rehearse", "enter starts   tab next   escape leaves", *rows, self._message)
+        yield box("Rehearse", "enter starts   tab next   escape cancels", *rows, self._message)
 
     def on_mount(self) -> None:
         """Begin with the command."""

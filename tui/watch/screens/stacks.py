@@ -16,7 +16,7 @@ from tui.kit.pane import LinesView
 from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.views.rank_stacks import rank_stack_lines
 
-WAITING = "The processes are being asked."
+WAITING = "Asking the processes."
 
 
 class StacksScreen(Dialog[None]):
@@ -40,7 +40,7 @@ class StacksScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the scrolling text."""
-        yield box("Where each rank is", "K asks again   escape closes", self._text)
+        yield box("Where each rank is", "K reads again   escape closes", self._text)
 
     def on_mount(self) -> None:
         self.action_ask_again()
@@ -53,7 +53,7 @@ class StacksScreen(Dialog[None]):
         try:
             self._found = await self._ask()
         except (OSError, asyncio.TimeoutError) as error:
-            self._found = (), f"the processes cannot be asked: {error}"
+            self._found = (), f"the processes cannot be reached: {error}"
         self._text.rebuild()
 
     def _lines(self, cells: int) -> list[Line]:

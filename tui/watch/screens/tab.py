@@ -51,6 +51,7 @@ from tui.watch.views.run import (
     describe_run_end,
     describe_running_run,
     format_command,
+    has_figures,
     is_on,
     newest_oom,
     snapshots_of,
@@ -107,7 +108,7 @@ class RunSession(Protocol):
     def end(self, number: signal.Signals) -> str:
         """Send a signal to the run's process group."""
 
-    def freeze(self, wanted: bool) -> None:
+    def freeze(self, frozen: bool) -> None:
         """Freeze the figures, or let them follow the run again."""
 
 
@@ -311,14 +312,15 @@ class WatchTab(CommandScreen):
             self.call_after_refresh(self.catch_up)
 
     def _place(self, state: WatchedRun) -> None:
-        """Show the memory, the output, or both."""
-        tall = self.app.size.height >= TALL_ROWS
+        """Show the memory, the output, or both; the output if there is no memory to show."""
+        idle = not has_figures(state)
+        below = idle or self.app.size.height >= TALL_ROWS
         only_output = self._output_asked or not state.devices
-        shown = (not only_output, only_output or tall)
+        shown = (not only_output, only_output or below)
         if shown != (self.memory.display, self.output.display):
             self.memory.display, self.output.display = shown
             self.call_after_refresh(self.catch_up)
-        self.output.set_class(tall and not only_output, "-below")
+        self.output.set_class(below and not idle and not only_output, "-below")
 
     @on(WatchedDeviceList.Moved)
     @on(StoredRunList.Moved)
@@ -375,7 +377,7 @@ class WatchTab(CommandScreen):
         if shown is None or (is_same and shown.over):
             self.open_run(run)
         else:
-            self._notify(f"{run.folder.name} rehearses: the list of runs opens it", "information")
+            self._notify(f"{run.folder.name} rehearses: open it in the list of runs", "information")
 
     def action_go_back(self) -> None:
         """Go back from the output to the memory, or from the run to the list."""
@@ -407,8 +409,9 @@ class WatchTab(CommandScreen):
         row = self.selected
         taken = snapshots_of(row) if row is not None else []
         if len(taken) < 2:
-            words = "two snapshots are compared, and the process has left "
-            self._notify(f"{words}{'one' if taken else 'none'}: M takes one at its next step")
+            left = "one" if taken else "none"
+            words = f"a comparison needs two snapshots; the process has left {left}"
+            self._notify(f"{words}: M takes one at its next step")
         elif len(taken) == 2:
             self._compare((taken[0], taken[1]))
         else:
@@ -463,7 +466,7 @@ class WatchTab(CommandScreen):
         if state is None:
             return
         if not is_on(state):
-            self._notify("the run has ended, or is of another machine: nothing is sent")
+            self._notify("nothing was sent: the run has ended, or is on another machine")
             return
 
         def answered(number: signal.Signals | None) -> None:
@@ -497,7 +500,7 @@ class WatchTab(CommandScreen):
         if page is not None:
             self.app.push_screen(page)
         else:
-            self._notify("no memory of this process is known")
+            self._notify("the memory of this process is unknown")
 
     def action_watch_over(self) -> None:
         """Plot over steps or over time."""

@@ -217,8 +217,7 @@ class FollowedRun:
         self._over = self.run.is_of_this_machine
         if not self._over:
             self._why_no_samples = (
-                f"it is a run of {self.run.host}: its stored samples are shown; open it there to "
-                "follow it"
+                f"stored samples only: the run is on {self.run.host}; open it there to follow it"
             )
         await self._finish(replayed=True)
 
@@ -270,7 +269,7 @@ class FollowedRun:
                 await asyncio.sleep(SAMPLE_S)
 
     async def _learn_end(self) -> None:
-        """Find out how the run ended, as far as any program recorded it."""
+        """Find the recorded end of the run."""
         deadline = asyncio.get_running_loop().time() + END_S
         while asyncio.get_running_loop().time() < deadline:
             self.run = start.with_end(self.run)
@@ -295,7 +294,7 @@ class FollowedRun:
             self.processes.apply_agents(event.states)
             self.processes.apply_logs(event.logs, event.troubles)
             for identity, what in event.refused:
-                self._notes.append(f"{identity} did not take the request ({what}): it has gone")
+                self._notes.append(f"{identity} did not take the request ({what}): it has ended")
         else:
             self.processes.apply(event)
         self._announce()
@@ -317,10 +316,10 @@ class FollowedRun:
         if self.sampler is not None:
             self.sampler.set_pace(self._pace)
 
-    def freeze(self, wanted: bool) -> None:
+    def freeze(self, frozen: bool) -> None:
         """Freeze the figures, or let them follow the run again."""
-        if wanted != (self._frozen is not None):
-            self._frozen = (self._clock(), _frozen(self.state().devices)) if wanted else None
+        if frozen != (self._frozen is not None):
+            self._frozen = (self._clock(), _frozen(self.state().devices)) if frozen else None
             self._announce()
 
     def _announce(self) -> None:

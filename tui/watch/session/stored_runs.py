@@ -31,7 +31,7 @@ class StoredRun:
 
     @property
     def snapshots(self) -> int:
-        """Snapshots of all its processes, including those of OOMs that still exist."""
+        """Snapshots of all its processes, including existing snapshots of OOMs."""
         of_ooms = sum(oom.snapshot is not None for each in self.logs for oom in each.ooms)
         return of_ooms + sum(len(each.snapshots) for each in self.logs)
 

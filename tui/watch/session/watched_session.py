@@ -160,7 +160,7 @@ class WatchedRunSession:
         return runs.stored_runs()
 
     def open(self, run: StartedRun) -> None:
-        """Follow a run that is still running, replay one that has ended; leaves any open run.
+        """Follow a live run, or replay an ended one; close any other open run.
 
         Raises:
             RunError: its folder is gone or cannot be read.
@@ -263,10 +263,10 @@ class WatchedRunSession:
             return "no run is open"
         return send_signal(self._followed.run, number)
 
-    def freeze(self, wanted: bool) -> None:
+    def freeze(self, frozen: bool) -> None:
         """Freeze the figures, or let them follow the run again; no data is lost meanwhile."""
         if self._followed is not None:
-            self._followed.freeze(wanted)
+            self._followed.freeze(frozen)
 
     # ---- internals ----
 

@@ -28,7 +28,7 @@ class WatchedFacts:
 
 
 class WatchAlarms:
-    """Compares the facts of a watched run with those of the last call.
+    """Compares the facts of a watched run with the last call's.
 
     Args:
         clock: returns the Unix time.

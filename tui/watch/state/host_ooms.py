@@ -20,7 +20,7 @@ from tui.watch.state.processes import find_occupancy
 
 EXAMINED = "its agent is examining the process"
 _OOM_LINE = '{"event": "oom"'
-"""Beginning of an agent's line after which that of the inventory follows."""
+"""Beginning of an agent's line that precedes the inventory's line."""
 MOST_LOGS = 64
 """Logs of a host that are stored, the newest."""
 MOST_CHARACTERS = 8 << 20
@@ -62,7 +62,7 @@ class HostOomLogs:
         self._logs: dict[str, _ReceivedLog] = {}
 
     def apply(self, part: AgentLogPart) -> None:
-        """Store a part of a log; the first part starts it anew."""
+        """Store a part of a log; the first part replaces the log."""
         log = self._logs.get(part.identity)
         if log is None or part.number == 1:
             self._logs.pop(part.identity, None)
@@ -108,6 +108,6 @@ def _explain(
     return _clean(HostOom(log, oom, explain_without_snapshot(oom, known)))
 
 
-def _clean(found: HostOom) -> HostOom:
+def _clean(host_oom: HostOom) -> HostOom:
     """Return an OOM whose texts cannot control this terminal: a host may be anybody's."""
-    return with_texts(found, clean, keys=False)
+    return with_texts(host_oom, clean, keys=False)

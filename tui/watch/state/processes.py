@@ -30,7 +30,7 @@ from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog, joined
 from tui.watch.state.run import GpuOccupancy, Mark, WatchedDevice, full_gpu
 
-BEFORE_IT_WAS_SEEN = "it had ended before it was seen"
+BEFORE_IT_WAS_SEEN = "it ended before it was seen"
 REHEARSED = "it was rehearsed on a simulated card; o opens the snapshot with its peak"
 KILLED = "was killed, or left by os._exit"
 NOT_LISTED = "the card is simulated, and NVML lists none of its processes"
@@ -54,7 +54,7 @@ class RunProcesses(WatchedProcesses):
     def __init__(self) -> None:
         super().__init__(retains=True)
         self.simulated = False
-        """The run's devices are simulated: the GPUs of this machine are none of them."""
+        """The run's devices are simulated, and no GPU of this machine belongs to it."""
         self.logs: tuple[ProcessLog, ...] = ()
         self.gpus: dict[str, GpuOccupancy] = {}
         """GPUs by NVML's id, each at its last sample with a process on it."""
@@ -236,10 +236,10 @@ class RunProcesses(WatchedProcesses):
                 return f"the agent could not start: {why}"
         if process.devices:
             return (
-                "no agent in it: its environment was not handed on (python -I or -E, env -i, sudo, "
-                "docker run without -e); hand on PYTHONPATH and GPU_WORKBENCH_RUN"
+                "no agent: its environment was not passed on (python -I or -E, env -i, sudo, "
+                "docker run without -e); pass on PYTHONPATH and GPU_WORKBENCH_RUN"
             )
-        return "no agent in it yet: it comes with the first CUDA call of the process"
+        return "no agent yet: it starts with the first CUDA call"
 
 
 def pid_of(identity: str) -> int:
@@ -248,9 +248,9 @@ def pid_of(identity: str) -> int:
     return parse_pid(pid[0]) if pid else 0
 
 
-def _place_in_list(each: WatchedDevice) -> tuple[bool, int, int, str]:
-    rank = each.process.rank
-    return rank is None, rank or 0, each.process.pid, each.device
+def _place_in_list(row: WatchedDevice) -> tuple[bool, int, int, str]:
+    rank = row.process.rank
+    return rank is None, rank or 0, row.process.pid, row.device
 
 
 def _describe_end(log: ProcessLog | None, gone: bool) -> str:
@@ -287,19 +287,19 @@ def _marks(
 
 
 def _oom_that_ended(log: ProcessLog | None, device: str) -> Oom | None:
-    """Return the last OOM of a device, unless the program went on after it."""
+    """Return the last OOM of a device, unless the program continued after it."""
     ooms = [oom for oom in log.ooms if device in ("", f"cuda:{oom.device}")] if log else []
     return ooms[-1] if ooms and not ooms[-1].handled else None
 
 
 def _describe_oom(oom: Oom, gone: bool) -> str:
     where = f" at {oom.where}" if oom.where else ""
-    open_end = oom.why_not_known if gone else "whether the program continues is not known yet"
-    went_on = {True: "the program went on", False: "it ended the process", None: open_end}
+    open_end = oom.why_not_known if gone else "unknown whether the program continues"
+    went_on = {True: "the program continued", False: "it ended the process", None: open_end}
     if oom.request is None or oom.free is None:
         sizes = f"the driver had no memory left{where}"
     else:
-        sizes = f"{text.size(oom.request)} asked{where}, {text.size(oom.free)} free"
+        sizes = f"{text.size(oom.request)} requested{where}, {text.size(oom.free)} free"
     return f"{sizes}; {went_on[oom.handled]}"
 
 

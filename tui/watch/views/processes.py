@@ -170,7 +170,7 @@ def _describe_requested(oom: Oom) -> str:
     """Return the requested bytes beside the allocated: the allocator rounds each request up."""
     if oom.requested is None:
         return ""
-    return f": {text.size(oom.allocated)} allocated, for {text.size(oom.requested)} requested"
+    return f": {text.size(oom.allocated)} allocated for {text.size(oom.requested)} requested"
 
 
 def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
@@ -186,7 +186,7 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
     if row.placed.process is None and row.figures is not None:
         missing("process", row.placed.why_no_process)
     if row.steps is None:
-        missing("step", row.why_no_agent or "the agent has not told it")
+        missing("step", row.why_no_agent or "the agent has not reported it")
     elif row.agent is None and not row.ended and row.why_no_agent:
         missing("agent", row.why_no_agent)
     found: list[Line] = []
@@ -194,9 +194,7 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
     if row.ended and cell_len(words) > _columns(cells)[-1].width:
         found += paragraph(f"{row.process.pid}: {words}", cells, style, indent="  ")
     if row.at_oom is not None:
-        words = (
-            f"allocated, reserved and cached are those at its OOM{_describe_requested(row.at_oom)}"
-        )
+        words = f"allocated, reserved and cached are from its OOM{_describe_requested(row.at_oom)}"
         found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     for why, names in reasons.items():
         words = f"{', '.join(names)} {text.NA}: {why}"
@@ -244,7 +242,7 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         axis = Axis("steps", "", _scale(points, marks))
     else:
         if len({point.at for point in row.points}) < 2:
-            return paragraph("No plot: nothing was read of it twice.", cells, TextStyle.QUIET)
+            return paragraph("No plot: it needs two readings.", cells, TextStyle.QUIET)
         began, span = row.points[0].at, row.points[-1].at - row.points[0].at
         _, factor, unit = next(each for each in _TIMES if span >= each[0])
         points = [((point.at - began) / factor, point) for point in row.points]

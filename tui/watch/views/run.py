@@ -33,6 +33,10 @@ from tui.watch.session.stored_runs import StoredRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
 from tui.watch.state.run import WatchedDevice, WatchedRun
 
+NO_CUDA_YET = (
+    "With its first CUDA call, a plot of torch's memory, its growth per step and an account of the "
+    "GPU appear here. An OOM is explained by the line that requested the memory."
+)
 MOST_ROWS = 3
 """The most rows of an OOM's account on the page of its run; the verdict shows all."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -42,7 +46,7 @@ def format_command(run: StartedRun) -> str:
     """Return the command as the user types it, or the reason that it is unknown."""
     if run.problem:
         return clean(run.problem)
-    return clean(shlex.join(run.command)) or "started by hand, with what watch --env says"
+    return clean(shlex.join(run.command)) or "started by hand, with watch --env"
 
 
 def describe_run_end(run: StartedRun, *, is_running: bool) -> str:
@@ -55,7 +59,7 @@ def describe_run_end(run: StartedRun, *, is_running: bool) -> str:
 
 
 def format_run_duration(run: StartedRun, now: float, *, is_running: bool) -> str:
-    """Return the duration of a run, so far or in all; empty if its end is unknown."""
+    """Return the present or total duration of a run; empty if its end is unknown."""
     until = now if run.ended is None and is_running else run.ended
     if until is None and run.last_sign is not None and run.last_sign.is_end:
         until = run.last_sign.at
@@ -110,21 +114,21 @@ def newest_oom(devices: Sequence[WatchedDevice]) -> OomOf | None:
     return max(found, key=lambda each: (each.oom.handled is not True, each.oom.at), default=None)
 
 
-def describe_oom(found: OomOf, selected: WatchedDevice | None) -> str:
+def describe_oom(newest: OomOf, selected: WatchedDevice | None) -> str:
     """Describe an OOM: process, request, outcome, and the key that opens its snapshot.
 
     The line above it, the explanation's, has the step and the place.
     """
-    oom, process = found.oom, found.row.process
+    oom, process = newest.oom, newest.row.process
     who = f"{process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
-    went_on = {True: "the program went on", False: "it ended the process"}
+    went_on = {True: "the program continued", False: "it ended the process"}
     end = went_on.get(oom.handled is True, "") if oom.handled is not None else oom.why_not_known
     words = f"{who}: {describe_request(oom)}; {clean(end)}"
     if oom.snapshot is None:
         return f"{words}. No snapshot: {clean(oom.why_no_snapshot)}"
     if selected is not None and selected.process.pid == process.pid:
-        return f"{words}. o opens its verdict"
-    return f"{words}. For its verdict choose {process.pid}, then o"
+        return f"{words}. o opens the verdict"
+    return f"{words}. Select {process.pid} and press o for the verdict"
 
 
 def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) -> list[Line]:
@@ -139,7 +143,7 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         account = [overview.account_line(row, cells) for row in explanation.account[:MOST_ROWS]]
     found += rehearsal_lines(state, cells)
     if state.frozen_at is not None:
-        words = f"frozen at {format_clock(state.frozen_at)}: the run continues; z follows it again"
+        words = f"frozen at {format_clock(state.frozen_at)}; the run continues, z follows it again"
         found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     if state.why_no_samples:
         words = f"no new figures: {state.why_no_samples}"
@@ -167,12 +171,12 @@ def rehearsal_lines(state: WatchedRun, cells: int) -> list[Line]:
     note = state.rehearsal
     if note is None:
         return []
-    where = f"rehearsed on {clean(note.devices)}: kernels compute nothing, and no time is true"
+    where = f"rehearsed on {clean(note.devices)}: kernels compute nothing, times are invented"
     if not note.answer:
         if is_on(state):
             words = where
         elif note.is_in_progress:
-            words = f"{where}; its verdict comes once its snapshots are read"
+            words = f"{where}; reading its snapshots for the verdict"
         else:
             words = f"{where}; it was interrupted before its verdict"
         return paragraph(words, cells, TextStyle.NOTE, indent="  ")
@@ -186,8 +190,29 @@ def rehearsal_lines(state: WatchedRun, cells: int) -> list[Line]:
 
 def _no_process(state: WatchedRun) -> str:
     if not is_on(state):
-        return "No process of it has used CUDA while it was watched. Its output stands below."
-    return "No process of it has loaded torch yet. Its output stands below."
+        return "No process used CUDA while it was watched. The output is below."
+    return "No process has loaded torch yet. The output is below."
+
+
+def has_figures(state: WatchedRun) -> bool:
+    """Return whether there is memory to show: figures, a plot or an OOM of any process."""
+    return any(row.figures or row.points or row.at_oom for row in state.devices)
+
+
+def idle_lines(row: WatchedDevice, cells: int) -> list[Line]:
+    """Return the lines in place of the figures of a run that has not used CUDA.
+
+    Args:
+        row: the process under the cursor.
+        cells: width of a line.
+    """
+    if row.ended:
+        return paragraph("It used no CUDA while it was watched.", cells, TextStyle.QUIET)
+    used = f"Process {row.process.pid} uses {text.size(row.host_rss)} of host memory (RSS)."
+    return [
+        *(paragraph(used, cells) if row.host_rss is not None else []),
+        *paragraph(NO_CUDA_YET, cells, TextStyle.QUIET),
+    ]
 
 
 # ---- growth ----
@@ -281,14 +306,13 @@ def describe_missing_snapshot(row: WatchedDevice | None) -> str:
     ooms = row.log.ooms if row.log is not None else ()
     if ooms:
         return f"{words}: {ooms[-1].why_no_snapshot}"
-    return f"{words}: M takes one at its next step, and an OOM is given one by itself"
+    return f"{words}: M takes one at its next step; an OOM leaves one by itself"
 
 
 # ---- stored runs ----
 
 NONE_STORED = (
-    "No run is stored. This runs a training unchanged and shows its memory, and after an OOM the "
-    "reason:"
+    "No run is stored. This runs a training unchanged, shows its memory, and explains an OOM:"
 )
 
 
@@ -298,7 +322,7 @@ def none_lines(cells: int) -> list[Line]:
 
 
 _ListedRun = tuple[StoredRun, float, str]
-"""A run, the present Unix time, and its command beside those of other runs."""
+"""A run, the present Unix time, and its command, shortened beside other runs' commands."""
 
 
 def _cell(say: Callable[[StoredRun, float], str]) -> Callable[[_ListedRun], Span]:

@@ -221,7 +221,7 @@ class AttentionShape:
 
 
 def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
-    """Return the bytes that the math kernel needs, and those that the check needs on the host.
+    """Return the math kernel's bytes, and the check's bytes on the host.
 
     The math kernel computes 16-bit numbers in float32 (ATen: ``attention.cpp``). It has the scores
     before and after the softmax, and once more without fully masked rows, with a flag for each

@@ -1,4 +1,4 @@
-"""Convolutions as in networks: a single one, and those of a ResNet-50."""
+"""Convolutions as in networks: a single one, and a ResNet-50's."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class Burner:
         return Tick(self._products / self._seconds, self._compared, wrong)
 
     def read_state(self) -> DeviceState:
-        """Return the device's temperature and clock now, as far as NVML knows them."""
+        """Return the device's temperature and clock, if NVML knows them."""
         from workloads.measure import environment
         from workloads.measure.nvml import DeviceState, read_state
 

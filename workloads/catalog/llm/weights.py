@@ -327,7 +327,7 @@ def _parts(found: Study, weights: WeightFile, on: Place, staging: torch.Tensor) 
 
 
 def _reason_not_cold(weights: WeightFile) -> str | None:
-    """Return why a load cannot be cold here; ``None`` if it can, as far as is known."""
+    """Return why a load cannot be cold here; ``None`` if no reason is known."""
     if not page_cache.can_drop():
         return page_cache.NO_FADVISE
     weights.drop()

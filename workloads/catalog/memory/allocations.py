@@ -210,7 +210,7 @@ def fragmentation(
         del kept
 
     def segment() -> None:
-        """One cached segment that all of them are cut from."""
+        """One cached segment that all blocks are cut from."""
         on.empty_cache()
         whole_segment = torch.empty(total, dtype=torch.uint8, device=on.device)
         del whole_segment

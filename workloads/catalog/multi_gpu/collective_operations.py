@@ -203,7 +203,7 @@ class BusRates:
     limit: str | None
 
     def compare(self, data: CollectiveData, size: int, check: Callable[[str], Check]) -> list[str]:
-        """Add a table of the operations on one size; return those that the backend has."""
+        """Add a table of the operations on one size; return the operations of the backend."""
         import torch.distributed as dist
 
         found, available = self.found, []
