@@ -20,6 +20,7 @@ from tui.hosts.address import (
     socket_folder,
 )
 from tui.hosts.slurm import slurm_hosts
+from tui.hosts.supervisor import with_shared_connection
 
 PROGRAM = ("python3", "-c", "print('a b', \"$HOME\")")
 
@@ -178,3 +179,17 @@ def test_a_host_without_a_program_in_between_is_this_machine() -> None:
 def test_outside_of_an_allocation_slurm_says_what_to_do() -> None:
     with pytest.raises(HostError, match=r"no allocation here .*: use salloc first"):
         slurm_hosts({})
+
+
+async def test_the_configuration_is_read_for_the_port_and_the_destination(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/words\necho "controlmaster auto"\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    host = parse_host("user@[::1]:2222")
+    assert await with_shared_connection(host) == host
+    words = (tmp_path / "words").read_text().split()
+    assert words[0] == "-G"
+    assert words[-4:] == ["-p", "2222", "--", "user@::1"]

@@ -203,7 +203,8 @@ async def with_shared_connection(host: HostAddress) -> HostAddress:
         return host
     try:
         process = await asyncio.create_subprocess_exec(
-            *("ssh", "-G", "--", host.name),
+            # With the port and the options of the connection itself.
+            *(host.prefix[0], "-G", *host.prefix[1:]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
