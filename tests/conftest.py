@@ -34,13 +34,14 @@ WORKERS = 3
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return the number of workers: none for benchmarks, slow and GPU tests, and named files.
 
-    Benchmarks, the soak and GPU tests need the machine for themselves; a single file finishes
-    sooner without workers. Each worker has a simulated GPU of its own.
+    Benchmarks, the soak and GPU tests need the machine for themselves, variants of default tests do
+    not; a single file finishes sooner without workers. Each worker has a simulated GPU of its own.
     """
     by_default = f"-m={config.option.markexpr}" in config.getini("addopts")
+    variants = config.option.markexpr == "slow(variant=True)"
     simulated = config.option.markexpr == "simulated_gpu" and place.is_simulated()
     named = any(".py" in name for name in config.args)
-    return WORKERS if (by_default or simulated) and not named else 0
+    return WORKERS if (by_default or variants or simulated) and not named else 0
 
 
 def pytest_configure(config: pytest.Config) -> None:

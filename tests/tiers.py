@@ -10,7 +10,7 @@ import pytest
 VARIANT = pytest.mark.slow(variant=True)
 """A slow test that takes seconds: a further signal, size or command of a test of the default run.
 
-Unlike the other slow tests it may run beside others, and .ci/run runs it among the default tests.
+Unlike the other slow tests it may run beside others, as ``pytest -m 'slow(variant=True)'`` does.
 """
 
 
