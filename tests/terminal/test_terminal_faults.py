@@ -213,7 +213,7 @@ def test_t26_where_text_cannot_be_placed_one_line_says_what_to_do(
         said = terminal.output.decode()
         assert said.count("\n") == 1
         assert said.startswith(f"gpu-workbench: TERM={term}: this terminal cannot position text")
-        assert "TERM=xterm-256color" in said
+        assert "set TERM to its type, such as xterm-256color" in said
 
 
 def test_t26_NO_COLOR_draws_without_colours(argv: tuple[str, ...]) -> None:  # noqa: N802
