@@ -190,7 +190,7 @@ def _entry() -> str:
     [
         (("--host=-oProxyCommand=x",), "begins with a dash"),
         (("--host", "a", "--runs", "2"), "--runs is for runs on this machine"),
-        (("--host", "a", "--host-python", "c=python3"), "--host-python c: no such host"),
+        (("--host", "a", "--host-python", "c=python3"), "--host-python c: --host does not name it"),
         (("--together",), "need --host or --slurm"),
         (("--host", "a", "--python", sys.executable), "--python is for this machine"),
     ],

@@ -180,7 +180,7 @@ def test_t6_zero_is_zero(monitor: Start) -> None:
 @pytest.mark.parametrize(
     ("function", "value", "path", "word"),
     [
-        ("nvmlDeviceGetUtilizationRates", 37100, "utilization.gpu", "cannot be"),
+        ("nvmlDeviceGetUtilizationRates", 37100, "utilization.gpu", "which is impossible"),
         ("nvmlDeviceGetPowerUsage", 2**32 - 1, "power_w", "does not give"),
         ("nvmlDeviceGetPerformanceState", 32, "pstate", "unknown"),
     ],

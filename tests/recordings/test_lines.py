@@ -137,9 +137,9 @@ def test_any_object_is_a_line_or_is_refused(data: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        (b"", "f is no recording"),
-        (b"\x80\x04K\x01.", "f is no recording"),
-        (b'{"type":"recording"}', "f is no recording"),
+        (b"", "f is not a recording"),
+        (b"\x80\x04K\x01.", "f is not a recording"),
+        (b'{"type":"recording"}', "f is not a recording"),
         (header_line(version=3, program="9.9"), "of format 3, this program plays 2: .* 9.9"),
         (header_line(at=-1.0), "which is no Unix time"),
     ],

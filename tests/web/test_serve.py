@@ -246,7 +246,7 @@ def test_a_port_that_is_taken_is_one_line(server: Server) -> None:
     [
         (["--port", "x"], "--port x: give a number"),
         (["--port", "65536"], "--port 65536: give a number"),
-        (["--host", "0.0.0.0"], "--host 0.0.0.0: it listens on 127.0.0.1 alone"),
+        (["--host", "0.0.0.0"], "--host 0.0.0.0: serve listens on 127.0.0.1 only"),
         (["devices"], "it shows the workbench or a replay"),
         (["--record", "x"], "record in a terminal"),
         (["--nonesuch"], "no option --nonesuch"),
