@@ -295,7 +295,7 @@ class _Reader:
             yield from whole
             if len(rest) > LONGEST_LINE:
                 raise RecordingError(
-                    f"{self._path} is not a recording: it has a line of more than {LONGEST_LINE} bytes"
+                    f"{self._path} is not a recording: a line has more than {LONGEST_LINE} bytes"
                 )
         self.cut = self.cut or bool(rest)
 
