@@ -168,8 +168,8 @@ def test_a_file_with_a_wrong_byte_plays_or_is_refused_in_one_line(
         (header_line() + b'{"t":true,"from":"runner","message":{}}\n', "line 2: its time is True"),
         (packed(header_line() + LINE) + b"more", "something follows its end"),
         (packed(header_line() + LINE)[:12] + b"\xff" * 40, "it cannot be unpacked"),
-        (b"x" * (LONGEST_LINE + lines.CHUNK + 1), "a line of more than"),
-        (packed(b" " * (LONGEST_LINE * 2)), "a line of more than"),
+        (b"x" * (LONGEST_LINE + lines.CHUNK + 1), "a line has more than"),
+        (packed(b" " * (LONGEST_LINE * 2)), "a line has more than"),
     ],
 )
 def test_what_is_no_recording_is_refused_in_one_line(
