@@ -37,7 +37,7 @@ def own_command(module: str, *arguments: str) -> tuple[str, ...]:
 def too_many_files(error: OSError) -> str | None:
     """Return what to say where the limit of open files was reached; ``None`` for another error."""
     if error.errno == errno.ENFILE:
-        return "this machine has too many open files: end the process that holds them (lsof names it)"
+        return "this machine has too many open files: end the process with the most (lsof)"
     if error.errno != errno.EMFILE:
         return None
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
