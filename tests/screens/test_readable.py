@@ -125,7 +125,7 @@ SELECTED = {
 """What the sign of the cursor stands at; other lists reverse the row."""
 REVERSED = {
     "processes": "9000",
-    "stored runs": "its end",
+    "stored runs": "end unknown",
     "a run": "777",
 }
 LEAVES = ("quit", "escape", "q end", "\u256f")
