@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
+import subprocess
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import until
 from tui.allocators.layouts import ElfError, library_at, symbol_address
 from tui.allocators.process_files import Mapping, ProcessFiles, library_in
 
@@ -63,3 +67,16 @@ def test_memory_of_any_kind_gives_an_answer_or_an_error_of_ours(data: bytes, elf
 
     with contextlib.suppress(ElfError):
         symbol_address(read, library_at(read, 0), b"malloc")
+
+
+def test_the_host_memory_of_a_process_that_has_ended_is_unknown_and_not_zero() -> None:
+    with (
+        subprocess.Popen(["sleep", "600"]) as child,
+        contextlib.closing(ProcessFiles(child.pid)) as files,
+    ):
+        resident = files.resident()
+        assert resident is not None
+        assert resident > 0
+        child.send_signal(signal.SIGKILL)
+        until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
+        assert files.resident() is None

@@ -105,9 +105,12 @@ class ProcessFiles:
         return self._read(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder))
 
     def resident(self) -> int | None:
-        """Return the process's resident bytes of host memory, or ``None`` if unreadable."""
+        """Return the process's resident bytes of host memory.
+
+        ``None`` if they are unreadable, or if the process is ending and has released its memory.
+        """
         try:
-            return int(self.read("statm").split()[1]) * _PAGE
+            return int(self.read("statm").split()[1]) * _PAGE or None
         except (OSError, IndexError, ValueError):
             return None
 

@@ -161,21 +161,21 @@ class AllocatorWatch:
         unavailable: dict[str, str] = {}
         host: dict[str, int] = {}
         for pid, watched in list(self._watched.items()):
-            target = watched.target if watched.is_read else None
-            resident = watched.files.resident() if target or self.wanted.pids else None
+            if watched.is_read and watched.target is not None:
+                try:
+                    peek = watched.target.read(now)
+                except GoneError:
+                    self._drop(pid)
+                    self._lost = True
+                    continue
+                devices += peek.figures
+                missing = {f"{pid} {name}": why for name, why in peek.unavailable.items() if name}
+                unavailable.update(missing)
+            elif not self.wanted.pids:
+                continue
+            resident = watched.files.resident()
             if resident is not None:
                 host[str(pid)] = resident
-            if target is None:
-                continue
-            try:
-                peek = target.read(now)
-            except GoneError:
-                self._drop(pid)
-                self._lost = True
-                continue
-            devices += peek.figures
-            missing = {f"{pid} {name}": why for name, why in peek.unavailable.items() if name}
-            unavailable.update(missing)
         if self._lost:
             self.search_now.set()
         return ProcessFigures(now, tuple(devices), unavailable, host)
