@@ -31,7 +31,7 @@ from benchmarks.startup import Arrivals
 from tests.compiled import compile_program
 from tests.hosts.rig import Rig, make_rig
 from tests.nvml.fixtures import ScriptedNvml, build_library
-from tests.nvml.scenario import Proc, busy_box
+from tests.nvml.scenario import Proc, busy_box, uuid
 from tests.terminal.terminal import PROGRAM
 from tests.watch.target import ScriptedTarget, build_target, running
 
@@ -107,8 +107,8 @@ def torch_processes(folder: Path, count: int) -> Iterator[list[ScriptedTarget]]:
 
 
 def script_driver(rig: Rig, folder: Path, targets: Sequence[ScriptedTarget]) -> None:
-    """Let each host find the scripted driver, on whose GPUs the torch processes run."""
-    nvml = ScriptedNvml(build_library(folder), folder)
+    """Let each host find the scripted driver with GPUs of its own, on which torch processes run."""
+    library = build_library(folder)
     box = busy_box(GPUS)
     if targets:
         devices = tuple(
@@ -123,8 +123,14 @@ def script_driver(rig: Rig, folder: Path, targets: Sequence[ScriptedTarget]) -> 
             for number, device in enumerate(box.devices)
         )
         box = replace(box, devices=devices)
-    variables = nvml.env(box)
     for number in range(1, rig.count + 1):
+        own = folder / f"host{number}"
+        own.mkdir()
+        devices = tuple(
+            replace(device, uuid=uuid(number * GPUS + place))
+            for place, device in enumerate(box.devices)
+        )
+        variables = ScriptedNvml(library, own).env(replace(box, devices=devices))
         rig.set_environment(number, {name: variables[name] for name in NAMES})
 
 
