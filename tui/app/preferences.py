@@ -95,7 +95,9 @@ class Preferences:
                     self._apply_to_host(info, host)
 
     def _apply_to_host(self, info: WorkloadInfo, host: str) -> None:
-        found = self._began_with.get(info.name) or self._read_parameters(info)
+        found = self._began_with.get(info.name)
+        if found is None:
+            found = self._read_parameters(info)
         if info.name in self._chosen.file.parameters and (host, info.name) not in self._set:
             self._publish(HostRunEvent(host, ParametersSet(info.name, found)))
 

@@ -380,8 +380,7 @@ class FittedView(Widget):
         self._build = build
         self.points = points
         self._lines: Sequence[Line] = ()
-        self._base: Style | None = None
-        """The style without a span's; computed for the first drawn row of a frame."""
+        self._base = Style()
 
     @property
     def shown_lines(self) -> Sequence[Line]:
@@ -403,13 +402,12 @@ class FittedView(Widget):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw some rows."""
-        self._base = None
+        # Computed once for all rows, as in :class:`LinesView`.
+        self._base = self.rich_style
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         """Draw one row."""
-        if self._base is None:
-            self._base = self.rich_style
         spans = self._lines[y] if y < len(self._lines) else ()
         return strip_of(spans, self.size.width, self._base)
 

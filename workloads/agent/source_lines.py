@@ -8,7 +8,7 @@ from __future__ import annotations
 import dis
 import types
 from collections import defaultdict
-from typing import Iterable, Iterator, NamedTuple, Optional, Tuple
+from typing import Iterable, Iterator, NamedTuple, Tuple
 
 _ADDING = frozenset(
     (
@@ -48,11 +48,11 @@ CodePlace = Tuple[types.CodeType, int]
 class VariableUses(NamedTuple):
     """What the program's code does with one variable."""
 
-    adds: Optional[CodePlace]  # noqa: UP045 # evaluated by NamedTuple, on Python 3.8 too
+    adds: CodePlace | None
     """The line that adds to it; else the last one that assigns it, preferring one that reads it."""
     enlarges: bool
     """True if that line adds items to a collection, or joins a tensor to a longer one."""
-    empties: Optional[CodePlace]  # noqa: UP045
+    empties: CodePlace | None
     """A line that removes items of the collection, or replaces it again and again."""
 
 

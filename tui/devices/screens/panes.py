@@ -35,6 +35,7 @@ from tui.devices.views.host_rows import (
     HostGroup,
     HostRow,
     find_differing_drivers,
+    find_shared_gpus,
     heading_row,
     host_groups,
     host_rows,
@@ -235,14 +236,14 @@ class DeviceList(KeyedList):
         now, chosen = self._clock(), self._machine.selected_key
         groups = host_groups(self._machine)
         plan = columns(host_views(groups), cells, hosts=True)
-        differing = find_differing_drivers(groups)
+        differing, shared = find_differing_drivers(groups), find_shared_gpus(groups)
         on_gpus = {(row.group.name, row.view.key) for row in self._host_rows if row.view}
         ranks = rank_spans(find_host_jobs(self._machine), on_gpus)
         lines = []
         for row in self._host_rows:
             its = row.group.machine
             if row.kind == "heading":
-                lines.append(heading_row(row, now, cells, differing))
+                lines.append(heading_row(row, now, cells, differing, shared.get(row.group.name)))
             elif row.view is None:
                 lines.append(more_row(row, cells))
             else:

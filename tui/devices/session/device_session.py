@@ -283,7 +283,6 @@ class DeviceSession:
             return plan.create_watch(host, publish, IN_BACKGROUND_S)
 
         self._host_watches = {host.name: start(host) for host in plan.hosts}
-        self._set_watch_intervals()
         for watch in self._host_watches.values():
             self.spawn(watch.watch())
 

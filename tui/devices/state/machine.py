@@ -116,6 +116,11 @@ class MachineState:
     # ---- queries ----
 
     @property
+    def nvml_devices(self) -> tuple[Device, ...]:
+        """NVML's devices in the newest sample; none before the first."""
+        return self.sample.devices if self.sample is not None else ()
+
+    @property
     def shown(self) -> MachineState:
         """The machine of the selected row: this one, or another host."""
         host = self.hosts.selected_host
@@ -279,7 +284,7 @@ class MachineState:
         self.heap = None
 
     def _pair(self) -> None:
-        nvml = self.sample.devices if self.sample else ()
+        nvml = self.nvml_devices
         torch = self.environment.devices if self.environment else ()
         absent = self.environment.unavailable if self.environment else {}
         if self.sample is not None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from tui.allocators.messages import TorchProcess
 from tui.core.text import numbers as text
 from tui.devices.state.free import whole_devices
-from tui.devices.state.machine import MachineState
 from tui.monitor.messages import Device
 
 SAME_START_S = 0.05
@@ -36,11 +35,6 @@ class SharedGpus:
         if self.is_all:
             return f"same {'GPU' if self.count == 1 else 'GPUs'} as {self.other}"
         return f"{text.count(self.count, 'GPU')} also on {self.other}"
-
-
-def list_devices(machine: MachineState) -> Sequence[Device]:
-    """Return the devices of the newest sample of a machine; none before the first."""
-    return machine.sample.devices if machine.sample is not None else ()
 
 
 def find_shared(hosts: Sequence[tuple[str, Sequence[Device]]]) -> Mapping[str, SharedGpus]:

@@ -16,7 +16,7 @@ from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free
 from tui.devices.state.history import Order, stale_after
 from tui.devices.state.hosts import HERE, HostState
 from tui.devices.state.machine import MachineState
-from tui.devices.state.shared_gpus import SharedGpus, distinct_devices, find_shared, list_devices
+from tui.devices.state.shared_gpus import SharedGpus, distinct_devices, find_shared
 from tui.devices.views.device_columns import shorten_name
 from tui.devices.views.devices import notice, rank_throttle_reasons, shorten_unit
 from tui.kit.lines import Line, Span, TextStyle, fit
@@ -44,8 +44,6 @@ class HostGroup(NamedTuple):
     """``None`` for this machine."""
     gpus: tuple[tuple[str, DeviceView], ...]
     """Keys of their rows, and the GPUs."""
-    shared: SharedGpus | None = None
-    """The GPUs that an earlier host has too; ``None`` without any."""
 
 
 class HostRow(NamedTuple):
@@ -73,8 +71,7 @@ def host_groups(machine: MachineState) -> tuple[HostGroup, ...]:
     for host in machine.hosts.all:
         named = tuple((view.label, view) for view in host.gpus)
         groups.append(HostGroup(host.name, host.key, host.machine, host, named))
-    shared = find_shared([(group.name, list_devices(group.machine)) for group in groups])
-    return tuple(group._replace(shared=shared.get(group.name)) for group in groups)
+    return tuple(groups)
 
 
 def host_views(groups: Sequence[HostGroup]) -> tuple[DeviceView, ...]:
@@ -233,7 +230,13 @@ def _share(device: Device) -> float | None:
 # ---- lines ---------------------------------------------------------------------------------------
 
 
-def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]) -> Line:
+def heading_row(
+    row: HostRow,
+    now: float,
+    cells: int,
+    differing: Collection[str],
+    shared: SharedGpus | None = None,
+) -> Line:
     """Return the line of a host: its GPUs, driver, round-trip time and runs, or why it has none.
 
     Args:
@@ -241,6 +244,7 @@ def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]
         now: Unix time of this machine.
         cells: of the line.
         differing: driver versions that differ from most hosts'.
+        shared: the GPUs that an earlier host has too; ``None`` without any.
     """
     group, host = row.group, row.group.host
     sample = group.machine.sample
@@ -253,8 +257,8 @@ def heading_row(row: HostRow, now: float, cells: int, differing: Collection[str]
         waiting = "connecting" if host is not None else "waiting for the monitor"
         return (head, Span(fit(f"   {waiting}", cells - head.width), TextStyle.QUIET))
     parts = [_format_models(group)]
-    if group.shared is not None:
-        parts.append(group.shared.describe())
+    if shared is not None:
+        parts.append(shared.describe())
     version = sample.driver.version
     differs = " !=" if glyphs.GLYPHS.ascii else " \u2260"
     if version:
@@ -303,6 +307,11 @@ def find_differing_drivers(groups: Sequence[HostGroup]) -> frozenset[str]:
     return frozenset(each for each in found if each and each != usual)
 
 
+def find_shared_gpus(groups: Sequence[HostGroup]) -> Mapping[str, SharedGpus]:
+    """Return, by the names of hosts, the GPUs that an earlier host has too."""
+    return find_shared([(group.name, group.machine.nvml_devices) for group in groups])
+
+
 def _format_models(group: HostGroup) -> str:
     names = [shorten_name(view) for _, view in group.gpus if view.nvml and not view.nvml.parent]
     counts = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
@@ -312,7 +321,7 @@ def _format_models(group: HostGroup) -> str:
 def _reachable(machine: MachineState, now: float) -> list[Device]:
     """Return the usable devices of the hosts whose figures are not old, each once."""
     samples = [
-        (group.name, group.machine.sample.devices)
+        (group.name, group.machine.nvml_devices)
         for group in host_groups(machine)
         if group.machine.sample is not None
         and (group.host is None or group.host.lost is None)
@@ -325,8 +334,8 @@ def hosts_title(machine: MachineState, now: float, width: int, order: Order = "i
     """Return the title of the pane: how many GPUs of all hosts are free, and how they are sorted.
 
     GPUs of hosts that are not connected, or whose figures are old, do not count; one that several
-    hosts have counts once. Without any GPU
-    the title says nothing of them: a host that has not answered may have some.
+    hosts have counts once. Without any GPU the title says nothing of them: a host that has not
+    answered may have some.
     """
     devices = _reachable(machine, now)
     if not devices:
@@ -350,7 +359,7 @@ def format_host_count(machine: MachineState) -> str:
         return text.count(len(groups), "host")
     # As in the title of the list, MIG instances count, and their GPU does not.
     gpus = sum(
-        1 for _ in distinct_devices((each.name, list_devices(each.machine)) for each in groups)
+        1 for _ in distinct_devices((each.name, each.machine.nvml_devices) for each in groups)
     )
     gpus += sum(view.nvml is None for view in host_views(groups))
     return f"{text.count(len(groups), 'host')}, {text.count(gpus, 'GPU')}"

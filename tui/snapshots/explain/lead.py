@@ -15,8 +15,9 @@ from tui.snapshots.explain.account import Account, Capacity, find_kept_models
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import find_main_stack, goes_through
+from tui.snapshots.explain.growth_rate import LARGE
 from tui.snapshots.explain.inventory import CodeLine
-from tui.snapshots.explain.leak import LARGE, SHARE, Leak
+from tui.snapshots.explain.leak import SHARE, Leak
 from tui.snapshots.explain.thresholds import (
     FOR_LONG,
     FOR_LONG_AT_START,

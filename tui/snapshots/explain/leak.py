@@ -10,7 +10,8 @@ leak but are not:
 - a model that is built or loaded for long: growth per second must exceed its size;
 - features that one forward pass collects in a list: a module calls the function;
 - a batch that grows on purpose: only the tensors of the newest batch grew, each under a name;
-- a prefetching loader with a few batches: fewer than :data:`FEW` tensors, without growth.
+- a prefetching loader with a few batches: fewer than :data:`~tui.snapshots.explain.growth_rate.FEW`
+  tensors, without growth.
 """
 
 from __future__ import annotations
@@ -19,37 +20,34 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from statistics import median
 from typing import Literal
 
-from tui.allocators import findings
 from tui.core.text.numbers import count, grouped, round_size
 from tui.snapshots.explain.evidence import Evidence, Rate
 from tui.snapshots.explain.frames import find_main_stack, format_line, in_module_call
+from tui.snapshots.explain.growth_rate import (
+    FEW,
+    LARGE,
+    estimate_rate,
+    find_growth_rate,
+    is_steady,
+)
 from tui.snapshots.explain.inventory import (
     CodeLine,
     Container,
     Inventory,
     ModelPart,
-    StepMemory,
     Variable,
 )
 
-FEW = 8
-"""Minimum number of tensors in a leaking container."""
 MANY = 16
-"""The same minimum without measured growth."""
+"""Minimum number of tensors in a leaking container without measured growth."""
 SHARE = 0.1
 """Share of the allocated bytes from which growth is reported."""
-LARGE = 0.3
-"""The same share without measured growth."""
 ROUNDED = 512
 """Bytes by which a reported request may exceed its true size."""
 MOST = 0.5
 """The same share if no growth was measured and the tensors carry no graph."""
-FEWEST_STEPS = 4
-"""Minimum number of steps for a growth rate, if each step adds about the same."""
 DEEP = 200
 """Number of graph nodes that exceeds one step of a small model."""
 REUSED = 30
@@ -100,39 +98,6 @@ class Leak:
     """True for a state carried from one iteration to the next, as opposed to a sum."""
     also: tuple[str, ...] = ()
     """Names of other tensors whose bytes are counted with it."""
-
-
-def find_growth_rate(evidence: Evidence) -> Rate | None:
-    """Return the allocated bytes' growth per step; ``None`` if unmeasured or possibly zero."""
-    for found in (_by_steps(evidence.steps), evidence.rate):
-        if found is not None and found.low > 0:
-            return found
-    return None
-
-
-def is_steady(evidence: Evidence) -> bool:
-    """Return whether memory did not grow over a sufficient number of optimizer steps."""
-    return len(evidence.steps) >= FEW and find_growth_rate(evidence) is None
-
-
-def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
-    """Return the growth of the bytes allocated after each optimizer step."""
-    points = [(float(each.step), float(each.allocated)) for each in steps]
-    source = "allocated after each optimizer step"
-    grows = findings.growth(points)
-    if grows is not None:
-        return Rate.of_growth(grows, "step", source) if grows.steady else None
-    added = [
-        (after[1] - before[1]) / (after[0] - before[0])
-        for before, after in pairwise(points)
-        if after[0] > before[0]
-    ]
-    if len(added) < 2 or points[-1][0] - points[0][0] < FEWEST_STEPS:
-        return None
-    middle = median(added)
-    if middle <= 0 or min(added) < middle / 2 or max(added) > 2 * middle:
-        return None
-    return Rate(middle, min(added), max(added), "step", source, points[-1][0] - points[0][0])
 
 
 def find_leak(evidence: Evidence) -> Leak | None:
@@ -216,7 +181,7 @@ def _container(
     if TRACEBACK in container.through:
         return _tracebacks(container, evidence, inventory, rate)
     graphs = container.graphs * 2 >= max(1, container.tensors)
-    rate = rate or _rate_since_first_step(container, evidence, inventory)
+    rate = rate or estimate_rate(container, evidence, inventory)
     replaced = _replaced_items(container, evidence, inventory)
     if replaced is not None:
         return replaced
@@ -262,30 +227,6 @@ def _may_be_growing(container: Container, evidence: Evidence, inventory: Invento
     adds = container.enlarges or container.kind == MEMOIZED
     steady = is_steady(evidence) or _training(inventory)
     return adds and not steady and _still_filled(container, evidence)
-
-
-def _rate_since_first_step(
-    container: Container, evidence: Evidence, inventory: Inventory
-) -> Rate | None:
-    """Estimate the growth of a container larger than all memory allocated after the first step.
-
-    The lower bound attributes all of that memory to the container, the upper bound none.
-    """
-    first = next(iter(inventory.steps), None)
-    steps = 0 if first is None else inventory.step - first.step
-    if first is None or steps < FEW or container.length < FEW:
-        return None
-    if not findings.still_grows([(each.step, each.allocated) for each in inventory.steps]):
-        return None  # it has been filled, as a cache is
-    least = container.bytes - first.allocated
-    if least < LARGE * evidence.allocated:
-        return None
-    most = container.bytes / steps
-    each = (
-        container.bytes / container.length if abs(container.length - inventory.step) <= 2 else most
-    )
-    source = "its bytes, and the bytes allocated after the first step"
-    return Rate(each, least / steps, most, "step", source, steps)
 
 
 def _graph_bytes(inventory: Inventory, evidence: Evidence) -> int:
