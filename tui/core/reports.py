@@ -34,10 +34,10 @@ def make_private_folder(path: Path) -> None:
     Raises:
         OSError: the folder cannot be created.
     """
-    missing = list(itertools.takewhile(lambda each: not each.exists(), (path, *path.parents)))
-    for each in reversed(missing):
+    missing = list(itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
+    for folder in reversed(missing):
         with contextlib.suppress(FileExistsError):  # another program was first
-            each.mkdir(mode=0o700)
+            folder.mkdir(mode=0o700)
     if not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 

@@ -96,10 +96,10 @@ def _size(value: object) -> int:
     """Convert ``5368709120``, ``512M`` or ``5 GiB`` to bytes."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError
-    found = re.fullmatch(r"\s*(\d{1,15})\s*(?:([KMGT])(?:i?B)?|B)?\s*", str(value), re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"\s*(\d{1,15})\s*(?:([KMGT])(?:i?B)?|B)?\s*", str(value), re.IGNORECASE)
+    if match is None:
         raise ValueError
-    size = int(found[1]) << (10 * " KMGT".index((found[2] or " ").upper()))
+    size = int(match[1]) << (10 * " KMGT".index((match[2] or " ").upper()))
     if size < LEAST_SIZE:
         raise ValueError
     return size
@@ -239,8 +239,8 @@ class Settings:
 
 def path() -> Path:
     """Return the path of the file: ``$GPU_WORKBENCH_CONFIG`` or the platform's place."""
-    if given := os.environ.get(FILE_VARIABLE):
-        return Path(given)
+    if variable := os.environ.get(FILE_VARIABLE):
+        return Path(variable)
     return user_config_path("gpu-workbench") / "config.toml"
 
 
@@ -255,17 +255,17 @@ def read(place: Path) -> FromFile:
         problem = f"{place}: {why}; the defaults are used"
         return FromFile(place, {}, {}, (problem,), writable=False)
     try:
-        found = tomllib.loads(text)
+        settings = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         problem = f"{place}: {error}; fix it or remove it; until then the defaults are used"
         return FromFile(place, {}, {}, (problem,), writable=False)
-    return _checked(place, text, found)
+    return _checked(place, text, settings)
 
 
-def _checked(place: Path, text: str, found: Mapping[str, object]) -> FromFile:
+def _checked(place: Path, text: str, settings: Mapping[str, object]) -> FromFile:
     values: dict[str, tuple[Value, int]] = {}
     problems: list[str] = []
-    for name, value in found.items():
+    for name, value in settings.items():
         line = _line_of(text, name)
         known = BY_NAME.get(name)
         if name == PARAMETERS:
@@ -278,7 +278,7 @@ def _checked(place: Path, text: str, found: Mapping[str, object]) -> FromFile:
             values[name] = (known.parse(value), line)
         except ValueError:
             problems.append(f"{place}:{line}: {name} = {value!r}: not {known.about}")
-    parameters = _parameters(place, text, found.get(PARAMETERS, {}), problems)
+    parameters = _parameters(place, text, settings.get(PARAMETERS, {}), problems)
     return FromFile(place, values, parameters, tuple(problems), writable=True)
 
 
@@ -327,18 +327,18 @@ def choose(
     chosen: dict[str, ChosenSetting] = {}
     problems: list[str] = []
     for known in KNOWN:
-        found = ChosenSetting(known.name, known.default, "default")
+        setting = ChosenSetting(known.name, known.default, "default")
         if known.name in file.values:
             value, line = file.values[known.name]
-            found = ChosenSetting(known.name, value, f"{file.path}:{line}")
+            setting = ChosenSetting(known.name, value, f"{file.path}:{line}")
         if text := environment.get(known.variable):
             try:
-                found = ChosenSetting(known.name, known.parse(text), known.variable)
+                setting = ChosenSetting(known.name, known.parse(text), known.variable)
             except ValueError:
                 problems.append(f"{known.variable}={text!r}: not {known.about}; it is ignored")
         if known.name in flags:
-            found = ChosenSetting(known.name, flags[known.name], known.flag)
-        chosen[known.name] = found
+            setting = ChosenSetting(known.name, flags[known.name], known.flag)
+        chosen[known.name] = setting
     return Settings(file, chosen), tuple(problems)
 
 

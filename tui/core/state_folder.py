@@ -45,13 +45,15 @@ def catalogue(*, store: bool = True) -> tuple[WorkloadInfo, ...]:
     stored = _read_catalogue()
     if stored is not None and stored.stamp == stamp:
         return stored.workloads
-    found = imported_catalogue()
+    catalogue_folder = imported_catalogue()
     if not store:
-        return found
+        return catalogue_folder
     # Without a stored catalogue, the next start imports the modules again.
     with contextlib.suppress(OSError):
-        reports.write_private(catalogue_path(), wire.encode(StoredCatalogue(stamp, found)))
-    return found
+        reports.write_private(
+            catalogue_path(), wire.encode(StoredCatalogue(stamp, catalogue_folder))
+        )
+    return catalogue_folder
 
 
 def imported_catalogue() -> tuple[WorkloadInfo, ...]:
@@ -78,15 +80,15 @@ def _stamp() -> str:
 
 def _states(folder: str) -> list[str]:
     """Path, size and time of each module; ``pathlib`` takes three times as long, at every start."""
-    found = []
+    states = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
                 state = entry.stat()
-                found.append(f"{entry.path} {state.st_size} {state.st_mtime_ns}")
+                states.append(f"{entry.path} {state.st_size} {state.st_mtime_ns}")
             elif entry.is_dir() and entry.name != "__pycache__":
-                found += _states(entry.path)
-    return found
+                states += _states(entry.path)
+    return states
 
 
 MOST_CEILINGS = 64

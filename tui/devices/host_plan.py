@@ -22,8 +22,8 @@ def find_hosts(choice: HostChoice) -> HostPlan:
         hosts = (*(slurm_hosts() if choice.slurm else ()), *named)
     except HostError as error:
         raise UsageError(f"{error}") from error
-    here = not choice.no_here
-    names = [*((HERE.name,) if here else ()), *(host.name for host in hosts)]
+    includes_this = not choice.no_here
+    names = [*((HERE.name,) if includes_this else ()), *(host.name for host in hosts)]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"--host {name}: the name is given twice")
@@ -32,7 +32,7 @@ def find_hosts(choice: HostChoice) -> HostPlan:
     for name, _ in choice.host_pythons:
         if name not in names:
             raise UsageError(f"--host-python {name}: --host does not name it")
-    return HostPlan(hosts, here, dict(choice.host_pythons))
+    return HostPlan(hosts, includes_this, dict(choice.host_pythons))
 
 
 def find_other_hosts(choice: HostChoice, overrides: Collection[str]) -> HostPlan:

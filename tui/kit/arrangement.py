@@ -88,8 +88,8 @@ def devices_height(rows: int, bare: int, whole: int, *, memory: bool, lower: boo
     """
     room = rows_for_devices(rows, memory=memory, lower=lower)
     # On a low screen the table needs the rows of a history.
-    wanted = whole if lower and whole <= room else bare
-    return max(2, min(wanted, room))
+    height = whole if lower and whole <= room else bare
+    return max(2, min(height, room))
 
 
 def top_height(rows: int, bare: int, whole: int) -> int:

@@ -31,12 +31,12 @@ def bits(dots: Iterable[Dot], columns: int, rows: int) -> dict[Cell, int]:
         columns: width in cells.
         rows: height in cells.
     """
-    found: dict[Cell, int] = {}
+    patterns: dict[Cell, int] = {}
     for x, y in dots:
         column, row = x // ACROSS, y // DOWN
         if 0 <= column < columns and 0 <= row < rows:
-            found[column, row] = found.get((column, row), 0) | _BITS[y % DOWN][x % ACROSS]
-    return found
+            patterns[column, row] = patterns.get((column, row), 0) | _BITS[y % DOWN][x % ACROSS]
+    return patterns
 
 
 def character(cell: int) -> str:

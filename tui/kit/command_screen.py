@@ -213,8 +213,10 @@ def bindings_of_screen(tab: str, *commands: Command) -> list[BindingType]:
         tab: id of the screen's tab.
         commands: the commands of its feature; the shared commands are added.
     """
-    found = (*commands, *SHARED)
-    return bindings_of(each for each in found if each.target == "screen" and tab in each.tabs)
+    candidates = (*commands, *SHARED)
+    return bindings_of(
+        command for command in candidates if command.target == "screen" and tab in command.tabs
+    )
 
 
 def bindings_of(commands: Iterable[Command]) -> list[BindingType]:

@@ -299,11 +299,13 @@ class WorkbenchCommands(Provider):
         if front is None:
             return []
         now, registry = front.situation(), front.program.commands
-        found = [
-            each for each in registry.commands if each.id != "command_palette" and each.valid(now)
+        valid = [
+            command
+            for command in registry.commands
+            if command.id != "command_palette" and command.valid(now)
         ]
         # Users who search for a snapshot need not know which tab opens one.
-        return found if now.tab == "snapshot" else [*found, registry.by_id["snapshot_open"]]
+        return valid if now.tab == "snapshot" else [*valid, registry.by_id["snapshot_open"]]
 
     async def discover(self) -> Hits:
         """Yield all valid commands; the palette shows them before the user types."""

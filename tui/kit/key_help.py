@@ -39,14 +39,14 @@ MOVES = (
 
 def chosen_commands(commands: Sequence[Command], cells: int) -> list[Command]:
     """Return the commands that fit, in order, always including help and quit."""
-    kept = [command for command in commands if command.id in KEPT_COMMANDS]
-    room = cells - sum(_command_cells(command) for command in kept)
+    chosen = [command for command in commands if command.id in KEPT_COMMANDS]
+    room = cells - sum(_command_cells(command) for command in chosen)
     first = [command for command in commands if command.id in FIRST_COMMANDS]
     for command in (*first, *commands):
-        if command not in kept and _command_cells(command) <= room:
-            kept.append(command)
+        if command not in chosen and _command_cells(command) <= room:
+            chosen.append(command)
             room -= _command_cells(command)
-    return [command for command in commands if command in kept]
+    return [command for command in commands if command in chosen]
 
 
 def _command_cells(command: Command) -> int:
@@ -121,23 +121,26 @@ def help_lines(
         pattern: words that a line must contain, in any order; empty for all lines.
     """
     words = pattern.lower().split()
-    here: list[Line] = []
+    own: list[Line] = []
     elsewhere: list[Line] = []
     first: list[Line] = []
     for heading, commands in help_sections(registry, now, title).items():
         rows = elsewhere
         if commands[0].offered(now):
-            rows = first if heading == title else here
+            rows = first if heading == title else own
         rows += _section(
-            heading, [(keys_of(each), each.help, each.label) for each in commands], words, cells
+            heading,
+            [(keys_of(command), command.help, command.label) for command in commands],
+            words,
+            cells,
         )
-    here += _section(
+    own += _section(
         "lists and dialogs", [(keys, help_text, "") for keys, help_text in MOVES], words, cells
     )
     if about and _matches(about, words):
         first += [line(Span(f"What {title} shows", TextStyle.STRONG)), *paragraph(about, cells), ()]
-    found = [*first, *here, *elsewhere][:-1]
-    return found or paragraph(f"no key matches: {pattern}", cells, TextStyle.QUIET)
+    lines = [*first, *own, *elsewhere][:-1]
+    return lines or paragraph(f"no key matches: {pattern}", cells, TextStyle.QUIET)
 
 
 def _section(
@@ -173,27 +176,29 @@ def help_sections(
     known = [
         command for command in registry.commands if not (now.readonly and command.changes_state)
     ]
-    found: dict[str, list[Command]] = {}
+    sections: dict[str, list[Command]] = {}
     if pane:
         elsewhere = replace(now, pane=None)
-        special = [each for each in known if each.valid(now) and not each.valid(elsewhere)]
-        known = [each for each in known if each not in special]
+        special = [
+            command for command in known if command.valid(now) and not command.valid(elsewhere)
+        ]
+        known = [command for command in known if command not in special]
         if special:
-            found[pane] = special
+            sections[pane] = special
     own = [command for command in known if command.offered(now) and not _everywhere(command)]
     for command in own:
         grouped = len(own) > GROUPED_FROM and command.group != NAMES[now.tab]
         heading = f"{NAMES[now.tab]}: {command.group}" if grouped else NAMES[now.tab]
-        found.setdefault(heading, []).append(command)
+        sections.setdefault(heading, []).append(command)
     for command in known:
         if command.offered(now) and _everywhere(command):
-            found.setdefault(ALL_SCREENS, []).append(command)
+            sections.setdefault(ALL_SCREENS, []).append(command)
     for command in known:
         if not command.offered(now):
             place = "all others" if _everywhere(command) else NAMES[command.tabs[0]]
             heading = "a replay" if command.replays else place
-            found.setdefault(heading, []).append(command)
-    return found
+            sections.setdefault(heading, []).append(command)
+    return sections
 
 
 def _everywhere(command: Command) -> bool:

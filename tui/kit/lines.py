@@ -211,15 +211,15 @@ def fit_line(spans: Line, cells: int) -> Line:
     """Cut a line to ``cells``, ending in an ellipsis."""
     if width(spans) <= cells:
         return spans
-    kept: list[Span] = []
+    fitting: list[Span] = []
     room = cells
     for span in spans:
         if span.width > room or (span.width == room and span is not spans[-1]):
-            kept.append(Span(fit(span.text + " " * (room + 1), room), span.style))
+            fitting.append(Span(fit(span.text + " " * (room + 1), room), span.style))
             break
-        kept.append(span)
+        fitting.append(span)
         room -= span.width
-    return tuple(kept)
+    return tuple(fitting)
 
 
 def wrap(text: str, cells: int, indent: str = "") -> list[str]:
@@ -254,10 +254,10 @@ def wrap(text: str, cells: int, indent: str = "") -> list[str]:
 
 def _head(text: str, cells: int) -> str:
     """Return the beginning that fits."""
-    taken = 0
+    used = 0
     for index, character in enumerate(text):
-        taken += cell_len(character)
-        if taken > cells:
+        used += cell_len(character)
+        if used > cells:
             return text[:index]
     return text
 
@@ -310,13 +310,13 @@ def beside(near: Sequence[Line], far: Sequence[Line], cells: int) -> list[Line]:
         far: the right column.
         cells: width of the left column.
     """
-    found: list[Line] = []
+    lines: list[Line] = []
     for at in range(max(len(near), len(far))):
         first = fit_line(near[at], cells) if at < len(near) else ()
         second = far[at] if at < len(far) else ()
         gap = Span(" " * (cells + 2 - width(first)))
-        found.append((*first, gap, *second) if second else first)
-    return found
+        lines.append((*first, gap, *second) if second else first)
+    return lines
 
 
 def _split(spans: Line, cells: int) -> tuple[Line, Line]:
@@ -328,10 +328,10 @@ def _split(spans: Line, cells: int) -> tuple[Line, Line]:
     first: list[Span] = []
     rest: list[Span] = []
     for span in spans:
-        taken, remaining = span.text[:at], span.text[at:]
-        at -= len(taken)
-        if taken:
-            first.append(Span(taken, span.style))
+        left, remaining = span.text[:at], span.text[at:]
+        at -= len(left)
+        if left:
+            first.append(Span(left, span.style))
         if remaining:
             rest.append(Span(remaining.lstrip() if not rest else remaining, span.style))
     return tuple(first), tuple(rest)
@@ -369,13 +369,13 @@ def changes(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Change
         new: the lines to draw.
         cells: width of a line.
     """
-    found: list[Change] = []
+    changed: list[Change] = []
     for row in range(max(len(old), len(new))):
         before = old[row] if row < len(old) else ()
         after = new[row] if row < len(new) else ()
         if before != after and (part := _differing(before, after, cells)) is not None:
-            found.append(Change(row, *part))
-    return found
+            changed.append(Change(row, *part))
+    return changed
 
 
 def _differing(before: Line, after: Line, cells: int) -> tuple[int, int] | None:
@@ -393,7 +393,7 @@ def _differing(before: Line, after: Line, cells: int) -> tuple[int, int] | None:
         return start, len(old_text) - _count_shared(before, after, backwards=True)
     blank = (" ", TextStyle.PLAIN, None)
     pairs = enumerate(itertools.zip_longest(_cells(before), _cells(after), fillvalue=blank))
-    differing = [at for at, (one, two) in pairs if one != two]
+    differing = [at for at, (pair, two) in pairs if pair != two]
     return (differing[0], differing[-1] + 1) if differing else None
 
 
@@ -412,16 +412,16 @@ def _is_one_cell(character: str) -> bool:
     return cell_len(character) == 1
 
 
-def _count_shared(one: Line, other: Line, *, backwards: bool = False) -> int:
+def _count_shared(first: Line, other: Line, *, backwards: bool = False) -> int:
     """Count the equal cells at the start of two lines, or at their end."""
     step = -1 if backwards else 1
-    mine, theirs = one[::step], other[::step]
-    pairs = zip(mine, theirs, strict=False)
+    spans, other_spans = first[::step], other[::step]
+    pairs = zip(spans, other_spans, strict=False)
     equal = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
     # Two lines can be cut into spans in different places.
-    rest = zip(_each_cell(mine[equal:], step), _each_cell(theirs[equal:], step), strict=False)
+    rest = zip(_each_cell(spans[equal:], step), _each_cell(other_spans[equal:], step), strict=False)
     cells = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], rest))
-    return len(plain(mine[:equal])) + cells
+    return len(plain(spans[:equal])) + cells
 
 
 def _each_cell(

@@ -132,9 +132,9 @@ def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
     room = cells - gutter - 1
     floor = labels(plot.across.scale, plot.across.unit, room // _TICK_CELLS + 1)
     canvas = _Canvas(plot, room, height)
-    told = canvas.name_levels()
-    rows = _heading(plot, (wall, floor), told, cells, shared=canvas.has_shared)
-    more = len(rows) - len(_heading(plot, (wall, floor), told, cells, shared=False))
+    key_lines = canvas.name_levels()
+    rows = _heading(plot, (wall, floor), key_lines, cells, shared=canvas.has_shared)
+    more = len(rows) - len(_heading(plot, (wall, floor), key_lines, cells, shared=False))
     if plot.events:
         rows += _event_lines(plot, canvas, gutter, cells)
     texts = {canvas.row(value): text for value, text in wall.ticks}
@@ -192,9 +192,9 @@ class _Canvas:
             if value is None or not math.isfinite(value):
                 before = None  # a gap stays one
                 continue
-            here = self.dot(place, value)
-            yield from braille.segment(before if before and curve.joined else here, here)
-            before = here
+            dot = self.dot(place, value)
+            yield from braille.segment(before if before and curve.joined else dot, dot)
+            before = dot
 
     def _mark(self, curve: Curve) -> None:
         if not curve.mark:
@@ -209,14 +209,14 @@ class _Canvas:
             if cell[0] - last < gap:
                 continue
             last = cell[0]
-            there = self.marks.get(cell, (curve.mark, curve.style))[0]
-            mark = curve.mark if there == curve.mark else glyphs.GLYPHS.shared
+            marked = self.marks.get(cell, (curve.mark, curve.style))[0]
+            mark = curve.mark if marked == curve.mark else glyphs.GLYPHS.shared
             self.has_shared = self.has_shared or mark != curve.mark
             self.marks[cell] = (mark, curve.style)
 
     def name_levels(self) -> list[Level]:
         """Write each level's name at an end of its row; return names that would hide a curve."""
-        told = []
+        names = []
         for level in self.plot.levels:
             row, name = self.row(level.value), clean(level.name)
             # Above its line if there is a row, so that the line stays whole.
@@ -229,12 +229,12 @@ class _Canvas:
                 if at < self.height and self._is_free(start, at, cell_len(name))
             ]
             if not free or len(name) != cell_len(name):
-                told.append(level)
+                names.append(level)
                 continue
             start, at = free[0]
             for offset, letter in enumerate(name):
                 self.marks[start + offset, at] = (letter, TextStyle.NOTE)
-        return told
+        return names
 
     def _is_free(self, start: int, row: int, cells: int) -> bool:
         if start < 0 or start + cells > self.room:
@@ -328,7 +328,7 @@ def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[L
             where = quantity(event.place, plot.across.unit)
             others.append(line(Span(f"{glyphs.GLYPHS.unfolded} {where} {name}", TextStyle.NOTE)))
     top = line(" " * (gutter + 1), Span("".join(row).rstrip(), TextStyle.NOTE))
-    return [*(line("  ", *one) for one in flow(others, cells - 2, gap="   ")), top]
+    return [*(line("  ", *row) for row in flow(others, cells - 2, gap="   ")), top]
 
 
 def _floor_lines(canvas: _Canvas, floor: Labels, gutter: int) -> list[Line]:

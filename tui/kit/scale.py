@@ -56,9 +56,9 @@ class Scale:
         """
         most = max(2, most)
         if self.logarithmic:
-            found = self._powers(most)
-            if len(found) >= 2:
-                return found
+            places = self._powers(most)
+            if len(places) >= 2:
+                return places
         return self._even(most, unit)
 
     def _powers(self, most: int) -> tuple[float, ...]:
@@ -129,7 +129,7 @@ def scale_for(values: Sequence[float], unit: str = "") -> Scale:
     most = max(high, -low)
     if not most:
         return Scale(0.0, 1.0)
-    factor = max((one for one, _ in units_of(unit) if one <= most), default=1.0)
+    factor = max((size for size, _ in units_of(unit) if size <= most), default=1.0)
     step = above(most / factor / _PARTS) * factor
     ends = [math.floor(low / step + _NEAR) * step, math.ceil(high / step - _NEAR) * step]
     return Scale(min(0.0, ends[0]), max(0.0, ends[1]))
@@ -184,22 +184,23 @@ def labels(scale: Scale, unit: str, most: int) -> Labels:
         unit: the unit of its values.
         most: largest number of ticks.
     """
-    found = []
+    candidates = []
     units = units_of(unit)
     for factor, word in units:
         ticks = scale.ticks(most, factor)
         texts = [place(_rounded(tick / factor)) for tick in ticks]
-        found.append(Labels(word, tuple(zip(ticks, texts, strict=True))))
+        candidates.append(Labels(word, tuple(zip(ticks, texts, strict=True))))
     reach = max(map(abs, (scale.low, scale.high)))
     # Skip units in which all numbers would be below one.
-    found = [item for item, (factor, _) in zip(found, units, strict=True) if factor <= reach] or [
-        found[0]
-    ]
+    candidates = [
+        item for item, (factor, _) in zip(candidates, units, strict=True) if factor <= reach
+    ] or [candidates[0]]
     if not scale.logarithmic:
-        return found[-1]
+        return candidates[-1]
     # For equal lengths, choose the larger unit.
     return min(
-        reversed(found), key=lambda item: (item.cells, len("".join(text for _, text in item.ticks)))
+        reversed(candidates),
+        key=lambda item: (item.cells, len("".join(text for _, text in item.ticks))),
     )
 
 
@@ -242,7 +243,7 @@ def reach_of(ratios: Sequence[tuple[float, tuple[float, float] | None]]) -> floa
     """
     values = [end for ratio, interval in ratios for end in (ratio, *_low_high(ratio, interval))]
     farthest = max(max(value, 1 / value) for value in map(_within_ratios, values))
-    return next((one for one in _REACHES if one >= farthest), above(farthest))
+    return next((reach for reach in _REACHES if reach >= farthest), above(farthest))
 
 
 def ends_of(reach: float) -> tuple[str, str]:

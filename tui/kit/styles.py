@@ -255,9 +255,9 @@ class _MergedStyles(dict[_StyleKey, Style]):
         if self.reversed and style is TextStyle.REST:
             return self.upright(key)
         pale = self.reversed and style in PALE
-        found = self._base + (self._over if pale else _style_of(key) + self._over)
-        self[key] = found
-        return found
+        merged = self._base + (self._over if pale else _style_of(key) + self._over)
+        self[key] = merged
+        return merged
 
     def upright(self, key: _StyleKey) -> Style:
         """Return the style of a bar, which is never reversed: 20% would become 80%."""

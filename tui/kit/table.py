@@ -99,7 +99,7 @@ def fit_columns(columns: Sequence[Column[Row]], room: int) -> Layout[Row]:
                 spare -= more
     while spare < 0 and widths:
         growing = [place for place in widths if columns[place].grows and widths[place] > 1]
-        place = max(growing, key=lambda each: widths[each]) if growing else max(widths)
+        place = max(growing, key=lambda index: widths[index]) if growing else max(widths)
         if widths[place]:
             widths[place] -= 1
             spare += 1
@@ -113,10 +113,10 @@ def _shown(columns: Sequence[Column[Row]], room: int) -> list[int]:
     """Return the indices of the columns that fit; columns are dropped by ``drop_order``."""
     shown = [place for place, column in enumerate(columns) if column.drop_order is None]
     others = [place for place, column in enumerate(columns) if column.drop_order is not None]
-    for place in sorted(others, key=lambda each: columns[each].drop_order or 0, reverse=True):
+    for place in sorted(others, key=lambda index: columns[index].drop_order or 0, reverse=True):
         more = sorted([*shown, place])
-        spare = room - sum(columns[each].gap + columns[each].width for each in more)
-        flexible = spare + sum(columns[each].width for each in more if columns[each].grows)
+        spare = room - sum(columns[index].gap + columns[index].width for index in more)
+        flexible = spare + sum(columns[index].width for index in more if columns[index].grows)
         if spare < 0 or flexible < columns[place].leaves:
             break
         shown = more
@@ -124,13 +124,13 @@ def _shown(columns: Sequence[Column[Row]], room: int) -> list[int]:
 
 
 def _placed(columns: Sequence[Column[Row]], widths: dict[int, int]) -> Layout[Row]:
-    found: list[PlacedColumn[Row]] = []
+    placed: list[PlacedColumn[Row]] = []
     end = 0
     for place, cells in sorted(widths.items()):
         start = end + columns[place].gap
-        found.append(PlacedColumn(columns[place], start, cells))
+        placed.append(PlacedColumn(columns[place], start, cells))
         end = start + cells
-    return tuple(found)
+    return tuple(placed)
 
 
 # ---- lines ---------------------------------------------------------------------------------------
@@ -169,12 +169,12 @@ _Piece = tuple[TextStyle, str]
 def _cell_pieces(cell: CellText, placed: PlacedColumn[Row], *, fills: bool) -> list[_Piece]:
     """Return a cell with the blanks before it and, if it fills its column, after it."""
     parts = (Span(cell),) if isinstance(cell, str) else (cell,) if isinstance(cell, Span) else cell
-    taken = cells_of(parts)
-    if taken > placed.width:
+    cells = cells_of(parts)
+    if cells > placed.width:
         parts = fit_line(parts, placed.width)
-        taken = cells_of(parts)
+        cells = cells_of(parts)
     right = placed.column.align == "right"
-    blank = " " * (placed.width - taken)
+    blank = " " * (placed.width - cells)
     before = " " * placed.column.gap + (blank if right else "")
     if not parts:
         return [(TextStyle.PLAIN, before + (blank if fills and not right else ""))]
@@ -184,13 +184,13 @@ def _cell_pieces(cell: CellText, placed: PlacedColumn[Row], *, fills: bool) -> l
 
 def _joined(pieces: Sequence[_Piece]) -> Line:
     """Merge adjacent pieces of equal style into one span, which draws faster."""
-    found: list[tuple[TextStyle, list[str]]] = []
+    joined: list[tuple[TextStyle, list[str]]] = []
     for style, text in pieces:
-        if found and found[-1][0] is style:
-            found[-1][1].append(text)
+        if joined and joined[-1][0] is style:
+            joined[-1][1].append(text)
         elif text:
-            found.append((style, [text]))
-    return tuple(Span("".join(texts), style) for style, texts in found)
+            joined.append((style, [text]))
+    return tuple(Span("".join(texts), style) for style, texts in joined)
 
 
 # ---- order ---------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def largest_first(rows: Iterable[Row], value: Callable[[Row], float | None]) -> 
     """Sort by a figure from the highest down; rows without one come last, in their order."""
 
     def place(row: Row) -> tuple[bool, float]:
-        found = value(row)
-        return found is None, -(found or 0.0)
+        number = value(row)
+        return number is None, -(number or 0.0)
 
     return sorted(rows, key=place)

@@ -241,8 +241,8 @@ class Cgroup:
         Returns:
             The count; ``None`` if no visible group provides it.
         """
-        found = (_oom_kills_in(file) for file in self._oom_files())
-        return next((kills for kills in found if kills is not None), None)
+        counts = (_oom_kills_in(file) for file in self._oom_files())
+        return next((kills for kills in counts if kills is not None), None)
 
     def oom_kills_file(self) -> Path | None:
         """Return the file that :meth:`oom_kills` is read from; ``None`` where none tells."""
@@ -277,15 +277,15 @@ def _upward(mount: Path, path: str) -> list[Path]:
 
 
 def _limits(groups: list[Path], limit: str, usage: str, cache: str) -> list[MemoryLimit]:
-    found = []
+    limits = []
     for group in groups:
         total = _number(_text(group / limit))
         if total is None or total >= _UNLIMITED:
             continue
         used = _number(_text(group / usage))
         if used is not None:
-            found.append(MemoryLimit(total, max(0, used - _statistic(group, cache))))
-    return found
+            limits.append(MemoryLimit(total, max(0, used - _statistic(group, cache))))
+    return limits
 
 
 def _statistic(group: Path, name: str) -> int:

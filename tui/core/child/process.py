@@ -33,13 +33,13 @@ NEVER_STARTED = "was never started"
 
 def _in_session(leader: int) -> list[int]:
     """Return the processes of a session, but for its leader; none where the system has no /proc."""
-    found = []
+    members = []
     for entry in Path("/proc").glob("[0-9]*"):
         pid = int(entry.name)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if pid != leader and os.getsid(pid) == leader:
-                found.append(pid)
-    return found
+                members.append(pid)
+    return members
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,13 @@ def distinguish(commands: Sequence[str]) -> list[str]:
     groups: dict[Unit, list[list[Unit]]] = {}
     for head, rest, _ in parts:
         groups.setdefault(head, []).append(_pair(rest))
-    found = []
+    labels = []
     for head, rest, folder in parts:
         units, others = _pair(rest), groups[head]
         # A word such as serve in "vllm serve MODEL" belongs to the program.
-        while units and not units[0][0].startswith("-") and all(units[0] in it for it in others):
+        while (
+            units and not units[0][0].startswith("-") and all(units[0] in other for other in others)
+        ):
             head, units = (*head, *units[0]), units[1:]
         shared = [unit for unit in units if all(unit in other for other in others)]
         own = [unit for unit in units if unit not in shared]
@@ -58,8 +60,8 @@ def distinguish(commands: Sequence[str]) -> list[str]:
             words = [*head, *_join(own), glyphs.GLYPHS.ellipsis, *_join(shared)]
         else:
             words = [*head, *_join(units)]
-        found.append(" ".join(words) + (f"  in {folder}" if folder else ""))
-    return found
+        labels.append(" ".join(words) + (f"  in {folder}" if folder else ""))
+    return labels
 
 
 def _split(command: str) -> tuple[Unit, Unit, str]:

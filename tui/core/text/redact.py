@@ -45,7 +45,7 @@ class Redactor:
         names: set[str] = set()
         for text in texts:
             for pattern in (_HOMES, _TEMPORARY):
-                names.update(found["name"] for found in pattern.finditer(text))
+                names.update(match["name"] for match in pattern.finditer(text))
         # A short common word would also be replaced where it is no name.
         self.names = tuple(
             sorted(name for name in names if name.lower() not in _SHARED and len(name) > 2)
@@ -104,11 +104,11 @@ def with_texts(value: T, change: Callable[[str], str], *, keys: bool) -> T:
             fields = dataclasses.fields(item)
             return type(item)(**{field.name: of(getattr(item, field.name)) for field in fields})
         if isinstance(item, dict):
-            return {of(key) if keys else key: of(each) for key, each in item.items()}
+            return {of(key) if keys else key: of(content) for key, content in item.items()}
         if isinstance(item, list):
-            return [of(each) for each in item]
+            return [of(content) for content in item]
         if isinstance(item, tuple):
-            return tuple(of(each) for each in item)
+            return tuple(of(content) for content in item)
         return item
 
     return cast(T, of(value))

@@ -89,9 +89,9 @@ def _expects(word: str) -> str:
 
 
 def _word(word: str) -> str:
-    found = _BEGINS_WITH_NAME.fullmatch(word)
-    if found is not None and is_secret_name(found["name"]):
-        return found["before"] + MASK
+    match = _BEGINS_WITH_NAME.fullmatch(word)
+    if match is not None and is_secret_name(match["name"]):
+        return match["before"] + MASK
     return text(word)
 
 

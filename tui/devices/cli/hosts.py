@@ -70,13 +70,13 @@ async def _follow(
 ) -> int:
     newest: dict[str, HostEvent] = {}
     rows = Rows("")
-    wanted = options.until
+    criteria = options.until
 
     def apply(event: HostEvent) -> bool:
         newest[event.host] = event
         if options.jsonl:
             rows.add(json.dumps(event_json(event), allow_nan=False))
-        met = wanted is not None and any(free_devices((event,), wanted))
+        met = criteria is not None and any(free_devices((event,), criteria))
         return met or rows.failed
 
     met = await watch_hosts(hosts, apply, pythons=pythons, within_s=options.seconds)
@@ -85,10 +85,10 @@ async def _follow(
     if options.json:
         print_json({"hosts": [event_json(event) for event in ordered]})
     elif not options.jsonl:
-        print_text(hosts_text(ordered, wanted or FREE_BYTES))
-    if wanted is not None and not met:
+        print_text(hosts_text(ordered, criteria or FREE_BYTES))
+    if criteria is not None and not met:
         raise Failure(
-            f"no GPU had {fmt.size(wanted)} free and was idle within"
+            f"no GPU had {fmt.size(criteria)} free and was idle within"
             f" {fmt.duration(options.seconds)}"
         )
     return 0 if any(isinstance(event, HostSample) for event in ordered) else 1
@@ -128,8 +128,8 @@ def hosts_text(events: Sequence[HostEvent], least_bytes: int = FREE_BYTES) -> st
     shared = find_shared(of_hosts)
     free = sum(1 for _ in free_devices(events, least_bytes))
     criteria = f"{fmt.size(least_bytes)} or more, under {FREE_BELOW_PERCENT:g}% busy"
-    found = f"{free} of {fmt.count(len(devices), 'GPU')} free ({criteria})"
-    lines = [found if devices else _describe_none(len(of_hosts), len(events))]
+    summary = f"{free} of {fmt.count(len(devices), 'GPU')} free ({criteria})"
+    lines = [summary if devices else _describe_none(len(of_hosts), len(events))]
     for event in events:
         lines += ["", *_host_lines(event, shared.get(event.host))]
     return rows_of_text(lines)
@@ -188,7 +188,7 @@ def until_of(text: str) -> int:
     Raises:
         UsageError: the text does not have that form.
     """
-    found = re.fullmatch(r"\s*free\s+(\S.*)", text)
-    if found is None:
+    match = re.fullmatch(r"\s*free\s+(\S.*)", text)
+    if match is None:
         raise UsageError(f"--until {text}: give the free memory, such as 'free 20G'")
-    return size_of(found[1], "--until free")
+    return size_of(match[1], "--until free")

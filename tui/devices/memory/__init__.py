@@ -63,5 +63,7 @@ def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
 
 def _pinned(machine: MachineState) -> int | None:
     """Return the bytes of pinned host memory in the present worker's newest report."""
-    said = [each for each in machine.torch_memory.values() if each.pid == machine.worker_pid]
-    return max(said, key=lambda each: each.at).pinned if said else None
+    answers = [
+        answer for answer in machine.torch_memory.values() if answer.pid == machine.worker_pid
+    ]
+    return max(answers, key=lambda answer: answer.at).pinned if answers else None

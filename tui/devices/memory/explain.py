@@ -59,11 +59,11 @@ def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
     driver = clip(get_value(figures.driver), 0, total)
     room = total - driver
     used, free, gap = _used_and_free(figures, room)
-    held = room if used is None else used
-    parts = _torch_parts(figures, held)
+    occupied = room if used is None else used
+    parts = _torch_parts(figures, occupied)
     torch = sum(get_value(part.bytes) or 0 for part in parts)
     if not isinstance(figures.process, Absent):
-        own = clip(get_value(figures.process), torch, held) - torch
+        own = clip(get_value(figures.process), torch, occupied) - torch
         split = figures.process_splits and not isinstance(figures.torch.reserved, Absent)
         key = "context" if split else "process"
         parts.append(_slice(key, copy_age(own, figures.process)))
@@ -71,10 +71,10 @@ def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
     elif not figures.ours_is_unknown:
         parts.append(_slice("context", figures.process))
     if figures.our_processes and not figures.ours_is_unknown:
-        ours = clip(get_value(figures.ours), 0, held - torch)
-        parts.append(_slice("ours", copy_age(ours, figures.ours)))
-        torch += ours
-    rest = held - torch
+        runner_size = clip(get_value(figures.ours), 0, occupied - torch)
+        parts.append(_slice("ours", copy_age(runner_size, figures.ours)))
+        torch += runner_size
+    rest = occupied - torch
     whole = figures.ours_is_unknown and not figures.used_splits
     labels = {"process_and_others": "this process + others"} if whole else {}
     parts += [
@@ -113,9 +113,9 @@ def _torch_parts(figures: GpuFigures, occupied: int) -> list[Slice]:
         absent = torch.allocated if isinstance(torch.allocated, Absent) else torch.reserved
         return [_slice("allocated", absent), _slice("cached", absent)]
     allocated = clip(torch.allocated.value, 0, occupied)
-    kept = clip(get_value(cached(torch)), 0, occupied - allocated)
-    parts = [_slice("allocated", Value(allocated)), _slice("cached", Value(kept))]
-    workspace = clip(get_value(workspace_or_none(torch)), 0, occupied - allocated - kept)
+    cache = clip(get_value(cached(torch)), 0, occupied - allocated)
+    parts = [_slice("allocated", Value(allocated)), _slice("cached", Value(cache))]
+    workspace = clip(get_value(workspace_or_none(torch)), 0, occupied - allocated - cache)
     return [*parts, _slice("workspace", Value(workspace))] if workspace else parts
 
 
@@ -217,13 +217,13 @@ def _opening(figures: GpuFigures) -> str:
 
 
 def _cache(figures: GpuFigures, would_free: Reading[int]) -> str:
-    kept, reserved = get_value(cached(figures.torch)), get_value(figures.torch.reserved)
-    if kept is None or reserved is None or not figures.used_splits:
+    cache, reserved = get_value(cached(figures.torch)), get_value(figures.torch.reserved)
+    if cache is None or reserved is None or not figures.used_splits:
         return ""
-    if kept <= 0:
+    if cache <= 0:
         return "torch's cache is empty: the tensors use all reserved memory."
     sentence = (
-        f"{text.size(kept)} is torch's cache: freed, and reused for new tensors "
+        f"{text.size(cache)} is torch's cache: freed, and reused for new tensors "
         f"(reserved {text.size(reserved)})"
     )
     free = get_value(would_free)
@@ -244,11 +244,11 @@ def _workspace(parts: dict[str, Slice]) -> str:
 def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     both = _bytes(parts, "process_and_others")
     if both is not None:
-        what = "CUDA context" if figures.used_splits else "memory"
+        subject = "CUDA context" if figures.used_splits else "memory"
         unknown = figures.ours if figures.uses_no_memory else figures.process
         reason = unknown.reason if isinstance(unknown, Absent) else ""
         return (
-            f"{text.size(both)} is this process's {what} and other processes together; "
+            f"{text.size(both)} is this process's {subject} and other processes together; "
             f"the split is unknown: {_ended(reason)}"
         )
     context = _bytes(parts, "context")
@@ -266,11 +266,11 @@ def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:
 
 
 def _ours(figures: GpuFigures, parts: dict[str, Slice]) -> str:
-    ours = _bytes(parts, "ours")
-    if not ours:
+    own = _bytes(parts, "ours")
+    if not own:
         return ""
     holders = text.count(figures.our_processes, "other process", "other processes")
-    size = text.size(ours)
+    size = text.size(own)
     return f"{size} is used by {holders} of this program: ranks, or runners that are ending."
 
 

@@ -159,8 +159,8 @@ def collect_figures(
 
 def _compute_used(free: Reading[int], total: Reading[int], driver: Reading[int]) -> Reading[int]:
     """Compute the used memory from the free memory."""
-    kept = get_value(driver) or 0
-    return derive(lambda whole, left: max(0, whole - kept - left), total, free)
+    driver_bytes = get_value(driver) or 0
+    return derive(lambda whole, left: max(0, whole - driver_bytes - left), total, free)
 
 
 def make_torch_figures(
@@ -173,9 +173,9 @@ def make_torch_figures(
     # The cudaMallocAsync backend counts neither of these: its zeros mean unknown.
     uncounted = "not counted by torch's cudaMallocAsync backend"
     counts = torch.allocated == 0 or torch.active > 0
-    asked = torch.allocated == 0 or torch.requested > 0
+    has_requested = torch.allocated == 0 or torch.requested > 0
     return TorchFigures(
-        requested=Value(torch.requested) if asked else Absent(uncounted),
+        requested=Value(torch.requested) if has_requested else Absent(uncounted),
         allocated=Value(torch.allocated),
         active=Value(torch.active) if counts else Absent(uncounted),
         stuck=Value(torch.inactive_split) if counts else Absent(uncounted),
@@ -318,7 +318,7 @@ def _holders(
         return _Holders(nothing, nothing, 0, nothing, None)
     worker = find_process(device, worker_pid)
     rest = tuple(row for row in device.processes if row is not worker)
-    ours = tuple(row for row in rest if row.ours)
+    our_rows = tuple(row for row in rest if row.ours)
     strangers = tuple(row for row in rest if not row.ours)
     process: Reading[int]
     if worker is not None:
@@ -329,11 +329,11 @@ def _holders(
         )
         # The list may contain the worker under its pid on the host.
         unknown = Absent(process.reason)
-        return _Holders(process, _sum(ours), len(ours), unknown, len(strangers))
+        return _Holders(process, _sum(our_rows), len(our_rows), unknown, len(strangers))
     else:
         process = Absent(_explain_no_torch(view, worker_pid))
     age = compute_device_age(device, sample, now)
-    own, others = _sum(ours), _sum(strangers)
+    own, others = _sum(our_rows), _sum(strangers)
     if age > stale_after(sample):
         why = explain_age(sample)
         process, own, others = (
@@ -341,7 +341,7 @@ def _holders(
             mark_stale(own, age, why),
             mark_stale(others, age, why),
         )
-    return _Holders(process, own, len(ours), others, len(strangers))
+    return _Holders(process, own, len(our_rows), others, len(strangers))
 
 
 def _sum(rows: tuple[GpuProcess, ...]) -> Reading[int]:

@@ -125,7 +125,7 @@ def _difference(larger: Reading[int], smaller: Reading[int]) -> Reading[int]:
 def _terms(figures: GpuFigures) -> tuple[Term, ...]:
     torch, source, from_torch = figures.torch, figures.source, figures.wording.source
     spare = derive(
-        lambda used, *held: max(0, used - sum(held)),
+        lambda used, *parts: max(0, used - sum(parts)),
         figures.used,
         Value(0) if figures.uses_no_memory else figures.process,
         figures.ours,
@@ -220,12 +220,12 @@ def _used(figures: GpuFigures) -> Term:
 
 def _check_sums(figures: GpuFigures) -> list[str]:
     process, used = get_value(figures.process), get_value(figures.used)
-    ours, others = get_value(figures.ours), get_value(figures.others)
-    if ours is None or others is None or used is None or (process or 0) + ours + others <= used:
+    own, others = get_value(figures.ours), get_value(figures.others)
+    if own is None or others is None or used is None or (process or 0) + own + others <= used:
         return []
     if process is not None and process > used:
         return []  # the chain already reports it
-    both = text.size((process or 0) + ours + others)
+    both = text.size((process or 0) + own + others)
     return [
         f"the processes' figures add up to {both}, more than device used {text.size(used)}: "
         "memory that they share is counted for each"
@@ -254,16 +254,16 @@ def _counters(torch: TorchMemory | None, like: Reading[int]) -> tuple[Counter, .
 
 
 def _list_events(torch: TorchMemory | None, wording: AccountWording) -> list[str]:
-    found = []
+    events = []
     if torch is not None and torch.ooms:
-        found.append(f"out of memory {text.count(torch.ooms, 'time')} since {wording.since}")
+        events.append(f"out of memory {text.count(torch.ooms, 'time')} since {wording.since}")
     if torch is not None and torch.alloc_retries:
         times = text.count(torch.alloc_retries, "time")
-        found.append(
+        events.append(
             f"torch returned its whole cache {times} to find room since {wording.since} "
             "(alloc retries)"
         )
-    return found
+    return events
 
 
 def _peaks(

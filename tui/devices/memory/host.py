@@ -135,24 +135,24 @@ def _slices(
     if whole is None or whole <= 0:
         return (Slice("unique", "runner", unique), Slice("others", "others", total))
     free = clip(get_value(available), 0, whole)
-    held = whole - free
+    occupied = whole - free
     parts: list[Slice] = []
-    ours = 0
+    own = 0
     if not isinstance(unique, Absent):
-        ours = clip(get_value(unique), 0, held)
-        parts.append(Slice("unique", "runner", copy_age(ours, unique)))
+        own = clip(get_value(unique), 0, occupied)
+        parts.append(Slice("unique", "runner", copy_age(own, unique)))
         if not isinstance(resident, Absent):
-            shared = clip(get_value(resident), ours, held) - ours
+            shared = clip(get_value(resident), own, occupied) - own
             parts.append(Slice("shared", "shared", copy_age(shared, resident)))
-            ours += shared
+            own += shared
     elif not isinstance(resident, Absent):
-        ours = clip(get_value(resident), 0, held)
-        parts.append(Slice("unique", "runner, resident", copy_age(ours, resident)))
+        own = clip(get_value(resident), 0, occupied)
+        parts.append(Slice("unique", "runner, resident", copy_age(own, resident)))
     else:
         parts.append(Slice("unique", "runner", unique))
-    label = "runner + others" if has_worker and isinstance(resident, Absent) and not ours else ""
+    label = "runner + others" if has_worker and isinstance(resident, Absent) and not own else ""
     key = "process_and_others" if label else "others"
-    parts.append(Slice(key, label or "others", copy_age(held - ours, total)))
+    parts.append(Slice(key, label or "others", copy_age(occupied - own, total)))
     parts.append(Slice("free", "available", copy_age(free, total)))
     return tuple(parts)
 
@@ -167,7 +167,7 @@ def _terms(
     cached: Reading[int],
 ) -> tuple[Term, ...]:
     shared = derive(lambda whole, own: max(0, whole - own), resident, unique)
-    others = derive(lambda whole, ours: max(0, whole - ours), used, resident)
+    others = derive(lambda whole, own: max(0, whole - own), used, resident)
     return (
         Term("heap_in_use", "heap in use", in_use, HEAP, "for CPU tensors"),
         Term(

@@ -158,7 +158,7 @@ class ProcessMemory:
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
         """Keys and sizes of the parts of the process's figure; none if unknown."""
-        sizes = [get_value(each) for each in (self.allocated, self.cached, self.context)]
+        sizes = [get_value(part) for part in (self.allocated, self.cached, self.context)]
         known = [size for size in sizes if size is not None and size >= 0]
         return tuple(zip(OTHER_PARTS, known, strict=True)) if len(known) == len(sizes) else ()
 

@@ -41,14 +41,14 @@ def other_processes(
         now: Unix time.
     """
     rows = view.nvml.processes if view.nvml else None
-    found = [
+    processes = [
         other_process(known, view, row, now)
         for row in rows or ()
         if not row.ours
         and row.pid != worker_pid
         and known.process(row.pid, row.started_at) is not None
     ]
-    return tuple(sorted(found, key=lambda each: -(get_value(each.process) or 0)))
+    return tuple(sorted(processes, key=lambda other: -(get_value(other.process) or 0)))
 
 
 def other_process(
@@ -66,10 +66,10 @@ def other_process(
     allocator = known.on(view.key, row.pid, row.started_at)
     if allocator is not None:
         return _split(allocator, view, process, row.command, now)
-    told = known.process(row.pid, row.started_at)
-    why = NO_TORCH if told is None else why_not(told)
+    seen = known.process(row.pid, row.started_at)
+    why = NO_TORCH if seen is None else why_not(seen)
     return ProcessMemory(
-        row.pid, row.command, None, process, *(why,) * 6, told.advice if told else ""
+        row.pid, row.command, None, process, *(why,) * 6, seen.advice if seen else ""
     )
 
 
@@ -112,8 +112,8 @@ def _split(
         moment = allocator.consistent_reading(view, now)
         row = find_process(moment.device, figures.pid) if moment.device else None
         if moment.basis == "one moment" and row is not None and row.memory is not None:
-            held = max(0, row.memory - figures.reserved)
-            context = derive(lambda _: held, make_reading(held))
+            outside = max(0, row.memory - figures.reserved)
+            context = derive(lambda _: outside, make_reading(outside))
     return ProcessMemory(
         figures.pid,
         command,
@@ -159,7 +159,7 @@ def account_in(
             wording=OUTSIDE,
         )
         return DeviceView(allocator.figures.device, torch_device=device), gauge
-    view = next((each for each in machine.devices if each.key == allocator.placed.id), None)
+    view = next((device for device in machine.devices if device.key == allocator.placed.id), None)
     peak = machine.history.sampled_peak(view.key if view else "")
     gauge = account_of(allocator, view, machine.sample, peak, now)
     return view or DeviceView(allocator.figures.device), gauge

@@ -283,7 +283,9 @@ class DeviceList(KeyedList):
         Args:
             cells: width of a history; 0 if the rows have none.
         """
-        return next((each.gap for each in self._draw_histories(cells).values() if each.gap), "")
+        return next(
+            (history.gap for history in self._draw_histories(cells).values() if history.gap), ""
+        )
 
     def _draw_histories(self, cells: int) -> Mapping[str, DrawnHistory]:
         """Return the load of each device over the last minutes, drawn once for each sample.
@@ -297,11 +299,11 @@ class DeviceList(KeyedList):
         now = find_end(sample, self._clock())
         drawn = self._drawn_histories
         if drawn is None or drawn[:3] != (cells, now, machine.devices):
-            found = {}
+            histories = {}
             for view in machine.devices:
                 points, load = machine.history.points(view.key), figures(view, sample)[0]
-                found[view.key] = draw_history(points, load, sample, now, cells, 1)
-            self._drawn_histories = drawn = (cells, now, machine.devices, found)
+                histories[view.key] = draw_history(points, load, sample, now, cells, 1)
+            self._drawn_histories = drawn = (cells, now, machine.devices, histories)
         return drawn[3]
 
     def rebuild(self) -> None:
@@ -437,7 +439,7 @@ class DevicesPane(AgingPane):
 
         def build(cells: int) -> list[Line]:
             machine = self.machine.shown
-            view = next((each for each in machine.devices if each.key == key), self._view)
+            view = next((device for device in machine.devices if device.key == key), self._view)
             return device_page(view, machine.sample, machine.now(self.clock()), cells)
 
         def closed(_result: None) -> None:

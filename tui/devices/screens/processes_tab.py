@@ -248,20 +248,20 @@ class ProcessesPane(AgingPane):
 
     def _format_title(self) -> str:
         """Return the title."""
-        what = "Processes cpu" if self.of_host else "Processes"
-        what += f" on {self.machine.host}" if self.machine.host else ""
+        title = "Processes cpu" if self.of_host else "Processes"
+        title += f" on {self.machine.host}" if self.machine.host else ""
         filtered = f"   filter: {self.pattern} ({len(self._rows)})" if self.pattern else ""
-        return f"{what}, {'flat, ' if self.flat else ''}by {self.order}{filtered}"
+        return f"{title}, {'flat, ' if self.flat else ''}by {self.order}{filtered}"
 
     def _remainders(self, cells: int) -> list[Line]:
         return remainder_lines(self._account, self.machine.selected_device.label, cells)
 
     def _update_host_watch(self) -> None:
         """Request the host's processes only while the tab shows them."""
-        wanted = (self._open and self.of_host, self.machine.host)
-        if wanted != self._watched:
-            self._watched = wanted
-            self._actions.watch_host(wanted[0])
+        watched_host = (self._open and self.of_host, self.machine.host)
+        if watched_host != self._watched:
+            self._watched = watched_host
+            self._actions.watch_host(watched_host[0])
 
     def _read_rows(self) -> Holders:
         machine = self.machine
@@ -277,13 +277,15 @@ class ProcessesPane(AgingPane):
             now=self.machine.now(self.clock()),
             flat=self.flat,
         )
-        found = holders(machine.selected_device, machine.sample, self.machine.now(self.clock()))
+        holding = holders(machine.selected_device, machine.sample, self.machine.now(self.clock()))
         if machine.allocators is None or self.of_host:
-            return found
+            return holding
         jobs = job_notes(find_host_jobs(self._machine), machine.host or HERE)
         shown = self._machine.hosts.selected_host
         ooms = shown.oom_notes if shown is not None else ()
-        return replace(found, notes=(*ooms, *jobs, *found.notes, *unread_notes(machine.allocators)))
+        return replace(
+            holding, notes=(*ooms, *jobs, *holding.notes, *unread_notes(machine.allocators))
+        )
 
     @on(ProcessList.Moved)
     def _moved(self) -> None:

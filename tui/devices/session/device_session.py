@@ -177,7 +177,7 @@ class DeviceSession:
 
     def _children(self) -> Children:
         supervisors: tuple[ChildSupervisor[Any] | None, ...] = self._supervisors()
-        own = [one.child for one in supervisors if one and one.child]
+        own = [supervisor.child for supervisor in supervisors if supervisor and supervisor.child]
         return [*own, *self.shared_watch.children]
 
     def _supervisors(self) -> tuple[ChildSupervisor[Any] | None, ...]:
@@ -267,11 +267,11 @@ class DeviceSession:
         shown = self._machine.shown
         nothing = WatchDevice("", detail=False)
         key = "" if shown.selected == CPU else shown.selected
-        wanted = WatchDevice(key, self._reads_device) if key else nothing
+        request = WatchDevice(key, self._reads_device) if key else nothing
         if self._monitor is not None:
-            self._monitor.watch_device(nothing if shown.host else wanted)
+            self._monitor.watch_device(nothing if shown.host else request)
         for monitor in self._host_monitors:
-            monitor.watch_device(wanted if monitor.host.name == shown.host else nothing)
+            monitor.watch_device(request if monitor.host.name == shown.host else nothing)
 
     def _watch_hosts(self, plan: HostPlan) -> None:
         """Start a watch on every host: the ranks of a job may be on any of them."""

@@ -141,10 +141,10 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
     def watch_worker(self) -> None:
         """Request the memory of the present worker from the monitor."""
         pid = self._machine.worker_pid
-        wanted = () if pid is None else (pid,)
+        pids = () if pid is None else (pid,)
         seen = tuple(item.pid for item in self._newest.watched) if self._newest else ()
-        if self.child is not None and wanted != seen:
-            self.child.send(Watch(wanted))
+        if self.child is not None and pids != seen:
+            self.child.send(Watch(pids))
 
     def set_interval(self, seconds: float) -> None:
         """Set the monitor's interval in seconds, also for restarted monitors."""

@@ -109,7 +109,7 @@ def read_process_details(row: GpuProcess) -> ProcessDetails:
 
 
 def _read_threads(process: psutil.Process) -> tuple[ThreadDetails, ...]:
-    found = [
+    threads = [
         ThreadDetails(
             thread.id,
             _read_thread_name(process.pid, thread.id),
@@ -117,7 +117,7 @@ def _read_threads(process: psutil.Process) -> tuple[ThreadDetails, ...]:
         )
         for thread in process.threads()
     ]
-    return tuple(sorted(found, key=lambda thread: -thread.cpu_s))
+    return tuple(sorted(threads, key=lambda thread: -thread.cpu_s))
 
 
 def _read_thread_name(pid: int, thread: int) -> str | None:
@@ -151,21 +151,24 @@ def mask(environment: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 def _read_tree(process: psutil.Process) -> tuple[Relative, ...]:
     ancestors = process.parents()[::-1]
-    found = [Relative(each.pid, _command(each), depth) for depth, each in enumerate(ancestors)]
+    relatives = [
+        Relative(ancestor.pid, _command(ancestor), depth)
+        for depth, ancestor in enumerate(ancestors)
+    ]
     below: dict[int, list[psutil.Process]] = {}
-    for each in process.children(recursive=True)[:MOST_RELATIVES]:
+    for descendant in process.children(recursive=True)[:MOST_RELATIVES]:
         try:
-            below.setdefault(each.ppid(), []).append(each)
+            below.setdefault(descendant.ppid(), []).append(descendant)
         except psutil.NoSuchProcess:
             continue  # it has ended since it was listed
 
     def add(process: psutil.Process, depth: int) -> None:
-        found.append(Relative(process.pid, _command(process), depth))
+        relatives.append(Relative(process.pid, _command(process), depth))
         for child in below.get(process.pid, ()):
             add(child, depth + 1)
 
     add(process, len(ancestors))
-    return tuple(found)
+    return tuple(relatives)
 
 
 def _command(process: psutil.Process) -> str:

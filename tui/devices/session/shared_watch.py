@@ -64,7 +64,7 @@ def select_figures(figures: ProcessFigures, pids: Collection[int]) -> ProcessFig
     texts = {str(pid) for pid in pids}
     return replace(
         figures,
-        devices=tuple(each for each in figures.devices if each.pid in pids),
+        devices=tuple(device for device in figures.devices if device.pid in pids),
         unavailable={
             name: why
             for name, why in figures.unavailable.items()
@@ -140,7 +140,7 @@ class WatchParty:
         if 0 <= event.at - self._read_at < self._interest.pace - pace / 2:
             return
         self._read_at = event.at
-        self._publish(select_figures(event, {each.pid for each in self._processes}))
+        self._publish(select_figures(event, {process.pid for process in self._processes}))
 
 
 class SharedWatch:
@@ -211,22 +211,22 @@ class SharedWatch:
         if not interests:
             self._end()
             return
-        wanted = WatchTargets(
-            tuple(sorted(frozenset[int]().union(*(each.pids for each in interests)))),
-            children=any(each.children for each in interests),
-            others=any(each.others for each in interests),
+        targets = WatchTargets(
+            tuple(sorted(frozenset[int]().union(*(interest.pids for interest in interests)))),
+            children=any(interest.children for interest in interests),
+            others=any(interest.others for interest in interests),
         )
-        self._pace = min(each.pace for each in interests)
+        self._pace = min(interest.pace for interest in interests)
         if self._supervisor is None:
             self._supervisor = WatchSupervisor(
-                self._publish, pace=self._pace, targets=wanted, listed=self._listed
+                self._publish, pace=self._pace, targets=targets, listed=self._listed
             )
             self._task = self._spawn(self._supervisor.supervise())
         else:
             self._supervisor.set_pace(self._pace)
-            if needs_list or wanted != self._wanted:
-                self._supervisor.set_targets(wanted)
-        self._wanted = wanted
+            if needs_list or targets != self._wanted:
+                self._supervisor.set_targets(targets)
+        self._wanted = targets
 
     def _end(self) -> None:
         supervisor, task = self._supervisor, self._task

@@ -86,8 +86,8 @@ def _fit(label: int, name: int, width: int, hosts: bool, history: str) -> Device
         hosts: the devices are of several hosts.
         history: the heading of the histories.
     """
-    found = _host_columns(label, width) if hosts else _columns(label, name, width, history)
-    layout = fit_columns(found, width)
+    columns = _host_columns(label, width) if hosts else _columns(label, name, width, history)
+    layout = fit_columns(columns, width)
     cells = {placed.column.name: placed.width for placed in layout}
     power, memory = cells.get("power", 0), cells.get("memory", 0) - _BAR_GAP - MEMORY
     return DeviceColumns(
@@ -125,7 +125,7 @@ def _beside_bars(least: int) -> int:
 
 def _columns(label: int, name: int, width: int, history: str) -> list[Column[None]]:
     util, memory = 1 + _BAR_GAP + UTILISATION, 1 + _BAR_GAP + MEMORY
-    found: list[Column[None]] = [
+    columns: list[Column[None]] = [
         Column(_GPU, MARK + label, align="left", gap=0, order="index"),
         Column(
             "util", util, align="left", gap=1, grows=tuple(range(util, util + width)), order="load"
@@ -148,11 +148,11 @@ def _columns(label: int, name: int, width: int, history: str) -> list[Column[Non
     ]  # fmt: skip
     if name:
         leaves = _beside_bars(6)
-        found.insert(
+        columns.insert(
             1,
             Column("name", name, align="left", gap=1, drop_order=5, leaves=leaves, order="index"),
         )
-    return found
+    return columns
 
 
 def _host_columns(label: int, width: int) -> list[Column[None]]:
@@ -191,9 +191,9 @@ def heading(plan: DeviceColumns, by: Order, gap: str = "") -> Line:
     layout = plan.layout
     if gap and plan.history:
         words = next(
-            each
-            for each in (f"{_history()}; {gap}", gap, _BLANK[gap])
-            if len(each) <= plan.history or each == _BLANK[gap]
+            title
+            for title in (f"{_history()}; {gap}", gap, _BLANK[gap])
+            if len(title) <= plan.history or title == _BLANK[gap]
         )
         layout = tuple(
             replace(placed, column=replace(placed.column, name=words))
@@ -206,8 +206,8 @@ def heading(plan: DeviceColumns, by: Order, gap: str = "") -> Line:
 
 def find_order(plan: DeviceColumns, cell: int) -> Order | None:
     """Return the sort order of the heading at a cell, or ``None`` without a heading there."""
-    found = order_at(plan.layout, cell)
-    return next((order for order in ORDERS if order == found), None)
+    order_name = order_at(plan.layout, cell)
+    return next((order for order in ORDERS if order == order_name), None)
 
 
 # ---- names -------------------------------------------------------------------------------------

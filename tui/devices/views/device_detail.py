@@ -320,6 +320,6 @@ def _cpu(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
         ("memory", f"{text.size(memory.used)} used of {text.size(memory.total)}"),
     ]
     if not sample.devices:
-        what = "NVML" if sample.driver.error and not sample.driver.missing else "GPU"
-        facts += [(what, f"{text.NA}: {sample.driver.error or 'the driver lists no GPU'}")]
+        source = "NVML" if sample.driver.error and not sample.driver.missing else "GPU"
+        facts += [(source, f"{text.NA}: {sample.driver.error or 'the driver lists no GPU'}")]
     return facts

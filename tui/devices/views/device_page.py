@@ -44,16 +44,16 @@ def device_page(view: DeviceView, sample: Sample | None, now: float, cells: int)
     if detail is not None and device is not None and detail.id != device.id:
         detail = None
     sections = {part.title: part for part in device_sections(view, sample, now) if part.facts}
-    found = _lines_of(sections, ("state", "host"), cells)
-    found += _columns(sections, cells)
+    lines = _lines_of(sections, ("state", "host"), cells)
+    lines += _columns(sections, cells)
     if detail is not None and detail.topology:
-        found += [*topology_lines(detail.topology, detail.id, cells), ()]
+        lines += [*topology_lines(detail.topology, detail.id, cells), ()]
     elif device is not None and not view.before_loss and detail is None:
         words = "NVLink, topology, video and ECC: waiting for the monitor"
-        found += [*paragraph(words, cells, TextStyle.QUIET), ()]
+        lines += [*paragraph(words, cells, TextStyle.QUIET), ()]
     if device is not None:
-        found += [*process_lines(device, cells), ()]
-    return [*found, *_lines_of(sections, ("device",), cells)][:-1]
+        lines += [*process_lines(device, cells), ()]
+    return [*lines, *_lines_of(sections, ("device",), cells)][:-1]
 
 
 def _lines_of(
@@ -74,19 +74,19 @@ def _columns(sections: Mapping[str, DeviceSection], cells: int) -> list[Line]:
 
 def section_lines(section: DeviceSection, cells: int) -> list[Line]:
     """Return a section: labels in a column, and reasons of absent facts once each."""
-    found = [section_heading(section.title, cells)]
+    lines = [section_heading(section.title, cells)]
     absent: dict[str, list[str]] = {}
     for label, value in section.facts:
         if value.startswith(f"{text.NA}: "):
             absent.setdefault(value.removeprefix(f"{text.NA}: "), []).append(label)
             continue
         first, *rest = wrap(value, max(1, cells - LABEL_CELLS))
-        found.append(line(Span(left(label, LABEL_CELLS), TextStyle.QUIET), first))
-        found += [line(" " * LABEL_CELLS + row) for row in rest]
+        lines.append(line(Span(left(label, LABEL_CELLS), TextStyle.QUIET), first))
+        lines += [line(" " * LABEL_CELLS + row) for row in rest]
     for reason, labels in absent.items():
         words = f"{', '.join(labels)} {text.NA}: {reason}"
-        found += paragraph(words, cells, TextStyle.QUIET)
-    return found
+        lines += paragraph(words, cells, TextStyle.QUIET)
+    return lines
 
 
 def section_heading(title: str, cells: int) -> Line:
@@ -105,7 +105,7 @@ def topology_lines(rows: Sequence[TopologyRow], id: str, cells: int) -> list[Lin
     """
     names = [f"GPU{row.nvml_index}" for row in rows]
     head = " " * (LINK_CELLS + 2) + "".join(right(name, LINK_CELLS + 1) for name in names)
-    found = [
+    lines = [
         section_heading("topology", cells),
         line(Span(fit(f"{head}  {left('CPUs', CPU_CELLS)}NUMA", cells), TextStyle.QUIET)),
     ]
@@ -115,35 +115,35 @@ def topology_lines(rows: Sequence[TopologyRow], id: str, cells: int) -> list[Lin
         nodes = text.NA if row.numa_nodes is None else format_ranges(row.numa_nodes)
         mark = glyphs.GLYPHS.selected if row.id == id else " "
         words = f"{mark} {left(name, LINK_CELLS)}{links}  {left(cpus, CPU_CELLS)}{nodes}"
-        found.append(
+        lines.append(
             line(Span(fit(words, cells), TextStyle.STRONG if row.id == id else TextStyle.PLAIN))
         )
     used = {link for row in rows for link in row.links}
     legend = [f"{name} {about}" for name, about in ANCESTOR_WORDS.items() if name in used]
     if any(link is not None and link.startswith("NV") for link in used):
         legend.insert(0, "NV# that many NVLinks")
-    return [*found, *paragraph("; ".join(legend), cells, TextStyle.QUIET)] if legend else found
+    return [*lines, *paragraph("; ".join(legend), cells, TextStyle.QUIET)] if legend else lines
 
 
 def format_ranges(numbers: Sequence[int]) -> str:
     """Return ascending numbers as ranges, such as ``0-47,96-143``."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
         else:
-            found.append([number, number])
-    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in found)
+            ranges.append([number, number])
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)
 
 
 def process_lines(device: Device, cells: int) -> list[Line]:
     """Return the processes on the device, the largest first."""
-    found = [section_heading("processes", cells)]
+    lines = [section_heading("processes", cells)]
     if device.processes is None:
         reason = device.unavailable.get("processes", "NVML lists no processes on this machine")
-        return [*found, *paragraph(f"{text.NA}: {reason}", cells, TextStyle.QUIET)]
+        return [*lines, *paragraph(f"{text.NA}: {reason}", cells, TextStyle.QUIET)]
     if not device.processes:
-        return [*found, line(Span("none", TextStyle.QUIET))]
+        return [*lines, line(Span("none", TextStyle.QUIET))]
     for row in sorted(device.processes, key=lambda row: -(row.memory or 0)):
         busy = "" if row.sm_percent is None else f"{text.percent(row.sm_percent)} busy"
         words = (
@@ -151,5 +151,5 @@ def process_lines(device: Device, cells: int) -> list[Line]:
             f"{right(text.size(row.memory), text.SIZE_WIDTH)}  {left(busy, 10)}"
             f"{shorten_command(row.command or text.NA)}"
         )
-        found.append(line(fit(words, cells)))
-    return found
+        lines.append(line(fit(words, cells)))
+    return lines

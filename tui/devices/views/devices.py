@@ -76,12 +76,12 @@ def notice_lines(
     if message == WAITING:
         return [(Span(fit(message, width), TextStyle.QUIET),)]
     words = f"{glyphs.GLYPHS.warning} {message}"
-    found = wrap(words, width, indent="  ")
-    if len(found) > rows:
+    lines = wrap(words, width, indent="  ")
+    if len(lines) > rows:
         start = "  " if rows > 1 else ""
-        rest = start + " ".join(row.strip() for row in found[rows - 1 :])
-        found = [*found[: rows - 1], fit(rest, width)]
-    return [(Span(row, TextStyle.BAD),) for row in found]
+        rest = start + " ".join(row.strip() for row in lines[rows - 1 :])
+        lines = [*lines[: rows - 1], fit(rest, width)]
+    return [(Span(row, TextStyle.BAD),) for row in lines]
 
 
 def devices_title(
@@ -115,7 +115,7 @@ def devices_title(
         build(*count, *seen),
         build(*count),
     ]
-    title = next((each for each in titles if len(each) <= width), titles[-1])
+    title = next((candidate for candidate in titles if len(candidate) <= width), titles[-1])
     if not folded:
         return title
     trouble = notice(machine.sample, machine.monitor, now)
@@ -126,9 +126,9 @@ def devices_title(
 
 def _summarize(view: DeviceView, sample: Sample | None) -> str:
     """Describe a device in a few words."""
-    found = _read_memory(view, sample)
+    used = _read_memory(view, sample)
     use = text.percent(_read_load(view, sample))
-    return f"{view.label} {use} {_memory_text(found)}" if found else f"{view.label} {use}"
+    return f"{view.label} {use} {_memory_text(used)}" if used else f"{view.label} {use}"
 
 
 def _format_slowdowns(machine: MachineState) -> str:
@@ -138,9 +138,9 @@ def _format_slowdowns(machine: MachineState) -> str:
         for view in machine.devices
         if view.nvml and not view.nvml.lost
     ]
-    harmed = sum(bool(set(found) & set(HARMFUL_REASONS)) for found in reasons)
+    harmed = sum(bool(set(reason) & set(HARMFUL_REASONS)) for reason in reasons)
     capped = sum(
-        "sw_power_cap" in found and not set(found) & set(HARMFUL_REASONS) for found in reasons
+        "sw_power_cap" in reason and not set(reason) & set(HARMFUL_REASONS) for reason in reasons
     )
     parts = [f"{harmed} throttled"] if harmed else []
     parts += [f"{capped} at the power cap"] if capped else []
@@ -275,16 +275,16 @@ def _cells(
 
     # A power cap is normal under load: its column is colored, and the title counts it.
     grave = bool(state.text) and not plan.status and (quiet or state.style is TextStyle.BAD)
-    found: list[Span] = []
+    spans: list[Span] = []
     if plan.name:
         named = state if grave else Span(name, usual)
-        found.append(Span(f" {left(named.text, plan.name)}", named.style))
+        spans.append(Span(f" {left(named.text, plan.name)}", named.style))
     load = _read_load(view, sample)
     if plan.load:
         style = styled(TextStyle.GOOD)
         share = None if load is None else load / 100
-        found += [Span(" ", style), *draw_on_track(share, plan.load, style)]
-    found.append(Span(f" {right(text.percent(load), UTILISATION)}", usual))
+        spans += [Span(" ", style), *draw_on_track(share, plan.load, style)]
+    spans.append(Span(f" {right(text.percent(load), UTILISATION)}", usual))
     memory = _read_memory(view, sample)
     share = memory[0] / memory[1] if memory and memory[0] is not None and memory[1] else None
     level = rank_memory(share)
@@ -293,35 +293,35 @@ def _cells(
         bar = draw_on_track(share, plan.filled, style)
         if grave and not plan.name:
             bar = (Span(left(state.text, plan.filled), state.style),)
-        found += [Span(" ", bar[0].style), *bar]
+        spans += [Span(" ", bar[0].style), *bar]
     words = _memory_text(memory)
-    found.append(draw_figure(words, plan.memory, level, quiet=quiet))
+    spans.append(draw_figure(words, plan.memory, level, quiet=quiet))
     if view.key == CPU:
         room = plan.temperature + plan.power + (plan.temperature > 0 and plan.power > 0)
         cores = _format_cores(sample) if sample and room > plan.temperature else ""
-        found.append(Span(f" {right(cores, room)}" if room else "", usual))
+        spans.append(Span(f" {right(cores, room)}" if room else "", usual))
     else:
-        found += _heat_cells(device, plan, quiet=quiet)
+        spans += _heat_cells(device, plan, quiet=quiet)
     if plan.clocks:
         clocks = device.clocks_mhz if device else None
         words = _format_clocks(clocks.sm, clocks.memory) if clocks else ""
-        found.append(Span(f" {right(words, plan.clocks)}", usual))
+        spans.append(Span(f" {right(words, plan.clocks)}", usual))
     if plan.status:
-        found.append(Span(f" {left(state.text, plan.status)}", state.style))
-    return found
+        spans.append(Span(f" {left(state.text, plan.status)}", state.style))
+    return spans
 
 
 def _heat_cells(device: Device | None, plan: DeviceColumns, *, quiet: bool) -> list[Span]:
-    found: list[Span] = []
+    spans: list[Span] = []
     if plan.temperature:
         celsius = text.temperature(device.temperature_c if device else None)
-        found.append(draw_figure(celsius, plan.temperature, rank_heat(device), quiet=quiet))
+        spans.append(draw_figure(celsius, plan.temperature, rank_heat(device), quiet=quiet))
     if plan.power:
         watts, limit = (device.power_w, device.power_limit_w) if device else (None, None)
         words = text.power(watts, limit) if plan.power >= POWER_OF else text.watts(watts)
         words = text.NA if watts is None else words
-        found.append(draw_figure(words, plan.power, rank_power(device), quiet=quiet))
-    return found
+        spans.append(draw_figure(words, plan.power, rank_power(device), quiet=quiet))
+    return spans
 
 
 def _lost_row(

@@ -60,15 +60,15 @@ def figures(
         total = sample.host.memory.total
     limit = device.power_limit_w if device else None
     size = format_size(total)
-    found = [
+    plotted = [
         PlottedFigure("utilization", "util", 100.0, "100%", LOAD_STYLE),
         PlottedFigure("used", "memory", total, size, TextStyle.ALLOCATED),
     ]
     if torch and view.torch and view.key != CPU:
-        found.append(PlottedFigure("reserved", "reserved", total, size, TextStyle.CACHED))
+        plotted.append(PlottedFigure("reserved", "reserved", total, size, TextStyle.CACHED))
     if view.key != CPU:
-        found.append(PlottedFigure("power", "power", limit, text.watts(limit), TextStyle.CONTEXT))
-    return found
+        plotted.append(PlottedFigure("power", "power", limit, text.watts(limit), TextStyle.CONTEXT))
+    return plotted
 
 
 def column_s(sample: Sample | None) -> float:
@@ -92,7 +92,7 @@ def compute_shares(
         seconds: duration of a column.
         until: Unix time within the last cell.
     """
-    found: list[float | None] = [None] * columns
+    shares: list[float | None] = [None] * columns
     first = (math.floor(until / seconds / ACROSS) + 1) * ACROSS - columns
     for point in reversed(points):
         at = math.floor(point.at / seconds) - first
@@ -102,8 +102,8 @@ def compute_shares(
         if value is None or not figure.full or at >= columns:
             continue
         share = min(1.0, max(0.0, value / figure.full))
-        found[at] = max(share, found[at] or 0.0)
-    return found
+        shares[at] = max(share, shares[at] or 0.0)
+    return shares
 
 
 _COPIED = {
@@ -150,23 +150,23 @@ the machine slept or the monitor was started again."""
 
 
 def explain_gap(
-    points: Sequence[MemoryPoint], found: Sequence[object | None], seconds: float, until: float
+    points: Sequence[MemoryPoint], values: Sequence[object | None], seconds: float, until: float
 ) -> str:
     """Return why cells after the first reading are blank; empty if none are.
 
     Args:
         points: the points that the readings belong to.
-        found: the reading of each cell; ``None`` for a blank one.
+        values: the reading of each cell; ``None`` for a blank one.
         seconds: duration of a cell.
         until: Unix time within the last cell.
     """
-    begin = next((at for at, reading in enumerate(found) if reading is not None), len(found))
-    blank = {at for at, reading in enumerate(found) if reading is None and at > begin}
+    begin = next((at for at, reading in enumerate(values) if reading is not None), len(values))
+    blank = {at for at, reading in enumerate(values) if reading is None and at > begin}
     # The present cell may wait for its first sample.
-    blank.discard(len(found) - 1)
+    blank.discard(len(values) - 1)
     if not blank:
         return ""
-    first = math.floor(until / seconds) + 1 - len(found)
+    first = math.floor(until / seconds) + 1 - len(values)
     sampled = {math.floor(point.at / seconds) - first for point in points}
     return NO_READING if blank & sampled else NO_SAMPLE
 
@@ -200,10 +200,10 @@ def draw_history(
     seconds, until = column_s(sample), find_end(sample, now)
     shares = compute_shares(points, figure, cells * ACROSS, seconds, until)
     pairs = zip(shares[0::ACROSS], shares[1::ACROSS], strict=True)
-    found = [one if one is not None else other for one, other in pairs]
+    merged = [pair if pair is not None else other for pair, other in pairs]
     # A share above zero has at least one dot.
     dots = filled([share if share is None else share or 1e-9 for share in shares], rows)
-    gap = explain_gap(points, found, seconds * ACROSS, until)
+    gap = explain_gap(points, merged, seconds * ACROSS, until)
     return DrawnHistory(braille(dots, cells, rows), gap)
 
 
@@ -216,7 +216,7 @@ def find_end(sample: Sample | None, now: float) -> float:
 
 def history_lines(
     points: Sequence[MemoryPoint],
-    wanted: Sequence[PlottedFigure],
+    plotted: Sequence[PlottedFigure],
     sample: Sample | None,
     now: float,
     *,
@@ -229,7 +229,7 @@ def history_lines(
 
     Args:
         points: of the device, oldest first.
-        wanted: the figures to draw.
+        plotted: the figures to draw.
         sample: the monitor's newest.
         now: Unix time.
         cells: width of a line.
@@ -238,7 +238,7 @@ def history_lines(
     room = max(0, cells - LABEL)
     lines: list[Line] = []
     gap = ""
-    for figure in wanted:
+    for figure in plotted:
         if figure.full is None:
             words = f" {figure.label} {text.NA}: its maximum is unknown"
             lines += [(Span(left(fit(words, cells), cells), TextStyle.QUIET),)]
@@ -285,9 +285,9 @@ def block_lines(
         cells: width of a line.
         height: lines in all.
     """
-    wanted = figures(view, sample)
-    rows = max(1, (height - 1) // len(wanted))
-    lines, gap = history_lines(points, wanted, sample, now, cells=cells, rows=rows)
+    plotted = figures(view, sample)
+    rows = max(1, (height - 1) // len(plotted))
+    lines, gap = history_lines(points, plotted, sample, now, cells=cells, rows=rows)
     return [span_rule(view.label, sample, cells, cells, gap), *lines]
 
 
@@ -299,8 +299,8 @@ HIGHEST = 5
 
 def whole_rows(view: DeviceView, sample: Sample | None, cells: int, most: int) -> int:
     """Return the rows of :func:`whole_lines`, at most ``most``; 0 if some history has no room."""
-    each = min(HIGHEST, (most - 1) // _count_stacked(view, sample, cells))
-    return 1 + each * _count_stacked(view, sample, cells) if each > 0 else 0
+    height = min(HIGHEST, (most - 1) // _count_stacked(view, sample, cells))
+    return 1 + height * _count_stacked(view, sample, cells) if height > 0 else 0
 
 
 def _count_stacked(view: DeviceView, sample: Sample | None, cells: int) -> int:
@@ -321,16 +321,18 @@ def whole_lines(
 
     The arguments are those of :func:`block_lines`.
     """
-    wanted = figures(view, sample, text.size, torch=True)
+    plotted = figures(view, sample, text.size, torch=True)
     deep = _count_stacked(view, sample, cells)
     rows = max(1, (height - 1) // deep)
-    beside = len(wanted) > deep
+    beside = len(plotted) > deep
     room = (cells - 2) // 2 if beside else cells
-    first, gap_here = history_lines(points, wanted[:deep], sample, now, cells=room, rows=rows)
-    other, gap_there = history_lines(points, wanted[deep:], sample, now, cells=room, rows=rows)
+    first, gap_here = history_lines(points, plotted[:deep], sample, now, cells=room, rows=rows)
+    other, gap_there = history_lines(points, plotted[deep:], sample, now, cells=room, rows=rows)
     gap = Span("  ")
     other += [()] * (len(first) - len(other))
-    lines = [(*one, gap, *two) for one, two in zip(first, other, strict=True)] if beside else first
+    lines = (
+        [(*left, gap, *two) for left, two in zip(first, other, strict=True)] if beside else first
+    )
     return [span_rule(view.label, sample, room, cells, gap_here or gap_there), *lines]
 
 
@@ -350,6 +352,6 @@ def span_rule(device: str, sample: Sample | None, room: int, cells: int, gap: st
     words = f"{name}last {span}"
     rule = glyphs.GLYPHS.rule
     options = [f"{words}; {gap}", f"{name}{gap}", gap, words] if gap else [words]
-    said = next((each for each in options if len(each) + 3 <= cells), words)
-    title = fit(f"{rule} {said} ", cells)
+    label = next((option for option in options if len(option) + 3 <= cells), words)
+    title = fit(f"{rule} {label} ", cells)
     return (Span(title + rule * (cells - len(title)), TextStyle.QUIET),)

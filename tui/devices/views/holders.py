@@ -75,19 +75,19 @@ def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now
     known = sum(row.memory for row in rows or () if row.memory is not None)
     if not rows and memory.used:
         notes.append(CONTAINER)
-    found = [Remainder("processes", known if rows is not None else None, "")]
-    found += [_unattributed(memory.used, known, len(unnamed), listed=rows is not None)]
+    remainders = [Remainder("processes", known if rows is not None else None, "")]
+    remainders += [_unattributed(memory.used, known, len(unnamed), listed=rows is not None)]
     used_about = "by NVML"
     if memory.used is None:
         used_about = device.unavailable.get("memory.used", "not reported")
-    found.append(Remainder("device used", memory.used, used_about, strong=True))
+    remainders.append(Remainder("device used", memory.used, used_about, strong=True))
     if memory.driver_reserved is not None:
-        found.append(
+        remainders.append(
             Remainder("driver", memory.driver_reserved, "reserved by the driver for itself")
         )
-    found.append(Remainder("free", memory.free, ""))
-    found.append(Remainder("total", memory.total, ""))
-    return Holders(tuple(found), tuple(notes))
+    remainders.append(Remainder("free", memory.free, ""))
+    remainders.append(Remainder("total", memory.total, ""))
+    return Holders(tuple(remainders), tuple(notes))
 
 
 def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -> Remainder:
@@ -135,11 +135,11 @@ def _host_holders(sample: Sample, now: float) -> Holders:
     return Holders((*rest, *total), tuple(notes))
 
 
-def remainder_lines(found: Holders, label: str, cells: int) -> list[Line]:
+def remainder_lines(holders: Holders, label: str, cells: int) -> list[Line]:
     """Return the parts of a device's used memory: the processes and the remainder.
 
     Args:
-        found: the account of one device.
+        holders: the account of one device.
         label: the device's name on the screen.
         cells: width of a line.
     """
@@ -149,9 +149,9 @@ def remainder_lines(found: Holders, label: str, cells: int) -> list[Line]:
             Span(text.size(item.memory), TextStyle.STRONG),
             Span(f" ({item.about})" if item.about else "", TextStyle.QUIET),
         )
-        for item in found.remainders
+        for item in holders.remainders
     ]
     lines = flow([line(Span(label, TextStyle.KEY)), *parts], cells, gap="  ", indent="  ")
-    for note in found.notes:
+    for note in holders.notes:
         lines += paragraph(note, cells, TextStyle.NOTE)
     return lines

@@ -177,7 +177,7 @@ def _show_distinct(group: HostGroup, selected: str) -> tuple[list[str], str]:
         if key == selected or device is None or _is_in_trouble(device):
             shown.append(key)
             continue
-        alike = next((each for each in first if _are_alike(each.nvml, device)), None)
+        alike = next((other for other in first if _are_alike(other.nvml, device)), None)
         if alike is None:
             first.append(view)
             shown.append(key)
@@ -207,16 +207,16 @@ def _is_idle(device: Device) -> bool:
 
 
 def _is_in_trouble(device: Device) -> bool:
-    reasons = [each for each in rank_throttle_reasons(device) if each != "sw_power_cap"]
+    reasons = [reason for reason in rank_throttle_reasons(device) if reason != "sw_power_cap"]
     return device.lost is not None or bool(device.ecc_uncorrected) or bool(reasons)
 
 
-def _are_alike(one: Device | None, other: Device) -> bool:
-    if one is None or one.name != other.name:
+def _are_alike(first: Device | None, other: Device) -> bool:
+    if first is None or first.name != other.name:
         return False
-    if is_free(one) != is_free(other):
+    if is_free(first) != is_free(other):
         return False
-    a, b = _share(one), _share(other)
+    a, b = _share(first), _share(other)
     if a is None or b is None:
         return a is b
     return abs(a - b) <= ALIKE_PERCENT
@@ -298,13 +298,13 @@ def more_row(row: HostRow, cells: int) -> Line:
 
 def find_differing_drivers(groups: Sequence[HostGroup]) -> frozenset[str]:
     """Return the driver versions that differ from the most frequent one, the first of equals."""
-    found = [
+    versions = [
         group.machine.sample.driver.version
         for group in groups
         if group.machine.sample is not None and group.machine.sample.driver.version
     ]
-    usual = max(found, key=found.count, default=None)
-    return frozenset(each for each in found if each and each != usual)
+    usual = max(versions, key=versions.count, default=None)
+    return frozenset(version for version in versions if version and version != usual)
 
 
 def find_shared_gpus(groups: Sequence[HostGroup]) -> Mapping[str, SharedGpus]:
@@ -343,10 +343,10 @@ def hosts_title(machine: MachineState, now: float, width: int, order: Order = "i
     free = sum(map(is_free, devices))
     criteria = f"{text.size_short(FREE_BYTES).replace('.0', '')}, < {FREE_BELOW_PERCENT:g}%"
     at_least = ">=" if glyphs.GLYPHS.ascii else "\u2265"
-    found = f"{free} of {text.count(len(devices), 'GPU')} free"
+    title = f"{free} of {text.count(len(devices), 'GPU')} free"
     by = "" if order == "index" else f", by {order}"
-    long = f"Devices{by}   {found} ({at_least} {criteria})"
-    return long if len(long) <= width else fit(f"Devices{by}   {found}", width)
+    long = f"Devices{by}   {title} ({at_least} {criteria})"
+    return long if len(long) <= width else fit(f"Devices{by}   {title}", width)
 
 
 def format_host_count(machine: MachineState) -> str:
@@ -359,7 +359,7 @@ def format_host_count(machine: MachineState) -> str:
         return text.count(len(groups), "host")
     # As in the title of the list, MIG instances count, and their GPU does not.
     gpus = sum(
-        1 for _ in distinct_devices((each.name, each.machine.nvml_devices) for each in groups)
+        1 for _ in distinct_devices((group.name, group.machine.nvml_devices) for group in groups)
     )
     gpus += sum(view.nvml is None for view in host_views(groups))
     return f"{text.count(len(groups), 'host')}, {text.count(gpus, 'GPU')}"

@@ -31,20 +31,20 @@ def _describe(job: HostsJob) -> str:
 
 def _findings(job: HostsJob) -> Iterator[str]:
     stalled = job.stalled
-    for each in stalled:
-        yield f"rank {each.rank} on {each.host} stalls{_since(each)}"
+    for rank in stalled:
+        yield f"rank {rank.rank} on {rank.host} stalls{_since(rank)}"
     if not stalled and job.all_stopped:
         yield "all ranks have stopped at the same step"
-    for each in job.ranks:
-        if each.grows:
-            yield f"rank {each.rank} on {each.host} grows"
-    held = [(each.allocated, each) for each in job.ranks if each.allocated is not None]
-    if len(held) > 1:
-        most, each = max(held, key=lambda one: one[0])
-        usual = median(allocated for allocated, _ in held)
+    for rank in job.ranks:
+        if rank.grows:
+            yield f"rank {rank.rank} on {rank.host} grows"
+    sizes = [(rank.allocated, rank) for rank in job.ranks if rank.allocated is not None]
+    if len(sizes) > 1:
+        most, rank = max(sizes, key=lambda pair: pair[0])
+        usual = median(allocated for allocated, _ in sizes)
         if usual and most > (1 + _NOTABLE) * usual:
             share = f"{100 * (most / usual - 1):.0f}%"
-            yield f"rank {each.rank} on {each.host} has {share} more allocated than the median"
+            yield f"rank {rank.rank} on {rank.host} has {share} more allocated than the median"
 
 
 def _since(rank: HostRank) -> str:
@@ -66,22 +66,22 @@ def rank_spans(
         jobs: all of them.
         gpus: the GPUs that have a row, by their host and id.
     """
-    found: dict[tuple[str, str], Span] = {}
+    spans: dict[tuple[str, str], Span] = {}
     for job in jobs:
         stalled = job.stalled
-        for each in job.ranks:
-            places = {(each.host, of.placed.id or "") for of in each.process.devices.values()}
+        for rank in job.ranks:
+            places = {(rank.host, of.placed.id or "") for of in rank.process.devices.values()}
             if places.isdisjoint(gpus):
                 continue
-            if each in stalled:
-                span = Span(f"rank {each.rank} stalls{_since(each)}", TextStyle.BAD)
-            elif each.grows:
-                span = Span(f"rank {each.rank} grows", TextStyle.NOTE)
+            if rank in stalled:
+                span = Span(f"rank {rank.rank} stalls{_since(rank)}", TextStyle.BAD)
+            elif rank.grows:
+                span = Span(f"rank {rank.rank} grows", TextStyle.NOTE)
             else:
-                steps = each.process.steps
+                steps = rank.process.steps
                 at = f"  step {text.grouped(steps)}" if steps is not None else ""
-                span = Span(f"rank {each.rank}{at}", TextStyle.QUIET)
+                span = Span(f"rank {rank.rank}{at}", TextStyle.QUIET)
             for key in places:
-                if key not in found or found[key].style is TextStyle.QUIET:
-                    found[key] = span
-    return found
+                if key not in spans or spans[key].style is TextStyle.QUIET:
+                    spans[key] = span
+    return spans

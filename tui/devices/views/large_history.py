@@ -58,14 +58,14 @@ def list_figures(
 
     The scale of the temperature ends at the slowdown threshold, if the driver names it.
     """
-    found = figures(view, sample, format_size)
+    listed = figures(view, sample, format_size)
     if view.key != CPU:
         top = view.nvml.slowdown_c if view.nvml else None
         known = 100.0 if top is None else top
         words = text.temperature(known)
-        found.append(PlottedFigure("temperature", "temp", known, words, TextStyle.OTHERS))
-        found.append(_plot_traffic(view))
-    return found
+        listed.append(PlottedFigure("temperature", "temp", known, words, TextStyle.OTHERS))
+        listed.append(_plot_traffic(view))
+    return listed
 
 
 def _plot_traffic(view: DeviceView) -> PlottedFigure:
@@ -150,7 +150,10 @@ def collect_readings(
         value = getattr(point, figure.name)
         if value is not None and figure.full and at < cells:
             values[at].append(min(1.0, max(0.0, value / figure.full)))
-    return [Readings(sum(found) / len(found), max(found)) if found else None for found in values]
+    return [
+        Readings(sum(readings) / len(readings), max(readings)) if readings else None
+        for readings in values
+    ]
 
 
 def draw_area(
@@ -170,7 +173,7 @@ def draw_area(
     lines = []
     for row in range(rows):
         base = (rows - 1 - row) * len(steps)
-        drawn = [_draw_cell(found, high, base, style) for found in readings]
+        drawn = [_draw_cell(reading, high, base, style) for reading in readings]
         lines.append(
             tuple(
                 Span("".join(text for text, _ in run), own)
@@ -181,14 +184,14 @@ def draw_area(
 
 
 def _draw_cell(
-    found: Readings | None, high: int, base: int, style: TextStyle
+    readings: Readings | None, high: int, base: int, style: TextStyle
 ) -> tuple[str, TextStyle]:
     """Return one cell's glyph and style; ``base`` of all ``high`` steps are below it."""
-    if found is None:
+    if readings is None:
         return " ", style
     steps = glyphs.GLYPHS.vertical
-    solid = max(1, round(found.mean * high)) - base
-    reach = round(found.highest * high) - base
+    solid = max(1, round(readings.mean * high)) - base
+    reach = round(readings.highest * high) - base
     if solid >= len(steps):
         return steps[-1], style
     if solid > 0:
@@ -228,13 +231,13 @@ def stacked_lines(
     read = {figure.name for figure in list_read_figures(view, sample, points)}
     first = choose_figure(view, sample, name).name
     at = known.index(first)
-    others = [each for each in (*known[at + 1 :], *known[:at]) if each in read]
+    others = [plotted for plotted in (*known[at + 1 :], *known[:at]) if plotted in read]
     count = max(1, count_pictures(view, sample, points, height))
-    found: list[Line] = []
-    for place, each in enumerate([first, *others][:count]):
+    lines: list[Line] = []
+    for place, plotted in enumerate([first, *others][:count]):
         rows = height // count + (place < height % count)
-        found += large_lines(view, points, sample, now, each, cells, rows, brief=place > 0)
-    return found
+        lines += large_lines(view, points, sample, now, plotted, cells, rows, brief=place > 0)
+    return lines
 
 
 def label_row(top: str, row: int, rows: int, cells: int) -> str:
@@ -287,37 +290,37 @@ def large_lines(
     seconds = column_s(sample) * ACROSS
     room, rows = max(0, cells - scale), max(1, height - 1)
     span = text.duration(room * seconds)
-    each = text.duration(seconds)
+    period = text.duration(seconds)
     shade = glyphs.GLYPHS.shade
     head = f"{view.label} {figure.label}"
     until = find_end(sample, now)
-    found = collect_readings(points, figure, room, seconds, until)
-    gap = explain_gap(points, found, seconds, until) if figure.full is not None else ""
+    readings = collect_readings(points, figure, room, seconds, until)
+    gap = explain_gap(points, readings, seconds, until) if figure.full is not None else ""
     blank = (f"{head}, last {span}; {gap}{hint}", f"{head}; {gap}") if gap else ()
     words = (
         (figure.label,)
         if brief
         else (
             *blank,
-            f"{head}, last {span}, mean and {shade} highest of each {each}{hint}",
+            f"{head}, last {span}, mean and {shade} highest of each {period}{hint}",
             f"{head}, last {span}{hint}",
             head,
         )
     )
     rule = glyphs.GLYPHS.rule
-    said = next((each for each in words if len(each) + 3 <= cells), words[-1])
-    title = fit(f"{rule} {said} ", cells)
+    label = next((word for word in words if len(word) + 3 <= cells), words[-1])
+    title = fit(f"{rule} {label} ", cells)
     heading: Line = (Span(title + rule * (cells - len(title)), TextStyle.QUIET),)
     if figure.full is None:
         reason = f" {figure.label} {text.NA}: its maximum is unknown"
         return [heading, (Span(left(fit(reason, cells), cells), TextStyle.QUIET),)]
-    if len(points) >= SETTLED and not any(found):
+    if len(points) >= SETTLED and not any(readings):
         reason = f" {figure.label} {text.NA}{NO_READING.removeprefix('blank')}"
         return [heading, (Span(left(fit(reason, cells), cells), TextStyle.QUIET),)]
     return [
         heading,
         *(
             (Span(label_row(figure.full_text, row, rows, scale)[:cells], TextStyle.QUIET), *picture)
-            for row, picture in enumerate(draw_area(found, rows, figure.style))
+            for row, picture in enumerate(draw_area(readings, rows, figure.style))
         ),
     ]

@@ -35,7 +35,7 @@ LEAST_SPLIT = 3
 """The fewest cells of another process in a bar that are split into its parts."""
 OTHERS_SHOWN = 3
 """The most processes that the pane splits; the memory tab splits all."""
-EMPTY_KEY = next(key_text(each.keys[0]) for each in DEVICES if each.id == "empty_cache")
+EMPTY_KEY = next(key_text(command.keys[0]) for command in DEVICES if command.id == "empty_cache")
 FIGURES = {"reserved": "reserved_peak", "process": "process_peak", "used": "used_peak"}
 """Terms of a GPU that the pane shows, with their peaks."""
 HOST_FIGURES = {"resident": "process_peak", "used": "used_peak", "heap_in_use": None}
@@ -55,16 +55,16 @@ def bar_cells(slices: Sequence[Slice], total: int, cells: int) -> list[tuple[str
     sizes = [(part.key, get_value(part.bytes) or 0) for part in slices]
     shown = [(key, size) for key, size in sizes if size > 0]
     least = 1 if len(shown) <= cells else 0
-    given = [max(least, size * cells // total) for _, size in shown]
+    widths = [max(least, size * cells // total) for _, size in shown]
     remainders = [size * cells % total for _, size in shown]
-    while shown and sum(given) < cells:
+    while shown and sum(widths) < cells:
         best = max(range(len(shown)), key=lambda at: (remainders[at], shown[at][1]))
-        given[best] += 1
+        widths[best] += 1
         remainders[best] = -1
-    while sum(given) > cells:
-        widest = max(range(len(shown)), key=lambda at: (given[at], shown[at][1]))
-        given[widest] -= 1
-    return [(key, count) for (key, _), count in zip(shown, given, strict=True) if count]
+    while sum(widths) > cells:
+        widest = max(range(len(shown)), key=lambda at: (widths[at], shown[at][1]))
+        widths[widest] -= 1
+    return [(key, count) for (key, _), count in zip(shown, widths, strict=True) if count]
 
 
 def bar_line(gauge: Gauge, cells: int) -> Line:
@@ -82,19 +82,19 @@ def bar_line(gauge: Gauge, cells: int) -> Line:
 
 def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
     """Return the known slices, largest first; other processes are split if there is room."""
-    found: list[Slice] = []
+    slices: list[Slice] = []
     for part in gauge.known:
         left = get_value(part.bytes) or 0
         if part.key == "others":
             for other in gauge.others:
-                held = sum(size for _, size in other.parts)
-                if held > left or held * cells < LEAST_SPLIT * total:
+                held_by_processes = sum(size for _, size in other.parts)
+                if held_by_processes > left or held_by_processes * cells < LEAST_SPLIT * total:
                     continue
-                found += [Slice(key, "", Value(size)) for key, size in other.parts]
-                left -= held
+                slices += [Slice(key, "", Value(size)) for key, size in other.parts]
+                left -= held_by_processes
             part = replace(part, bytes=Value(left))
-        found.append(part)
-    return found
+        slices.append(part)
+    return slices
 
 
 def legend(
@@ -112,10 +112,10 @@ def legend(
         format_size: how sizes are written.
     """
     parts = [part for part in gauge.known if get_value(part.bytes) != 0 or part.key == "free"]
-    held = [part for part in parts if part.key != "free"]
+    occupied = [part for part in parts if part.key != "free"]
     drawn = [
         flow([_legend_item(part, format_size(get_value(part.bytes))) for part in chosen], cells)
-        for chosen in (parts, held)
+        for chosen in (parts, occupied)
     ]
     return min(drawn, key=len)
 
@@ -145,11 +145,11 @@ def other_lines(
         format_size: how sizes are written.
     """
     shown = others if most is None or len(others) <= most else others[: most - 1]
-    found = [fit_line(_other_line(other, format_size), cells) for other in shown]
+    lines = [fit_line(_other_line(other, format_size), cells) for other in shown]
     if len(shown) < len(others):
         rest = text.count(len(others) - len(shown), "more torch process", "more torch processes")
-        found.append((Span(fit(f"{rest}: see the tabs {MORE}", cells), TextStyle.QUIET),))
-    return found
+        lines.append((Span(fit(f"{rest}: see the tabs {MORE}", cells), TextStyle.QUIET),))
+    return lines
 
 
 _TAB_KEYS = {tab.id: tab.key for tab in TABS}
@@ -162,8 +162,8 @@ def _other_line(other: ProcessMemory, format_size: text.SizeFormat) -> Line:
     tail = (Span(f" {shorten_command(other.command or text.NA)}", TextStyle.QUIET),)
     figures = (other.allocated, other.cached, other.context)
     if isinstance(other.allocated, Absent):
-        held = format_reading(other.process, format_size)
-        return (*head, Span(f"{held}, not split: {other.allocated.short}"), *tail)
+        used = format_reading(other.process, format_size)
+        return (*head, Span(f"{used}, not split: {other.allocated.short}"), *tail)
     spans: list[Span] = []
     for key, size in zip(OTHER_PARTS, figures, strict=True):
         label = key.removeprefix("other_")
@@ -268,15 +268,19 @@ def absent_names(gauge: Gauge, cells: int) -> list[Line]:
 
 def _find_absences(gauge: Gauge) -> dict[Absent, list[str]]:
     """Return the labels of unknown terms by reason; a slice represents its terms."""
-    found: dict[Absent, list[str]] = {}
+    absences: dict[Absent, list[str]] = {}
     for part in gauge.slices:
         if isinstance(part.bytes, Absent):
-            found.setdefault(part.bytes, []).append(part.label)
-    said = {absent.reason for absent in found}
+            absences.setdefault(part.bytes, []).append(part.label)
+    reasons = {absent.reason for absent in absences}
     for term in gauge.terms:
-        if term.key in FIGURES and isinstance(term.bytes, Absent) and term.bytes.reason not in said:
-            found.setdefault(term.bytes, []).append(term.label)
-    return found
+        if (
+            term.key in FIGURES
+            and isinstance(term.bytes, Absent)
+            and term.bytes.reason not in reasons
+        ):
+            absences.setdefault(term.bytes, []).append(term.label)
+    return absences
 
 
 def warnings(gauge: Gauge, cells: int) -> list[Line]:
@@ -323,11 +327,11 @@ def holder_lines(
         worker: PID of the workbench's worker, whose memory is among the figures.
         format_size: how sizes are written.
     """
-    told = {worker, *(other.pid for other in gauge.others)}
+    listed_pids = {worker, *(other.pid for other in gauge.others)}
     listed = (view.nvml.processes if view.nvml and not view.nvml.lost else None) or ()
-    found = [item for item in listed if not item.ours and item.pid not in told]
-    found.sort(key=lambda item: -1 if item.memory is None else item.memory, reverse=True)
-    shown = found if len(found) <= HOLDERS_SHOWN else found[: HOLDERS_SHOWN - 1]
+    unlisted = [item for item in listed if not item.ours and item.pid not in listed_pids]
+    unlisted.sort(key=lambda item: -1 if item.memory is None else item.memory, reverse=True)
+    shown = unlisted if len(unlisted) <= HOLDERS_SHOWN else unlisted[: HOLDERS_SHOWN - 1]
     lines = [
         fit_line(
             (
@@ -339,8 +343,8 @@ def holder_lines(
         )
         for item in shown
     ]
-    if len(shown) < len(found):
-        rest = text.count(len(found) - len(shown), "more process", "more processes")
+    if len(shown) < len(unlisted):
+        rest = text.count(len(unlisted) - len(shown), "more process", "more processes")
         lines.append((Span(fit(f"{rest}: see the tab {PROCESSES}", cells), TextStyle.QUIET),))
     return lines
 
@@ -354,10 +358,10 @@ def draw_body(
     :func:`holder_lines`.
     """
     drawn = [
-        (each, _draw_body(gauge, view, cells, worker, each))
-        for each in (text.size, text.size_short)
+        (drawing, _draw_body(gauge, view, cells, worker, drawing))
+        for drawing in (text.size, text.size_short)
     ]
-    return min(drawn, key=lambda each: len(each[1]))
+    return min(drawn, key=lambda drawing: len(drawing[1]))
 
 
 def _draw_body(
@@ -453,11 +457,11 @@ def find_shared_reasons(gauge: Gauge) -> Reasons:
         *((counter.label, counter.count) for counter in gauge.counters),
         (choose_free_label(gauge), gauge.would_free),
     ]
-    found: Reasons = {}
+    shared: Reasons = {}
     for label, figure in figures:
         if isinstance(figure, Absent):
-            found.setdefault(figure, []).append(label)
-    return {absent: labels for absent, labels in found.items() if len(labels) > 1}
+            shared.setdefault(figure, []).append(label)
+    return {absent: labels for absent, labels in shared.items() if len(labels) > 1}
 
 
 def drop_absent(gauge: Gauge, reasons: Reasons) -> Gauge:
@@ -465,7 +469,9 @@ def drop_absent(gauge: Gauge, reasons: Reasons) -> Gauge:
     return replace(
         gauge,
         peaks=tuple(term for term in gauge.peaks if not is_absent_for(term.bytes, reasons)),
-        counters=tuple(each for each in gauge.counters if not is_absent_for(each.count, reasons)),
+        counters=tuple(
+            counter for counter in gauge.counters if not is_absent_for(counter.count, reasons)
+        ),
     )
 
 

@@ -115,7 +115,7 @@ def account_lines(
     main = cells * 3 // 5 if wide else cells
     reasons = find_shared_reasons(gauge)
     column = _column(main)
-    found = [
+    lines = [
         *other_lines(gauge.others, main),
         *warnings(gauge, main),
         *_in_columns(_figures(gauge, view, reasons, column, explained=False), main),
@@ -125,12 +125,12 @@ def account_lines(
     rest = cells - main - 2 if wide else cells
     side = [*_facts(facts, about, rest), *_processes(view, worker_pid, rest)]
     if not wide:
-        found = [*found, *side]
-    elif not found[0] and not side[0]:
-        return beside(found[1:], side[1:], main)
+        lines = [*lines, *side]
+    elif not lines[0] and not side[0]:
+        return beside(lines[1:], side[1:], main)
     else:
-        found = beside(found, side, main)
-    return found if found[0] else found[1:]
+        lines = beside(lines, side, main)
+    return lines if lines[0] else lines[1:]
 
 
 def _choose_terms(gauge: Gauge, shown_beside: Collection[str]) -> Gauge:
@@ -156,7 +156,7 @@ def _choose_terms(gauge: Gauge, shown_beside: Collection[str]) -> Gauge:
             for term in gauge.peaks
             if not isinstance(term.bytes, Absent) and term.key not in shown_beside
         ),
-        counters=tuple(each for each in gauge.counters if each.label not in shown_beside),
+        counters=tuple(counter for counter in gauge.counters if counter.label not in shown_beside),
     )
 
 
@@ -246,9 +246,9 @@ def _is_empty_part(term: Term) -> bool:
 def _shared_age(terms: tuple[Term, ...]) -> Stale[int] | None:
     """Return the reason that several old figures share, with the age of the oldest."""
     old = [term.bytes for term in terms if isinstance(term.bytes, Stale)]
-    if len(old) < 2 or len({each.reason for each in old}) > 1:
+    if len(old) < 2 or len({reading.reason for reading in old}) > 1:
         return None
-    return max(old, key=lambda each: each.age_s or 0.0)
+    return max(old, key=lambda reading: reading.age_s or 0.0)
 
 
 def _term_rows(
@@ -269,9 +269,9 @@ def _term_rows(
     source_cells = max((len(source) for source in sources), default=0)
     lead = NAME_CELLS + SIZE + len(gap) + (source_cells + 2 if source_cells else 0)
     shared = _shared_age(terms)
-    found: list[Line] = []
+    rows: list[Line] = []
     if shared is not None:
-        found += paragraph(f"in grey: {_age(shared)}", cells, TextStyle.QUIET, indent="  ")
+        rows += paragraph(f"in grey: {_age(shared)}", cells, TextStyle.QUIET, indent="  ")
     for term, source in zip(terms, sources, strict=True):
         absent = isinstance(term.bytes, Absent)
         size = term.bytes.short if isinstance(term.bytes, Absent) else text.size(term.bytes.value)
@@ -282,8 +282,8 @@ def _term_rows(
             Span(f"{gap}{left(source, source_cells)}".rstrip(), TextStyle.QUIET),
         )
         remark = _doubt(term, shared) or (term.about if explained else "")
-        found += _with_remark(head, remark, lead, cells)
-    return found
+        rows += _with_remark(head, remark, lead, cells)
+    return rows
 
 
 def _doubt(term: Term, shared: Stale[int] | None) -> str:
@@ -316,7 +316,7 @@ def _with_remark(head: Line, remark: str, lead: int, cells: int) -> list[Line]:
 def _counters(gauge: Gauge, cells: int, *, explained: bool) -> list[Line]:
     if not gauge.counters:
         return []
-    found = _section(f"since {gauge.wording.since}", cells)
+    lines = _section(f"since {gauge.wording.since}", cells)
     for counter in gauge.counters:
         absent = isinstance(counter.count, Absent)
         style = TextStyle.QUIET if absent else TextStyle.STRONG
@@ -326,8 +326,8 @@ def _counters(gauge: Gauge, cells: int, *, explained: bool) -> list[Line]:
         )
         about = counter.about if explained else ""
         remark = counter.count.reason if isinstance(counter.count, Absent) else about
-        found += _with_remark(head, remark, NAME_CELLS + SIZE + 2, cells)
-    return found
+        lines += _with_remark(head, remark, NAME_CELLS + SIZE + 2, cells)
+    return lines
 
 
 def _would_free(gauge: Gauge, view: DeviceView, cells: int, *, explained: bool) -> list[Line]:
@@ -350,7 +350,7 @@ def _would_free(gauge: Gauge, view: DeviceView, cells: int, *, explained: bool) 
 
 
 def _facts(facts: list[Fact], about: str, cells: int) -> list[Line]:
-    found = _section(about, cells)
+    lines = _section(about, cells)
     absent: Reasons = {}
     for label, value in facts:
         if value.startswith(f"{text.NA}: "):
@@ -361,48 +361,48 @@ def _facts(facts: list[Fact], about: str, cells: int) -> list[Line]:
             continue
         head: Line = (Span(left(label, NAME_CELLS)),)
         first, *rest = wrap(value, max(1, cells - NAME_CELLS))
-        found.append((*head, Span(first)))
-        found += [(Span(" " * NAME_CELLS + row),) for row in rest]
-    return [*found, *reason_lines(shared, cells)]
+        lines.append((*head, Span(first)))
+        lines += [(Span(" " * NAME_CELLS + row),) for row in rest]
+    return [*lines, *reason_lines(shared, cells)]
 
 
 def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Line]:
     """Return the processes on the device, largest first, with unknown sizes last."""
     if view.nvml is None:
         return []
-    found = _section("processes on the device", cells)
+    lines = _section("processes on the device", cells)
     processes = view.nvml.processes
     if processes is None:
         reason = view.nvml.unavailable.get("processes", "NVML lists no processes on this machine")
-        return [*found, *paragraph(f"{text.NA}: {reason}", cells, TextStyle.QUIET)]
+        return [*lines, *paragraph(f"{text.NA}: {reason}", cells, TextStyle.QUIET)]
     if not processes:
-        return [*found, (Span("none", TextStyle.QUIET),)]
+        return [*lines, (Span("none", TextStyle.QUIET),)]
     reasons = Counter(
         reason for process in processes for reason in set(process.unavailable.values())
     )
     shared = {reason: times for reason, times in reasons.items() if times > 1}
     ordered = sorted(processes, key=lambda row: -1 if row.memory is None else row.memory)
     for process in reversed(ordered):
-        found += _process(process, worker_pid, shared, cells)
+        lines += _process(process, worker_pid, shared, cells)
     for reason, times in shared.items():
         words = f"{text.NA} of {text.count(times, 'process', 'processes')}: {reason}"
-        found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
-    return found
+        lines += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+    return lines
 
 
 def _process(
     process: GpuProcess, worker_pid: int | None, explained: Collection[str], cells: int
 ) -> list[Line]:
-    ours = is_worker(process, worker_pid) or process.ours
+    own = is_worker(process, worker_pid) or process.ours
     head: Line = (
-        Span(right(str(process.pid), 8), TextStyle.STRONG if ours else TextStyle.PLAIN),
+        Span(right(str(process.pid), 8), TextStyle.STRONG if own else TextStyle.PLAIN),
         Span(f" {left(process.user or text.NA, 11)}"),
         Span(right(text.size(process.memory), SIZE), TextStyle.STRONG),
         Span(f"  {left(process.kind, 8)}", TextStyle.QUIET),
     )
-    what = label_command(process, shorten_command(process.command or text.NA), worker_pid)
+    label = label_command(process, shorten_command(process.command or text.NA), worker_pid)
     reasons = dict.fromkeys(process.unavailable.values())
-    remarks = [what, *(reason for reason in reasons if reason not in explained)]
+    remarks = [label, *(reason for reason in reasons if reason not in explained)]
     return _with_remark(head, "; ".join(remarks), width(head) + 1, cells)
 
 
@@ -445,15 +445,15 @@ def process_lines(
         now: Unix time.
         cells: width of a line.
     """
-    found: list[Line] = []
+    lines: list[Line] = []
     if allocator.ended:
         age = text.age(now - allocator.figures.at)
         words = f"{allocator.ended}: these are its last figures, read {age}"
-        found += paragraph(words, cells, TextStyle.NOTE)
+        lines += paragraph(words, cells, TextStyle.NOTE)
     for finding in allocator.findings:
-        found += paragraph(f"{finding.text} ({finding.source})", cells, TextStyle.NOTE, indent="  ")
+        lines += paragraph(f"{finding.text} ({finding.source})", cells, TextStyle.NOTE, indent="  ")
     facts = process_facts(allocator.process, now)
-    return [*found, *account_lines(gauge, view, facts, worker_pid, cells, "process")]
+    return [*lines, *account_lines(gauge, view, facts, worker_pid, cells, "process")]
 
 
 def process_facts(process: TorchProcess, now: float) -> list[Fact]:
@@ -483,8 +483,8 @@ def process_facts(process: TorchProcess, now: float) -> list[Fact]:
 
 def history_rows(most: int) -> int:
     """Return the lines of :func:`process_history`, at most ``most``; 0 if they do not fit."""
-    each = min(HIGHEST_HISTORY, (most - 1) // len(_HISTORIES))
-    return 1 + each * len(_HISTORIES) if each > 0 else 0
+    height = min(HIGHEST_HISTORY, (most - 1) // len(_HISTORIES))
+    return 1 + height * len(_HISTORIES) if height > 0 else 0
 
 
 def process_history(
@@ -506,11 +506,11 @@ def process_history(
         height: lines in all.
     """
     top = get_value(gauge.total) or get_value(gauge.term("reserved_peak").bytes)
-    wanted = [
+    plotted = [
         PlottedFigure(name, label, top, text.size(top), style)
         for name, label, style in _HISTORIES
         if name != "process" or any(point.process is not None for point in points)
     ]
-    rows = max(1, (height - 1) // len(wanted))
-    lines, gap = history_lines(points, wanted, sample, now, cells=cells, rows=rows)
+    rows = max(1, (height - 1) // len(plotted))
+    lines, gap = history_lines(points, plotted, sample, now, cells=cells, rows=rows)
     return [span_rule("", sample, cells, cells, gap), *lines]

@@ -27,8 +27,8 @@ def process_page(
         now: Unix time.
         cells: width of a line.
     """
-    found = section_lines(DeviceSection("process", tuple(_facts(row, gpu, details, now))), cells)
-    return [*found, *detail_lines(details, cells)]
+    lines = section_lines(DeviceSection("process", tuple(_facts(row, gpu, details, now))), cells)
+    return [*lines, *detail_lines(details, cells)]
 
 
 def detail_lines(details: ProcessDetails | None, cells: int) -> list[Line]:
@@ -92,44 +92,44 @@ def _absent(details: ProcessDetails, name: str, cells: int) -> list[Line]:
 
 
 def _tree_lines(details: ProcessDetails, cells: int) -> list[Line]:
-    found = [section_heading("tree", cells)]
+    lines = [section_heading("tree", cells)]
     if details.tree is None:
-        return [*found, *_absent(details, "tree", cells)]
-    for each in details.tree:
-        style = TextStyle.STRONG if each.pid == details.pid else TextStyle.PLAIN
-        words = f"{right(str(each.pid), 8)}  {'  ' * each.depth}{each.command}"
-        found.append(line(Span(fit(words, cells), style)))
-    return found
+        return [*lines, *_absent(details, "tree", cells)]
+    for relative in details.tree:
+        style = TextStyle.STRONG if relative.pid == details.pid else TextStyle.PLAIN
+        words = f"{right(str(relative.pid), 8)}  {'  ' * relative.depth}{relative.command}"
+        lines.append(line(Span(fit(words, cells), style)))
+    return lines
 
 
 def _thread_lines(details: ProcessDetails, cells: int) -> list[Line]:
     threads = details.threads
     count = "threads" if threads is None else text.count(len(threads), "thread")
-    found = [section_heading(f"{count}, by processor time", cells)]
+    lines = [section_heading(f"{count}, by processor time", cells)]
     if threads is None:
-        return [*found, *_absent(details, "threads", cells)]
+        return [*lines, *_absent(details, "threads", cells)]
     for thread in threads[:MOST_THREADS]:
         spent = right(text.duration(thread.cpu_s), 10)
         words = f"{right(str(thread.id), 8)}  {left(thread.name or text.NA, NAME_CELLS)}{spent}"
-        found.append(line(fit(words, cells)))
+        lines.append(line(fit(words, cells)))
     if len(threads) > MOST_THREADS:
         rest = threads[MOST_THREADS:]
         spent = text.duration(sum(thread.cpu_s for thread in rest))
-        found.append(line(Span(f"{len(rest)} more, {spent} together", TextStyle.QUIET)))
-    return found
+        lines.append(line(Span(f"{len(rest)} more, {spent} together", TextStyle.QUIET)))
+    return lines
 
 
 def _environment_lines(details: ProcessDetails, cells: int) -> list[Line]:
-    found = [section_heading("environment, likely secrets masked", cells)]
+    lines = [section_heading("environment, likely secrets masked", cells)]
     if details.environment is None:
-        return [*found, *_absent(details, "environment", cells)]
+        return [*lines, *_absent(details, "environment", cells)]
     if not details.environment:
-        return [*found, line(Span("empty", TextStyle.QUIET))]
+        return [*lines, line(Span("empty", TextStyle.QUIET))]
     indent = " " * min(4, cells // 4)
     ordered = sorted(details.environment, key=lambda item: not item[0].startswith(GPU_WORDS))
     for name, value in ordered:
         rows = wrap(f"{name}={value}", cells, indent)
         head = min(len(name), len(rows[0]))
         first = line(Span(rows[0][:head], TextStyle.KEY), rows[0][head:])
-        found += [first, *(line(row) for row in rows[1:])]
-    return found
+        lines += [first, *(line(row) for row in rows[1:])]
+    return lines

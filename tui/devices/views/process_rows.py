@@ -187,11 +187,11 @@ def _build_unlisted_rows(
     allocators: WatchedProcesses, rows: Sequence[ProcessRow], place: int, now: float
 ) -> list[ProcessRow]:
     """Return rows of torch processes that NVML does not list, for example in a container."""
-    found = []
+    unlisted = []
     shown = {row.torch_process.pid for row in rows if row.torch_process}
-    for each in allocators.allocators():
-        process, placed = each.process, each.placed
-        if each.ended or process.ours or process.pid in shown:
+    for allocator in allocators.allocators():
+        process, placed = allocator.process, allocator.placed
+        if allocator.ended or process.ours or process.pid in shown:
             continue
         item = GpuProcess(
             pid=process.pid,
@@ -204,9 +204,11 @@ def _build_unlisted_rows(
             unavailable={**_owner_reasons(process), "memory": placed.why_no_process},
         )
         row = build_row(item, text.NA, place, None)
-        key = f"{each.figures.device} {row.key}"
-        found.append(replace(row, key=key, torch=unplaced(each, now), torch_process=process))
-    return found
+        key = f"{allocator.figures.device} {row.key}"
+        unlisted.append(
+            replace(row, key=key, torch=unplaced(allocator, now), torch_process=process)
+        )
+    return unlisted
 
 
 def _owner_reasons(process: TorchProcess) -> dict[str, str]:
@@ -234,10 +236,10 @@ def _build_unattributed_rows(gpu: str, place: int, device: Device) -> list[Proce
 def _matches(row: ProcessRow, words: Sequence[str]) -> bool:
     item = row.process
     parent = item.parent.command if item and item.parent else ""
-    found = f"{row.gpu} {row.pid or ''} {row.user or ''} {row.command} {parent or ''}".lower()
+    searched = f"{row.gpu} {row.pid or ''} {row.user or ''} {row.command} {parent or ''}".lower()
     if item and item.command:
-        found += item.command.lower()
-    return all(word in found for word in words)
+        searched += item.command.lower()
+    return all(word in searched for word in words)
 
 
 # ---- the tree ----------------------------------------------------------------------------------
@@ -250,23 +252,23 @@ _ProcessId = tuple[float, int]
 def _build_tree(rows: list[ProcessRow], order: Order, before: Sequence[str]) -> list[ProcessRow]:
     """Put each process below its parent; a launcher of several processes gets its own row."""
     top, below, launched = _group_by_parent(rows)
-    for found in launched:
-        if len({row.pid for row in found}) == 1:
-            top += found
+    for launch in launched:
+        if len({row.pid for row in launch}) == 1:
+            top += launch
         else:
-            launcher = _build_launcher_row(found)
+            launcher = _build_launcher_row(launch)
             top.append(launcher)
-            below[launcher.key] = found
+            below[launcher.key] = launch
     in_order = _make_sorter(order, before, below)
-    made: list[ProcessRow] = []
+    tree: list[ProcessRow] = []
 
     def add_rows(siblings: list[ProcessRow], depth: int) -> None:
         for row in in_order(siblings):
-            made.append(replace(row, depth=depth))
+            tree.append(replace(row, depth=depth))
             add_rows(below.get(row.key, []), depth + 1)
 
     add_rows(top, 0)
-    return made
+    return tree
 
 
 def _group_by_parent(
@@ -322,7 +324,7 @@ def _sum_torch(parent: ParentProcess, ranks: Sequence[ProcessRow]) -> ProcessMem
         return None
 
     def total(name: str) -> Reading[int]:
-        parts: list[Reading[int]] = [getattr(each, name) for each in read]
+        parts: list[Reading[int]] = [getattr(row, name) for row in read]
         return derive(lambda *sizes: sum(sizes), *parts)
 
     no_peak = Absent("the peaks of several processes are of different moments", "")
@@ -391,7 +393,7 @@ def total_sort_value(
         below: the rows below each, by key.
     """
     own = read_sort_value(row, order)
-    parts = [total_sort_value(each, order, below) for each in below.get(row.key, ())]
+    parts = [total_sort_value(child, order, below) for child in below.get(row.key, ())]
     if row.kind == "launcher" and own is not None:
         parts = []
     known = [value for value in (own, *parts) if value is not None]

@@ -78,8 +78,8 @@ def _torch_cell(
 def _pid_cell(shown: _Row) -> Span:
     """Return the cell of the PID, which highlights processes of this workbench."""
     row = shown[0]
-    ours = row.worker or (row.process is not None and row.process.ours)
-    return Span(str(row.pid or ""), TextStyle.STRONG if ours else _style(row))
+    own = row.worker or (row.process is not None and row.process.ours)
+    return Span(str(row.pid or ""), TextStyle.STRONG if own else _style(row))
 
 
 def _user_cell(shown: _Row) -> Span:
@@ -180,8 +180,8 @@ def find_order(
     cell: int, cells: int, *, of_host: bool = False, torch: bool = False
 ) -> Order | None:
     """Return the sort order of the heading at a cell, or ``None`` without a heading there."""
-    found = order_at(columns(cells, of_host=of_host, torch=torch), cell)
-    return next((order for order in ORDERS if order == found), None)
+    order_name = order_at(columns(cells, of_host=of_host, torch=torch), cell)
+    return next((order for order in ORDERS if order == order_name), None)
 
 
 def unread_notes(allocators: WatchedProcesses) -> list[str]:
@@ -191,9 +191,9 @@ def unread_notes(allocators: WatchedProcesses) -> list[str]:
     if allocators.listed:
         return notes
     refused = Counter(
-        each.reason for each in allocators.processes if each.refused and not each.ours
+        process.reason for process in allocators.processes if process.refused and not process.ours
     )
-    advice = {each.reason: each.advice for each in reversed(allocators.processes)}
+    advice = {process.reason: process.advice for process in reversed(allocators.processes)}
     for reason, times in refused.items():
         who = text.count(times, "torch process is", "torch processes are")
         help_words = f"; {advice[reason]}" if advice[reason] else ""

@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
         flag = next((word.partition("=")[0] for word in rest if word.startswith("-")), None)
         if flag is None:
             self.error(f"too many arguments: {' '.join(rest)}")
-        meant = nearest(flag.lstrip("-"), [each[2:] for each in flags_in(self.format_help())])
+        meant = nearest(flag.lstrip("-"), [option[2:] for option in flags_in(self.format_help())])
         if meant is not None:
             self.error(f"no option {flag} (did you mean --{meant}?)")
         if flag in screens:
@@ -72,12 +72,12 @@ class Parser(argparse.ArgumentParser):
 
 def _plainer(message: str) -> str:
     """Return argparse's message on an invalid choice, with the nearest choice."""
-    found = re.match(r"argument (.+?): invalid choice: '(.*?)' \(choose from (.*)\)$", message)
-    if found is None:
+    match = re.match(r"argument (.+?): invalid choice: '(.*?)' \(choose from (.*)\)$", message)
+    if match is None:
         return message
-    known = [word.strip("' ") for word in found[3].split(",")]
-    kind = "command" if found[1] == "COMMAND" else f"{found[1]}"
-    return not_known(kind, found[2], known)
+    known = [word.strip("' ") for word in match[3].split(",")]
+    kind = "command" if match[1] == "COMMAND" else f"{match[1]}"
+    return not_known(kind, match[2], known)
 
 
 def add_python_and_files(parser: argparse.ArgumentParser) -> None:
@@ -215,5 +215,5 @@ class Subcommand(Generic[T]):
             The exit code.
         """
         names = {field.name for field in fields(self.options)}
-        given: dict[str, Any] = {name: value for name, value in values.items() if name in names}
-        return self.work(self.options(**given))
+        accepted: dict[str, Any] = {name: value for name, value in values.items() if name in names}
+        return self.work(self.options(**accepted))

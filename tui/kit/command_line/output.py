@@ -223,9 +223,9 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
     A name is similar if the typed text begins it, is part of it, or has a few wrong letters.
     """
     typed = name.lower()
-    begins = [each for each in known if len(typed) > 1 and each.lower().startswith(typed)]
+    begins = [name for name in known if len(typed) > 1 and name.lower().startswith(typed)]
     close = difflib.get_close_matches(typed, known, n=1)
-    parts = [each for each in known if len(typed) > 2 and typed in each.lower()]
+    parts = [name for name in known if len(typed) > 2 and typed in name.lower()]
     return next(iter([*begins, *close, *parts]), None)
 
 
@@ -270,7 +270,7 @@ def _wrap(row: str, cells: int) -> list[str]:
         return [row]
     lead = len(row) - len(row.lstrip())
     # Below the last column that begins in the left half; a row without columns is indented.
-    starts = [found.end() for found in _GAP.finditer(row) if lead < found.end() <= cells // 2]
+    starts = [gap.end() for gap in _GAP.finditer(row) if lead < gap.end() <= cells // 2]
     indent = " " * (starts[-1] if starts else min(lead + 2, cells // 2))
     return textwrap.wrap(
         row,

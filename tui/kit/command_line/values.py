@@ -76,10 +76,10 @@ def python_at(text: str, source: str = "--python") -> str:
         # Not resolved: a virtual environment's Python is a link, and its path identifies the
         # environment.
         return str(path.absolute())
-    found = shutil.which(text)
-    if found is None or os.sep in text:
+    executable = shutil.which(text)
+    if executable is None or os.sep in text:
         raise UsageError(f"{source} {text}: no program there; give the path of a Python with torch")
-    return found
+    return executable
 
 
 def size_of(text: str, flag: str) -> int:
@@ -92,10 +92,10 @@ def size_of(text: str, flag: str) -> int:
     Raises:
         UsageError: the text is not a size.
     """
-    found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*(?:([KMGT])i?)?B?\s*", text, re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*(?:([KMGT])i?)?B?\s*", text, re.IGNORECASE)
+    if match is None:
         raise UsageError(f"{flag} {text}: give bytes, such as 4096 or 1MiB")
-    return int(float(found[1]) * 1024 ** " KMGT".index((found[2] or " ").upper()))
+    return int(float(match[1]) * 1024 ** " KMGT".index((match[2] or " ").upper()))
 
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -107,8 +107,8 @@ def duration_of(text: str) -> float:
     Raises:
         UsageError: the text is not a time above zero.
     """
-    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)\s*", text)
-    seconds = float(found[1]) * _SECONDS[found[2]] if found is not None else 0.0
+    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)\s*", text)
+    seconds = float(match[1]) * _SECONDS[match[2]] if match is not None else 0.0
     if seconds <= 0:
         raise UsageError(f"{text}: give a time such as 90s, 5m or 1h")
     return seconds
@@ -239,14 +239,14 @@ def _beneath(prefix: Path) -> Iterator[Path]:
     except OSError:
         return
     pairs = (line.partition("=") for line in text.splitlines())
-    found = {key.strip().lower(): value.strip() for key, _, value in pairs}
-    if found.get("include-system-site-packages", "").lower() == "true" and found.get("home"):
-        yield Path(found["home"]).parent
+    headers = {key.strip().lower(): value.strip() for key, _, value in pairs}
+    if headers.get("include-system-site-packages", "").lower() == "true" and headers.get("home"):
+        yield Path(headers["home"]).parent
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(first: Path, other: Path) -> bool:
     try:
-        return one.samefile(other)
+        return first.samefile(other)
     except OSError:
         return False
 
@@ -275,5 +275,5 @@ def with_theme(chosen: Settings, problems: Sequence[str]) -> tuple[Settings, tup
     if item.source == "--theme":
         raise UsageError(problem)
     default = item._replace(value=THEME, source="default")
-    found = replace(chosen, chosen={**chosen.chosen, "theme": default})
-    return found, (*problems, f"{problem}; {THEME} is used")
+    themed = replace(chosen, chosen={**chosen.chosen, "theme": default})
+    return themed, (*problems, f"{problem}; {THEME} is used")

@@ -28,25 +28,25 @@ def store_copy(text: str) -> Path:
     return path
 
 
-def copy(app: App[Any], what: str, text: str) -> None:
+def copy(app: App[Any], subject: str, text: str) -> None:
     """Send a text to the terminal's clipboard, store it in a file, and report both.
 
     Args:
         app: the app on that terminal.
-        what: names the text in the message.
+        subject: names the text in the message.
         text: the text in full.
     """
     app.copy_to_clipboard(text)
-    app.notify(copy_message(what, text), markup=False)
+    app.notify(copy_message(subject, text), markup=False)
 
 
-def copy_message(what: str, text: str) -> str:
+def copy_message(subject: str, text: str) -> str:
     """Store a text in the file, and return a sentence on where it went."""
     try:
         where = f"and written to {shorten_path(store_copy(text))}"
     except OSError as error:
         where = f"and not written to a file: {error.strerror or error}"
-    return f"{what}: sent to the terminal (OSC 52), which may refuse it, {where}"
+    return f"{subject}: sent to the terminal (OSC 52), which may refuse it, {where}"
 
 
 def shorten_path(path: Path) -> str:

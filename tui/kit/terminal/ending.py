@@ -50,13 +50,13 @@ def _ending() -> Iterator[signal.Signals | int]:
     return (number for number in sorted(signal.valid_signals()) if number not in others)
 
 
-SIGNALS = tuple(each for each in _ending() if isinstance(each, signal.Signals))
+SIGNALS = tuple(number for number in _ending() if isinstance(number, signal.Signals))
 """Signals that would end the program at once, without restoring the terminal.
 
 Batch systems send some of them (SIGUSR1, SIGUSR2), the kernel others when the processor time is
 used up (SIGXCPU), and timers others (SIGALRM).
 """
-REAL_TIME = tuple(each for each in _ending() if not isinstance(each, signal.Signals))
+REAL_TIME = tuple(number for number in _ending() if not isinstance(number, signal.Signals))
 """The same for real-time signals, which have no names of their own."""
 
 
@@ -169,7 +169,7 @@ def hung_up(terminal: int) -> bool:
     poll = select.poll()
     poll.register(terminal, 0)  # poll always reports hang-up and error
     return any(
-        what & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, what in poll.poll(0)
+        events & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0)
     )
 
 
@@ -181,7 +181,7 @@ def stalled(terminal: int) -> bool:
     poll.register(terminal, select.POLLOUT)
     # Linux reports room in a terminal that is gone, too.
     gone = select.POLLHUP | select.POLLERR | select.POLLNVAL
-    return not any(what & select.POLLOUT and not what & gone for _, what in poll.poll(0))
+    return not any(events & select.POLLOUT and not events & gone for _, events in poll.poll(0))
 
 
 class ForcedExit:

@@ -46,7 +46,7 @@ class HostReading:
         """Return its processes with their figures; none without a connection."""
         if self.error or self.figures is None:
             return ()
-        found = rows_of(self.processes, self.figures, self.devices)
+        rows = rows_of(self.processes, self.figures, self.devices)
         grows = {pid: text for pid, _, key, text in self.findings if key == "growth"}
         return tuple(
             HostProcessRow(
@@ -55,7 +55,7 @@ class HostReading:
                 grows.get(row.process.pid, ""),
                 self.steps.get(row.process.pid, NO_STEPS),
             )
-            for row in found
+            for row in rows
         )
 
 
@@ -71,8 +71,8 @@ def hosts_text(readings: Sequence[HostReading], room: int | None = None) -> list
     for reading in readings:
         lines += ["", *_host_lines(reading, shared.get(reading.host), room)]
     for job in _jobs_over_hosts(readings):
-        rows = [each.row for each in job.rows]
-        hosts = [each.host for each in job.rows]
+        rows = [row.row for row in job.rows]
+        hosts = [row.host for row in job.rows]
         lines += ["", *wrap(job_lines(job), room), *table(rows, room, hosts=hosts)]
     return lines
 
@@ -86,17 +86,19 @@ def ooms_text(readings: Sequence[HostReading], room: int | None = None) -> list[
     """
     lines: list[str] = []
     for reading in readings:
-        for each in reading.ooms[:MOST_VERDICTS]:
-            lines += ["", *wrap([f"{reading.host}: {each.line}"], room), ""]
-            lines += wrap(oom_lines(each.log, each.oom), room)
-            if each.explanation is not None:
-                lines += ["", *explanation_lines(each.explanation, room or USUAL_CELLS)]
+        for oom in reading.ooms[:MOST_VERDICTS]:
+            lines += ["", *wrap([f"{reading.host}: {oom.line}"], room), ""]
+            lines += wrap(oom_lines(oom.log, oom.oom), room)
+            if oom.explanation is not None:
+                lines += ["", *explanation_lines(oom.explanation, room or USUAL_CELLS)]
     return lines
 
 
 def distinct_rows(readings: Sequence[HostReading]) -> list[HostProcessRow]:
     """Return the processes of all hosts, each once: two hosts may be one machine."""
-    repeated = find_repeated([(each.host, each.devices, each.processes) for each in readings])
+    repeated = find_repeated(
+        [(reading.host, reading.devices, reading.processes) for reading in readings]
+    )
     rows = [row for reading in readings for row in reading.rows]
     return [row for row in rows if (row.host, row.row.process.pid) not in repeated]
 
@@ -104,8 +106,8 @@ def distinct_rows(readings: Sequence[HostReading]) -> list[HostProcessRow]:
 def _headline(readings: Sequence[HostReading]) -> str:
     rows = distinct_rows(readings)
     reached = [reading for reading in readings if not reading.error]
-    found = count(len(rows), "torch process", "torch processes") if rows else "no torch process"
-    words = [f"{found} on {count(len(reached), 'host')}"]
+    headline = count(len(rows), "torch process", "torch processes") if rows else "no torch process"
+    words = [f"{headline} on {count(len(reached), 'host')}"]
     failed = sum(len(reading.ooms) for reading in readings)
     if failed:
         words.append(f"{failed} ran out of memory")
@@ -116,10 +118,10 @@ def _headline(readings: Sequence[HostReading]) -> str:
 
 
 def _host_lines(reading: HostReading, shared: SharedGpus | None, room: int | None) -> list[str]:
-    ooms = [each.line for each in reading.ooms]
+    ooms = [oom.line for oom in reading.ooms]
     if reading.error:
         return wrap([f"{reading.host}  not reached: {reading.error}", *ooms], room)
-    rows = [each.row for each in reading.rows]
+    rows = [row.row for row in reading.rows]
     findings = [f"{pid} {device}: {text}" for pid, device, _, text in reading.findings]
     return [
         f"{reading.host}  {shared.describe()}" if shared is not None else reading.host,
@@ -146,8 +148,8 @@ def encode_host(reading: HostReading) -> dict[str, Any]:
     if reading.error:
         return {"host": reading.host, "error": reading.error}
     at = reading.figures.at if reading.figures is not None else None
-    plain = as_plain([each.row for each in reading.rows])
-    ooms = [_encode_oom(each) for each in reading.ooms]
+    plain = as_plain([row.row for row in reading.rows])
+    ooms = [_encode_oom(oom) for oom in reading.ooms]
     return {"host": reading.host, "at": at, **plain, "ooms": ooms}
 
 
@@ -165,12 +167,12 @@ def _encode_job(job: RanksOfJob) -> dict[str, Any]:
         "missing": list(job.missing),
         "ranks": [
             {
-                "rank": each.row.process.rank,
-                "host": each.host,
-                "pid": each.row.process.pid,
-                "step": each.steps.count,
-                "stalled_s": each.steps.stalled_s,
+                "rank": row.row.process.rank,
+                "host": row.host,
+                "pid": row.row.process.pid,
+                "step": row.steps.count,
+                "stalled_s": row.steps.stalled_s,
             }
-            for each in job.rows
+            for row in job.rows
         ],
     }

@@ -135,7 +135,7 @@ class WatchedHost:
     def is_refused(self) -> bool:
         """Whether all its processes are refused, at least one."""
         known = self._processes.processes
-        return bool(known) and all(each.refused for each in known)
+        return bool(known) and all(allocator.refused for allocator in known)
 
     @property
     def gives_nothing(self) -> bool:
@@ -153,10 +153,10 @@ class WatchedHost:
         devices = self._sample.sample.devices if self._sample is not None else ()
         waiting = "" if self._figures else f"no answer within {ANSWER_WITHIN_S:g} s"
         findings = tuple(
-            (each.process.pid, each.figures.device, found.key, found.text)
-            for each in self._processes.allocators()
-            if not each.ended
-            for found in each.findings
+            (allocator.process.pid, allocator.figures.device, finding.key, finding.text)
+            for allocator in self._processes.allocators()
+            if not allocator.ended
+            for finding in allocator.findings
         )
         return HostReading(
             self.host.name,
@@ -166,9 +166,9 @@ class WatchedHost:
             self.error or waiting,
             findings,
             {
-                each.description.pid: RankSteps(each.steps, each.stalled_s)
-                for each in self._processes.seen.values()
-                if each.steps is not None and not each.gone
+                process.description.pid: RankSteps(process.steps, process.stalled_s)
+                for process in self._processes.seen.values()
+                if process.steps is not None and not process.gone
             },
             self._ooms,
         )
@@ -212,19 +212,19 @@ class HostProcessReport:
         progress.show("connecting to " + ", ".join(host.name for host in plan.hosts))
         if options.jsonl:
             print_notice(WHAT_IS_READ)
-        tasks = [asyncio.create_task(each.run()) for each in self._hosts]
+        tasks = [asyncio.create_task(host.run()) for host in self._hosts]
         ending = asyncio.create_task(self._print_until_end(progress))
         try:
             done, _ = await asyncio.wait([*tasks, ending], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
-            readings = [each.reading for each in self._hosts]
+            readings = [host.reading for host in self._hosts]
         finally:
             progress.clear()
             for task in (*tasks, ending):
                 task.cancel()
             await asyncio.gather(*tasks, ending, return_exceptions=True)
-            await asyncio.gather(*(each.close() for each in self._hosts))
+            await asyncio.gather(*(host.close() for host in self._hosts))
         return self._end(readings)
 
     def _note(self, host: WatchedHost) -> None:
@@ -256,7 +256,7 @@ class HostProcessReport:
     async def _settle(self) -> None:
         """Wait until each host has been read once, or is not reached."""
         until = time.monotonic() + ANSWER_WITHIN_S
-        while not (self._signalled or all(each.settled for each in self._hosts)):
+        while not (self._signalled or all(host.settled for host in self._hosts)):
             await self._wait(until)
             if time.monotonic() >= until:
                 return
@@ -271,11 +271,11 @@ class HostProcessReport:
             lasted = time.monotonic() - began
             if options.seconds is not None and lasted >= options.seconds:
                 return
-            if options.pid is not None and all(each.is_refused for each in self._hosts):
+            if options.pid is not None and all(host.is_refused for host in self._hosts):
                 return
             if time.monotonic() >= due:
                 if prints:
-                    self._print_text([each.reading for each in self._hosts])
+                    self._print_text([host.reading for host in self._hosts])
                 due = max(due + interval, time.monotonic())
             ends = [due] + ([began + options.seconds] if options.seconds is not None else [])
             await self._wait(min(ends))
@@ -308,5 +308,5 @@ class HostProcessReport:
             print_text(rows_of_text(["", *wrap([WHAT_IS_READ], terminal_width())]))
         if self._signalled is not None:
             return 128 + int(self._signalled)
-        lost = any(each.reading.error for each in self._hosts)
-        return 1 if lost or all(each.gives_nothing for each in self._hosts) else 0
+        lost = any(host.reading.error for host in self._hosts)
+        return 1 if lost or all(host.gives_nothing for host in self._hosts) else 0

@@ -54,18 +54,18 @@ class RanksOfJob:
     @property
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts of the ranks, in their order."""
-        return tuple(dict.fromkeys(each.host for each in self.rows))
+        return tuple(dict.fromkeys(row.host for row in self.rows))
 
     @property
     def world_size(self) -> int | None:
         """Return the number of ranks that the launcher has told; ``None`` if it has told none."""
-        told = (each.row.process.world_size for each in self.rows)
-        return next((size for size in told if size is not None), None)
+        sizes = (row.row.process.world_size for row in self.rows)
+        return next((size for size in sizes if size is not None), None)
 
     @property
     def missing(self) -> tuple[int, ...]:
         """Return the ranks that no host has, if their number is known."""
-        present = {each.row.process.rank for each in self.rows}
+        present = {row.row.process.rank for row in self.rows}
         return tuple(rank for rank in range(self.world_size or 0) if rank not in present)
 
 
@@ -75,14 +75,14 @@ def find_jobs(rows: Sequence[HostProcessRow]) -> tuple[RanksOfJob, ...]:
     Args:
         rows: the processes of all hosts.
     """
-    found: dict[tuple[str, str], list[HostProcessRow]] = {}
-    for each in rows:
-        key = job_key(each.host, each.row.process)
+    ranks_of: dict[tuple[str, str], list[HostProcessRow]] = {}
+    for row in rows:
+        key = job_key(row.host, row.row.process)
         if key is not None:
-            found.setdefault(key, []).append(each)
+            ranks_of.setdefault(key, []).append(row)
     jobs = []
-    for ranks in found.values():
-        ranks.sort(key=lambda each: (each.row.process.rank or 0, each.row.process.pid))
+    for ranks in ranks_of.values():
+        ranks.sort(key=lambda row: (row.row.process.rank or 0, row.row.process.pid))
         job = ranks[0].row.process.job
         assert job is not None
         jobs.append(RanksOfJob(job, tuple(ranks)))
@@ -97,14 +97,14 @@ def job_lines(job: RanksOfJob) -> list[str]:
     """
     size = job.world_size
     of = f" of {size}" if size is not None else ""
-    launchers = {each.row.process.launcher for each in job.rows} - {None}
+    launchers = {row.row.process.launcher for row in job.rows} - {None}
     by = f" ({', '.join(sorted(map(str, launchers)))})" if launchers else ""
-    ranks = {each.row.process.rank for each in job.rows}
+    ranks = {row.row.process.rank for row in job.rows}
     lines = [f"job {job.name}{by}: {len(ranks)}{of} ranks, on {', '.join(job.hosts)}"]
     lines += [
-        f"rank {each.row.process.rank} on {each.host} grows: {each.grows}"
-        for each in job.rows
-        if each.grows
+        f"rank {row.row.process.rank} on {row.host} grows: {row.grows}"
+        for row in job.rows
+        if row.grows
     ]
     lines += _describe_steps(job)
     largest = _describe_largest(job)
@@ -120,18 +120,18 @@ def job_lines(job: RanksOfJob) -> list[str]:
 
 def _describe_steps(job: RanksOfJob) -> list[str]:
     """Return the ranks' steps and which ranks stall; nothing if no steps are known."""
-    counts = [each.steps.count for each in job.rows if each.steps.count is not None]
+    counts = [row.steps.count for row in job.rows if row.steps.count is not None]
     if not counts:
         return []
     stalled = find_stalled(
-        [each.steps.count for each in job.rows],
-        [each.steps.stalled_s is not None for each in job.rows],
+        [row.steps.count for row in job.rows],
+        [row.steps.stalled_s is not None for row in job.rows],
     )
     lines = []
-    for each in (job.rows[place] for place in stalled):
-        since = f", for {fmt.old(each.steps.stalled_s)}" if each.steps.stalled_s else ""
+    for row in (job.rows[place] for place in stalled):
+        since = f", for {fmt.old(row.steps.stalled_s)}" if row.steps.stalled_s else ""
         lines.append(
-            f"rank {each.row.process.rank} on {each.host} stalls at step {each.steps.count}{since}"
+            f"rank {row.row.process.rank} on {row.host} stalls at step {row.steps.count}{since}"
         )
     least, most = min(counts), max(counts)
     return [*lines, f"steps: {least}" if least == most else f"steps: {least} to {most}"]
@@ -139,18 +139,18 @@ def _describe_steps(job: RanksOfJob) -> list[str]:
 
 def _describe_largest(job: RanksOfJob) -> str:
     """Return which rank has allocated most, compared with the median of all; empty for one rank."""
-    held = [
-        (sum(figures.allocated for figures in each.row.figures), each)
-        for each in job.rows
-        if each.row.figures
+    sizes = [
+        (sum(figures.allocated for figures in row.row.figures), row)
+        for row in job.rows
+        if row.row.figures
     ]
-    if len(held) < 2:
+    if len(sizes) < 2:
         return ""
-    most, each = max(held, key=lambda one: one[0])
-    usual = median(allocated for allocated, _ in held)
+    most, row = max(sizes, key=lambda pair: pair[0])
+    usual = median(allocated for allocated, _ in sizes)
     if not usual or most <= usual:
         return "all ranks have the same allocated memory" if most == usual else ""
     return (
-        f"rank {each.row.process.rank} on {each.host} has most allocated memory: {fmt.size(most)}, "
+        f"rank {row.row.process.rank} on {row.host} has most allocated memory: {fmt.size(most)}, "
         f"{100 * (most / usual - 1):.1f}% above the median of the ranks"
     )

@@ -76,7 +76,11 @@ class RunOutcome:
     def rows(self) -> list[WatchedProcessRow]:
         """The last figures of each process that was sampled from outside."""
         seen = self.processes.seen.values()
-        return [_row(each) for each in seen if each.description.start is not None or each.devices]
+        return [
+            _row(process)
+            for process in seen
+            if process.description.start is not None or process.devices
+        ]
 
     @property
     def logs(self) -> list[ProcessLog]:
@@ -189,7 +193,7 @@ class RunWithoutScreen:
             for number, file in enumerate(process.outputs, start=1)
         ]
         reported = False
-        while not (process.has_ended and all(each.done() for each in shown)):
+        while not (process.has_ended and all(task.done() for task in shown)):
             if process.log_problem and not reported:
                 reported = True
                 why = process.log_problem
@@ -225,7 +229,7 @@ def alarm_facts(run: StartedRun, logs: Sequence[ProcessLog], ended: str) -> Watc
         logs: its agents' logs.
         ended: how it ended; empty while it runs.
     """
-    ooms = [oom for each in logs for oom in each.ooms]
+    ooms = [oom for log in logs for oom in log.ooms]
     newest = max(ooms, key=lambda oom: oom.at, default=None)
     return WatchedFacts(
         key=str(run.folder),
@@ -239,7 +243,7 @@ def alarm_facts(run: StartedRun, logs: Sequence[ProcessLog], ended: str) -> Watc
 
 def _row(process: TorchProcessState) -> WatchedProcessRow:
     """Return the last figures of a process; a device without any has the reason instead."""
-    placed: dict[str, Placed] = {name: each.placed for name, each in process.devices.items()}
+    placed: dict[str, Placed] = {name: device.placed for name, device in process.devices.items()}
     # The last reading may have found a device in change; its figures before that stay the last.
     never_read = {name: why for name, why in process.silent.items() if name not in process.devices}
     return WatchedProcessRow(
@@ -257,10 +261,10 @@ NO_CODE = "its exit code is not known: the process that waits for it was killed"
 
 def with_code(run: StartedRun, code: int) -> StartedRun:
     """Return the run with the end of its command, encoded as ``Popen.returncode``."""
-    found = runs.read_again(run)
+    finished = runs.read_again(run)
     return replace(
-        found,
-        ended=found.ended or time.time(),
+        finished,
+        ended=finished.ended or time.time(),
         code=code if code >= 0 else None,
         signal=-code if code < 0 else None,
     )
@@ -299,8 +303,8 @@ async def _pass_through(file: int, to: int) -> None:
 def judge_by_exit_code(run: StartedRun, logs: Sequence[ProcessLog]) -> list[ProcessLog]:
     """Return the agents' logs, judged by the exit code of the run's own process."""
     return [
-        with_exit_code(each, run.code) if each.pid == run.pid and not each.replaced else each
-        for each in logs
+        with_exit_code(log, run.code) if log.pid == run.pid and not log.replaced else log
+        for log in logs
     ]
 
 
@@ -311,27 +315,27 @@ async def format_text(outcome: RunOutcome) -> list[str]:
     """Return the lines that follow the run's own output."""
     logs = outcome.logs
     explained = await explain_ooms(outcome.run, outcome.processes, logs, "text")
-    lines = ["", *(each.explanation.line for each in explained[:1]), *_first_failure(outcome)]
+    lines = ["", *(finding.explanation.line for finding in explained[:1]), *_first_failure(outcome)]
     lines += [describe_end(outcome.run), *_oom_killer(outcome.run)]
-    for each in logs:
-        lines.append(process_line(each))
-        lines += [f"  the agent could not {trouble}" for trouble in each.troubles]
+    for log in logs:
+        lines.append(process_line(log))
+        lines += [f"  the agent could not {trouble}" for trouble in log.troubles]
     lines += [f"no agent in process {trouble}" for trouble in outcome.troubles]
     lines += outcome.skipped
     cells = max(80, min(160, shutil.get_terminal_size((80, 24)).columns))
     lines += [
-        f"{pid} {device}: {found.text} ({found.source})"
+        f"{pid} {device}: {finding.text} ({finding.source})"
         for pid, device, track in outcome.tracks
-        for found in track.findings(ended=True)
+        for finding in track.findings(ended=True)
     ]
-    for number, one in enumerate(explained[:MOST_VERDICTS]):
+    for number, finding in enumerate(explained[:MOST_VERDICTS]):
         # The explanation of the first one goes above everything else.
-        lines += ["", *([one.explanation.line, ""] if number else [])]
-        lines += oom_lines(one.log, one.oom)
-        lines += ["", *(one.lines or explanation_lines(one.explanation, cells))]
-    for one in explained[MOST_VERDICTS:]:
-        where = f" ({one.oom.snapshot})" if one.oom.snapshot else ""
-        lines.append(f"{one.log.pid}: {one.explanation.line}{where}")
+        lines += ["", *([finding.explanation.line, ""] if number else [])]
+        lines += oom_lines(finding.log, finding.oom)
+        lines += ["", *(finding.lines or explanation_lines(finding.explanation, cells))]
+    for finding in explained[MOST_VERDICTS:]:
+        where = f" ({finding.oom.snapshot})" if finding.oom.snapshot else ""
+        lines.append(f"{finding.log.pid}: {finding.explanation.line}{where}")
     if not logs:
         lines.append("none of its processes with the agent has used CUDA")
     return lines
@@ -341,16 +345,16 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
     """Return Markdown for an issue: the newest OOM that ended a process, and its report."""
     logs = outcome.logs
     explained = await explain_ooms(outcome.run, outcome.processes, logs, "markdown")
-    lines = [f"**{each.explanation.line}**" for each in explained[:1]]
+    lines = [f"**{finding.explanation.line}**" for finding in explained[:1]]
     lines += ["", f"`{' '.join(outcome.run.command)}`", "", describe_end(outcome.run)]
     lines += [*_oom_killer(outcome.run), *_first_failure(outcome), ""]
-    lines += [f"- {process_line(each)}" for each in logs]
-    for one in explained[:1]:
-        lines += ["", *oom_lines(one.log, one.oom), "", *one.lines]
-        if not one.lines:
-            lines += advice_markdown(one.explanation.advice)
+    lines += [f"- {process_line(log)}" for log in logs]
+    for finding in explained[:1]:
+        lines += ["", *oom_lines(finding.log, finding.oom), "", *finding.lines]
+        if not finding.lines:
+            lines += advice_markdown(finding.explanation.advice)
     if outcome.skipped:
-        lines += ["", *(f"- {each}" for each in outcome.skipped)]
+        lines += ["", *(f"- {reason}" for reason in outcome.skipped)]
     return lines
 
 
@@ -384,8 +388,10 @@ def process_line(log: ProcessLog) -> str:
 async def build_explained_report(outcome: RunOutcome) -> dict[str, Any]:
     """Return :func:`build_report` with the explanation of the newest OOM of each process."""
     explained = await explain_ooms(outcome.run, outcome.processes, outcome.logs, "none")
-    found = {(each.log.pid, each.oom.number): each.explanation for each in explained}
-    return build_report(outcome, found)
+    explanations = {
+        (finding.log.pid, finding.oom.number): finding.explanation for finding in explained
+    }
+    return build_report(outcome, explanations)
 
 
 def build_report(
@@ -402,13 +408,13 @@ def build_report(
     unavailable: dict[str, str] = sampled["unavailable"]
     processes: list[dict[str, Any]] = sampled["processes"]
     programs: dict[int, list[ProcessLog]] = {}
-    for each in outcome.logs:
-        programs.setdefault(each.pid, []).append(each)
-    joined_logs = {pid: joined(each) for pid, each in programs.items()}
-    by_pid = {each["pid"]: each for each in processes}
-    for pid, each in joined_logs.items():
+    for log in outcome.logs:
+        programs.setdefault(log.pid, []).append(log)
+    joined_logs = {pid: joined(program) for pid, program in programs.items()}
+    by_pid = {process["pid"]: process for process in processes}
+    for pid, log in joined_logs.items():
         if pid not in by_pid:
-            by_pid[pid] = _build_unsampled_process(each, outcome, unavailable)
+            by_pid[pid] = _build_unsampled_process(log, outcome, unavailable)
             processes.append(by_pid[pid])
     for pid, process in by_pid.items():
         _add_log(process, joined_logs.get(pid), unavailable, explanations or {})
@@ -445,8 +451,8 @@ def _build_unsampled_process(
     if rank is None:
         unavailable[f"{path}.rank"] = "no launcher set it in the environment"
     named = {"pid": log.pid, "start": None, "command": None, "user": None}
-    held: dict[str, Any] = {"host_rss": None, "sources": [], "devices": []}
-    return {**named, "rank": rank, "torch": log.torch, **held}
+    plain: dict[str, Any] = {"host_rss": None, "sources": [], "devices": []}
+    return {**named, "rank": rank, "torch": log.torch, **plain}
 
 
 def _add_log(
@@ -476,12 +482,12 @@ def _growth(
     pid: int, outcome: RunOutcome, unavailable: dict[str, str]
 ) -> dict[str, dict[str, float | str]] | None:
     """Return bytes per step or per second with the bounds of the 95% interval, by device."""
-    found: dict[str, dict[str, float | str]] = {}
+    growth: dict[str, dict[str, float | str]] = {}
     for of, device, track in outcome.tracks:
         grows = track.growth()
         if of == pid and grows is not None:
             rates = {"rate": grows.rate, "low": grows.low, "high": grows.high}
-            found[device] = {**rates, "per": track.growth_per}
-    if not found:
+            growth[device] = {**rates, "per": track.growth_per}
+    if not growth:
         unavailable[f"processes.{pid}.growth"] = NO_GROWTH
-    return found or None
+    return growth or None

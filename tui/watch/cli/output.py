@@ -63,7 +63,7 @@ def rows_of(
     """Join the watch's figures with NVML's."""
     rows, by_pid = [], rows_by_pid(devices)
     for process in processes:
-        own = tuple(each for each in figures.devices if each.pid == process.pid)
+        own = tuple(device for device in figures.devices if device.pid == process.pid)
         silent = {
             key.partition(" ")[2]: why
             for key, why in figures.unavailable.items()
@@ -103,7 +103,9 @@ def _process(row: WatchedProcessRow, unavailable: dict[str, str]) -> dict[str, A
         *(["nvml"] if row.listed else []),
         *(["allocator"] if row.figures else []),
     ]
-    devices = [_device(each, row.placed[each.device], path, unavailable) for each in row.figures]
+    devices = [
+        _device(figure, row.placed[figure.device], path, unavailable) for figure in row.figures
+    ]
     devices += [
         _silent(int(name.partition(":")[2]), why, path, unavailable)
         for name, why in row.silent.items()
@@ -132,18 +134,18 @@ def _device(
     figures: TorchMemory, placed: Placed, path: str, unavailable: dict[str, str]
 ) -> dict[str, Any]:
     ordinal = int(figures.device.partition(":")[2])
-    here = f"{path}.devices.{ordinal}"
+    key = f"{path}.devices.{ordinal}"
     if placed.id is None:
-        unavailable[f"{here}.id"] = placed.why_no_id
+        unavailable[f"{key}.id"] = placed.why_no_id
     if placed.process is None:
-        unavailable[f"{here}.process"] = placed.why_no_process
+        unavailable[f"{key}.process"] = placed.why_no_process
     values = {name: getattr(figures, name) for name in FIGURES}
     return _plain_device(ordinal, placed.id, values, placed.process)
 
 
 def _silent(ordinal: int, why: str, path: str, unavailable: dict[str, str]) -> dict[str, Any]:
-    here = f"{path}.devices.{ordinal}"
-    unavailable |= {f"{here}.{name}": why for name in (*FIGURES, "id", "process")}
+    key = f"{path}.devices.{ordinal}"
+    unavailable |= {f"{key}.{name}": why for name in (*FIGURES, "id", "process")}
     return _plain_device(ordinal, None, {}, None)
 
 
@@ -155,10 +157,10 @@ def _of_nvml(
     path: str,
     unavailable: dict[str, str],
 ) -> dict[str, Any]:
-    here = f"{path}.devices.{identity}"
-    unavailable |= {f"{here}.{name}": reason for name in (*FIGURES, "ordinal")}
+    key = f"{path}.devices.{identity}"
+    unavailable |= {f"{key}.{name}": reason for name in (*FIGURES, "ordinal")}
     if memory is None:
-        unavailable[f"{here}.process"] = why
+        unavailable[f"{key}.process"] = why
     return _plain_device(None, identity, {}, memory)
 
 
@@ -183,11 +185,11 @@ def reasons(rows: Sequence[WatchedProcessRow]) -> list[str]:
 
 def _why_not(row: WatchedProcessRow) -> list[str]:
     process = row.process
-    found = [f"{process.pid} {name}: {why}" for name, why in row.silent.items()]
+    reasons = [f"{process.pid} {name}: {why}" for name, why in row.silent.items()]
     if process.reason:
         advice = f"; {process.advice}" if process.advice else ""
-        found.append(f"{process.pid}: {process.reason}{advice}")
-    return found
+        reasons.append(f"{process.pid}: {process.reason}{advice}")
+    return reasons
 
 
 def stored_run_lines() -> list[str]:
@@ -196,11 +198,11 @@ def stored_run_lines() -> list[str]:
     Runs beyond the limits are dropped first.
     """
     runs.prune()
-    found = runs.stored_runs()
-    if not found:
+    stored = runs.stored_runs()
+    if not stored:
         return []
     heading = f"stored runs, in {runs.folder()}; gpu-workbench watch NAME shows one:"
-    return [heading, *map(_stored_run_line, found)]
+    return [heading, *map(_stored_run_line, stored)]
 
 
 def _stored_run_line(run: StartedRun) -> str:

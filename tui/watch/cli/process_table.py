@@ -31,9 +31,9 @@ def table(
     """
     names = hosts or ("",) * len(rows)
     shown: list[_Row] = [
-        (row, each, host)
+        (row, figure, host)
         for row, host in zip(rows, names, strict=True)
-        for each in row.figures or (None,)
+        for figure in row.figures or (None,)
     ]
     if not shown:
         return []
@@ -46,13 +46,13 @@ def table(
             "torch", lambda row: row[0].process.torch or fmt.NA, shown, drop_order=0, left=True
         ),
         _column("device", lambda row: row[1].device if row[1] else fmt.NA, shown, left=True),
-        _column("allocated", _figure(lambda found: found.allocated), shown),
-        _column("peak", _figure(lambda found: found.allocated_peak), shown, drop_order=3),
-        _column("reserved", _figure(lambda found: found.reserved), shown),
-        _column("peak", _figure(lambda found: found.reserved_peak), shown, drop_order=2),
+        _column("allocated", _figure(lambda figures: figures.allocated), shown),
+        _column("peak", _figure(lambda figures: figures.allocated_peak), shown, drop_order=3),
+        _column("reserved", _figure(lambda figures: figures.reserved), shown),
+        _column("peak", _figure(lambda figures: figures.reserved_peak), shown, drop_order=2),
         _column("process", _process, shown),
-        _column("retries", _figure(lambda found: found.alloc_retries, fmt.count), shown),
-        _column("ooms", _figure(lambda found: found.ooms, fmt.count), shown, drop_order=4),
+        _column("retries", _figure(lambda figures: figures.alloc_retries, fmt.count), shown),
+        _column("ooms", _figure(lambda figures: figures.ooms, fmt.count), shown, drop_order=4),
         _command_column(shown),
     ]
     columns[0] = replace(columns[0], gap=0)

@@ -129,8 +129,8 @@ class WatchOptions(HostChoice):
     @property
     def prints(self) -> bool:
         """Whether an option asks for output that the screen does not give."""
-        asked = self.starts_otherwise or self.json or self.lasts or self.pid is not None
-        return asked or self.no_children or self.every is not None
+        has_output = self.starts_otherwise or self.json or self.lasts or self.pid is not None
+        return has_output or self.no_children or self.every is not None
 
     @property
     def draws(self) -> bool:
@@ -245,7 +245,9 @@ class ProcessReport:
             return not changing or lasted >= SETTLE_S
         if options.seconds is not None and lasted >= options.seconds:
             return True
-        return options.pid is not None and all(each.refused for each in self._processes.processes)
+        return options.pid is not None and all(
+            process.refused for process in self._processes.processes
+        )
 
     def _rows(self) -> list[WatchedProcessRow]:
         figures = self._figures or ProcessFigures(time.time(), ())
@@ -256,7 +258,7 @@ class ProcessReport:
         if self._processes.allocators():
             return False
         known = self._processes.processes
-        refused = bool(known) and all(each.refused for each in known)
+        refused = bool(known) and all(allocator.refused for allocator in known)
         return refused or self._options.pid is not None
 
     def _print_rows(self) -> None:
@@ -272,8 +274,8 @@ class ProcessReport:
     def _end(self) -> int:
         options = self._options
         if options.json:
-            kept = {} if options.pid is not None else {"runs": stored_runs_as_plain()}
-            print_json({**as_plain(self._rows()), **kept})
+            stored = {} if options.pid is not None else {"runs": stored_runs_as_plain()}
+            print_json({**as_plain(self._rows()), **stored})
         elif not options.lasts or not self._processes.allocators():
             self._print_rows()
         if not options.json and not options.jsonl:
@@ -286,9 +288,9 @@ class ProcessReport:
 
     def _findings(self) -> Sequence[str]:
         return [
-            f"{each.process.pid} {each.figures.device}: {found.text} ({found.source})"
-            for each in self._processes.allocators()
-            for found in each.findings
+            f"{allocator.process.pid} {allocator.figures.device}: {finding.text} ({finding.source})"
+            for allocator in self._processes.allocators()
+            for finding in allocator.findings
         ]
 
 
@@ -314,11 +316,11 @@ def inject_agent(pid: int, entries: int) -> None:
     """
     agents = Agents()
     try:
-        there = [state for state in agents.states() if state.pid == pid]
+        present = [state for state in agents.states() if state.pid == pid]
     finally:
         agents.close()
-    if there:
-        print_notice(f"the agent is in process {pid} already; its run is {there[0].run}")
+    if present:
+        print_notice(f"the agent is in process {pid} already; its run is {present[0].run}")
         return
     try:
         target = target_of(pid)

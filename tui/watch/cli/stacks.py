@@ -28,15 +28,15 @@ def print_stacks(name: str, *, as_json: bool) -> int:
     ranks = read_rank_stacks(run.folder) if run.is_of_this_machine else ()
     why = "" if ranks else describe_missing_ranks(run)
     if as_json:
-        unavailable = {f"processes.{each.pid}": each.why_none for each in ranks if each.why_none}
+        unavailable = {f"processes.{rank.pid}": rank.why_none for rank in ranks if rank.why_none}
         if why:
             unavailable["processes"] = why
-        found = {"folder": str(run.folder), "processes": ranks, "unavailable": unavailable}
-        print_json(found)
+        report = {"folder": str(run.folder), "processes": ranks, "unavailable": unavailable}
+        print_json(report)
     else:
         lines = rank_stack_lines(ranks, why, WIDTH)
-        print_text(rows_of_text(plain(each).rstrip() for each in lines))
-    return 0 if ranks and all(each.stacks is not None for each in ranks) else 1
+        print_text(rows_of_text(plain(line).rstrip() for line in lines))
+    return 0 if ranks and all(rank.stacks is not None for rank in ranks) else 1
 
 
 def _run(name: str) -> StartedRun:
@@ -45,7 +45,7 @@ def _run(name: str) -> StartedRun:
             return runs.find_run(name)
     except LookupError as error:
         raise UsageError(str(error.args[0])) from error
-    found = next((each for each in runs.stored_runs() if each.is_running), None)
-    if found is None:
+    running = next((run for run in runs.stored_runs() if run.is_running), None)
+    if running is None:
         raise UsageError("--stacks: no run is active; gpu-workbench watch lists the stored runs")
-    return found
+    return running

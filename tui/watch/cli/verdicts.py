@@ -39,8 +39,8 @@ class ExplainedOom:
 
 def newest_ooms(logs: Sequence[ProcessLog]) -> list[tuple[ProcessLog, Oom]]:
     """Return the newest OOM of each process, first OOMs that ended or may have ended a process."""
-    found = [(each, each.ooms[-1]) for each in logs if each.ooms]
-    return sorted(found, key=lambda pair: (pair[1].handled is True, pair[1].at))
+    ooms = [(log, log.ooms[-1]) for log in logs if log.ooms]
+    return sorted(ooms, key=lambda pair: (pair[1].handled is True, pair[1].at))
 
 
 async def explain_ooms(
@@ -54,20 +54,20 @@ async def explain_ooms(
         logs: the logs that the agents wrote.
         form: format of the lines of the first few OOMs; ``none`` for no lines.
     """
-    found = []
-    for number, (each, oom) in enumerate(newest_ooms(logs)):
-        seen = find_allocator(processes, each, oom)
-        known = circumstances(run, each, oom, seen, processes.listed_holders, processes.gpus)
-        told: tuple[Explanation | None, tuple[str, ...]] = (None, ())
+    explained = []
+    for number, (log, oom) in enumerate(newest_ooms(logs)):
+        seen = find_allocator(processes, log, oom)
+        known = circumstances(run, log, oom, seen, processes.listed_holders, processes.gpus)
+        reading: tuple[Explanation | None, tuple[str, ...]] = (None, ())
         if oom.snapshot is not None and number < MOST_VERDICTS:
-            told = await _read_explanation(
+            reading = await _read_explanation(
                 oom.snapshot, oom.device, texts_of(run, oom), known, form
             )
-        explanation, lines = told
-        found.append(
-            ExplainedOom(each, oom, explanation or explain_without_snapshot(oom, known), lines)
+        explanation, lines = reading
+        explained.append(
+            ExplainedOom(log, oom, explanation or explain_without_snapshot(oom, known), lines)
         )
-    return found
+    return explained
 
 
 async def _read_explanation(
@@ -87,12 +87,12 @@ async def _read_explanation(
             if form == "none":
                 return explanation, ()
             if form == "markdown":
-                told = await reader.call(REPORT, ReportArguments("markdown", top=TOP))
+                report = await reader.call(REPORT, ReportArguments("markdown", top=TOP))
             else:
-                told = await snapshot_text(
+                report = await snapshot_text(
                     reader, loaded, event=None, top=TOP, at_peak=False, compares=False
                 )
-            return explanation, tuple(told.rstrip("\n").split("\n"))
+            return explanation, tuple(report.rstrip("\n").split("\n"))
     except Failure as failure:
         print_notice(str(failure))
         return None, (f"{path} cannot be read: {failure}",)

@@ -114,8 +114,8 @@ def _check_on_oom(options: WatchOptions) -> None:
     if not (options.on_oom or "").strip():
         raise UsageError("--on-oom: give a command for the shell")
     if options.here or options.env:
-        given = "--here" if options.here else "--env"
-        raise UsageError(f"--on-oom and {given}: no program is left that could run it")
+        option = "--here" if options.here else "--env"
+        raise UsageError(f"--on-oom and {option}: no program is left that could run it")
 
 
 def _print_stacks(options: WatchOptions) -> int:
@@ -318,9 +318,9 @@ class LaunchOptions:
         if self.env and (self.json or self.markdown):
             raise UsageError("--env prints shell lines: leave out --json and --markdown")
         if not self.env and not self.command:
-            given = "--here" if self.here else "--no-screen" if self.no_screen else "--record"
-            given = "--markdown" if self.markdown and given == "--record" else given
-            raise UsageError(f"{given}: give the command after --, as in -- python train.py")
+            option = "--here" if self.here else "--no-screen" if self.no_screen else "--record"
+            option = "--markdown" if self.markdown and option == "--record" else option
+            raise UsageError(f"{option}: give the command after --, as in -- python train.py")
         if self.env:
             return
         if self.here and self.no_screen:
@@ -332,8 +332,8 @@ class LaunchOptions:
         if self.json and self.markdown:
             raise UsageError("--json and --markdown: give one of them")
         if (self.json or self.markdown) and not self.no_screen:
-            given = "--json" if self.json else "--markdown"
-            raise UsageError(f"{given}: printed without a screen; add --no-screen")
+            option = "--json" if self.json else "--markdown"
+            raise UsageError(f"{option}: printed without a screen; add --no-screen")
 
 
 def format_exports(run: Path, entries: int | None) -> list[str]:

@@ -194,7 +194,7 @@ def _run_tool(command: Sequence[str]) -> None:
     )
     name = Path(command[0]).name
     try:
-        said, _ = process.communicate(timeout=_INJECT_TIMEOUT_S)
+        output, _ = process.communicate(timeout=_INJECT_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         process.kill()
         process.communicate()
@@ -202,7 +202,7 @@ def _run_tool(command: Sequence[str]) -> None:
             f"{name} took longer than {_INJECT_TIMEOUT_S} s and was ended"
         ) from error
     if process.returncode != 0:
-        lines = [line for line in said.splitlines() if line.strip()]
+        lines = [line for line in output.splitlines() if line.strip()]
         raise CannotInjectError(f"{name}: {(lines or ['it said nothing'])[-1]}")
 
 
@@ -247,8 +247,8 @@ class Agents:
     def close(self) -> None:
         """Disconnect; the processes continue. A request of another thread is still completed."""
         self._closed = True
-        for each in list(self._open.values()):
-            each.close()
+        for agent in list(self._open.values()):
+            agent.close()
         self._open.clear()
 
     def states(self, run: str = "") -> list[AgentState]:
@@ -258,7 +258,7 @@ class Agents:
             run: folder of the run; empty for all.
         """
         self._find()
-        found = []
+        states = []
         for name in list(self._open):
             if self._closed:
                 break
@@ -267,15 +267,15 @@ class Agents:
             state = self.request(name, "state")
             if state is not None:
                 self._runs[name] = state.run
-                found.append(state)
-        return [state for state in found if run in ("", state.run)]
+                states.append(state)
+        return [state for state in states if run in ("", state.run)]
 
-    def request(self, name: str, what: AgentRequest) -> AgentState | None:
+    def request(self, name: str, request: AgentRequest) -> AgentState | None:
         """Send a request to one agent; its process carries it out at its next step.
 
         Args:
             name: identity of the agent.
-            what: the request.
+            request: the request.
 
         Returns:
             Its state afterwards; ``None`` if it has ended.
@@ -284,7 +284,7 @@ class Agents:
         if connection is None:
             return None
         try:
-            _send(connection, what)
+            _send(connection, request)
             return _state(name, _receive(connection))
         except (OSError, ValueError, KeyError, TypeError):
             self._open.pop(name, connection).close()
@@ -308,15 +308,15 @@ class Agents:
                     _send(connection, "stacks")
                     requested.append((name, connection))
         deadline = time.monotonic() + PATIENCE_S
-        found = {}
+        stacks = {}
         for name, connection in requested:
             try:
                 connection.settimeout(max(0.01, deadline - time.monotonic()))
-                found[name] = parse_stacks(name, _receive(connection))
+                stacks[name] = parse_stacks(name, _receive(connection))
                 connection.settimeout(PATIENCE_S)
             except (OSError, ValueError):
                 self._open.pop(name, connection).close()
-        return found
+        return stacks
 
     def _find(self) -> None:
         try:
@@ -351,8 +351,8 @@ class Agents:
         self._open[name] = connection
 
 
-def _send(connection: socket.socket, what: str) -> None:
-    connection.sendall(json.dumps({"ask": what}).encode() + b"\n")
+def _send(connection: socket.socket, message: str) -> None:
+    connection.sendall(json.dumps({"ask": message}).encode() + b"\n")
 
 
 def _receive(connection: socket.socket) -> Any:

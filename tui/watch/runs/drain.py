@@ -45,18 +45,18 @@ class Drain:
 
     def run(self) -> None:
         """Read to the end, and until the readers have got everything or are gone."""
-        while self._sources or any(each.waiting for each in self._forwards.values()):
+        while self._sources or any(forward.waiting for forward in self._forwards.values()):
             ready = self._wait()
             if self._control in ready:
                 if os.read(self._control, 1):  # empty if the parent was killed
                     self._note_end()
                 self._control = None
-            for file in [each for each in self._sources if each in ready]:
+            for file in [source for source in self._sources if source in ready]:
                 self._read(file)
-            for each in self._forwards.values():
-                if each.open and ready.get(each.file, 0) & (select.POLLERR | select.POLLHUP):
-                    each.close()
-                each.flush()
+            for forward in self._forwards.values():
+                if forward.open and ready.get(forward.file, 0) & (select.POLLERR | select.POLLHUP):
+                    forward.close()
+                forward.flush()
             self._close_finished()
 
     def _wait(self) -> dict[int, int]:
@@ -65,10 +65,10 @@ class Drain:
             poll.register(file, select.POLLIN)
         if self._control is not None:
             poll.register(self._control, select.POLLIN)
-        for each in self._forwards.values():
-            if each.open:
+        for forward in self._forwards.values():
+            if forward.open:
                 # Even with no event requested, poll reports a reader that is gone.
-                poll.register(each.file, select.POLLOUT if each.waiting else 0)
+                poll.register(forward.file, select.POLLOUT if forward.waiting else 0)
         return dict(poll.poll())
 
     def _read(self, file: int) -> None:

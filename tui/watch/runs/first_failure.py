@@ -29,28 +29,28 @@ def first_failure(logs: Sequence[ProcessLog], command: Sequence[str]) -> str:
         ``rank 1 ran out of memory; torchrun ended rank 0``; empty with fewer than two ranks, or if
         no rank was ended by an OOM.
     """
-    ranks = [each for each in logs if each.rank is not None]
+    ranks = [log for log in logs if log.rank is not None]
     failed = sorted(
-        ((oom.at, each) for each in ranks for oom in each.ooms[-1:] if oom.handled is not True),
+        ((oom.at, rank) for rank in ranks for oom in rank.ooms[-1:] if oom.handled is not True),
         key=lambda pair: pair[0],
     )
     if len(ranks) < 2 or not failed:
         return ""
     first = failed[0][1]
     words = f"rank {first.rank} ran out of memory"
-    later = [each for _, each in failed[1:] if each.rank != first.rank]
+    later = [log for _, log in failed[1:] if log.rank != first.rank]
     if later:
         words += f" first, {_named(later)} after it"
-    out = {each.rank for _, each in failed}
+    out = {log.rank for _, log in failed}
     # An agent that wrote no end was killed from outside, or left by os._exit.
-    ended = [each for each in ranks if each.rank not in out and not each.ended]
+    ended = [rank for rank in ranks if rank.rank not in out and not rank.ended]
     if ended:
         words += f"; {_launcher(command)} ended {_named(ended)}"
     return words
 
 
 def _named(some: Sequence[ProcessLog]) -> str:
-    numbers = sorted({each.rank or "" for each in some}, key=lambda rank: (len(rank), rank))
+    numbers = sorted({log.rank or "" for log in some}, key=lambda rank: (len(rank), rank))
     return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 

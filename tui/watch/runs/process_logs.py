@@ -128,7 +128,7 @@ def process_logs_in(folder: Path) -> list[ProcessLog]:
 
 def read_folder(folder: Path) -> Contents:
     """Read the logs of a run's agents, with reasons for unreadable logs."""
-    found: list[ProcessLog] = []
+    logs: list[ProcessLog] = []
     skipped: list[str] = []
     budget = MOST_FOLDER_BYTES
     for path in agent_files(folder):
@@ -142,19 +142,17 @@ def read_folder(folder: Path) -> Contents:
         except OSError as error:
             skipped.append(f"{path.name} cannot be read: {error.strerror or error}")
             continue
-        found += reading.found
+        logs += reading.found
         skipped += reading.skipped
     newest: dict[str, int] = {}
-    for each in found:
-        base = process_of(each.identity)
-        newest[base] = max(newest.get(base, 0), each.program)
+    for log in logs:
+        base = process_of(log.identity)
+        newest[base] = max(newest.get(base, 0), log.program)
     marked = [
-        each
-        if each.ended or each.program == newest[process_of(each.identity)]
-        else _as_replaced(each)
-        for each in found
+        log if log.ended or log.program == newest[process_of(log.identity)] else _as_replaced(log)
+        for log in logs
     ]
-    return Contents(tuple(sorted(marked, key=lambda each: each.began)), tuple(skipped))
+    return Contents(tuple(sorted(marked, key=lambda log: log.began)), tuple(skipped))
 
 
 def parse_log(identity: str, folder: Path, lines: Iterable[bytes]) -> Contents:
@@ -176,12 +174,12 @@ def agent_files(folder: Path) -> list[Path]:
 
 def snapshots_in(folder: Path) -> dict[Path, tuple[int, int]]:
     """Return change time (ns) and size in bytes of the snapshots, which are regular files."""
-    found = {}
+    snapshots = {}
     for path in _entries(folder, ".pickle"):
         if regular_size(path) is not None:
             facts = path.lstat()
-            found[path] = facts.st_mtime_ns, facts.st_size
-    return found
+            snapshots[path] = facts.st_mtime_ns, facts.st_size
+    return snapshots
 
 
 def _entries(folder: Path, ending: str) -> list[Path]:
@@ -290,7 +288,7 @@ class _FileReading:
     def _finish(self) -> None:
         if self._program is not None:
             self.found.append(self._program.result())
-            self.skipped += [f"{self._path.name}: {each}" for each in self._program.beyond]
+            self.skipped += [f"{self._path.name}: {kind}" for kind in self._program.beyond]
             self._program = None
 
     def _skip(self, number: int, why: str) -> None:
@@ -364,12 +362,12 @@ class _Reading:
             if event.oom is not None:
                 self._change(event.oom, why_no_snapshot=f"it is on {self._left.host}: {path}")
             return
-        there = regular_size(path) is not None
+        exists = regular_size(path) is not None
         if event.oom is None:
-            if there and len(self._snapshots) < MOST_SNAPSHOTS:
+            if exists and len(self._snapshots) < MOST_SNAPSHOTS:
                 self._snapshots.append(RequestedSnapshot(event.at, event.step, path))
             return
-        if there:
+        if exists:
             self._change(event.oom, snapshot=path, why_no_snapshot="")
         elif path.is_symlink() or path.exists():
             self._change(event.oom, why_no_snapshot=f"{event.name} is no regular file")
@@ -468,8 +466,8 @@ def with_exit_code(log: ProcessLog, code: int | None) -> ProcessLog:
 def _as_replaced(log: ProcessLog) -> ProcessLog:
     """Return a program's log with the mark that its process then executed another program."""
     ooms = tuple(
-        each if each.handled is not None else replace(each, why_not_known=_REPLACED)
-        for each in log.ooms
+        oom if oom.handled is not None else replace(oom, why_not_known=_REPLACED)
+        for oom in log.ooms
     )
     return replace(log, replaced=True, ooms=ooms)
 
@@ -482,18 +480,18 @@ def joined(programs: Sequence[ProcessLog]) -> ProcessLog:
     """
     if len(programs) == 1:
         return programs[0]
-    steps = [each.steps for each in programs]
+    steps = [program.steps for program in programs]
     ooms, before = [], 0
-    for each in programs:
-        ooms += [replace(oom, number=before + oom.number) for oom in each.ooms]
-        before += each.oom_count
+    for program in programs:
+        ooms += [replace(oom, number=before + oom.number) for oom in program.ooms]
+        before += program.oom_count
     return replace(
         programs[-1],
         began=programs[0].began,
-        steps=None if None in steps else sum(each for each in steps if each is not None),
+        steps=None if None in steps else sum(step for step in steps if step is not None),
         ooms=tuple(ooms),
         oom_count=before,
-        snapshots=tuple(taken for each in programs for taken in each.snapshots),
-        troubles=tuple(trouble for each in programs for trouble in each.troubles),
-        records=any(each.records for each in programs),
+        snapshots=tuple(snapshot for program in programs for snapshot in program.snapshots),
+        troubles=tuple(trouble for program in programs for trouble in program.troubles),
+        records=any(program.records for program in programs),
     )

@@ -40,18 +40,18 @@ def read_rank_stacks(folder: Path) -> tuple[RankStacks, ...]:
     Args:
         folder: folder of the run.
     """
-    there = set(processes_of(folder))
-    logs = [each for each in process_logs_in(folder) if each.pid in there and not each.ended]
+    present = set(processes_of(folder))
+    logs = [log for log in process_logs_in(folder) if log.pid in present and not log.ended]
     with contextlib.closing(Agents()) as agents:
-        found = agents.stacks([each.identity for each in logs])
+        stacks = agents.stacks([log.identity for log in logs])
     ranks = [
         RankStacks(
-            each.pid,
-            each.rank,
-            found.get(each.identity),
-            "" if each.identity in found else NO_ANSWER.format(pid=each.pid),
+            log.pid,
+            log.rank,
+            stacks.get(log.identity),
+            "" if log.identity in stacks else NO_ANSWER.format(pid=log.pid),
         )
-        for each in logs
+        for log in logs
     ]
     return tuple(sorted(ranks, key=_place))
 

@@ -44,10 +44,10 @@ class RehearsalNote:
     @property
     def devices(self) -> str:
         """The simulated devices in words, such as ``2 simulated H100 80 GB``."""
-        one = self.card.removeprefix("a ")
+        card = self.card.removeprefix("a ")
         if self.gpus == 1:
-            return f"a simulated {one}"
-        several = f"cards {one.removeprefix('card ')}" if one.startswith("card ") else one
+            return f"a simulated {card}"
+        several = f"cards {card.removeprefix('card ')}" if card.startswith("card ") else card
         return f"{self.gpus} simulated {several}"
 
 

@@ -14,12 +14,12 @@ def describe_left_run(run: StartedRun) -> str:
     """Return the state of a run that is left, its folder, and how to come back to it."""
     run = start.with_end(run)
     if run.ended is None and not run.is_running:
-        told = f"{name_of(run)}: {describe_unseen_end(run.last_sign)}; stored in {run.folder}"
+        sentence = f"{name_of(run)}: {describe_unseen_end(run.last_sign)}; stored in {run.folder}"
     elif run.ended is None:
-        told = f"{name_of(run)} is still running as process {run.pid}; stored in {run.folder}"
+        sentence = f"{name_of(run)} is still running as process {run.pid}; stored in {run.folder}"
     else:
-        told = describe_end(run)
-    return f"{told}; gpu-workbench watch {run.folder.name} shows it again"
+        sentence = describe_end(run)
+    return f"{sentence}; gpu-workbench watch {run.folder.name} shows it again"
 
 
 def describe_end(run: StartedRun) -> str:

@@ -135,7 +135,7 @@ def new_folder() -> Path:
     """Return a name for a new run's folder, from the second and the pid; creates nothing."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     others = (f"{name}-{number}" for number in itertools.count(2))
-    places = (folder() / each for each in itertools.chain([name], others))
+    places = (folder() / candidate for candidate in itertools.chain([name], others))
     return next(place for place in places if not place.exists())
 
 
@@ -243,13 +243,13 @@ def save(run: StartedRun) -> None:
 
 def stored_runs() -> list[StartedRun]:
     """Return all stored runs, newest first."""
-    found = []
+    runs = []
     with contextlib.suppress(OSError):
         for place in folder().iterdir():
             run = _read(place) if place.is_dir() and not place.is_symlink() else None
             if run is not None:
-                found.append(run)
-    return sorted(found, key=lambda run: run.began, reverse=True)
+                runs.append(run)
+    return sorted(runs, key=lambda run: run.began, reverse=True)
 
 
 def read_again(run: StartedRun) -> StartedRun:
@@ -263,9 +263,9 @@ def find_run(name: str) -> StartedRun:
     Raises:
         LookupError: there is none, or several; the message is one line.
     """
-    found = stored_runs()
-    exact = [run for run in found if run.folder.name == name]
-    fitting = exact or [run for run in found if run.folder.name.startswith(name)]
+    runs = stored_runs()
+    exact = [run for run in runs if run.folder.name == name]
+    fitting = exact or [run for run in runs if run.folder.name.startswith(name)]
     if not fitting:
         raise LookupError(f"no stored run is named {name}; gpu-workbench watch lists them")
     if len(fitting) > 1:
@@ -389,13 +389,13 @@ def size_of(place: Path) -> int:
 
 def processes_of(place: Path) -> list[int]:
     """Return the running processes of a run, as listed by their agents' files."""
-    found = []
+    processes = []
     for path in place.glob("*.jsonl"):
         pid = path.stem.split("-")[-2:-1]
         with contextlib.suppress(OSError):
             if pid and pid[0].isdigit() and identity(pid[0]) == path.stem:
-                found.append(int(pid[0]))
-    return found
+                processes.append(int(pid[0]))
+    return processes
 
 
 def may_be_running(run: StartedRun) -> bool:

@@ -34,5 +34,5 @@ def parse_stacks(identity: str, data: Any) -> ProcessStacks:
     facts = {name: data.get(name, 0) for name in ("steps", "threads", "left_out")}
     pid = int(identity.split("-")[-2])
     plain = dict(facts, identity=identity, pid=pid)
-    found: ProcessStacks = wire.from_plain(ProcessStacks, plain, "stacks")
-    return found
+    stacks: ProcessStacks = wire.from_plain(ProcessStacks, plain, "stacks")
+    return stacks

@@ -38,11 +38,11 @@ def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dic
         present: the environment without the agent.
     """
     path = present.get("PYTHONPATH", "")
-    found = {
+    settings = {
         "PYTHONPATH": f"{START_FOLDER}{os.pathsep}{path}" if path else str(START_FOLDER),
         RUN: str(run),
     }
-    return found if entries is None else {**found, RECORD: str(entries)}
+    return settings if entries is None else {**settings, RECORD: str(entries)}
 
 
 class StartError(Exception):

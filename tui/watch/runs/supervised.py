@@ -56,10 +56,10 @@ class Supervised:
         Raises:
             OSError: the command cannot be started.
         """
-        found: list[dict[str, object]] = []
-        while not found and not self._lost:
-            found = self._read()
-            for fact in found:
+        processes: list[dict[str, object]] = []
+        while not processes and not self._lost:
+            processes = self._read()
+            for fact in processes:
                 self._apply(fact)
         if self.pid:
             self._link.setblocking(False)
@@ -68,7 +68,7 @@ class Supervised:
         for file in self.outputs:
             os.close(file)
         code = self._supervisor.wait()
-        error = found[0].get("error") if found else None
+        error = processes[0].get("error") if processes else None
         if isinstance(error, int):
             raise OSError(error, os.strerror(error), command[0])
         raise OSError(0, f"its supervisor ended with code {code}; try --here", command[0])
@@ -173,34 +173,39 @@ def start(
     Raises:
         OSError: the command cannot be started.
     """
-    ours, theirs = socket.socketpair()
+    parent_socket, child_socket = socket.socketpair()
     pipes = [os.pipe(), os.pipe()] if separate else []
-    given = [writer for _, writer in pipes]
+    inherited = [writer for _, writer in pipes]
     try:
         supervisor = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_SUPERVISOR), str(theirs.fileno())],
+            [sys.executable, "-I", "-S", str(_SUPERVISOR), str(child_socket.fileno())],
             env=environment,
             stdin=None if passes_stdin and _is_input() else subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(), *given),
+            pass_fds=(child_socket.fileno(), *inherited),
             start_new_session=True,
         )
-        theirs.close()
-        wanted = {"folder": str(folder), "command": list(command), "limit": limit, "files": given}
-        wanted["oom_kills_file"] = None if oom_kills_file is None else str(oom_kills_file)
-        wanted["on_oom"] = on_oom
-        ours.sendall(json.dumps(wanted).encode() + b"\n")
+        child_socket.close()
+        request = {
+            "folder": str(folder),
+            "command": list(command),
+            "limit": limit,
+            "files": inherited,
+        }
+        request["oom_kills_file"] = None if oom_kills_file is None else str(oom_kills_file)
+        request["on_oom"] = on_oom
+        parent_socket.sendall(json.dumps(request).encode() + b"\n")
     except BaseException:
         for reader, _ in pipes:
             os.close(reader)
-        ours.close()
+        parent_socket.close()
         raise
     finally:
-        theirs.close()
-        for writer in given:
+        child_socket.close()
+        for writer in inherited:
             os.close(writer)
-    return Supervised(ours, supervisor, command, tuple(reader for reader, _ in pipes))
+    return Supervised(parent_socket, supervisor, command, tuple(reader for reader, _ in pipes))
 
 
 def _is_input() -> bool:

@@ -53,16 +53,16 @@ class Supervisor:
             output and standard error, or none).
     """
 
-    def __init__(self, socket: int, wanted: Mapping[str, Any]) -> None:
+    def __init__(self, socket: int, request: Mapping[str, Any]) -> None:
         self._socket = socket
-        self._folder = Path(wanted["folder"])
-        self._command: list[str] = wanted["command"]
-        self._limit: int = wanted["limit"]
-        self._files: list[int] = wanted["files"]
-        counts: str | None = wanted.get("oom_kills_file")
+        self._folder = Path(request["folder"])
+        self._command: list[str] = request["command"]
+        self._limit: int = request["limit"]
+        self._files: list[int] = request["files"]
+        counts: str | None = request.get("oom_kills_file")
         self._oom_kills_file = None if counts is None else Path(counts)
         self._oom_kills_before = self._oom_kills()
-        on_oom: str | None = wanted.get("on_oom")
+        on_oom: str | None = request.get("on_oom")
         self._on_oom = None if on_oom is None else OnOom(self._folder, on_oom)
         self._ended = False
         self._drain_failures = 0
@@ -266,10 +266,10 @@ def main() -> None:
     """Read the request from the socket, and carry it out."""
     socket = int(sys.argv[1])
     with os.fdopen(os.dup(socket), "rb") as reader:
-        wanted = json.loads(reader.readline())
+        request = json.loads(reader.readline())
     _survive_signals()
     _adopt()
-    Supervisor(socket, wanted).run()
+    Supervisor(socket, request).run()
 
 
 if __name__ == "__main__":

@@ -149,16 +149,16 @@ def parse_object(line: bytes, most: int = LONGEST_LINE) -> dict[str, Any]:
     if len(line) > most or (len(line) == most and not line.endswith(b"\n")):
         raise UntrustedError(f"longer than {most >> 10} KiB")
     try:
-        found = _DECODER.decode(line.decode("utf-8"))
+        content = _DECODER.decode(line.decode("utf-8"))
     except UntrustedError:
         raise
     except ValueError as error:
         raise UntrustedError("no JSON") from error
     except RecursionError as error:
         raise UntrustedError("nested too deeply") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise UntrustedError("no JSON object")
-    return found
+    return content
 
 
 def parse_as(kind: type[T], data: dict[str, Any], path: str) -> T:
@@ -173,15 +173,15 @@ def parse_as(kind: type[T], data: dict[str, Any], path: str) -> T:
         UntrustedError: a field is missing, has another type, is too long or is below 0.
     """
     try:
-        found: T = wire.from_plain(kind, data, path)
+        parsed: T = wire.from_plain(kind, data, path)
     except wire.WireError as error:
         raise UntrustedError(str(error)[:200]) from error
-    for name, value in wire.field_values(found).items():
+    for name, value in wire.field_values(parsed).items():
         if isinstance(value, str) and len(value) > LONGEST_TEXT:
             raise UntrustedError(f"{name}: longer than {LONGEST_TEXT} characters")
         if isinstance(value, int) and value < 0:
             raise UntrustedError(f"{name}: {value} is out of range")
-    return found
+    return parsed
 
 
 def check_time(at: float) -> float:

@@ -84,12 +84,12 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
         self.list.focus()
 
     def _lines(self, cells: int) -> list[Line]:
-        found = []
-        for number, taken in enumerate(self._snapshots):
+        lines = []
+        for number, snapshot in enumerate(self._snapshots):
             marked = number in self._marked
             mark = Span("x " if marked else "  ", TextStyle.KEY)
-            found.append(fit_line(line(mark, describe_snapshot(taken)), cells))
-        return found
+            lines.append(fit_line(line(mark, describe_snapshot(snapshot)), cells))
+        return lines
 
     def action_mark(self) -> None:
         """Mark the row under the cursor, and unmark the row that was marked first."""

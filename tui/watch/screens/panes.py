@@ -75,11 +75,11 @@ class StoredRunList(KeyedList):
     @property
     def selected(self) -> StartedRun | None:
         """The run under the cursor."""
-        return next((each.run for each in self._runs() if each.run.folder.name == self.key), None)
+        return next((run.run for run in self._runs() if run.run.folder.name == self.key), None)
 
     def row_keys(self) -> Sequence[str]:
         """Return the keys of the runs, newest first."""
-        return [each.run.folder.name for each in self._runs()]
+        return [run.run.folder.name for run in self._runs()]
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return one line for each run."""
@@ -213,7 +213,7 @@ class RunPane(Pane):
         self._heading.display = self.table.display = bool(state.devices)
         self.table.read_keys()
         height = self.app.size.height
-        said = max(SAID, height // SAID_SHARE)
+        log_rows = max(SAID, height // SAID_SHARE)
         most = max(3, height // TABLE_SHARE - SAID)
         self.table.styles.height = max(1, min(len(state.devices), most))
         cells = max(1, self.size.width - 1)
@@ -222,7 +222,7 @@ class RunPane(Pane):
             (self._missing, self._why_missing(cells)),
         ):
             view.display = bool(lines)
-            view.styles.height = max(1, min(len(lines), said))
+            view.styles.height = max(1, min(len(lines), log_rows))
         for part in (self._banner, self._heading, self.table, self._missing):
             part.rebuild()
 

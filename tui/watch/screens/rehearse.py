@@ -43,14 +43,14 @@ class RehearseScreen(Dialog["RehearsalRequest | None"]):
             each.name: Input(getattr(first, each.name), id=each.name, select_on_focus=True)
             for each in fields(RehearsalRequest)
         }
-        for each in self._inputs.values():
-            each.cursor_blink = False
+        for field in self._inputs.values():
+            field.cursor_blink = False
         self._error = ""
         self._message = LinesView(self._message_lines, id="message")
 
     def compose(self) -> ComposeResult:
         """Yield the fields, and below them the meaning of the focused one."""
-        rows = [Horizontal(_label(name), each) for name, each in self._inputs.items()]
+        rows = [Horizontal(_label(name), field) for name, field in self._inputs.items()]
         yield box("Rehearse", "enter starts   tab next   escape cancels", *rows, self._message)
 
     def on_mount(self) -> None:
@@ -58,7 +58,7 @@ class RehearseScreen(Dialog["RehearsalRequest | None"]):
         self._inputs["command"].focus()
 
     def _message_lines(self, cells: int) -> list[Line]:
-        focused = next((name for name, each in self._inputs.items() if each.has_focus), "command")
+        focused = next((name for name, field in self._inputs.items() if field.has_focus), "command")
         rows = paragraph(self._error, cells, TextStyle.BAD, indent="  ") if self._error else []
         return [(), *rows, *paragraph(ABOUT[focused], cells, TextStyle.QUIET, indent="  ")]
 
@@ -69,7 +69,7 @@ class RehearseScreen(Dialog["RehearsalRequest | None"]):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        request = RehearsalRequest(**{name: each.value for name, each in self._inputs.items()})
+        request = RehearsalRequest(**{name: field.value for name, field in self._inputs.items()})
         try:
             request.arguments()
         except RehearsalError as error:

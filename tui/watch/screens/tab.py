@@ -396,26 +396,26 @@ class WatchTab(CommandScreen):
                 self.open_run(run)
             return
         row = self.selected
-        taken = snapshots_of(row) if row is not None else []
-        if row is None or not taken:
+        snapshots = snapshots_of(row) if row is not None else []
+        if row is None or not snapshots:
             self._notify(describe_missing_snapshot(row))
             return
-        oom = taken[-1].oom
-        path = str(taken[-1].path)
+        oom = snapshots[-1].oom
+        path = str(snapshots[-1].path)
         self._opener.open_snapshot(path, oom.text if oom else "", oom.text_source if oom else "")
 
     def action_watch_difference(self) -> None:
         """Compare two snapshots of the process under the cursor; of more, the user chooses."""
         row = self.selected
-        taken = snapshots_of(row) if row is not None else []
-        if len(taken) < 2:
-            left = "one" if taken else "none"
+        snapshots = snapshots_of(row) if row is not None else []
+        if len(snapshots) < 2:
+            left = "one" if snapshots else "none"
             words = f"a comparison needs two snapshots; the process has left {left}"
             self._notify(f"{words}: M takes one at its next step")
-        elif len(taken) == 2:
-            self._compare((taken[0], taken[1]))
+        elif len(snapshots) == 2:
+            self._compare((snapshots[0], snapshots[1]))
         else:
-            self.app.push_screen(TwoSnapshotsScreen(taken), self._compare)
+            self.app.push_screen(TwoSnapshotsScreen(snapshots), self._compare)
 
     def _compare(self, two: tuple[ProcessSnapshot, ProcessSnapshot] | None) -> None:
         if two is not None:
@@ -441,16 +441,16 @@ class WatchTab(CommandScreen):
         if self.session.state is not None:
             self.app.push_screen(StacksScreen(self.session.stacks))
 
-    def _with_agent(self, what: str) -> WatchedDevice | None:
+    def _with_agent(self, request: str) -> WatchedDevice | None:
         """Return the selected row if its process has an agent; else report why not."""
         row = self.selected
         if row is None:
-            self._notify(f"{what} needs a process: none has loaded torch yet")
+            self._notify(f"{request} needs a process: none has loaded torch yet")
         elif row.ended:
-            self._notify(f"{what} needs a running process: {row.process.pid}: {row.ended}")
+            self._notify(f"{request} needs a running process: {row.process.pid}: {row.ended}")
         elif row.agent is None:
             why = row.why_no_agent or "there is none"
-            self._notify(f"{what} needs the agent in {row.process.pid}: {why}")
+            self._notify(f"{request} needs the agent in {row.process.pid}: {why}")
         else:
             return row
         return None

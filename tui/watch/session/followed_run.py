@@ -85,8 +85,8 @@ class FollowedFile:
                     left_out = size - MOST_BYTES - self._place
                     self._place = size - MOST_BYTES
                     self._begin()
-                    said = f"[{text.size(left_out)} more, too fast to be shown, are in the file]"
-                    self._whole.append(said)
+                    notice = f"[{text.size(left_out)} more, too fast to be shown, are in the file]"
+                    self._whole.append(notice)
                 file.seek(self._place)
                 data = file.read(MOST_BYTES)
         except FileNotFoundError:
@@ -293,8 +293,8 @@ class FollowedRun:
             self._reading = event
             self.processes.apply_agents(event.states)
             self.processes.apply_logs(event.logs, event.troubles)
-            for identity, what in event.refused:
-                self._notes.append(f"{identity} did not take the request ({what}): it has ended")
+            for identity, refused in event.refused:
+                self._notes.append(f"{identity} did not take the request ({refused}): it has ended")
         else:
             self.processes.apply(event)
         self._announce()
@@ -372,7 +372,7 @@ class FollowedRun:
         elif self.sampler is not None and self.sampler.file.problem:
             notes.append(self.sampler.file.problem)
         for log in self.processes.logs:
-            notes += [f"the agent of {log.pid} could not {each}" for each in log.troubles]
+            notes += [f"the agent of {log.pid} could not {trouble}" for trouble in log.troubles]
         if self.run.problem:
             notes.append(self.run.problem)
         if self._reading is not None:
@@ -384,6 +384,6 @@ class FollowedRun:
 def _frozen(devices: Sequence[WatchedDevice]) -> tuple[WatchedDevice, ...]:
     """Return the devices with copies of their allocators, which later readings do not change."""
     return tuple(
-        each if each.allocator is None else replace(each, allocator=each.allocator.copy())
-        for each in devices
+        device if device.allocator is None else replace(device, allocator=device.allocator.copy())
+        for device in devices
     )

@@ -27,14 +27,14 @@ class HostOomNotes:
             name: of the host.
             part: of the agent's log.
         """
-        host = next((each for each in self._hosts.all if each.name == name), None)
+        host = next((host for host in self._hosts.all if host.name == name), None)
         if host is None:
             return frozenset()
         logs = self._logs.setdefault(name, HostOomLogs())
         logs.apply(part)
         sample = host.machine.sample
         ooms = logs.explain(host.machine.allocators, sample.devices if sample is not None else ())
-        host.oom_notes = tuple(each.line for each in ooms)
+        host.oom_notes = tuple(oom.line for oom in ooms)
         return frozenset({Topic.ALLOCATORS})
 
 

@@ -100,6 +100,6 @@ def _read_message(errors: IO[bytes]) -> str:
     end = errors.seek(0, os.SEEK_END)
     errors.seek(max(0, end - MOST_ERROR_BYTES))
     lines = errors.read().decode("utf-8", "replace").strip().splitlines()
-    own = [at for at, each in enumerate(lines) if each.startswith(f"{PROGRAM}: ")]
+    own = [at for at, line in enumerate(lines) if line.startswith(f"{PROGRAM}: ")]
     message = lines[own[-1] if own else -1 :]
     return " ".join(" ".join(message).split()).removeprefix(f"{PROGRAM}: ")

@@ -112,12 +112,12 @@ class RunFolder:
 
 
 def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
-    found = {}
+    sized = {}
     for path in paths:
         with contextlib.suppress(OSError):  # the folder is gone, or never existed
             facts = path.lstat()
-            found[path] = facts.st_mtime_ns, facts.st_size
-    return found
+            sized[path] = facts.st_mtime_ns, facts.st_size
+    return sized
 
 
 class Sampler:
@@ -177,9 +177,9 @@ class Sampler:
 
     # ---- requests ----
 
-    def request(self, identity: str, what: AgentRequest) -> None:
+    def request(self, identity: str, request: AgentRequest) -> None:
         """Send a request to an agent; a later sample shows the result."""
-        self._requests.append((identity, what))
+        self._requests.append((identity, request))
         self._poll_now.set()
 
     def store(self, event: Seen) -> None:
@@ -231,12 +231,14 @@ class Sampler:
 
     def _read_folder(self, requests: Sequence[tuple[str, AgentRequest]]) -> RunReading:
         """Ask the agents and read the folder; runs in its own thread."""
-        refused = [each for each in requests if self._agents.request(*each) is None]
+        refused = [request for request in requests if self._agents.request(*request) is None]
         states = self._agents.states(str(self._run.folder))
         return self._folder.read(self._clock(), states, refused)
 
     def _apply_reading(self, reading: RunReading) -> None:
-        steps = {program_name(each.identity, each.program): each.steps for each in reading.states}
+        steps = {
+            program_name(state.identity, state.program): state.steps for state in reading.states
+        }
         if steps:
             counted = StepsCounted(reading.at, steps)
             self.file.store(counted)

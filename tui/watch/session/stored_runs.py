@@ -22,18 +22,18 @@ class StoredRun:
     @property
     def steps(self) -> int | None:
         """The most steps that any process made; ``None`` if none reported any."""
-        return max((each.steps for each in self.logs if each.steps is not None), default=None)
+        return max((log.steps for log in self.logs if log.steps is not None), default=None)
 
     @property
     def ooms(self) -> int:
         """OOMs of all its processes."""
-        return sum(each.oom_count for each in self.logs)
+        return sum(log.oom_count for log in self.logs)
 
     @property
     def snapshots(self) -> int:
         """Snapshots of all its processes, including existing snapshots of OOMs."""
-        of_ooms = sum(oom.snapshot is not None for each in self.logs for oom in each.ooms)
-        return of_ooms + sum(len(each.snapshots) for each in self.logs)
+        of_ooms = sum(oom.snapshot is not None for log in self.logs for oom in log.ooms)
+        return of_ooms + sum(len(log.snapshots) for log in self.logs)
 
 
 class StoredRuns:
@@ -49,11 +49,9 @@ class StoredRuns:
 
     def read(self) -> tuple[StoredRun, ...]:
         """Return all runs with the files that their processes left; reads files."""
-        found = self._list_runs()
+        runs = self._list_runs()
         known = self._folders
-        self._folders = {
-            each.folder: known.get(each.folder) or RunFolder(each.folder) for each in found
-        }
+        self._folders = {run.folder: known.get(run.folder) or RunFolder(run.folder) for run in runs}
         return tuple(
-            StoredRun(each, each.is_running, self._folders[each.folder].logs()) for each in found
+            StoredRun(run, run.is_running, self._folders[run.folder].logs()) for run in runs
         )

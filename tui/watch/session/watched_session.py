@@ -81,22 +81,22 @@ def _signal_group(run: StartedRun, number: signal.Signals) -> str:
 
 
 def _signal_process(pid: int, number: signal.Signals, run: StartedRun) -> None:
-    held = os.pidfd_open(pid)
+    handle = os.pidfd_open(pid)
     try:
         if run.first_process_is_running:  # still the same process: the descriptor refers to it
-            signal.pidfd_send_signal(held, number)
+            signal.pidfd_send_signal(handle, number)
     finally:
-        os.close(held)
+        os.close(handle)
 
 
 def _find_left_in_group(run: StartedRun) -> list[int]:
     """Return the run's processes that remain in the group of the first one."""
-    found = []
+    members = []
     for pid in processes_of(run.folder):
         with contextlib.suppress(ProcessLookupError):
             if os.getpgid(pid) == run.pid:
-                found.append(pid)
-    return found
+                members.append(pid)
+    return members
 
 
 def _kill_each(run: StartedRun) -> bool:
@@ -104,13 +104,13 @@ def _kill_each(run: StartedRun) -> bool:
     sent = False
     for pid in processes_of(run.folder):
         with contextlib.suppress(ProcessLookupError):
-            held = os.pidfd_open(pid)
+            handle = os.pidfd_open(pid)
             try:
                 if pid in processes_of(run.folder):
-                    signal.pidfd_send_signal(held, signal.SIGKILL)
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
                     sent = True
             finally:
-                os.close(held)
+                os.close(handle)
     return sent
 
 
@@ -250,8 +250,8 @@ class WatchedRunSession:
         run = self._followed.run
         if not run.is_of_this_machine:
             return (), describe_missing_ranks(run)
-        found = await asyncio.to_thread(read_rank_stacks, run.folder)
-        return found, "" if found else describe_missing_ranks(run)
+        stacks = await asyncio.to_thread(read_rank_stacks, run.folder)
+        return stacks, "" if stacks else describe_missing_ranks(run)
 
     def end(self, number: signal.Signals) -> str:
         """Send SIGINT, SIGTERM or SIGKILL to the run's process group, if it still is this run's.
@@ -275,14 +275,14 @@ class WatchedRunSession:
         followed = self._followed
         if followed is None:
             return None, "no run is open"
-        found = followed.processes.agent(pid)
+        agent = followed.processes.agent(pid)
         sampler = followed.sampler
-        if found is not None and sampler is not None and not followed.over:
-            name = found.identity
-            return (lambda what: sampler.request(name, what)), ""
-        for each in followed.state().devices:
-            if each.process.pid == pid and each.why_no_agent:
-                return None, each.why_no_agent
+        if agent is not None and sampler is not None and not followed.over:
+            name = agent.identity
+            return (lambda request: sampler.request(name, request)), ""
+        for device in followed.state().devices:
+            if device.process.pid == pid and device.why_no_agent:
+                return None, device.why_no_agent
         return None, f"the run has no process {pid}"
 
     def _begin(self, run: StartedRun, *, starter: bool) -> None:

@@ -47,10 +47,10 @@ class WatchAlarms:
         before, self._watched = self._watched, now
         if now is None or before is None or before.key != now.key:
             return []  # earlier events are no news
-        found: list[str] = []
+        alarms: list[str] = []
         if now.ooms > before.ooms:
-            found.append(f"{now.name}: {now.oom}")
+            alarms.append(f"{now.name}: {now.oom}")
         if now.ended and not before.ended and self._clock() - now.began >= LONG_S:
             took = text.duration(self._clock() - now.began)
-            found.append(f"{now.name} {now.ended} after {took}")
-        return found
+            alarms.append(f"{now.name} {now.ended} after {took}")
+        return alarms

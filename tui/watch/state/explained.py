@@ -30,7 +30,7 @@ FROM_OUTSIDE = "torch's figures, read from outside"
 def growth_of(track: Track) -> Rate | None:
     """Return the growth rate of allocated memory if the figures prove a growth, else ``None``."""
     grows = track.growth()
-    if grows is None or not any(found.key == "growth" for found in track.findings()):
+    if grows is None or not any(finding.key == "growth" for finding in track.findings()):
         return None
     return Rate.of_growth(grows, track.growth_per, FROM_OUTSIDE)
 
@@ -38,9 +38,11 @@ def growth_of(track: Track) -> Rate | None:
 def circumstances_of_row(row: WatchedDevice) -> Circumstances:
     """Return the circumstances of one device that need no file."""
     grows = row.growth
-    told = grows is not None and any(found.key == "growth" for found in row.findings)
+    is_growing = grows is not None and any(finding.key == "growth" for finding in row.findings)
     rate = (
-        Rate.of_growth(grows, row.growth_per, FROM_OUTSIDE) if grows is not None and told else None
+        Rate.of_growth(grows, row.growth_per, FROM_OUTSIDE)
+        if grows is not None and is_growing
+        else None
     )
     return Circumstances(
         watched=True,
@@ -68,10 +70,10 @@ def find_oom_context(path: Path) -> OomContext | None:
         run = runs.find_run(path.parent.name)
     except (OSError, LookupError):
         return None
-    found = oom_of_snapshot(path)
-    if found is None:
+    context = oom_of_snapshot(path)
+    if context is None:
         return None
-    log, oom = found
+    log, oom = context
     return OomContext(texts_of(run, oom), circumstances(run, log, oom, None))
 
 
@@ -165,7 +167,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
     threads = () if inventory is None else inventory.threads
     # The observer receives the device's total, or torch's limit.
     limited = oom.free >= oom.request and oom.reserved + oom.request > oom.limit
-    others = sum(each.bytes for each in known.holders) if known.holders else None
+    others = sum(holder.bytes for holder in known.holders) if known.holders else None
     return explain(
         Evidence(
             device=oom.device,
@@ -183,7 +185,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
             # The allocator returns whole free segments before it fails.
             stuck=max(0, oom.reserved - oom.allocated),
             holders=known.holders,
-            stack=next((each.frames for each in threads if each.made_request), ())
+            stack=next((thread.frames for thread in threads if thread.made_request), ())
             if threads
             else asking_stack(oom, inventory),
             threads=threads,

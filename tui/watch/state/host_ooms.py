@@ -84,7 +84,7 @@ class HostOomLogs:
             processes: the readings of the host's processes; ``None`` without any.
             devices: the GPUs of the host, as NVML has listed them last.
         """
-        found: list[HostOom] = []
+        explained: list[HostOom] = []
         for identity, log in self._logs.items():
             if not log.lines:
                 continue
@@ -93,10 +93,10 @@ class HostOomLogs:
             is_examined = log.lines[-1].startswith(_OOM_LINE)
             for program in logs:
                 if program.ooms and is_examined and program is logs[-1]:
-                    found.append(_clean(HostOom(program, program.ooms[-1], None)))
+                    explained.append(_clean(HostOom(program, program.ooms[-1], None)))
                 elif program.ooms:
-                    found.append(_explain(program, processes, devices))
-        return tuple(sorted(found, key=lambda each: each.oom.at, reverse=True))
+                    explained.append(_explain(program, processes, devices))
+        return tuple(sorted(explained, key=lambda host_oom: host_oom.oom.at, reverse=True))
 
 
 def _explain(

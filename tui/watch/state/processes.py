@@ -92,7 +92,7 @@ class RunProcesses(WatchedProcesses):
         self, process: TorchProcessState, devices: Sequence[Device]
     ) -> dict[str, Placed]:
         if self.simulated:
-            return {each.device: SIMULATED for each in process.figures}
+            return {figure.device: SIMULATED for figure in process.figures}
         return super()._find_places(process, devices)
 
     def end(self) -> None:
@@ -101,9 +101,9 @@ class RunProcesses(WatchedProcesses):
             process.end("the process has ended")
 
     def _apply_occupancy(self, devices: Sequence[Device]) -> None:
-        for identity, found in find_occupancy(devices).items():
-            if found.holders or identity not in self.gpus:
-                self.gpus[identity] = found
+        for identity, occupancy in find_occupancy(devices).items():
+            if occupancy.holders or identity not in self.gpus:
+                self.gpus[identity] = occupancy
         for device in devices:
             for row in device.processes or ():
                 named = Holder(row.pid, row.memory or 0, row.user or "", row.command or "")
@@ -116,7 +116,7 @@ class RunProcesses(WatchedProcesses):
 
     def apply_agents(self, states: Iterable[AgentState]) -> None:
         """Apply the states of all agents that answer."""
-        self._agents = {each.pid: each for each in states}
+        self._agents = {state.pid: state for state in states}
 
     def apply_logs(self, logs: Sequence[ProcessLog], troubles: Sequence[str]) -> None:
         """Apply the logs of the agents, and the reasons for missing agents."""
@@ -127,14 +127,14 @@ class RunProcesses(WatchedProcesses):
 
     def completed_logs(self) -> list[ProcessLog]:
         """Return the log of each agent, completed by the last known steps of killed ones."""
-        found = []
-        for each in self.logs:
-            process = self._left_by(each)
-            steps = each.steps
+        completed = []
+        for log in self.logs:
+            process = self._left_by(log)
+            steps = log.steps
             if steps is None and process is not None:
-                steps = process.steps_of.get(each.identity)
-            found.append(replace(each, steps=steps))
-        return found
+                steps = process.steps_of.get(log.identity)
+            completed.append(replace(log, steps=steps))
+        return completed
 
     def agent(self, pid: int) -> AgentState | None:
         """Return the agent of a process that answers."""
@@ -147,24 +147,24 @@ class RunProcesses(WatchedProcesses):
             over: the run has ended, and with it all its processes.
         """
         programs: dict[int, list[ProcessLog]] = {}
-        for each in self.logs:
-            process_of_it = self._left_by(each)
+        for log in self.logs:
+            process_of_it = self._left_by(log)
             if process_of_it is not None:
-                programs.setdefault(id(process_of_it), []).append(each)
-        joined_logs = {number: joined(each) for number, each in programs.items()}
-        found: list[WatchedDevice] = []
+                programs.setdefault(id(process_of_it), []).append(log)
+        joined_logs = {number: joined(program) for number, program in programs.items()}
+        devices: list[WatchedDevice] = []
         for process in self.seen.values():
             own = joined_logs.get(id(process))
             gone = over or process.gone or process is not self._newest.get(process.description.pid)
             if gone and not process.devices and own is None:
                 continue  # an ended process without a GPU, such as a loader's worker or a shell
-            found += self._devices_of(process, own, gone)
-        for each in self.logs:
-            if self._left_by(each) is None:
-                found += self._devices_of(_never_seen(each), each, over or each.ended)
+            devices += self._devices_of(process, own, gone)
+        for log in self.logs:
+            if self._left_by(log) is None:
+                devices += self._devices_of(_never_seen(log), log, over or log.ended)
         # If no process qualifies, show the shell or the launcher that the user started.
-        of_use = [each for each in found if each.process.reason != NO_TORCH]
-        return tuple(sorted(of_use or found, key=_place_in_list))
+        of_use = [device for device in devices if device.process.reason != NO_TORCH]
+        return tuple(sorted(of_use or devices, key=_place_in_list))
 
     def _left_by(self, log: ProcessLog) -> TorchProcessState | None:
         """Return the process whose agent wrote this log."""
@@ -185,16 +185,18 @@ class RunProcesses(WatchedProcesses):
         steps = process.steps
         if log is not None and log.steps is not None:
             steps = max(log.steps, steps or 0)
-        found = []
+        devices = []
         for name in names:
             seen = process.devices.get(name)
-            told = process.description
-            if seen is None and name and not told.reason:
-                told = replace(told, reason=process.silent.get(name, "no figures of it were read"))
+            description = process.description
+            if seen is None and name and not description.reason:
+                description = replace(
+                    description, reason=process.silent.get(name, "no figures of it were read")
+                )
             trend = seen.trend(ended=gone) if seen else Trend(0.0, None, "s", ())
-            found.append(
+            devices.append(
                 WatchedDevice(
-                    process=told,
+                    process=description,
                     device=name,
                     figures=seen.figures if seen and name not in process.silent else None,
                     placed=seen.placed if seen else UNPLACED,
@@ -208,7 +210,7 @@ class RunProcesses(WatchedProcesses):
                     stalled_s=process.stalled_s if agent is not None and not ended else None,
                     growth=trend.growth,
                     growth_per=trend.growth_per,
-                    why_no_growth="" if trend.growth else NO_GROWTH if seen else told.reason,
+                    why_no_growth="" if trend.growth else NO_GROWTH if seen else description.reason,
                     ended=ended,
                     at_oom=_oom_that_ended(log, name) if ended else None,
                     findings=trend.findings,
@@ -218,7 +220,7 @@ class RunProcesses(WatchedProcesses):
                     allocator=seen,
                 )
             )
-        return found
+        return devices
 
     def _why_no_agent(self, process: TorchProcessState, log: ProcessLog | None, gone: bool) -> str:
         """Explain a missing agent in a short sentence with advice."""
@@ -266,17 +268,23 @@ def _marks(
 ) -> tuple[Mark, ...]:
     marks = [
         Mark(
-            each.at,
-            each.step,
+            flush.at,
+            flush.step,
             "cache flush",
-            f"the allocator flushed its cache {text.count(each.count, 'time')}",
+            f"the allocator flushed its cache {text.count(flush.count, 'time')}",
         )
-        for each in (seen.flushes if seen else ())
+        for flush in (seen.flushes if seen else ())
     ]
     if log is not None:
         marks += [
-            Mark(each.at, each.step, "snapshot", f"a snapshot: {each.path.name}", each.path)
-            for each in log.snapshots
+            Mark(
+                snapshot.at,
+                snapshot.step,
+                "snapshot",
+                f"a snapshot: {snapshot.path.name}",
+                snapshot.path,
+            )
+            for snapshot in log.snapshots
         ]
         marks += [
             Mark(oom.at, oom.step, "OOM", _describe_oom(oom, gone or log.ended), oom.snapshot)
@@ -309,8 +317,8 @@ def _never_seen(log: ProcessLog) -> TorchProcessState:
     reason = BEFORE_IT_WAS_SEEN if log.ended else "it was not seen yet"
     if log.rehearsed is not None:
         reason = REHEARSED
-    told = undescribed(log.pid, reason)
-    return TorchProcessState(replace(told, rank=rank, torch=log.torch))
+    description = undescribed(log.pid, reason)
+    return TorchProcessState(replace(description, rank=rank, torch=log.torch))
 
 
 def holders_of(rows: Iterable[GpuProcess]) -> tuple[Holder, ...]:

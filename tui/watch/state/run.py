@@ -47,7 +47,7 @@ class GpuOccupancy:
 
     def others(self, pid: int) -> tuple[Holder, ...]:
         """Return the GPU's processes except the one with this pid."""
-        return tuple(each for each in self.holders if each.pid != pid)
+        return tuple(holder for holder in self.holders if holder.pid != pid)
 
 
 CONTEXT = 1 << 30
@@ -60,10 +60,10 @@ def full_gpu(gpus: Iterable[GpuOccupancy]) -> GpuOccupancy | None:
 
     Return ``None`` if several GPUs or none qualify.
     """
-    found = list(gpus)
-    if len(found) > 1:
-        found = [each for each in found if each.free is not None and each.free < CONTEXT]
-    return found[0] if len(found) == 1 else None
+    full = list(gpus)
+    if len(full) > 1:
+        full = [gpu for gpu in full if gpu.free is not None and gpu.free < CONTEXT]
+    return full[0] if len(full) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,20 +98,25 @@ COLUMNS: tuple[Column[WatchedDevice], ...] = (
     Column("pid", 7, _figure(lambda row: str(row.process.pid)), gap=1),
     Column("device", 7, _figure(lambda row: clean(row.device) or text.NA), "left", gap=1),
     Column("allocated", 10, _figure(_allocated), gap=1),
-    Column("reserved", 9, _figure(_at_oom(lambda found: found.reserved)), gap=1),
+    Column("reserved", 9, _figure(_at_oom(lambda figures: figures.reserved)), gap=1),
     Column(
-        "peak", 9, _figure(_of(lambda found: found.allocated_peak)), gap=1, drop_order=5, leaves=3
+        "peak",
+        9,
+        _figure(_of(lambda figures: figures.allocated_peak)),
+        gap=1,
+        drop_order=5,
+        leaves=3,
     ),
     Column(
         "process", 9, _figure(lambda row: text.size(row.placed.process)),
         gap=1, drop_order=3, leaves=9,
     ),
     Column(
-        "cached", 9, _figure(_at_oom(lambda found: found.reserved - found.allocated)),
+        "cached", 9, _figure(_at_oom(lambda figures: figures.reserved - figures.allocated)),
         gap=1, drop_order=2, leaves=9,
     ),
     Column(
-        "retries", 7, _figure(_of(lambda found: found.alloc_retries, text.count)),
+        "retries", 7, _figure(_of(lambda figures: figures.alloc_retries, text.count)),
         gap=1, drop_order=1, leaves=9,
     ),
     Column(
@@ -189,17 +194,17 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
         missing("step", row.why_no_agent or "the agent has not reported it")
     elif row.agent is None and not row.ended and row.why_no_agent:
         missing("agent", row.why_no_agent)
-    found: list[Line] = []
+    lines: list[Line] = []
     words, style = describe_state(row)
     if row.ended and cell_len(words) > _columns(cells)[-1].width:
-        found += paragraph(f"{row.process.pid}: {words}", cells, style, indent="  ")
+        lines += paragraph(f"{row.process.pid}: {words}", cells, style, indent="  ")
     if row.at_oom is not None:
         words = f"allocated, reserved and cached are from its OOM{_describe_requested(row.at_oom)}"
-        found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+        lines += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     for why, names in reasons.items():
         words = f"{', '.join(names)} {text.NA}: {why}"
-        found += paragraph(words, cells, TextStyle.QUIET, indent="  ")
-    return found
+        lines += paragraph(words, cells, TextStyle.QUIET, indent="  ")
+    return lines
 
 
 # ---- the memory of one process -------------------------------------------------------------------
@@ -244,7 +249,7 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         if len({point.at for point in row.points}) < 2:
             return paragraph("No plot: it needs two readings.", cells, TextStyle.QUIET)
         began, span = row.points[0].at, row.points[-1].at - row.points[0].at
-        _, factor, unit = next(each for each in _TIMES if span >= each[0])
+        _, factor, unit = next(scale for scale in _TIMES if span >= scale[0])
         points = [((point.at - began) / factor, point) for point in row.points]
         marks = [((mark.at - began) / factor, mark) for mark in row.marks]
         axis = Axis("time", unit, _scale(points, marks))
@@ -280,9 +285,9 @@ def _plot(
     gaps: Collection[float],
 ) -> Plot:
     """Return the plot; its curves break before the points at the Unix times of ``gaps``."""
-    held = [float(point.reserved) for _, point in points]
-    held += [float(point.allocated) for _, point in points]
-    top = scale_for([0.0, *held], "byte")
+    values = [float(point.reserved) for _, point in points]
+    values += [float(point.allocated) for _, point in points]
+    top = scale_for([0.0, *values], "byte")
     reserved: list[tuple[float, float | None]] = []
     allocated: list[tuple[float, float | None]] = []
     for at, point in points:
@@ -323,7 +328,7 @@ def find_gaps(times: Sequence[float]) -> frozenset[float]:
 def _events(scale: Scale, marks: Sequence[tuple[float, Mark]]) -> tuple[Event, ...]:
     """Merge close marks of a kind into one with their count, at the newest of them."""
     near = 1 / MOST_OF_A_KIND
-    found: list[tuple[str, float, int]] = []
+    events: list[tuple[str, float, int]] = []
     for kind, name in MARK_NAMES.items():
         places = sorted((place for place, mark in marks if mark.kind == kind), reverse=True)
         groups: list[list[float]] = []
@@ -332,8 +337,8 @@ def _events(scale: Scale, marks: Sequence[tuple[float, Mark]]) -> tuple[Event, .
                 groups[-1].append(place)
             else:
                 groups.append([place])
-        found += [(name, group[0], len(group)) for group in groups]
+        events += [(name, group[0], len(group)) for group in groups]
     return tuple(
         Event(name if count == 1 else f"{name} x{count}", place)
-        for name, place, count in sorted(found, key=lambda each: each[1])
+        for name, place, count in sorted(events, key=lambda event: event[1])
     )

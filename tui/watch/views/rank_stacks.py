@@ -28,7 +28,7 @@ def rank_stack_lines(ranks: Sequence[RankStacks], why_none: str, cells: int) -> 
         for thread in rank.stacks.threads if rank.stacks is not None else ():
             name = f"{_name(rank)}, {_thread_name(thread)}"
             rows += [(), line(Span(name, TextStyle.STRONG))]
-            rows += stack_lines([_frame(each) for each in thread.frames], cells)
+            rows += stack_lines([_frame(frame) for frame in thread.frames], cells)
         if rank.stacks is not None and rank.stacks.left_out:
             more = text.count(rank.stacks.left_out, "more thread")
             rows.append(line(Span(f"   and {more}", TextStyle.QUIET)))
@@ -40,10 +40,10 @@ def describe_rank(rank: RankStacks) -> str:
     if rank.stacks is None:
         return f"{_name(rank)}: {rank.why_none}"
     steps = text.count(rank.stacks.steps, "optimizer step")
-    main = next((each for each in rank.stacks.threads if each.main), None)
+    main = next((thread for thread in rank.stacks.threads if thread.main), None)
     if main is None or not main.frames:
         return f"{_name(rank)}, {steps}: the main thread has no Python stack"
-    own = next((each for each in main.frames if classify_frame(_frame(each)) == "user"), None)
+    own = next((frame for frame in main.frames if classify_frame(_frame(frame)) == "user"), None)
     innermost = main.frames[0]
     where = f"at {_place(innermost)}"
     if own is not None and own != innermost:

@@ -108,10 +108,14 @@ class OomOf:
 
 def newest_oom(devices: Sequence[WatchedDevice]) -> OomOf | None:
     """Return the newest OOM of a run, preferably one that ended the program."""
-    found = [
+    candidates = [
         OomOf(row, row.log.ooms[-1]) for row in devices if row.log is not None and row.log.ooms
     ]
-    return max(found, key=lambda each: (each.oom.handled is not True, each.oom.at), default=None)
+    return max(
+        candidates,
+        key=lambda candidate: (candidate.oom.handled is not True, candidate.oom.at),
+        default=None,
+    )
 
 
 def describe_oom(newest: OomOf, selected: WatchedDevice | None) -> str:
@@ -133,29 +137,29 @@ def describe_oom(newest: OomOf, selected: WatchedDevice | None) -> str:
 
 def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) -> list[Line]:
     """Return the lines to read before any figure: OOMs, missing figures, a freeze, remarks."""
-    found: list[Line] = []
+    lines: list[Line] = []
     account: list[Line] = []
     oom = newest_oom(state.devices)
     if oom is not None:
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.BAD
         explanation = explain_without_snapshot(oom.oom, circumstances_of_row(oom.row))
-        found += paragraph(explanation.line, cells, style, indent="  ")
+        lines += paragraph(explanation.line, cells, style, indent="  ")
         account = [overview.account_line(row, cells) for row in explanation.account[:MOST_ROWS]]
-    found += rehearsal_lines(state, cells)
+    lines += rehearsal_lines(state, cells)
     if state.frozen_at is not None:
         words = f"frozen at {format_clock(state.frozen_at)}; the run continues, z follows it again"
-        found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
+        lines += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     if state.why_no_samples:
         words = f"no new figures: {state.why_no_samples}"
-        found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
+        lines += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     for note in state.notes:
-        found += paragraph(note, cells, TextStyle.NOTE, indent="  ")
+        lines += paragraph(note, cells, TextStyle.NOTE, indent="  ")
     if not state.devices:
-        found += paragraph(_no_process(state), cells)
+        lines += paragraph(_no_process(state), cells)
     if oom is not None:  # last, because a small screen shows only the first lines
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.PLAIN
-        found += paragraph(describe_oom(oom, selected), cells, style, indent="  ")
-    return found + account
+        lines += paragraph(describe_oom(oom, selected), cells, style, indent="  ")
+    return lines + account
 
 
 _ANSWER_STYLES = {"fits": TextStyle.GOOD, "does not fit": TextStyle.BAD, "failed": TextStyle.BAD}
@@ -182,10 +186,10 @@ def rehearsal_lines(state: WatchedRun, cells: int) -> list[Line]:
         return paragraph(words, cells, TextStyle.NOTE, indent="  ")
     first, *others = note.conclusion or (note.answer,)
     style = _ANSWER_STYLES.get(note.answer, TextStyle.NOTE)
-    found = paragraph(clean(first), cells, style, indent="  ")
+    lines = paragraph(clean(first), cells, style, indent="  ")
     for words in others:
-        found += paragraph(clean(words), cells, TextStyle.PLAIN, indent="  ")
-    return found
+        lines += paragraph(clean(words), cells, TextStyle.PLAIN, indent="  ")
+    return lines
 
 
 def _no_process(state: WatchedRun) -> str:
@@ -238,12 +242,12 @@ def format_growth(row: WatchedDevice) -> str:
 def _rates(grows: GrowthRate, per: str) -> str:
     """Return the rate and its bounds in one unit: ``3.1 MiB per step (95%: 2.8 to 3.4)``."""
     values = (grows.rate, grows.low, grows.high)
-    most = max(abs(each) for each in values)
+    most = max(abs(value) for value in values)
     power = 0
     while most >= 1000 and power < len(_UNITS) - 1:
         most, power = most / 1024, power + 1
     half = (grows.high - grows.low) / 2
-    rate, low, high = (_rounded(each / 1024**power, half / 1024**power) for each in values)
+    rate, low, high = (_rounded(value / 1024**power, half / 1024**power) for value in values)
     return f"{rate} {_UNITS[power]} per {per} (95%: {low} to {high})"
 
 
@@ -256,13 +260,13 @@ def _rounded(value: float, half_width: float) -> str:
 
 def finding_lines(row: WatchedDevice, cells: int) -> list[Line]:
     """Return the findings over time: a leak with its rate, then growth, then the rest."""
-    found: list[Line] = []
+    lines: list[Line] = []
     for finding in row.findings:
         words = f"{finding.text} ({finding.source})"
-        found += paragraph(words, cells, TextStyle.NOTE, indent="  ")
+        lines += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     if not any(finding.key == "growth" for finding in row.findings):
-        found += paragraph(format_growth(row), cells, TextStyle.PLAIN, indent="  ")
-    return found
+        lines += paragraph(format_growth(row), cells, TextStyle.PLAIN, indent="  ")
+    return lines
 
 
 # ---- snapshots ----
@@ -282,20 +286,20 @@ class ProcessSnapshot:
 def snapshots_of(row: WatchedDevice) -> list[ProcessSnapshot]:
     """Return the existing snapshots of a row's process, oldest first."""
     ooms = {oom.snapshot: oom for oom in (row.log.ooms if row.log else ()) if oom.snapshot}
-    found: dict[Path, ProcessSnapshot] = {
+    snapshots: dict[Path, ProcessSnapshot] = {
         path: ProcessSnapshot(path, oom.at, oom.step, oom) for path, oom in ooms.items()
     }
     for mark in row.marks:
-        if mark.snapshot is not None and mark.snapshot not in found:
-            found[mark.snapshot] = ProcessSnapshot(mark.snapshot, mark.at, mark.step, None)
-    return sorted(found.values(), key=lambda each: each.at)
+        if mark.snapshot is not None and mark.snapshot not in snapshots:
+            snapshots[mark.snapshot] = ProcessSnapshot(mark.snapshot, mark.at, mark.step, None)
+    return sorted(snapshots.values(), key=lambda snapshot: snapshot.at)
 
 
 def describe_snapshot(snapshot: ProcessSnapshot) -> str:
     """Describe a snapshot, for example ``step 120   14:03:25   OOM   4711-2.pickle``."""
     step = "step n/a" if snapshot.step is None else f"step {text.count(snapshot.step)}"
-    what = "OOM" if snapshot.oom else "requested"
-    return f"{step:<14} {format_clock(snapshot.at)}  {what:<10} {clean(snapshot.path.name)}"
+    cause = "OOM" if snapshot.oom else "requested"
+    return f"{step:<14} {format_clock(snapshot.at)}  {cause:<10} {clean(snapshot.path.name)}"
 
 
 def describe_missing_snapshot(row: WatchedDevice | None) -> str:
@@ -350,18 +354,18 @@ def format_begin(run: StartedRun) -> str:
 
 
 _COLUMNS: tuple[Column[_ListedRun], ...] = (
-    Column("began", 11, _cell(lambda kept, _now: format_begin(kept.run)), "left", gap=1),
+    Column("began", 11, _cell(lambda stored, _now: format_begin(stored.run)), "left", gap=1),
     Column(
         "end",
         24,
-        _cell(lambda kept, _now: describe_run_end(kept.run, is_running=kept.is_running)),
+        _cell(lambda stored, _now: describe_run_end(stored.run, is_running=stored.is_running)),
         "left",
     ),
     Column("took", 12, _cell(_took), "left", drop_order=0, leaves=22),
     Column("steps", 6, _cell(_steps), drop_order=2, leaves=14),
-    Column("OOMs", 6, _cell(lambda kept, _now: text.count(kept.ooms)), drop_order=3, leaves=14),
+    Column("OOMs", 6, _cell(lambda stored, _now: text.count(stored.ooms)), drop_order=3, leaves=14),
     Column(
-        "snaps", 6, _cell(lambda kept, _now: text.count(kept.snapshots)), drop_order=1, leaves=2
+        "snaps", 6, _cell(lambda stored, _now: text.count(stored.snapshots)), drop_order=1, leaves=2
     ),
     Column("command", 1, lambda row: Span(row[2], _choose_style(row[0])), "left", grows=(REST,)),
 )
@@ -376,6 +380,6 @@ def stored_run_heading(cells: int) -> Line:
 def stored_run_lines(runs: Sequence[StoredRun], cells: int, now: float) -> list[Line]:
     """Return a line for each run."""
     layout = fit_columns(_COLUMNS, cells)
-    commands = distinguish([format_command(kept.run) for kept in runs])
+    commands = distinguish([format_command(run.run) for run in runs])
     rows = zip(runs, commands, strict=True)
-    return [row_line(layout, (kept, now, command)) for kept, command in rows]
+    return [row_line(layout, (row, now, command)) for row, command in rows]
