@@ -60,8 +60,8 @@ def completion(options: CompletionOptions) -> int:
     # All commands, with the options of a command that takes them only where it stands first.
     program = parser(first="serve")
     known = values()
-    for each in (program, *program.commands.values()):
-        for action in each.arguments:
+    for command in (program, *program.commands.values()):
+        for action in command.arguments:
             word = action.metavar if isinstance(action.metavar, str) else ""
             if word in known:
                 action.choices = known[word]

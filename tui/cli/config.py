@@ -70,9 +70,9 @@ def config(options: ConfigOptions) -> int:
 
 def _bad_parameters(chosen: settings.Settings) -> Iterator[str]:
     known = {info.name: info for info in state_folder.catalogue()}
-    for workload, wanted in chosen.file.parameters.items():
+    for workload, chosen_values in chosen.file.parameters.items():
         if workload in known:
-            for error in replace_invalid(known[workload], wanted)[1]:
+            for error in replace_invalid(known[workload], chosen_values)[1]:
                 yield f"{chosen.file.path}: [{settings.PARAMETERS}.{workload}] {error}"
 
 
@@ -86,8 +86,8 @@ def _not_set(name: str) -> str:
 
 def lines(chosen: settings.Settings) -> Iterator[str]:
     """Yield a line for the file, for each setting and for each remembered parameter."""
-    there = "" if chosen.file.path.exists() else " (missing; created on the first change)"
-    yield f"file: {chosen.file.path}{there}"
+    suffix = "" if chosen.file.path.exists() else " (missing; created on the first change)"
+    yield f"file: {chosen.file.path}{suffix}"
     for item in chosen.chosen.values():
         shown = _not_set(item.name) if item.value is None else format_value(item.value)
         yield f"{item.name:8}  {shown}" + ("" if item.value is None else f"  [{item.source}]")

@@ -129,21 +129,23 @@ def parse(argv: Sequence[str]) -> Invocation:
     program = parser([name for name in COMMANDS if name in argv], first=first)
     _check_options(program, argv)
     namespace, rest = program.parse_known_args(argv)
-    found = vars(namespace)
-    name, one = found.pop("subcommand")
-    one = one or resolve_name(VERSION)
-    if one.usage_when_first and first == name:
-        found[REST] = rest
+    values = vars(namespace)
+    name, subcommand = values.pop("subcommand")
+    subcommand = subcommand or resolve_name(VERSION)
+    if subcommand.usage_when_first and first == name:
+        values[REST] = rest
     elif rest:
         program.commands.get(name, program).unknown(rest, flags_in(program.format_help()))
-    if name in program.commands and not one.usage_when_first:
-        _check_options_before(program, program.commands[name], found)
+    if name in program.commands and not subcommand.usage_when_first:
+        _check_options_before(program, program.commands[name], values)
     # argparse removes them, and they distinguish a command from the name of a run.
-    found["dashes"] = "--" in argv
-    found["overrides"] = {known.name: found[known.name] for known in KNOWN if known.name in found}
+    values["dashes"] = "--" in argv
+    values["overrides"] = {
+        known.name: values[known.name] for known in KNOWN if known.name in values
+    }
     if name in COMMANDS:
-        found |= resolve_passed(COMMANDS[name].passes)
-    return Invocation(name, one, found)
+        values |= resolve_passed(COMMANDS[name].passes)
+    return Invocation(name, subcommand, values)
 
 
 def resolve_passed(passes: Mapping[str, str]) -> dict[str, Any]:
@@ -175,15 +177,15 @@ def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
         if name not in imported:
             commands.add_parser(name, help=listed.about)
             continue
-        one: Subcommand[Any] = resolve_name(f"{listed.module}:SUBCOMMAND")
+        subcommand: Subcommand[Any] = resolve_name(f"{listed.module}:SUBCOMMAND")
         # A command that must stand first, and does not, accepts no options.
-        knows = not one.usage_when_first or first == name
-        text = one.description or listed.about
+        knows = not subcommand.usage_when_first or first == name
+        text = subcommand.description or listed.about
         child = commands.add_parser(name, help=listed.about, description=text, add_help=knows)
-        child.set_defaults(subcommand=(name, one))
+        child.set_defaults(subcommand=(name, subcommand))
         program.commands[name] = child
         if knows:
-            one.add_options(child)
+            subcommand.add_options(child)
     return program
 
 
@@ -193,7 +195,7 @@ def _check_options(program: Parser, argv: Sequence[str]) -> None:
     Raises:
         UsageError: there is such an option.
     """
-    known = [flag for each in program.arguments for flag in each.option_strings]
+    known = [flag for argument in program.arguments for flag in argument.option_strings]
     for word in argv:
         flag = word.partition("=")[0]
         if word in COMMANDS:
@@ -208,11 +210,11 @@ def _check_options_before(program: Parser, command: Parser, values: dict[str, An
     Raises:
         UsageError: there is such an option.
     """
-    taken = {each.dest for each in command.arguments}
-    its_own = {flag for each in command.arguments for flag in each.option_strings}
-    for each in program.arguments:
-        flags = each.option_strings
-        if not flags or each.dest in taken or each.dest not in values:
+    occupied = {argument.dest for argument in command.arguments}
+    its_own = {flag for argument in command.arguments for flag in argument.option_strings}
+    for argument in program.arguments:
+        flags = argument.option_strings
+        if not flags or argument.dest in occupied or argument.dest not in values:
             continue
         if flags[0] in its_own:
             command.error(f"{flags[0]} goes after the command: {command.prog} {flags[0]}")

@@ -136,20 +136,20 @@ def parse_header(line: bytes, name: str) -> Recording:
         RecordingError: the line does not begin a recording that this program can play.
     """
     try:
-        found = wire.decode(line, (Recording,))
+        header = wire.decode(line, (Recording,))
     except wire.WireError as error:
         raise RecordingError(
             f"{name} is not a recording: its first line is unknown; make one with"
             " gpu-workbench --record FILE"
         ) from error
-    if found.version not in (VERSION, *OLDER):
+    if header.version not in (VERSION, *OLDER):
         raise RecordingError(
-            f"{name} is a recording of format {found.version}, this program plays {VERSION}:"
-            f" play it with gpu-workbench {found.program}"
+            f"{name} is a recording of format {header.version}, this program plays {VERSION}:"
+            f" play it with gpu-workbench {header.program}"
         )
-    if not 0 <= found.at < LONGEST_S * 1000:
-        raise RecordingError(f"{name} is damaged: it begins at {found.at}, which is no Unix time")
-    return found
+    if not 0 <= header.at < LONGEST_S * 1000:
+        raise RecordingError(f"{name} is damaged: it begins at {header.at}, which is no Unix time")
+    return header
 
 
 def _parse_int(digits: str) -> int:
@@ -247,13 +247,13 @@ def scan_recording(path: Path) -> RecordingSummary:
     at, events = 0.0, 0
     for number, line in enumerate(reader, 2):
         try:
-            found = parse_line(line)
+            parsed = parse_line(line)
         except ValueError as error:
             raise RecordingError(f"{path} is damaged: line {number}: {error}") from error
-        if found.at < at:
+        if parsed.at < at:
             raise RecordingError(f"{path} is damaged: line {number} is older than the one before")
-        at = found.at
-        events += found.speaker is not None
+        at = parsed.at
+        events += parsed.speaker is not None
     return RecordingSummary(path, recording, at, events, reader.cut)
 
 
@@ -267,11 +267,11 @@ def read_events(path: Path) -> Iterator[RecordedLine]:
     next(reader, None)
     for number, line in enumerate(reader, 2):
         try:
-            found = parse_line(line)
+            parsed = parse_line(line)
         except ValueError as error:
             raise RecordingError(f"{path} is damaged: line {number}: {error}") from error
-        if found.speaker is not None:
-            yield found
+        if parsed.speaker is not None:
+            yield parsed
 
 
 class _Reader:

@@ -78,7 +78,7 @@ class Redaction:
 
     def _clean_text(self, text: str) -> str:
         if self._host_pattern is not None and not _OWN_WORD.fullmatch(text):
-            text = self._host_pattern.sub(lambda found: self._host_words[found[0]], text)
+            text = self._host_pattern.sub(lambda match: self._host_words[match[0]], text)
         return self._redact(text)
 
     def _without_uuids(self, text: str) -> str:
@@ -91,17 +91,17 @@ class Redaction:
         known = self._stand_ins
         if number not in known:
             fitting = [
-                each
-                for each in known
-                if (each.startswith(number) and len(each) == _WHOLE_UUID)
-                or (number.startswith(each) and len(number) == _WHOLE_UUID)
+                uuid
+                for uuid in known
+                if (uuid.startswith(number) and len(uuid) == _WHOLE_UUID)
+                or (number.startswith(uuid) and len(number) == _WHOLE_UUID)
             ]
             fresh = f"00000000-0000-0000-0000-{len(known) + 1:012x}"
-            taken = {known[each] for each in known if len(each) == _WHOLE_UUID}
+            used = {known[uuid] for uuid in known if len(uuid) == _WHOLE_UUID}
             usable = [
-                known[each]
-                for each in fitting
-                if len(number) < _WHOLE_UUID or known[each] not in taken
+                known[uuid]
+                for uuid in fitting
+                if len(number) < _WHOLE_UUID or known[uuid] not in used
             ]
             known[number] = usable[0] if usable else fresh
         return (match["kind"] or "") + known[number]
@@ -206,26 +206,26 @@ class Redaction:
         )
 
     def _torch_processes(self, event: TorchProcesses) -> TorchProcesses:
-        self._know(each.user for each in event.processes)
+        self._know(process.user for process in event.processes)
         processes = tuple(
             replace(
-                each,
-                user=each.user and NAME,
-                command=each.command and extract_program_name(each.command),
-                reason=_remove_user(each.user, each.reason),
-                advice=_remove_user(each.user, each.advice),
-                launched_by=self._parent(each.launched_by),
+                process,
+                user=process.user and NAME,
+                command=process.command and extract_program_name(process.command),
+                reason=_remove_user(process.user, process.reason),
+                advice=_remove_user(process.user, process.advice),
+                launched_by=self._parent(process.launched_by),
                 # It has the name of a host.
                 job=None,
             )
-            for each in event.processes
+            for process in event.processes
         )
         return self._clean(replace(event, processes=processes))
 
     def _know(self, users: Iterable[str | None]) -> None:
-        found = {user for user in users if user}
-        if not found <= self._names:
-            self._names |= found
+        names = {user for user in users if user}
+        if not names <= self._names:
+            self._names |= names
             self._redact = self._redactor()
 
     @staticmethod
@@ -347,8 +347,8 @@ class Recorder:
             request = event.request if self._redact is None else self._redact(event.request)
             self._append(lines.encode_request(self._at, event.child, request))
         else:
-            said = cast(AnyEvent, event if self._redact is None else self._redact(event))
-            self._append(lines.encode_event(self._at, said))
+            written = cast(AnyEvent, event if self._redact is None else self._redact(event))
+            self._append(lines.encode_event(self._at, written))
 
     def close(self) -> None:
         """End the recording."""

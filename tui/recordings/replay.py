@@ -136,15 +136,15 @@ class ReplaySession:
 
     def __init__(
         self,
-        found: lines.RecordingSummary,
+        summary: lines.RecordingSummary,
         speed: float = 1.0,
         *,
         loop: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.state = WorkbenchState(simulated=found.recording.simulated)
-        self.playhead = Playhead(found.seconds, speed, now)
-        self._found = found
+        self.state = WorkbenchState(simulated=summary.recording.simulated)
+        self.playhead = Playhead(summary.seconds, speed, now)
+        self._found = summary
         self._loop = loop
         self._changed = asyncio.Event()
         self._again = False
@@ -318,8 +318,8 @@ class ReplaySession:
 
     def _log_description(self) -> None:
         recording = self._found.recording
-        what = f"recording of {recording.date} by gpu-workbench {recording.program}"
-        self._log(f"{what}: {recording.title}" if recording.title else what)
+        description = f"recording of {recording.date} by gpu-workbench {recording.program}"
+        self._log(f"{description}: {recording.title}" if recording.title else description)
         if self._found.cut:
             self._log("it breaks off in the middle of a line: played up to there", "warning")
         self._is_chosen_due = self._chosen is not None

@@ -23,7 +23,7 @@ class Play(Protocol):
 
     def __call__(
         self,
-        found: RecordingSummary,
+        summary: RecordingSummary,
         overrides: Mapping[str, Value],
         *,
         speed: float,
@@ -33,7 +33,7 @@ class Play(Protocol):
         """Play a recording.
 
         Args:
-            found: the recording.
+            summary: the recording.
             overrides: settings of the workbench.
             speed: multiple of real time; infinity never waits.
             loop: start again at the end.
@@ -118,11 +118,11 @@ def replay(options: ReplayOptions) -> int:
 
 def _play(path: Path, options: ReplayOptions, snapshot: Path | None = None) -> int:
     try:
-        found = scan_recording(path)
+        summary = scan_recording(path)
     except RecordingError as error:
         raise Failure(str(error)) from error
     return options.play(
-        found, options.overrides, speed=options.speed, loop=options.loop, snapshot=snapshot
+        summary, options.overrides, speed=options.speed, loop=options.loop, snapshot=snapshot
     )
 
 

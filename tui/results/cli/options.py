@@ -47,9 +47,9 @@ def add_options(parser: Parser) -> None:
     verbs = parser.add_subparsers(metavar="WHAT", title="actions")
 
     def verb(name: str, about: str) -> argparse.ArgumentParser:
-        made = verbs.add_parser(name, help=about, description=about)
-        made.set_defaults(verb=name)
-        return made
+        subparser = verbs.add_parser(name, help=about, description=about)
+        subparser.set_defaults(verb=name)
+        return subparser
 
     listed = verb("list", "list results, the newest first (the default)")
     _add_filter(listed)

@@ -75,13 +75,13 @@ def _list(options: ResultsOptions) -> int:
     if options.limit is not None and not 1 <= options.limit <= MOST_SHOWN:
         raise UsageError(f"--limit {options.limit}: from 1 to {MOST_SHOWN}")
     with open_store() as database:
-        wanted = _build_selection(options)
-        rows = database.read_rows(wanted, options.limit or SHOWN)
+        selection = _build_selection(options)
+        rows = database.read_rows(selection, options.limit or SHOWN)
         if options.json:
             facts = {row.environment: database.read_facts()[row.environment] for row in rows}
             print_json({"results": rows, "environments": facts})
             return 0
-        total = database.count(wanted)
+        total = database.count(selection)
         if not rows:
             print_line(_explain_empty(database))
             return 0
@@ -109,12 +109,12 @@ def _print_table(table: Table, notes: Sequence[str] = ()) -> None:
 def _show(options: ResultsOptions) -> int:
     with open_store() as database:
         (row,) = _find_rows(database, options.words[:1], most=1)
-        kept = database.read_result(row)
+        stored = database.read_result(row)
     if options.json:
-        print_json({"result": kept})
+        print_json({"result": stored})
         return 0
-    said = format_summary(kept.record.run) if kept.record.run else row.outcome
-    print_text(fit_to_terminal(rows_of_text(format_result(kept, said))))
+    summary = format_summary(stored.record.run) if stored.record.run else row.outcome
+    print_text(fit_to_terminal(rows_of_text(format_result(stored, summary))))
     return 0
 
 
@@ -126,15 +126,15 @@ def _find_rows(
     Raises:
         UsageError: a word selects no result, or too many.
     """
-    found: dict[int, StoredRow] = {}
+    stored: dict[int, StoredRow] = {}
     for word in words:
         rows = database.read_rows(resolve_selection(database, word))
         if not rows:
             raise UsageError(f"{word}: no match; see results list")
-        found.update((row.number, row) for row in rows)
-    if most is not None and len(found) > most:
-        raise UsageError(f"{', '.join(words)}: that are {len(found)} results; give an id")
-    return list(found.values())
+        stored.update((row.number, row) for row in rows)
+    if most is not None and len(stored) > most:
+        raise UsageError(f"{', '.join(words)}: that are {len(stored)} results; give an id")
+    return list(stored.values())
 
 
 def _tag(options: ResultsOptions) -> int:
@@ -177,22 +177,22 @@ def _compare(options: ResultsOptions) -> int:
             if not rows:
                 raise UsageError(f"{word}: no match; see results list")
             sides.append(rows)
-        found = compare_rows(database, *sides)
+        comparison = compare_rows(database, *sides)
     if options.json:
-        print_json({"a": options.words[0], "b": options.words[1], "compared": found})
+        print_json({"a": options.words[0], "b": options.words[1], "compared": comparison})
         return 0
     head = [f"A: {options.words[0]}", f"B: {options.words[1]}"]
     print_text(rows_of_text(head))
-    _print_table(build_comparison_table(found), format_comparison_notes(found))
+    _print_table(build_comparison_table(comparison), format_comparison_notes(comparison))
     return 0
 
 
 def _export(options: ResultsOptions) -> int:
     with open_store() as database:
-        wanted = _build_selection(options)
+        selection = _build_selection(options)
         for word in options.words:
-            wanted = intersect(wanted, resolve_selection(database, word))
-        rows = database.read_rows(wanted)[::-1]
+            selection = intersect(selection, resolve_selection(database, word))
+        rows = database.read_rows(selection)[::-1]
         known = database.read_facts()
         redacted = ResultRedaction(facts.values.get("box", "") for facts in known.values())
         if options.markdown:
@@ -202,8 +202,8 @@ def _export(options: ResultsOptions) -> int:
             print_text(rows_of_text(format_markdown(rows, known)))
             return 0
         left_out: list[str] = []
-        kept = _read_valid(database, rows, left_out)
-        for line in encode_lines(map(redacted, kept) if options.without_names else kept):
+        results = _read_valid(database, rows, left_out)
+        for line in encode_lines(map(redacted, results) if options.without_names else results):
             print_line(line)
     for reason in left_out[:SHOWN]:
         print_notice(reason)
@@ -218,29 +218,29 @@ def _read_valid(
     """Yield the readable and valid results, so that the export can be imported elsewhere."""
     for row in rows:
         try:
-            kept = database.read_result(row)
-            check_result(kept)
+            stored = database.read_result(row)
+            check_result(stored)
         except StoreError as error:
             left_out.append(str(error))
         except ImpossibleError as error:
             left_out.append(f"{row.id}: {error}")
         else:
-            yield kept
+            yield stored
 
 
 def _import(options: ResultsOptions) -> int:
-    found = []
+    files = []
     for name in options.words:
         try:
-            found.append(read_file(Path(name)))
+            files.append(read_file(Path(name)))
         except ExchangeError as error:
             raise Failure(str(error)) from error
         except OSError as error:
             raise Failure(f"{name}: {error.strerror or error}") from error
     with open_store(writing=True) as database:
-        for name, kept in zip(options.words, found, strict=True):
-            new = database.add(kept)
-            known = f", {len(kept) - new} were stored already" if new < len(kept) else ""
+        for name, results in zip(options.words, files, strict=True):
+            new = database.add(results)
+            known = f", {len(results) - new} were stored already" if new < len(results) else ""
             print_line(f"{name}: {new} results were imported{known}")
     return 0
 

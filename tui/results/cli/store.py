@@ -44,11 +44,11 @@ def resolve_selection(database: Database, text: str) -> Selection:
         SelectionError: the text has an unknown form.
         UsageError: a word is neither an id nor a tag, or it begins several ids.
     """
-    found, words = parse_selection(text)
+    selection, words = parse_selection(text)
     for word in words:
         known = database.count_tags()
         if word in known:
-            found = intersect(found, Selection(tags=(word,)))
+            selection = intersect(selection, Selection(tags=(word,)))
             continue
         ids = database.find_ids(word) if _HEXADECIMAL.issuperset(word) else []
         if len(ids) > 1:
@@ -57,8 +57,8 @@ def resolve_selection(database: Database, text: str) -> Selection:
             meant = nearest(word, list(known))
             hint = f" (did you mean {meant}?)" if meant else "; see results list"
             raise UsageError(f"{word}: no result has that id or tag{hint}")
-        found = intersect(found, Selection(ids=(ids[0],)))
-    return found
+        selection = intersect(selection, Selection(ids=(ids[0],)))
+    return selection
 
 
 class Baseline:
@@ -104,12 +104,14 @@ class Baseline:
         with open_store() as database:
             earlier = database.read_rows(self._wanted)
             newer = database.read_rows(Selection(processes=tuple(processes)))
-            here = {question_of(row) for row in newer}
-            taken = {row.number for row in (*earlier, *newer)}
+            asked_questions = {question_of(row) for row in newer}
+            numbers = {row.number for row in (*earlier, *newer)}
             environments = tuple({row.environment for row in newer})
             of_these = database.read_rows(Selection(environments=environments)) if newer else []
             before = [
-                row for row in of_these if question_of(row) in here and row.number not in taken
+                row
+                for row in of_these
+                if question_of(row) in asked_questions and row.number not in numbers
             ]
             self.further = sum(row.status == "ok" for row in before)
             return compare_rows(database, earlier, [*before, *newer])

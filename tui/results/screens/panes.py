@@ -146,9 +146,9 @@ class ResultsPane(Pane):
         self._sentence = (text, style)
         self.redraw()
 
-    def show(self, found: Listing) -> None:
+    def show(self, listing: Listing) -> None:
         """List other results; the marks stay."""
-        self.found = found
+        self.found = listing
         self._sort()
 
     def clear(self) -> None:
@@ -177,9 +177,9 @@ class ResultsPane(Pane):
         row = self.table.selected
         if row is None:
             return
-        kept = [one for one in self.marked if one.id != row.id]
+        remaining = [result for result in self.marked if result.id != row.id]
         # A third mark replaces the second, and the first stays.
-        self.marked = kept if len(kept) < len(self.marked) else [*kept[:1], row]
+        self.marked = remaining if len(remaining) < len(self.marked) else [*remaining[:1], row]
         self.table.action_move(1)
         self.redraw()
 
@@ -226,9 +226,9 @@ class ResultsPane(Pane):
 class QuestionList(KeyedList):
     """A line for each workload that both sides have."""
 
-    def __init__(self, found: EnvironmentComparison) -> None:
+    def __init__(self, comparison: EnvironmentComparison) -> None:
         super().__init__()
-        self._found = found
+        self._found = comparison
 
     @property
     def question(self) -> Question | None:
@@ -246,7 +246,7 @@ class QuestionList(KeyedList):
         if not questions:
             return paragraph(comparison.NONE_SHARED, cells, TextStyle.NOTE)
         chosen = comparison.fit_comparison_columns(self._found, cells)
-        return [comparison.render_question(one, chosen) for one in questions]
+        return [comparison.render_question(question, chosen) for question in questions]
 
 
 class ComparisonPane(Pane):

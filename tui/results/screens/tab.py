@@ -95,7 +95,7 @@ class ResultsTab(CommandScreen):
     async def _load(self) -> None:
         pattern = self.pane.pattern
         try:
-            found = await self._query(
+            listing = await self._query(
                 lambda: queries.read_listing(
                     self._place, pattern, self.program.clock(), traceless=self.program.readonly
                 )
@@ -108,8 +108,8 @@ class ResultsTab(CommandScreen):
             self.pane.clear()
             self.pane.show_sentence(str(error), TextStyle.NOTE)
             return
-        self.pane.show(found)
-        self.pane.show_sentence("" if found.all else self._why_empty())
+        self.pane.show(listing)
+        self.pane.show_sentence("" if listing.all else self._why_empty())
         self.query_one(FooterBar).rebuild()
 
     def _why_empty(self) -> str:
@@ -180,11 +180,11 @@ class ResultsTab(CommandScreen):
         readonly = self.program.readonly
 
         async def show() -> None:
-            found = await self._query_or_warn(
+            history = await self._query_or_warn(
                 lambda: queries.read_history(self._place, row, traceless=readonly), READING
             )
-            if found is not None:
-                await self._put_over(HistoryPane(found, self.program.clock))
+            if history is not None:
+                await self._put_over(HistoryPane(history, self.program.clock))
 
         _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
 
@@ -198,11 +198,11 @@ class ResultsTab(CommandScreen):
         readonly = self.program.readonly
 
         async def show() -> None:
-            found = await self._query_or_warn(
+            comparison = await self._query_or_warn(
                 lambda: queries.compare_environments(self._place, a, b, traceless=readonly), READING
             )
-            if found is not None:
-                await self._put_over(ComparisonPane(found))
+            if comparison is not None:
+                await self._put_over(ComparisonPane(comparison))
 
         _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
 
@@ -241,8 +241,8 @@ class ResultsTab(CommandScreen):
 
         def answered(name: str | None) -> None:
             if name is not None:
-                told = f"{count(len(rows), 'result')} tagged {name}"
-                self._change(lambda: queries.tag_results(self._place, rows, name), told)
+                notice = f"{count(len(rows), 'result')} tagged {name}"
+                self._change(lambda: queries.tag_results(self._place, rows, name), notice)
 
         if rows:
             self.app.push_screen(TagScreen(len(rows)), answered)
@@ -255,8 +255,8 @@ class ResultsTab(CommandScreen):
             if yes:
                 gone = {row.id for row in rows}
                 self.pane.marked = [row for row in self.pane.marked if row.id not in gone]
-                told = f"{count(len(rows), 'result')} deleted"
-                self._change(lambda: queries.delete_results(self._place, rows), told)
+                notice = f"{count(len(rows), 'result')} deleted"
+                self._change(lambda: queries.delete_results(self._place, rows), notice)
 
         if rows:
             words = [*_format_rows(rows), "You cannot undo this; export them first to have a copy."]

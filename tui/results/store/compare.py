@@ -107,13 +107,15 @@ class StoreComparison:
     def short(self) -> tuple[Question, ...]:
         """Questions with fewer than :data:`FEWEST_SESSIONS` sessions on a side."""
         return tuple(
-            one for one in self.questions if min(one.answer.ratio.sessions) < FEWEST_SESSIONS
+            question
+            for question in self.questions
+            if min(question.answer.ratio.sessions) < FEWEST_SESSIONS
         )
 
     @property
     def slower(self) -> tuple[Question, ...]:
         """Questions in which B is slower."""
-        return tuple(one for one in self.questions if one.answer.verdict == "slower")
+        return tuple(question for question in self.questions if question.answer.verdict == "slower")
 
 
 def compare(
@@ -144,8 +146,8 @@ def compare(
         raise SelectionError(f"{shared}: a result cannot be compared with itself")
     of_a, of_b = _filter_timed(a), _filter_timed(b)
     pairs, only = _pair(of_a, of_b, facts)
-    found = apply_holm([compare_sessions(one.sessions, other.sessions) for one, other in pairs])
-    few = any(answer.ratio.p_value is None for answer in found)
+    answers = apply_holm([compare_sessions(pair.sessions, other.sessions) for pair, other in pairs])
+    few = any(answer.ratio.p_value is None for answer in answers)
     known = (
         _compute_spreads({row.id: row for row in (*history(), *of_a, *of_b)}.values())
         if few
@@ -153,28 +155,28 @@ def compare(
     )
     questions = [
         Question(
-            workload=one.rows[0].workload,
-            devices=(one.rows[0].device, other.rows[0].device),
-            parameters=one.rows[0].parameters,
-            a=one,
+            workload=first.rows[0].workload,
+            devices=(first.rows[0].device, other.rows[0].device),
+            parameters=first.rows[0].parameters,
+            a=first,
             b=other,
             answer=answer,
             differences=(
-                *find_differences(one, other, facts),
-                *find_condition_differences(one, other),
+                *find_differences(first, other, facts),
+                *find_condition_differences(first, other),
             ),
-            spread=known.get(question_of(one.rows[0])),
+            spread=known.get(question_of(first.rows[0])),
         )
-        for (one, other), answer in zip(pairs, found, strict=True)
+        for (first, other), answer in zip(pairs, answers, strict=True)
     ]
-    questions.sort(key=lambda one: (one.workload, one.devices, one.parameters))
+    questions.sort(key=lambda question: (question.workload, question.devices, question.parameters))
     return StoreComparison(tuple(questions), only)
 
 
 def _filter_timed(rows: Iterable[StoredRow]) -> list[StoredRow]:
-    found = [row for row in rows if row.status == "ok" and row.median_s]
-    found.sort(key=lambda row: row.at)
-    return found
+    timed = [row for row in rows if row.status == "ok" and row.median_s]
+    timed.sort(key=lambda row: row.at)
+    return timed
 
 
 def question_of(row: StoredRow) -> tuple[str, str, str]:
@@ -204,10 +206,10 @@ def _pair(
     for way in ways:
         by_a, by_b = _find_unique(left_a, way), _find_unique(left_b, way)
         for key in [key for key in by_a if key in by_b]:
-            one, other = by_a[key], by_b[key]
-            left_a.remove(one)
+            first, other = by_a[key], by_b[key]
+            left_a.remove(first)
             left_b.remove(other)
-            pairs.append((_build_side(one, other, boxes), _build_side(other, one, boxes)))
+            pairs.append((_build_side(first, other, boxes), _build_side(other, first, boxes)))
     return pairs, (len(left_a), len(left_b))
 
 
@@ -245,8 +247,8 @@ def _compute_spreads(rows: Iterable[StoredRow]) -> dict[tuple[str, str, str], Sp
         if row.median_s and row.status == "ok":
             of_setting = groups.setdefault(question_of(row), {})
             of_setting.setdefault(row.environment, []).append(row.median_s)
-    found = {key: compute_spread(list(group.values())) for key, group in groups.items()}
-    return {key: one for key, one in found.items() if one is not None}
+    spreads = {key: compute_spread(list(group.values())) for key, group in groups.items()}
+    return {key: spread for key, spread in spreads.items() if spread is not None}
 
 
 def find_differences(
@@ -273,34 +275,36 @@ def find_condition_differences(a: ComparisonSide, b: ComparisonSide) -> tuple[Di
     clocks = [[row.clock_mhz for row in side.rows if row.clock_mhz] for side in (a, b)]
     if not all(clocks):
         return ()
-    found = []
+    differences = []
     of_a, of_b = map(statistics.median, clocks)
     if abs(math.log(of_a / of_b)) > math.log1p(THRESHOLD):
-        found.append(DifferingFact("SM clock", (megahertz(of_a),), (megahertz(of_b),)))
-    held = [sorted({word for row in side.rows for word in row.limits} - {IDLE}) for side in (a, b)]
-    if held[0] != held[1]:
-        words_a, words_b = (tuple(words) or ("nothing",) for words in held)
-        found.append(DifferingFact("clocks limited by", words_a, words_b))
-    return tuple(found)
+        differences.append(DifferingFact("SM clock", (megahertz(of_a),), (megahertz(of_b),)))
+    limits = [
+        sorted({word for row in side.rows for word in row.limits} - {IDLE}) for side in (a, b)
+    ]
+    if limits[0] != limits[1]:
+        words_a, words_b = (tuple(words) or ("nothing",) for words in limits)
+        differences.append(DifferingFact("clocks limited by", words_a, words_b))
+    return tuple(differences)
 
 
 def _collect_values(side: ComparisonSide, facts: Environments) -> dict[str, tuple[str, ...]]:
     """Return the values of each fact over the runs of a side, most frequent first."""
     counted = Counter(row.environment for row in side.rows)
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     names = {name for key in counted for name in (*facts[key].values, *facts[key].unknown)}
     for key, count in counted.items():
         for name in names:
             text = facts[key].values.get(name, UNKNOWN)
-            found.setdefault(name, Counter())[text] += count
-    return {name: tuple(text for text, _ in texts.most_common()) for name, texts in found.items()}
+            counts.setdefault(name, Counter())[text] += count
+    return {name: tuple(text for text, _ in texts.most_common()) for name, texts in counts.items()}
 
 
 # ---- sessions ----------------------------------------------------------------------------------
 
 
 def group_sessions(
-    mine: Sequence[StoredRow], others: Sequence[StoredRow], boxes: dict[str, str]
+    rows: Sequence[StoredRow], others: Sequence[StoredRow], boxes: dict[str, str]
 ) -> tuple[tuple[StoredRow, ...], ...]:
     """Group the runs of one side of a comparison by session.
 
@@ -310,7 +314,7 @@ def group_sessions(
     session for each turn, and drift affects both sides alike.
 
     Args:
-        mine: the runs of this side, with one workload and setting.
+        rows: the runs of this side, with one workload and setting.
         others: the runs of the other side.
         boxes: names of the boxes by the hash of the facts; a box without a name is one box.
 
@@ -320,16 +324,16 @@ def group_sessions(
     turns: dict[tuple[str, str], list[float]] = {}
     for row in others:
         turns.setdefault((boxes.get(row.environment, ""), row.device), []).append(row.at)
-    found: list[list[StoredRow]] = []
+    groups: list[list[StoredRow]] = []
     newest: dict[str, list[StoredRow]] = {}
-    for row in sorted(mine, key=lambda one: one.at):
+    for row in sorted(rows, key=lambda result: result.at):
         box = boxes.get(row.environment, "")
         session = newest.get(box)
         if session is None or _begins_session(session[-1], row, turns.get((box, row.device), ())):
             session = newest[box] = []
-            found.append(session)
+            groups.append(session)
         session.append(row)
-    return tuple(tuple(session) for session in found)
+    return tuple(tuple(session) for session in groups)
 
 
 def _begins_session(before: StoredRow, after: StoredRow, turns: Sequence[float]) -> bool:

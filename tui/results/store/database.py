@@ -125,37 +125,39 @@ class Database:
         self._facts = None
         new = 0
         with self._transaction() as connection:
-            for one in results:
-                number, is_new = _insert(connection, one)
+            for result in results:
+                number, is_new = _insert(connection, result)
                 new += is_new
                 if not is_new:
-                    self._check_same(connection, number, one)
+                    self._check_same(connection, number, result)
                 connection.executemany(
                     "INSERT OR IGNORE INTO tags VALUES (?, ?)",
-                    [(_replace_surrogates(tag), number) for tag in one.tags],
+                    [(_replace_surrogates(tag), number) for tag in result.tags],
                 )
         return new
 
-    def _check_same(self, connection: sqlite3.Connection, number: int, one: StoredResult) -> None:
+    def _check_same(
+        self, connection: sqlite3.Connection, number: int, result: StoredResult
+    ) -> None:
         """Compare a record with the stored record of the same id.
 
         Raises:
             StoreError: they differ.
         """
-        found = connection.execute(
+        bodies = connection.execute(
             "SELECT b.body, e.facts, e.unknown FROM bodies b JOIN results r USING (number)"
             " JOIN environments e ON e.hash = r.environment WHERE b.number = ?",
             (number,),
         ).fetchone()
         same = False
-        if found is not None:
+        if bodies is not None:
             with suppress(ImpossibleError, wire.WireError):
-                record = wire.from_plain(Record, parse_finite(str(found[0]).encode()))
-                same = has_same_content(StoredResult(record, decode_facts(*found[1:])), one)
+                record = wire.from_plain(Record, parse_finite(str(bodies[0]).encode()))
+                same = has_same_content(StoredResult(record, decode_facts(*bodies[1:])), result)
         if not same:
             raise StoreError(
-                f"{self.place}: {one.record.id} is there with different content; nothing is taken "
-                "in: one of the two was changed after it was measured"
+                f"{self.place}: {result.record.id} is there with different content; nothing is "
+                "taken in: one of the two was changed after it was measured"
             )
 
     def tag(self, numbers: Sequence[int], name: str) -> None:
@@ -213,17 +215,17 @@ class Database:
     def read_facts(self) -> dict[str, Facts]:
         """Return the environments of all records, by hash."""
         if self._facts is None:
-            found = self._query("SELECT hash, facts, unknown FROM environments")
+            stored = self._query("SELECT hash, facts, unknown FROM environments")
             self._facts = _KnownFacts(
-                (hash_, decode_facts(facts, unknown)) for hash_, facts, unknown in found
+                (hash_, decode_facts(facts, unknown)) for hash_, facts, unknown in stored
             )
         return self._facts
 
     def count(self, selection: Selection = EVERYTHING) -> int:
         """Count the selected records."""
         where, values = self._build_where(selection)
-        found = self._query(f"SELECT count(*) FROM results r {where}", values)
-        return int(found[0][0]) if found else 0
+        counts = self._query(f"SELECT count(*) FROM results r {where}", values)
+        return int(counts[0][0]) if counts else 0
 
     def read_rows(
         self, selection: Selection = EVERYTHING, limit: int | None = None
@@ -238,8 +240,10 @@ class Database:
         most = "" if limit is None else f" LIMIT {limit}"
         order = "ORDER BY r.at DESC, r.number DESC"
         return [
-            decode_row(found)
-            for found in self._query(f"SELECT {_ROW} FROM results r {where} {order}{most}", values)
+            decode_row(columns)
+            for columns in self._query(
+                f"SELECT {_ROW} FROM results r {where} {order}{most}", values
+            )
         ]
 
     def find_newest(
@@ -254,18 +258,18 @@ class Database:
         marks = ",".join("?" * len(environments))
         until = "" if before is None else "AND at < ?"
         # SQLite takes the columns beside a maximum from the row that has it.
-        found = self._query(
+        selected = self._query(
             "SELECT number, workload, device, parameters, max(at) FROM results"
             " WHERE kind = 'run' AND status = 'ok' AND median_s IS NOT NULL"
             # The sign makes SQLite use the index of the settings, which covers this query.
             f" AND +environment IN ({marks}) {until} GROUP BY workload, device, parameters",
             [*environments, *(() if before is None else (before,))],
         )
-        numbers = [number for number, *_ in found]
+        numbers = [number for number, *_ in selected]
         rows = (
-            decode_row(one)
+            decode_row(number)
             for first in range(0, len(numbers), _AT_ONCE)
-            for one in self._numbered(numbers[first : first + _AT_ONCE])
+            for number in self._numbered(numbers[first : first + _AT_ONCE])
         )
         # A run from before the workload gained a parameter is a row of its own in the query.
         newest: dict[tuple[str, str, str], StoredRow] = {}
@@ -280,7 +284,7 @@ class Database:
 
         For a parameter that is left to the workload, the row has the chosen value.
         """
-        found: dict[int, dict[str, Setting]] = {}
+        requested: dict[int, dict[str, Setting]] = {}
         numbers = [row.number for row in rows]
         for first in range(0, len(numbers), _AT_ONCE):
             some = numbers[first : first + _AT_ONCE]
@@ -288,8 +292,8 @@ class Database:
             for number, body in self._query(
                 f"SELECT number, body FROM bodies WHERE number IN ({marks})", some
             ):
-                found[number] = _parse_requested(body)
-        return found
+                requested[number] = _parse_requested(body)
+        return requested
 
     def _numbered(self, numbers: Sequence[int]) -> list[Any]:
         marks = ",".join("?" * len(numbers))
@@ -301,13 +305,13 @@ class Database:
         Raises:
             StoreError: the record was deleted, or its content is unreadable.
         """
-        found = self._query("SELECT body FROM bodies WHERE number = ?", (row.number,))
-        if not found:
+        bodies = self._query("SELECT body FROM bodies WHERE number = ?", (row.number,))
+        if not bodies:
             raise StoreError(f"{self.place}: {row.id} is not there any more")
         named = f"SELECT name FROM {_TAGS} WHERE number = ? ORDER BY name"
         tags = self._query(named, (row.number,))
         try:
-            record = wire.from_plain(Record, parse_finite(str(found[0][0]).encode()))
+            record = wire.from_plain(Record, parse_finite(str(bodies[0][0]).encode()))
         except (ImpossibleError, wire.WireError) as error:
             raise StoreError(f"{self.place}: {row.id} cannot be read: {error}") from error
         return StoredResult(
@@ -320,19 +324,19 @@ class Database:
 
     def read_tags(self, rows: Sequence[StoredRow]) -> dict[int, tuple[str, ...]]:
         """Return the tags of records, by their numbers."""
-        wanted = {row.number for row in rows}
-        found: dict[int, list[str]] = {}
+        numbers = {row.number for row in rows}
+        tags: dict[int, list[str]] = {}
         for name, number in self._query(f"SELECT name, number FROM {_TAGS} ORDER BY name"):
-            if number in wanted:
-                found.setdefault(number, []).append(name)
-        return {number: tuple(names) for number, names in found.items()}
+            if number in numbers:
+                tags.setdefault(number, []).append(name)
+        return {number: tuple(names) for number, names in tags.items()}
 
     def find_ids(self, beginning: str) -> list[str]:
         """Return ids with this beginning; only some if there are many."""
         end = f"{beginning}g"
         return [
-            found
-            for (found,) in self._query(
+            result_id
+            for (result_id,) in self._query(
                 "SELECT id FROM results WHERE id >= ? AND id < ? LIMIT 5", (beginning, end)
             )
         ]

@@ -66,20 +66,20 @@ class EarlierSessions:
         with self._open() as database, database.read_transaction():
             environments: dict[str, list[str]] = {}
             facts = database.read_facts()
-            for key, one in facts.items():
-                if one.values.get("box") == box:
-                    environments.setdefault(find_gpu(one), []).append(key)
-            found = []
+            for key, fact in facts.items():
+                if fact.values.get("box") == box:
+                    environments.setdefault(find_gpu(fact), []).append(key)
+            stored = []
             for gpu, keys in environments.items():
                 rows = database.find_newest(keys, self._before)
                 requested = database.read_requested(rows)
-                found += [
+                stored += [
                     _build_earlier(row, gpu, requested.get(row.number, {}), facts[row.environment])
                     for row in rows
                     # An invalid row of the store counts as failed.
                     if row.status == "ok" and row.median_s is not None
                 ]
-        return tuple(found)
+        return tuple(stored)
 
     def compare(self, runs: Sequence[RunState], machine: MachineState) -> Against | None:
         """Compare runs of this session with earlier runs of the same setting.
@@ -95,7 +95,7 @@ class EarlierSessions:
             StoreError: the store cannot be read.
         """
         stored = (build_stored_result(run, machine, "this session") for run in runs)
-        return self.compare_stored([one for one in stored if one is not None])
+        return self.compare_stored([run for run in stored if run is not None])
 
     def compare_stored(self, runs: Sequence[StoredResult]) -> Against | None:
         """Compare results of this session with earlier results of the same setting.
@@ -113,27 +113,27 @@ class EarlierSessions:
             StoreError: the store cannot be read.
         """
         newest = runs[-1]
-        mine = [build_row(one) for one in runs]
+        rows = [build_row(run) for run in runs]
         with self._open() as database, database.read_transaction():
             facts = database.read_facts()
             facts[newest.facts.hash] = newest.facts
             known = database.read_rows(
                 Selection(workload=newest.record.workload, before=self._before)
             )
-        ids = {row.id for row in mine}
+        ids = {row.id for row in rows}
         alike = [
             row
             for row in known
             if row.process not in self._own
             and row.id not in ids
-            and _is_alike(row, mine[-1], facts)
+            and _is_alike(row, rows[-1], facts)
         ]
         if not alike:
             return None
         same = (row for row in alike if facts[row.environment].flags == newest.facts.flags)
         environment = next(same, alike[0]).environment
         earlier = [row for row in alike if row.environment == environment]
-        return _summarize(compare(earlier, mine, facts, lambda: alike), earlier[0].at)
+        return _summarize(compare(earlier, rows, facts, lambda: alike), earlier[0].at)
 
     def _open(self) -> Database:
         return Database(self._place, busy_s=BUSY_S, traceless=self._traceless)
@@ -157,15 +157,15 @@ def _build_earlier(
     )
 
 
-def _is_alike(row: StoredRow, mine: StoredRow, facts: Mapping[str, Facts]) -> bool:
-    here, there = facts[mine.environment], facts[row.environment]
+def _is_alike(row: StoredRow, newer: StoredRow, facts: Mapping[str, Facts]) -> bool:
+    newer_facts, older_facts = facts[newer.environment], facts[row.environment]
     return (
         row.status == "ok"
         and bool(row.median_s)
-        and row.measured == mine.measured
-        and row.device.partition(":")[0] == mine.device.partition(":")[0]
-        and there.values.get("box") == here.values.get("box")
-        and find_gpu(there) == find_gpu(here)
+        and row.measured == newer.measured
+        and row.device.partition(":")[0] == newer.device.partition(":")[0]
+        and older_facts.values.get("box") == newer_facts.values.get("box")
+        and find_gpu(older_facts) == find_gpu(newer_facts)
     )
 
 

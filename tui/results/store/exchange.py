@@ -75,8 +75,8 @@ class _ResultLine:
 def encode_lines(results: Iterable[StoredResult]) -> Iterator[str]:
     """Yield a header and a line for each result, without line ends."""
     yield encode_canonical({"format": FORMAT, "version": VERSION})
-    for one in results:
-        yield encode_canonical(_ResultLine(one.record, one.facts, one.tags))
+    for result in results:
+        yield encode_canonical(_ResultLine(result.record, result.facts, result.tags))
 
 
 class ResultRedaction:
@@ -106,15 +106,15 @@ class ResultRedaction:
         record = replace(record, id=_recompute_id(stored.record, record))
         return replace(stored, record=record, facts=self.facts(stored.facts))
 
-    def _redact_texts(self, one: T) -> T:
+    def _redact_texts(self, result: T) -> T:
         """Redact the texts of a record or its result, except our own words.
 
         A box may be called ``cpu``. The id stays, so that copies from several sources are imported
         once.
         """
-        changed = with_texts(one, self._text, keys=False)
-        kept = {name: getattr(one, name) for name in _OWN_WORDS if hasattr(one, name)}
-        return replace(changed, **kept)
+        changed = with_texts(result, self._text, keys=False)
+        own_words = {name: getattr(result, name) for name in _OWN_WORDS if hasattr(result, name)}
+        return replace(changed, **own_words)
 
     def facts(self, facts: Facts) -> Facts:
         """Return the facts without names."""
@@ -139,8 +139,10 @@ class ResultRedaction:
 
 def _recompute_id(before: Record, after: Record) -> str:
     """Return the id of a changed record, a new one only if its measurement changed."""
-    made = [(record.run or record.comparison, record.at, record.id) for record in (before, after)]
-    ids = [compute_id(measured, at) if measured else own for measured, at, own in made]
+    records = [
+        (record.run or record.comparison, record.at, record.id) for record in (before, after)
+    ]
+    ids = [compute_id(measured, at) if measured else own for measured, at, own in records]
     return before.id if ids[0] == ids[1] else ids[1]
 
 
@@ -169,12 +171,12 @@ def read_file(path: Path) -> list[StoredResult]:
         _check_version(path, "schema", whole.get("schema"), RUN_SCHEMA)
         try:
             parse_finite(head + rest)
-            found = _parse_run_output(path, whole)
-            for one in found:
-                check_result(one)
+            results = _parse_run_output(path, whole)
+            for result in results:
+                check_result(result)
         except ImpossibleError as error:
             raise ExchangeError(f"{path}: {error}; nothing was imported") from error
-        return found
+        return results
     raise ExchangeError(
         f"{path}: it holds no results: give what results export or run --json wrote"
     )
@@ -188,27 +190,27 @@ def _read_bounded(path: Path, number: int, file: BinaryIO) -> bytes:
 
 
 def _read_lines(path: Path, file: BinaryIO, read: int) -> list[StoredResult]:
-    found: list[StoredResult] = []
+    results: list[StoredResult] = []
     numbers: dict[str, int] = {}
     number = 1
     separators = 0
     while text := _read_bounded(path, number + 1, file):
         number, read = number + 1, read + len(text)
         separators += count_separators(text)
-        if read > LONGEST_FILE or separators > MOST_SEPARATORS or len(found) == MOST_RESULTS:
+        if read > LONGEST_FILE or separators > MOST_SEPARATORS or len(results) == MOST_RESULTS:
             limits = f"{LONGEST_FILE >> 20} MiB, {MOST_RESULTS} results or {MOST_SEPARATORS} values"
             raise _too_large(path, f"line {number}: it is larger than {limits}")
         if not text.strip():
             continue
-        one = _read_line(path, number, text)
-        first = numbers.setdefault(one.record.id, len(found))
-        if first < len(found) and not has_same_content(found[first], one):
+        result = _read_line(path, number, text)
+        first = numbers.setdefault(result.record.id, len(results))
+        if first < len(results) and not has_same_content(results[first], result):
             raise ExchangeError(
-                f"{path}: line {number}: {one.record.id} is there twice with different content; "
+                f"{path}: line {number}: {result.record.id} is there twice with different content; "
                 "nothing was imported"
             )
-        found.append(one)
-    return found
+        results.append(result)
+    return results
 
 
 def _too_large(path: Path, why: str) -> ExchangeError:
@@ -224,12 +226,12 @@ def _parse_json(text: bytes) -> Any:
         return None
 
 
-def _check_version(path: Path, name: str, found: object, known: int) -> None:
-    if type(found) is not int or found < 1:
-        raise ExchangeError(f"{path}: {name} {found!r} is none; nothing was imported")
-    if found > known:
+def _check_version(path: Path, name: str, version: object, known: int) -> None:
+    if type(version) is not int or version < 1:
+        raise ExchangeError(f"{path}: {name} {version!r} is none; nothing was imported")
+    if version > known:
         raise ExchangeError(
-            f"{path}: {name} {found}, and this program knows {known}; install the newer"
+            f"{path}: {name} {version}, and this program knows {known}; install the newer"
             " gpu-workbench"
         )
 
@@ -237,13 +239,13 @@ def _check_version(path: Path, name: str, found: object, known: int) -> None:
 def _read_line(path: Path, number: int, text: bytes) -> StoredResult:
     try:
         line = wire.from_plain(_ResultLine, parse_finite(text))
-        found = StoredResult(line.record, line.facts, line.tags)
-        check_result(found)
+        result = StoredResult(line.record, line.facts, line.tags)
+        check_result(result)
     except (ImpossibleError, wire.WireError) as error:
         raise ExchangeError(
             f"{path}: line {number} is damaged: {error}; nothing was imported"
         ) from error
-    return found
+    return result
 
 
 def _parse_run_output(path: Path, whole: dict[str, Any]) -> list[StoredResult]:
@@ -253,12 +255,12 @@ def _parse_run_output(path: Path, whole: dict[str, Any]) -> list[StoredResult]:
         results = wire.from_plain(tuple[dict[str, Any], ...], whole["results"], "results")
         runs = [
             (
-                wire.from_plain(RunResult, one, f"results[{place}]"),
+                wire.from_plain(RunResult, result, f"results[{place}]"),
                 wire.from_plain(
-                    Conditions | None, one.get("conditions"), f"results[{place}].conditions"
+                    Conditions | None, result.get("conditions"), f"results[{place}].conditions"
                 ),
             )
-            for place, one in enumerate(results)
+            for place, result in enumerate(results)
         ]
     except wire.WireError as error:
         raise ExchangeError(f"{path}: {error}; nothing was imported") from error

@@ -41,11 +41,12 @@ GAINED: Mapping[str, tuple[GainedParameter, ...]] = {
 def complete_used(workload: str, used: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return a run's parameters, with parameters that its workload gained later."""
     gained = {
-        each.name: used.get(each.chosen_as, each.default) for each in GAINED.get(workload, ())
+        gained.name: used.get(gained.chosen_as, gained.default)
+        for gained in GAINED.get(workload, ())
     }
     return {**gained, **used}
 
 
 def complete_requested(workload: str, requested: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return a run's requested parameters, with parameters that its workload gained later."""
-    return {**{each.name: each.default for each in GAINED.get(workload, ())}, **requested}
+    return {**{gained.name: gained.default for gained in GAINED.get(workload, ())}, **requested}

@@ -66,9 +66,9 @@ def intersect(selection: Selection, other: Selection) -> Selection:
         SelectionError: they name different workloads or devices.
     """
     for name in ("workload", "device"):
-        mine, theirs = getattr(selection, name), getattr(other, name)
-        if mine and theirs and mine != theirs:
-            raise SelectionError(f"{name} {mine} and {name} {theirs}: give one of them")
+        value, other_value = getattr(selection, name), getattr(other, name)
+        if value and other_value and value != other_value:
+            raise SelectionError(f"{name} {value} and {name} {other_value}: give one of them")
     if selection.ids and other.ids:
         raise SelectionError("two ids select nothing together")
     earliest = [moment for moment in (selection.before, other.before) if moment is not None]
@@ -100,28 +100,28 @@ def parse_selection(text: str, now: float | None = None) -> tuple[Selection, tup
     Raises:
         SelectionError: a part has an unknown form.
     """
-    found, words = EVERYTHING, []
+    selection, words = EVERYTHING, []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, equals, value = part.partition("=")
         before, colon, date = part.partition(":")
         if equals and name in _FACTS and value:
-            found = intersect(found, Selection(facts=((_FACTS[name], value),)))
+            selection = intersect(selection, Selection(facts=((_FACTS[name], value),)))
         elif equals and name in ("workload", "device") and value:
-            one = Selection(workload=value) if name == "workload" else Selection(device=value)
-            found = intersect(found, one)
+            added = Selection(workload=value) if name == "workload" else Selection(device=value)
+            selection = intersect(selection, added)
         elif equals and name == "tag" and value:
-            found = intersect(found, Selection(tags=(value,)))
+            selection = intersect(selection, Selection(tags=(value,)))
         elif colon and before in ("before", "since"):
             at = parse_time(date, now)
-            one = Selection(before=at) if before == "before" else Selection(since=at)
-            found = intersect(found, one)
+            added = Selection(before=at) if before == "before" else Selection(since=at)
+            selection = intersect(selection, added)
         elif equals or colon:
             raise SelectionError(f"{part}: give {FORMS}")
         else:
             words.append(part)
-    if found == EVERYTHING and not words:
+    if selection == EVERYTHING and not words:
         raise SelectionError(f"nothing is named: give {FORMS}")
-    return found, tuple(words)
+    return selection, tuple(words)
 
 
 def parse_time(text: str, now: float | None = None) -> float:
@@ -150,17 +150,17 @@ def matches_facts(selection: Selection, facts: Facts) -> bool:
     return all(_matches(name, value, facts.values.get(name)) for name, value in selection.facts)
 
 
-def _matches(name: str, wanted: str, known: str | None) -> bool:
+def _matches(name: str, pattern: str, known: str | None) -> bool:
     if known is None:
         return False
     if name in VERSIONS:
         if name == "kernel":
             known = known.rpartition(" ")[2]
         # Compare whole parts: 2.1 does not match 2.12.
-        return re.match(rf"{re.escape(wanted)}(?![\w])", known) is not None
+        return re.match(rf"{re.escape(pattern)}(?![\w])", known) is not None
     if name in ("gpu", "cpu"):
-        return wanted.lower() in known.lower()
-    return wanted == known
+        return pattern.lower() in known.lower()
+    return pattern == known
 
 
 _WORD = """(
@@ -177,13 +177,13 @@ def build_where(selection: Selection, facts: Mapping[str, Facts]) -> tuple[str, 
         selection: the selection; a selection of everything gives no condition.
         facts: all facts by hash, used if the selection has conditions on facts.
     """
-    found = [
+    conditions = [
         *_build_fact_conditions(selection, facts),
         *_build_time_conditions(selection),
         *_build_name_conditions(selection),
     ]
-    texts = [str(text) for text, *_ in found]
-    values = [value for _, *these in found for value in these]
+    texts = [str(text) for text, *_ in conditions]
+    values = [value for _, *these in conditions for value in these]
     return (f"WHERE {' AND '.join(texts)}" if texts else ""), values
 
 
@@ -196,41 +196,41 @@ def _build_in(column: str, values: Sequence[object]) -> Condition:
 
 
 def _build_fact_conditions(selection: Selection, facts: Mapping[str, Facts]) -> list[Condition]:
-    found = []
+    conditions = []
     if selection.facts:
-        hashes = [key for key, one in facts.items() if matches_facts(selection, one)]
-        found.append(_build_in("r.environment", hashes))
+        hashes = [key for key, fact in facts.items() if matches_facts(selection, fact)]
+        conditions.append(_build_in("r.environment", hashes))
     if selection.environments:
-        found.append(_build_in("r.environment", selection.environments))
-    return found
+        conditions.append(_build_in("r.environment", selection.environments))
+    return conditions
 
 
 def _build_time_conditions(selection: Selection) -> list[Condition]:
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     if selection.before is not None:
-        found.append(("r.at < ?", selection.before))
+        conditions.append(("r.at < ?", selection.before))
     if selection.since is not None:
-        found.append(("r.at >= ?", selection.since))
-    return found
+        conditions.append(("r.at >= ?", selection.since))
+    return conditions
 
 
 def _build_name_conditions(selection: Selection) -> list[Condition]:
-    found: list[Condition] = [
+    conditions: list[Condition] = [
         ("r.number IN (SELECT number FROM tags WHERE name = ?)", tag) for tag in selection.tags
     ]
     if selection.ids:
         texts = ["r.id >= ? AND r.id < ?"] * len(selection.ids)
-        ends = [end for one in selection.ids for end in (one, f"{one}g")]
-        found.append((f"({' OR '.join(texts)})", *ends))
+        ends = [end for run_id in selection.ids for end in (run_id, f"{run_id}g")]
+        conditions.append((f"({' OR '.join(texts)})", *ends))
     if selection.workload:
-        found.append(("r.workload = ?", selection.workload))
+        conditions.append(("r.workload = ?", selection.workload))
     if selection.device:
-        found.append(
+        conditions.append(
             ("(r.device = ? OR r.device LIKE ?)", selection.device, f"{selection.device}:%")
         )
     if selection.processes:
-        found.append(_build_in("r.process", selection.processes))
+        conditions.append(_build_in("r.process", selection.processes))
     for word in selection.words:
         low = word.lower()
-        found.append((_WORD, low, low, f"{low}:", low, low, word))
-    return found
+        conditions.append((_WORD, low, low, f"{low}:", low, low, word))
+    return conditions

@@ -29,7 +29,7 @@ _ADVICE = (
 def explain_error(path: Path, error: sqlite3.Error | OSError) -> StoreError:
     """Return SQLite's or the system's error about a file, with advice."""
     text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-    advice = next((what for word, what in _ADVICE if word in text.lower()), "")
+    advice = next((hint for word, hint in _ADVICE if word in text.lower()), "")
     return StoreError(f"{path}: {text}" + (f"; {advice}" if advice else ""))
 
 
@@ -55,7 +55,7 @@ def is_on_network(place: Path, mounts: str | None = None) -> bool:
         except OSError:
             return False
     above = {str(place.absolute()), *map(str, place.absolute().parents)}
-    found, longest = "", -1
+    file_system, longest = "", -1
     for entry in mounts.splitlines():
         parts = entry.split(" ")
         if len(parts) > 2:
@@ -63,8 +63,8 @@ def is_on_network(place: Path, mounts: str | None = None) -> bool:
             point = parts[1].replace("\\040", " ")
             # If two mounts share a place, the later one is visible.
             if point in above and len(point) >= longest:
-                found, longest = parts[2], len(point)
-    return _OF_A_NETWORK.fullmatch(found) is not None
+                file_system, longest = parts[2], len(point)
+    return _OF_A_NETWORK.fullmatch(file_system) is not None
 
 
 APPLICATION_ID = 0x67707762

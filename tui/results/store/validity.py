@@ -66,15 +66,15 @@ def parse_finite(text: bytes) -> Any:
     if count_separators(text) > MOST_ITEMS:
         raise ImpossibleError(f"it has more than {MOST_ITEMS} values")
     try:
-        found = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
         raise ImpossibleError("it is nested too deeply") from None
     except ImpossibleError:
         raise
     except ValueError as error:
         raise ImpossibleError(str(error)) from error
-    _check_values(found)
-    return found
+    _check_values(value)
+    return value
 
 
 def count_separators(text: bytes) -> int:
@@ -86,8 +86,8 @@ def _refuse_constant(name: str) -> Any:
     raise ImpossibleError(f"{name} is no finite number")
 
 
-def _check_values(found: Any) -> None:
-    waiting, count = [(found, 0)], 0
+def _check_values(number: Any) -> None:
+    waiting, count = [(number, 0)], 0
     while waiting:
         value, level = waiting.pop()
         count += 1
@@ -113,9 +113,9 @@ def _check_value(value: Any) -> None:
         _check_length("a text", value, LONGEST_TEXT)
 
 
-def _check_length(what: str, text: str, most: int) -> None:
+def _check_length(label: str, text: str, most: int) -> None:
     if len(text) > most:
-        raise ImpossibleError(f"{what} has {len(text)} characters, of at most {most}")
+        raise ImpossibleError(f"{label} has {len(text)} characters, of at most {most}")
 
 
 def check_result(stored: StoredResult) -> None:
@@ -212,12 +212,12 @@ def _check_comparison(compared: Comparison) -> None:
         _check_time("measured", ended)
 
 
-def has_same_content(one: StoredResult, other: StoredResult) -> bool:
+def has_same_content(first: StoredResult, other: StoredResult) -> bool:
     """Return whether two results of one id agree in everything that redaction does not change."""
-    facts, others = one.facts.values, other.facts.values
+    facts, others = first.facts.values, other.facts.values
     known = [name for name in _SAME_WORDS if name in facts and name in others]
-    told = all(facts[name] == others[name] for name in known)
-    return told and compute_fingerprint(one.record) == compute_fingerprint(other.record)
+    is_same = all(facts[name] == others[name] for name in known)
+    return is_same and compute_fingerprint(first.record) == compute_fingerprint(other.record)
 
 
 def compute_fingerprint(record: Record) -> str:
@@ -241,18 +241,18 @@ def compute_fingerprint(record: Record) -> str:
 # ---- what a store holds all the same -----------------------------------------------------------
 
 
-def decode_row(found: tuple[Any, ...]) -> StoredRow:
+def decode_row(columns: tuple[Any, ...]) -> StoredRow:
     """Make a row from a store's columns with any content.
 
     Args:
-        found: number, id, kind, at, process, workload, device, parameters, status, median_s,
+        columns: number, id, kind, at, process, workload, device, parameters, status, median_s,
             low_s, high_s, environment, marks, said, clock_mhz and limits.
 
     Returns:
         The row, without invalid values: if there were any, it counts as failed, with the reason.
     """
-    number, id_, kind, at, process, workload, device, parameters, status, *rest = found
-    median, low, high, environment, marks, told, clock, limits = rest
+    number, id_, kind, at, process, workload, device, parameters, status, *rest = columns
+    median, low, high, environment, marks, tags, clock, limits = rest
     wrong: list[str] = []
     if not is_time(at):
         wrong.append(f"its time is {_shorten(at)}")
@@ -277,7 +277,7 @@ def decode_row(found: tuple[Any, ...]) -> StoredRow:
         ci95_s=None if low is None or high is None else (low, high),
         environment=_decode_name(environment),
         marks=_decode_texts(marks, "marks", wrong),
-        outcome=_decode_name(told, LONGEST_TEXT),
+        outcome=_decode_name(tags, LONGEST_TEXT),
         clock_mhz=clock if isinstance(clock, (int, float)) and _is_measurable(clock) else None,
         limits=_decode_texts(limits, "limits", wrong),
     )
@@ -317,9 +317,9 @@ def _decode_name(value: Any, most: int = LONGEST_NAME) -> str:
 
 def _decode_parameters(value: Any, wrong: list[str]) -> str:
     try:
-        found = parse_finite(value.encode()) if isinstance(value, str) else None
-        if isinstance(found, dict) and all(
-            isinstance(each, (bool, int, float, str)) for each in found.values()
+        parameters = parse_finite(value.encode()) if isinstance(value, str) else None
+        if isinstance(parameters, dict) and all(
+            isinstance(item, (bool, int, float, str)) for item in parameters.values()
         ):
             return str(value)
     except ImpossibleError:
@@ -332,11 +332,11 @@ def _decode_texts(value: Any, name: str, wrong: list[str]) -> tuple[str, ...]:
     if value in ("", None):
         return ()
     try:
-        found = parse_finite(value.encode()) if isinstance(value, str) else None
+        texts = parse_finite(value.encode()) if isinstance(value, str) else None
     except ImpossibleError:
-        found = None
-    if isinstance(found, list) and all(isinstance(each, str) for each in found):
-        return tuple(_decode_name(each, LONGEST_TEXT) for each in found)
+        texts = None
+    if isinstance(texts, list) and all(isinstance(word, str) for word in texts):
+        return tuple(_decode_name(word, LONGEST_TEXT) for word in texts)
     wrong.append(f"its {name} cannot be read")
     return ()
 
@@ -348,12 +348,12 @@ NO_FACTS = Facts({}, {"box": "its environment in the store is unreadable"})
 def decode_facts(facts: Any, unknown: Any) -> Facts:
     """Make facts from a store's columns with any content."""
     try:
-        values, why = (parse_finite(str(each).encode()) for each in (facts, unknown))
+        values, why = (parse_finite(str(column).encode()) for column in (facts, unknown))
     except ImpossibleError:
         return NO_FACTS
     if not all(
-        isinstance(each, dict) and all(isinstance(text, str) for text in each.values())
-        for each in (values, why)
+        isinstance(decoded, dict) and all(isinstance(text, str) for text in decoded.values())
+        for decoded in (values, why)
     ):
         return NO_FACTS
     return Facts(_name_flags(values), why)
@@ -367,14 +367,14 @@ def _name_flags(values: dict[str, str]) -> dict[str, str]:
     """
     if f"{FLAG}mkldnn.enabled" not in values and f"{FLAG}{_OLDER}" not in values:
         return values
-    found = {name: text for name, text in values.items() if name != f"{FLAG}{_OLDER}"}
+    flags = {name: text for name, text in values.items() if name != f"{FLAG}{_OLDER}"}
     if f"{FLAG}{_OLDER}" in values:
         convolutions = "cudnn.conv.fp32_precision"
         allowed = values[f"{FLAG}{_OLDER}"] == "on"
-        found[f"{FLAG}{convolutions}"] = format_setting(convolutions, allowed)
+        flags[f"{FLAG}{convolutions}"] = format_setting(convolutions, allowed)
     for flag in _LATER:
-        found.setdefault(f"{FLAG}{flag}", format_setting(flag, False))
-    return found
+        flags.setdefault(f"{FLAG}{flag}", format_setting(flag, False))
+    return flags
 
 
 _OLDER = "cudnn.allow_tf32"

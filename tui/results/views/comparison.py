@@ -65,7 +65,8 @@ def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> Comp
     """Return the columns of a comparison that fit the width."""
     questions = comparison.compared.questions
     reach = scale.reach_of(
-        [(one.answer.ratio.value, one.answer.ratio.ci95) for one in questions] or [(1.0, None)]
+        [(question.answer.ratio.value, question.answer.ratio.ci95) for question in questions]
+        or [(1.0, None)]
     )
     name = max(_LEAST_NAME, widest(map(_format_name, questions), _MOST_NAME))
     ends = max(_LEAST_DRAWN, 2 * max(map(cell_len, scale.ends_of(reach))) + 3)
@@ -76,12 +77,12 @@ def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> Comp
             "left", drop_order=0, leaves=name + ends,
         ),
         Column(
-            "A", widest(("A", *(format_side(one.a) for one in questions))),
-            lambda one: format_side(one.a),
+            "A", widest(("A", *(format_side(question.a) for question in questions))),
+            lambda question: format_side(question.a),
         ),
         Column(
-            "B", widest(("B", *(format_side(one.b) for one in questions))),
-            lambda one: format_side(one.b),
+            "B", widest(("B", *(format_side(question.b) for question in questions))),
+            lambda question: format_side(question.b),
         ),
         Column("B is", widest(("B is", *map(_format_verdict, questions))), _render_verdict, "left"),
     ]  # fmt: skip
@@ -177,9 +178,11 @@ def render_foot(
             if cell_len(lead.text + words) <= cells
             else paragraph(lead.text + words, cells)
         )
-        own = [format_difference(each) for each in find_own_differences(question, common)]
-        told = [f"differs in {', '.join(own)}"] if own else []
-        for remark in [*told, *format_notes(question)]:
+        own = [
+            format_difference(difference) for difference in find_own_differences(question, common)
+        ]
+        differences = [f"differs in {', '.join(own)}"] if own else []
+        for remark in [*differences, *format_notes(question)]:
             rows += paragraph(remark, cells, TextStyle.NOTE, indent="  ")
     for remark in format_shared_differences(comparison.compared):
         rows += paragraph(remark, cells)
@@ -192,10 +195,12 @@ def format_comparison_title(comparison: EnvironmentComparison) -> str:
     """Format the title: the count of each verdict."""
     questions = comparison.compared.questions
     words: Sequence[str] = ("slower", "faster", "same", "unclear")
-    counted = {word: sum(one.answer.verdict == word for one in questions) for word in words}
-    told = ", ".join(f"{many} {word}" for word, many in counted.items() if many)
+    counted = {
+        word: sum(question.answer.verdict == word for question in questions) for word in words
+    }
+    counts = ", ".join(f"{many} {word}" for word, many in counted.items() if many)
     both = text.count(len(questions), "workload")
-    return f"B beside A   {both} that both have" + (f": {told}" if told else "")
+    return f"B beside A   {both} that both have" + (f": {counts}" if counts else "")
 
 
 # ---- one workload over time ----------------------------------------------------------------------
@@ -269,8 +274,8 @@ def render_history(history: WorkloadHistory, now: float, cells: int, height: int
         words = f"not drawn: {further} of it, on another box or GPU or under other flags"
         rows += paragraph(words, cells, TextStyle.QUIET)
     if len(history.rows) < 2:
-        one = "It was measured once: there is nothing to plot yet."
-        return [*paragraph(one, cells, TextStyle.NOTE), *rows]
+        sentence = "It was measured once: there is nothing to plot yet."
+        return [*paragraph(sentence, cells, TextStyle.NOTE), *rows]
     if cells < LEAST_CELLS:
         return rows
     room = height - len(rows) - _BESIDE_PLOT
@@ -296,9 +301,9 @@ def _build_history_plot(
     low, high = min(medians), max(medians)
     room = max((high - low) * _MARGIN, high * _FLAT / 2)
     across = Scale(place(history.rows[0]), place(history.rows[-1]))
-    told = groups if 1 < len(groups) <= _MOST_CURVES else {(): history.rows}
+    plotted = groups if 1 < len(groups) <= _MOST_CURVES else {(): history.rows}
     curves = []
-    for number, (known, rows) in enumerate(told.items()):
+    for number, (known, rows) in enumerate(plotted.items()):
         clear = tuple((place(row), row.median_s) for row in rows if not row.marks)
         name = _format_software(known) if known else "runs"
         if clear:

@@ -178,8 +178,8 @@ def render_selected(row: StoredRow | None, listing: Listing | None, cells: int) 
     rows = [fit_line(first, cells), fit_line(line(Span(second, TextStyle.QUIET)), cells)]
     for mark in row.marks:
         rows += paragraph(f"{glyphs.GLYPHS.warning} {mark}", cells, TextStyle.NOTE)
-    told = [*sorted(facts.values.items(), key=lambda item: rank_fact(item[0]))]
-    parts = [line(Span(f"{name} ", TextStyle.QUIET), value) for name, value in told]
+    listed = [*sorted(facts.values.items(), key=lambda item: rank_fact(item[0]))]
+    parts = [line(Span(f"{name} ", TextStyle.QUIET), value) for name, value in listed]
     parts += [
         line(Span(f"{name} not known: {why}", TextStyle.QUIET))
         for name, why in facts.unknown.items()

@@ -138,8 +138,10 @@ def build_comparison_table(comparison: StoreComparison) -> Table:
     """
     if not comparison.questions:
         return Table("compare", "no workload on both sides", (), ())
-    devices = {format_devices(one) for one in comparison.questions}
-    counts = {_count_runs(side) for one in comparison.questions for side in (one.a, one.b)}
+    devices = {format_devices(question) for question in comparison.questions}
+    counts = {
+        _count_runs(side) for question in comparison.questions for side in (question.a, question.b)
+    }
     device = devices.pop() if len(devices) == 1 else ""
     differ = len(counts) > 1
     many, sessions = min(counts)
@@ -154,8 +156,8 @@ def build_comparison_table(comparison: StoreComparison) -> Table:
         ", ".join(filter(None, (both, device, runs))),
         tuple(map(DataColumn, names)),
         tuple(
-            _build_question_cells(one, with_device=not device, with_runs=differ)
-            for one in comparison.questions
+            _build_question_cells(question, with_device=not device, with_runs=differ)
+            for question in comparison.questions
         ),
     )
 
@@ -254,14 +256,16 @@ def find_shared_differences(comparison: StoreComparison) -> tuple[DifferingFact,
     shared = {*comparison.questions[0].differences}
     for question in comparison.questions:
         shared &= {*question.differences}
-    return tuple(one for one in comparison.questions[0].differences if one in shared)
+    return tuple(
+        difference for difference in comparison.questions[0].differences if difference in shared
+    )
 
 
 def find_own_differences(
     question: Question, shared: Sequence[DifferingFact]
 ) -> tuple[DifferingFact, ...]:
     """Return the differences of this workload that not all workloads share."""
-    return tuple(each for each in question.differences if each not in shared)
+    return tuple(difference for difference in question.differences if difference not in shared)
 
 
 def format_shared_differences(comparison: StoreComparison) -> list[str]:
@@ -272,7 +276,7 @@ def format_shared_differences(comparison: StoreComparison) -> list[str]:
     """
     shared = find_shared_differences(comparison)
     if not comparison.questions or (
-        not shared and any(one.differences for one in comparison.questions)
+        not shared and any(question.differences for question in comparison.questions)
     ):
         return []
     words = ", ".join(map(format_difference, shared)) or "none that is known"
@@ -284,10 +288,12 @@ def format_comparison_notes(comparison: StoreComparison) -> list[str]:
     shared = find_shared_differences(comparison)
     lines = format_shared_differences(comparison)
     for question in comparison.questions:
-        own = [format_difference(one) for one in find_own_differences(question, shared)]
-        said = [f"differs in {', '.join(own)}"] if own else []
-        said += format_notes(question)
-        lines += [f"{_format_unique_name(question, comparison)}: {words}" for words in said]
+        own = [
+            format_difference(difference) for difference in find_own_differences(question, shared)
+        ]
+        notes = [f"differs in {', '.join(own)}"] if own else []
+        notes += format_notes(question)
+        lines += [f"{_format_unique_name(question, comparison)}: {words}" for words in notes]
     return lines + format_closing_notes(comparison)
 
 
@@ -297,7 +303,7 @@ def format_closing_notes(comparison: StoreComparison) -> list[str]:
     if comparison.short:
         lines.append(_format_advice(comparison.short))
     if comparison.tested > 1:
-        corrected = sum(one.answer.corrected for one in comparison.questions)
+        corrected = sum(question.answer.corrected for question in comparison.questions)
         lines.append(
             f"corrected for {comparison.tested} comparisons at once (Holm): at most one such table"
             f" in twenty shows a difference by chance; uncorrected, {comparison.false_alone:.1f}"
@@ -337,7 +343,11 @@ def format_interleave_command(question: Question) -> str | None:
     Returns:
         ``None`` if the sides differ in a fact that no option sets, such as the driver or the box.
     """
-    words = [_find_settings(one) for one in question.differences if one.name not in _FOLLOWS]
+    words = [
+        _find_settings(difference)
+        for difference in question.differences
+        if difference.name not in _FOLLOWS
+    ]
     if not words or None in words or question.devices[0] != question.devices[1]:
         return None
     sides = [dict.fromkeys(pair[side] for pair in words if pair) for side in (0, 1)]

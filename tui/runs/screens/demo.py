@@ -181,8 +181,8 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
     @property
     def info(self) -> WorkloadInfo | None:
         """The workload of the page; ``None`` if the group has none."""
-        found = list_pages(self.state, self._group)
-        return found[min(self._number, len(found) - 1)] if found else None
+        pages = list_pages(self.state, self._group)
+        return pages[min(self._number, len(pages) - 1)] if pages else None
 
     def situation(self) -> Situation:
         """Return the situation, including whether the page's question waits for its answer."""

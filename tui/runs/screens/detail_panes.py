@@ -159,8 +159,8 @@ class BackendPane(Pane):
 
     def clipboard_text(self) -> str:
         """Return the verdict on the flag under the cursor in sentences; else the switches."""
-        told = format_verdicts(self.state, self.body.flag)
-        return f"{told}\n" if told else super().clipboard_text()
+        verdicts = format_verdicts(self.state, self.body.flag)
+        return f"{verdicts}\n" if verdicts else super().clipboard_text()
 
     def on_resize(self, _event: events.Resize) -> None:
         """Show the switches in the title where the pane is folded."""

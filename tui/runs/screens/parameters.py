@@ -185,8 +185,8 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             elif field.value.strip() not in self._own_values(parameter):
                 self._errors = {parameter.name: KEPT.format(field.value.strip())}
                 self._message.rebuild()
-            elif found := make_sweep_example(parameter):
-                field.value = found
+            elif example := make_sweep_example(parameter):
+                field.value = example
 
     def _own_values(self, parameter: ParameterInfo) -> tuple[str, ...]:
         """Return the values that the dialog itself has put into a field."""

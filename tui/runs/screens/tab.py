@@ -387,10 +387,10 @@ class WorkbenchScreen(CommandScreen):
 
     def action_cancel(self) -> None:
         """Cancel the focused run or comparison, or all of the shown machine if there is none."""
-        wanted = self._cancellable()
-        for run_id in wanted:
+        run_ids = self._cancellable()
+        for run_id in run_ids:
             self.actions.cancel(run_id)
-        if not wanted:
+        if not run_ids:
             self.actions.cancel_shown()
         self.program.draw_now()
 

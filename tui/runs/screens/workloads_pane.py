@@ -96,18 +96,18 @@ class WorkloadList(KeyedList):
 
     def row_keys(self) -> list[str]:
         """Return the keys of the entries in their order."""
-        found = build_entries(self._state, self.pattern, self.folded)
-        self.found = sort_entries(self._state, found, self.order)
+        entries = build_entries(self._state, self.pattern, self.folded)
+        self.found = sort_entries(self._state, entries, self.order)
         return list(map(get_entry_key, self.found))
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return the table's lines, each rendered on access."""
-        found, at = self.found, self.cursor
-        if not found and self.pattern.strip():
+        entries, at = self.found, self.cursor
+        if not entries and self.pattern.strip():
             return explain_no_match(self.pattern, cells)
-        chosen = fit_workload_columns(self._state, found, cells)
+        chosen = fit_workload_columns(self._state, entries, cells)
         return LinesOnDemand(
-            len(found), lambda place: draw_entry(found[place], chosen, under_cursor=place == at)
+            len(entries), lambda place: draw_entry(entries[place], chosen, under_cursor=place == at)
         )
 
     def heading(self, _cells: int) -> Line:
@@ -279,8 +279,8 @@ class WorkloadsPane(Pane):
         self._queue.rebuild()
 
     def _queue_line(self, cells: int) -> Line:
-        found = build_queue(self.state)
-        return () if found is None else queue_line(found, cells)
+        queue = build_queue(self.state)
+        return () if queue is None else queue_line(queue, cells)
 
     def _retitle(self) -> None:
         host = self.state.machine.host
@@ -290,8 +290,8 @@ class WorkloadsPane(Pane):
             words.append(f"filter: {self.table.pattern} ({matching})")
         if self.table.order != ORDERS[0]:
             words.append(f"by {self.table.order}")
-        words += [told] if (told := format_not_run(self.state)) else []
-        words += [told] if (told := format_no_gpu(self.state)) else []
+        words += [not_run] if (not_run := format_not_run(self.state)) else []
+        words += [not_run] if (not_run := format_no_gpu(self.state)) else []
         hidden = self.table.hidden_columns() if self.state.catalogue else ()
         if hidden:
             words.append(f"i shows {', '.join(hidden)}")

@@ -102,23 +102,23 @@ def summarize_samples(
     whole = [row for row in rows if run[0] <= row.read_at <= run[1]]
     clocks = [row.sm_clock_mhz for row in seen if row.sm_clock_mhz is not None]
     throttles = [row for row in seen if row.throttle is not None]
-    found: dict[str, float | int | None] = {
+    summary: dict[str, float | int | None] = {
         "sm_clock_mhz_min": min(clocks, default=None),
         "sm_clock_mhz_median": float(median(clocks)) if clocks else None,
         "power_w_max": _find_highest([row.power_w for row in seen]),
         "temperature_c_max": _find_highest([row.temperature_c for row in seen]),
         "process_peak": _find_process_peak(whole, pids),
     }
-    absent = {name: NOT_GIVEN if seen else TOO_SHORT for name in found if found[name] is None}
+    absent = {name: NOT_GIVEN if seen else TOO_SHORT for name in summary if summary[name] is None}
     if not throttles:
         absent["throttle"] = NOT_GIVEN if seen else TOO_SHORT
-    peak = found["process_peak"]
+    peak = summary["process_peak"]
     return Conditions(
         samples=len(seen),
         sm_clock_mhz_min=min(clocks, default=None),
-        sm_clock_mhz_median=found["sm_clock_mhz_median"],
-        power_w_max=found["power_w_max"],
-        temperature_c_max=found["temperature_c_max"],
+        sm_clock_mhz_median=summary["sm_clock_mhz_median"],
+        power_w_max=summary["power_w_max"],
+        temperature_c_max=summary["temperature_c_max"],
         throttle=tuple(sorted({name for row in throttles for name in row.throttle or ()})),
         process_peak=None if peak is None else int(peak),
         warnings=_format_throttling(throttles, devices),
@@ -169,23 +169,23 @@ def build_conditions(
         samples: the stored samples of the monitor; ``None`` without a monitor.
         pid: process of the worker that ran it.
     """
-    found: RunResult | Comparison
+    measured: RunResult | Comparison
     if isinstance(event, messages.Compared):
-        found = event.comparison
-        names = found.devices or (found.device,)
-        spans = tuple(MeasuredSpan(start, end, names) for start, end in found.measured)
+        measured = event.comparison
+        names = measured.devices or (measured.device,)
+        spans = tuple(MeasuredSpan(start, end, names) for start, end in measured.measured)
     else:
-        found, time = event.result, event.result.time
-        spans = found.spans
+        measured, time = event.result, event.result.time
+        spans = measured.spans
         if time and not spans:
             # Old recordings have results without spans.
-            spans = (MeasuredSpan(time.measured_from, time.measured_to, (found.device,)),)
+            spans = (MeasuredSpan(time.measured_from, time.measured_to, (measured.device,)),)
     if not spans:
         return None
     driver = runs.machine.sample.driver.version if runs.machine.sample else None
-    seen = _summarize_devices(found, spans, runs, samples, pid)
-    seen = add_environment(seen, runs.machine.environment, driver, _find_flags(found, runs))
-    return ConditionsRecorded(found.id, seen)
+    seen = _summarize_devices(measured, spans, runs, samples, pid)
+    seen = add_environment(seen, runs.machine.environment, driver, _find_flags(measured, runs))
+    return ConditionsRecorded(measured.id, seen)
 
 
 def _summarize_devices(

@@ -121,9 +121,9 @@ class RunnerSession:
     def _add_conditions(self, event: messages.Finished | messages.Compared) -> None:
         if isinstance(event, messages.Compared) and not event.done:
             return
-        found = build_conditions(event, self.runs, self._samples(), self.machine.worker_pid)
-        if found is not None:
-            self.publish(found)
+        conditions = build_conditions(event, self.runs, self._samples(), self.machine.worker_pid)
+        if conditions is not None:
+            self.publish(conditions)
 
     # ---- requests of front ends, see ``RunActions`` ----
 
@@ -151,9 +151,9 @@ class RunnerSession:
         self.prepare()
         if devices is None and self.machine.environment is None:
             self._early.append((workload, demo, budget))
-        wanted = devices if devices is not None else self.machine.usual_devices
+        chosen = devices if devices is not None else self.machine.usual_devices
         for parameters in self.runs.points(workload, by_default=demo):
-            for device in wanted:
+            for device in chosen:
                 self.request_run(workload, device, parameters, budget, demo=demo)
 
     def request_run(
@@ -193,13 +193,13 @@ class RunnerSession:
         return request.id
 
     def cancel(self, run_id: str = "") -> None:
-        wanted = [item for item in self.runs.pending() if run_id in ("", item)]
+        cancelled = [item for item in self.runs.pending() if run_id in ("", item)]
         heard = self._send(messages.Cancel(run_id))
         if not heard or self.runs.runner.status != "ready":
             # A runner that is importing torch reads the request later, in the same order.
-            self._cancel_runs(wanted, "before it began")
-        elif wanted:
-            self.spawn(self._replace_unless_cancelled(wanted))
+            self._cancel_runs(cancelled, "before it began")
+        elif cancelled:
+            self.spawn(self._replace_unless_cancelled(cancelled))
 
     def _cancel_runs(self, run_ids: Sequence[str], reason: str) -> None:
         for run_id in run_ids:
@@ -210,9 +210,9 @@ class RunnerSession:
         """Seconds for the runner to end a cancelled run before it is replaced."""
         return CANCEL_S
 
-    async def _replace_unless_cancelled(self, wanted: Sequence[str]) -> None:
+    async def _replace_unless_cancelled(self, run_ids: Sequence[str]) -> None:
         await asyncio.sleep(self.cancel_s)
-        left = [item for item in wanted if item in self.runs.pending()]
+        left = [item for item in run_ids if item in self.runs.pending()]
         if left:
             self._cancel_runs(left, "the runner did not answer and is replaced")
             self.restart_runner()

@@ -109,9 +109,11 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self.send(messages.KnownCeilings(known))
         # Applied events are recorded too, so omit those of other machines.
         name = self._find_host_name()
-        there = tuple(one for one in known if name and one.under.get("host") == name)
-        if there:
-            self._publish(CeilingsRead(there))
+        measured_there = tuple(
+            result for result in known if name and result.under.get("host") == name
+        )
+        if measured_there:
+            self._publish(CeilingsRead(measured_there))
         for request in self._runs.pending_requests():
             self.send(request)
 
@@ -242,20 +244,20 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             who, pid, silent = self._most_silent(now)
             waited = now - self._started
             if self._reads_files() and waited > SILENT_S:
-                found = describe_file_import(self._files, waited)
-                self._publish(RunnerStatus("starting", found.reason, found.advice))
+                description = describe_file_import(self._files, waited)
+                self._publish(RunnerStatus("starting", description.reason, description.advice))
                 continue
             if runner.status != "ready" or not self._heard:
                 continue
-            found = SilenceMessage()
+            description = SilenceMessage()
             if silent > SILENT_S and pid is not None:
                 seen = inspect_process(pid, now)
-                found = describe_silence(who, pid, silent, self._last_activity, seen)
+                description = describe_silence(who, pid, silent, self._last_activity, seen)
                 self._last_activity = seen
             else:
                 self._last_activity = None
-            if (found.reason, found.advice) != (runner.reason, runner.advice):
-                self._publish(RunnerStatus("ready", found.reason, found.advice))
+            if (description.reason, description.advice) != (runner.reason, runner.advice):
+                self._publish(RunnerStatus("ready", description.reason, description.advice))
 
     def _reads_files(self) -> bool:
         """Return whether the runner has started and may still be importing the user's files."""

@@ -144,7 +144,7 @@ class Session(DeviceSession):
 
     def _supervisors(self) -> tuple[ChildSupervisor[Any] | None, ...]:
         runners = (self.here, *self._of_hosts.values())
-        return *super()._supervisors(), *(each.supervisor for each in runners)
+        return *super()._supervisors(), *(runner.supervisor for runner in runners)
 
     # ---- requests of front ends, see ``RunActions``: those of the selected row's machine ----
 

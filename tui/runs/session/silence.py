@@ -84,8 +84,8 @@ def describe_file_import(files: Sequence[str], seconds: float) -> SilenceMessage
         seconds: seconds since its start.
     """
     names = ", ".join(Path(file).name for file in files)
-    one = "the file" if len(files) == 1 else "one of these files"
+    subject = "the file" if len(files) == 1 else "one of these files"
     return SilenceMessage(
         f"no answer for {seconds:.0f} s: the runner still imports {names}",
-        f"if {one} never returns from import, end this and correct it",
+        f"if {subject} never returns from import, end this and correct it",
     )

@@ -27,28 +27,28 @@ class RunAlarms:
 
     def of_runs(self, runs: RunsState) -> list[str]:
         """Return a line for runs that ran out of memory, and one when long runs have ended."""
-        found = self.of_ooms(runs)
+        alarms = self.of_ooms(runs)
         if runs.pending():
             self._began = self._clock() if self._began is None else self._began
         elif self._began is not None:
             took, self._began = self._clock() - self._began, None
             if took >= LONG_S:
                 own = (run for run in runs.book.values() if not run.demo)
-                ended = [each for each in own if each.request.id in runs.requested]
+                ended = [run for run in own if run.request.id in runs.requested]
                 words = text.count(len(ended), "run") if len(ended) > 1 else "the run"
-                found.append(f"{words} ended after {text.duration(took)}")
-        return found
+                alarms.append(f"{words} ended after {text.duration(took)}")
+        return alarms
 
     def of_ooms(self, runs: RunsState) -> list[str]:
         """Return a line for each run that has run out of memory since the last call."""
-        found: list[str] = []
+        alarms: list[str] = []
         for run in runs.book.values():
             if run.result is not None and not run.demo and run.request.id not in self._seen:
                 self._seen.add(run.request.id)
                 if _ran_out(run):
                     name = f"{run.request.workload} on {run.request.device}"
-                    found.append(f"{name} ran out of memory")
-        return found
+                    alarms.append(f"{name} ran out of memory")
+        return alarms
 
 
 def _ran_out(run: RunState) -> bool:

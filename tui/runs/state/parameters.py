@@ -215,24 +215,24 @@ def parse_sweep(
         if name not in known:
             continue
         try:
-            found = parse_values(known[name], text)
+            values = parse_values(known[name], text)
         except ValueError as refusal:
             errors[name] = str(refusal)
         else:
-            many[name] = found
+            many[name] = values
     single = {name: text for name, text in texts.items() if name not in known}
-    single |= {name: format_value(found[0]) for name, found in many.items()}
+    single |= {name: format_value(values[0]) for name, values in many.items()}
     base = validate(info, single, present)
     if isinstance(base, Invalid):
         errors |= base.errors
     if errors or isinstance(base, Invalid):
         return Invalid(errors)
-    swept = {name: found for name, found in many.items() if len(found) > 1}
+    swept = {name: values for name, values in many.items() if len(values) > 1}
     if not swept:
         return base
     count = math.prod(map(len, swept.values()))
     if count > MOST_RUNS:
-        sizes = " x ".join(f"{len(found)} of {name}" for name, found in swept.items())
+        sizes = " x ".join(f"{len(values)} of {name}" for name, values in swept.items())
         words = f"{sizes} are {count} runs; a sweep has at most {MOST_RUNS}"
         return Invalid({next(iter(swept)): words})
     points = tuple(
@@ -255,16 +255,16 @@ def parse_values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
         parts = [part.strip() for part in text.split(",")]
         if len(parts) == 1 and ".." not in text and text.strip() != "*":
             raise
-    found: dict[Setting, None] = {}
+    values: dict[Setting, None] = {}
     for part in parts:
         for value in _parse_part(info, part):
-            found[value] = None
-            if len(found) > MOST_RUNS:
+            values[value] = None
+            if len(values) > MOST_RUNS:
                 shown = repr(text.strip())[1:-1]
                 raise ValueError(f"{info.name}: {shown} has more than {MOST_RUNS} values")
-    if len(found) == 1 and text.strip() != "*":
-        raise ValueError(_describe_single_value(info, text, *found))
-    return tuple(found)
+    if len(values) == 1 and text.strip() != "*":
+        raise ValueError(_describe_single_value(info, text, *values))
+    return tuple(values)
 
 
 _EXAMPLE_BELOW = 64
@@ -292,8 +292,10 @@ def make_sweep_example(info: ParameterInfo) -> str:
 
 def describe_several(info: ParameterInfo) -> str:
     """Describe the syntax of several values."""
-    found = make_sweep_example(info)
-    return f"{found} multiplies, 1..9+2 adds, 256,1024 lists" if found else "commas between them"
+    example = make_sweep_example(info)
+    return (
+        f"{example} multiplies, 1..9+2 adds, 256,1024 lists" if example else "commas between them"
+    )
 
 
 def _describe_single_value(info: ParameterInfo, text: str, value: Setting) -> str:
@@ -303,8 +305,8 @@ def _describe_single_value(info: ParameterInfo, text: str, value: Setting) -> st
             f"{','.join(map(format_value, info.choices or (True, False)))} lists, * is every choice"
         )
     shown = repr(text.strip())[1:-1]
-    one = format_value(value, auto=info.auto)
-    return f"{info.name}: {shown} is one value, {one}; write {one} for it, or several: {how}"
+    single = format_value(value, auto=info.auto)
+    return f"{info.name}: {shown} is one value, {single}; write {single} for it, or several: {how}"
 
 
 def _parse_part(info: ParameterInfo, part: str) -> Iterator[Setting]:
@@ -352,14 +354,14 @@ def _parse_range(info: ParameterInfo, part: str) -> Iterator[int | float]:
 
 
 def replace_invalid(
-    info: WorkloadInfo, wanted: dict[str, Setting]
+    info: WorkloadInfo, chosen: dict[str, Setting]
 ) -> tuple[dict[str, Setting], tuple[str, ...]]:
     """Return all parameters of a workload: the requested values if allowed, else the defaults.
 
     Returns:
         The parameters, and a line for each requested value that is not allowed.
     """
-    texts = {name: format_value(value) for name, value in wanted.items()}
+    texts = {name: format_value(value) for name, value in chosen.items()}
     outcome = validate(info, texts)
     errors: tuple[str, ...] = ()
     if isinstance(outcome, Invalid):

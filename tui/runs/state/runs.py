@@ -113,8 +113,8 @@ class EarlierResults:
     def __init__(self, results: Sequence[EarlierResult] = (), at: float = 0.0) -> None:
         self.at = at
         self._results: dict[tuple[str, str], list[EarlierResult]] = {}
-        for one in sorted(results, key=lambda one: one.at, reverse=True):
-            self._results.setdefault((one.workload, one.gpu), []).append(one)
+        for result in sorted(results, key=lambda one: one.at, reverse=True):
+            self._results.setdefault((result.workload, result.gpu), []).append(result)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EarlierResults) and vars(self) == vars(other)
@@ -135,7 +135,7 @@ class EarlierResults:
             parameters: the parameters of a request made now.
         """
         known = self._results.get((workload, gpu), ())
-        return next((one for one in known if one.is_of(parameters)), None)
+        return next((result for result in known if result.is_of(parameters)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,9 +286,9 @@ def get_timed_result(run: RunState | None) -> RunResult | None:
     return run.result if run and run.result and run.result.time else None
 
 
-def are_comparable(ours: RunResult, theirs: RunResult) -> bool:
+def are_comparable(first: RunResult, second: RunResult) -> bool:
     """Return whether two times can be compared: both results are correct, and sizes agree."""
-    return may_claim(ours) and may_claim(theirs) and ours.chosen == theirs.chosen
+    return may_claim(first) and may_claim(second) and first.chosen == second.chosen
 
 
 def get_median(run: RunState | None) -> float | None:

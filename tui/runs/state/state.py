@@ -261,9 +261,9 @@ class RunsState:
         self.catalogue = event.workloads
         for info in event.workloads:
             usual = get_defaults(info)
-            kept = self.parameters.get(info.name, {})
-            self.parameters[info.name] = {name: kept.get(name, usual[name]) for name in usual}
-            if kept and kept.keys() != usual.keys():
+            stored = self.parameters.get(info.name, {})
+            self.parameters[info.name] = {name: stored.get(name, usual[name]) for name in usual}
+            if stored and stored.keys() != usual.keys():
                 # The reloaded workload may have other parameters than the sweep.
                 self.sweeps.pop(info.name, None)
         return frozenset({Topic.WORKLOADS})

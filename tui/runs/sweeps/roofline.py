@@ -73,12 +73,19 @@ def build_roofline(state: RunsState, device: str) -> Roofline:
     known = _find_known_limits(results.values())
     environment = state.machine.environment
     described = next(
-        (one for one in (environment.devices if environment else ()) if one.id == device), None
+        (
+            candidate
+            for candidate in (environment.devices if environment else ())
+            if candidate.id == device
+        ),
+        None,
     )
     ceilings: dict[str, Ceiling] = {}
     if environment is not None and described is not None:
-        held = (item for item in newest(state.ceilings) if applies_to(item, described, environment))
-        ceilings = {item.kind: item for item in held}
+        applicable = (
+            item for item in newest(state.ceilings) if applies_to(item, described, environment)
+        )
+        ceilings = {item.kind: item for item in applicable}
     kinds = [name for name, (_, unit) in known.items() if unit == "FLOP/s"] or [PLAIN]
     compute = [_find_roof(kind, kind, known, described, ceilings) for kind in kinds]
     return Roofline(
@@ -91,26 +98,26 @@ def build_roofline(state: RunsState, device: str) -> Roofline:
 
 def _find_newest_results(runs: Iterable[RunState], device: str) -> dict[object, RunResult]:
     """Return the newest correct result of each workload with each setting."""
-    found: dict[object, RunResult] = {}
+    newest: dict[object, RunResult] = {}
     for run in runs:
         result = run.result
         if result is None or result.time is None or result.device != device:
             continue
         if result.status == "ok":
             settings = {**result.parameters, **result.chosen}
-            found[result.workload, tuple(sorted(settings.items()))] = result
-    return found
+            newest[result.workload, tuple(sorted(settings.items()))] = result
+    return newest
 
 
 def _find_known_limits(results: Iterable[RunResult]) -> dict[str, tuple[Roof, str]]:
     """Return the limits that results refer to, by name, each with its unit."""
-    found: dict[str, tuple[Roof, str]] = {}
+    roofs: dict[str, tuple[Roof, str]] = {}
     for result in results:
         rate = find_limited_rate(result)
         if result.limit is not None and rate is not None:
             limit = result.limit
-            found[limit.name] = (Roof(limit.name, limit.value, limit.basis), rate[1])
-    return found
+            roofs[limit.name] = (Roof(limit.name, limit.value, limit.basis), rate[1])
+    return roofs
 
 
 def _find_roof(

@@ -97,16 +97,16 @@ def find_limits(runs: Iterable[RunState | None], unit: str) -> tuple[SweepLimit,
     return tuple(known.values())
 
 
-def compute_speed_up(ours: RunState | None, theirs: RunState | None) -> float | None:
+def compute_speed_up(first: RunState | None, second: RunState | None) -> float | None:
     """Return their time divided by ours.
 
     Returns:
         The ratio; ``None`` if a result is missing or wrong, or if the sizes differ.
     """
-    mine, other = get_timed_result(ours), get_timed_result(theirs)
-    if mine is None or other is None or not are_comparable(mine, other):
+    result, other = get_timed_result(first), get_timed_result(second)
+    if result is None or other is None or not are_comparable(result, other):
         return None
-    time, over = get_median(ours), get_median(theirs)
+    time, over = get_median(first), get_median(second)
     return over / time if time and over else None
 
 
@@ -121,14 +121,14 @@ def format_settings(sweep: Sweep, point: Mapping[str, Setting], without: str = "
     return parameters.format_short(settings, sweep.autos)
 
 
-def compare_speed(ours: RunResult | None, theirs: RunResult | None) -> int | None:
+def compare_speed(first: RunResult | None, second: RunResult | None) -> int | None:
     """Return 1 if ours is faster, -1 if slower, 0 if intervals overlap, ``None`` if unknown."""
-    if ours is None or theirs is None or ours.time is None or theirs.time is None:
+    if first is None or second is None or first.time is None or second.time is None:
         return None
-    if not are_comparable(ours, theirs):
+    if not are_comparable(first, second):
         return None
-    low, high = ours.time.ci95_s or (ours.time.q1_s, ours.time.q3_s)
-    other_low, other_high = theirs.time.ci95_s or (theirs.time.q1_s, theirs.time.q3_s)
+    low, high = first.time.ci95_s or (first.time.q1_s, first.time.q3_s)
+    other_low, other_high = second.time.ci95_s or (second.time.q1_s, second.time.q3_s)
     if high < other_low:
         return 1
     return -1 if low > other_high else 0
@@ -190,7 +190,7 @@ class Curves:
         """Return the charts of time, rate and speed-up, and the crossovers of devices."""
         over = self._axis or "settings"
         times = [self._series(device, variant, get_median, "s") for device, variant in self._keys()]
-        found = [self._chart("time", f"time over {over}", times)]
+        charts = [self._chart("time", f"time over {over}", times)]
         units = [
             rate[1]
             for runs in self._runs.values()
@@ -204,7 +204,7 @@ class Curves:
                 return rate[0] if rate and rate[1] == units[0] else None
 
             rates = [self._series(*key, value, units[0]) for key in self._keys()]
-            found.append(self._chart("rate", f"rate over {over}", rates))
+            charts.append(self._chart("rate", f"rate over {over}", rates))
         crossovers: list[Crossover] = []
         if len(self._devices) > 1:
             series, marks = [], []
@@ -216,8 +216,8 @@ class Curves:
                     crossovers += crossing
                     marks += [words] if words else []
             title = f"speed-up over {base}"
-            found.append(self._chart("speed_up", title, series, tuple(marks)))
-        return tuple(found), tuple(crossovers)
+            charts.append(self._chart("speed_up", title, series, tuple(marks)))
+        return tuple(charts), tuple(crossovers)
 
     def _keys(self) -> list[tuple[str, str]]:
         return [(device, variant) for device in self._devices for variant in self._variants]
@@ -270,13 +270,13 @@ class Curves:
         about = f" ({variant})" if variant else ""
         if not decided:
             return [], f"{device} and {base} do not differ clearly at any {self._axis}{about}"
-        found: list[Crossover] = []
+        crossings: list[Crossover] = []
         words: list[str] = []
         for (after, sign), (by, then) in itertools.pairwise(decided):
             if sign != then:
                 winner, loser = (device, base) if then > 0 else (base, device)
                 place = self._meeting(device, base, variant, after, by)
-                found.append(Crossover(winner, loser, after, by, place, variant))
+                crossings.append(Crossover(winner, loser, after, by, place, variant))
                 low, high = place_text(after), place_text(by)
                 between = f"between {self._axis}={low} and {self._axis}={high}"
                 words.append(f"{winner} overtakes {loser} {between}{about}")
@@ -284,7 +284,7 @@ class Curves:
             winner, loser = (device, base) if decided[0][1] > 0 else (base, device)
             where = describe_decided(self._axis, [place for place, _ in signs], dict(decided))
             words.append(f"{winner} is faster than {loser} {where}{about}: no crossover")
-        return found, "; ".join(words)
+        return crossings, "; ".join(words)
 
     def _meeting(self, device: str, base: str, variant: str, after: float, by: float) -> float:
         """Return where the lines between the medians cross between two places, by ratios."""

@@ -45,11 +45,11 @@ def list_switches(state: RunsState) -> tuple[FlagInfo, ...]:
 
 def list_newest(state: RunsState) -> tuple[CompareState, ...]:
     """Return the latest comparison per flag, workload and device, newest first."""
-    found: dict[tuple[str, str, str], CompareState] = {}
+    newest: dict[tuple[str, str, str], CompareState] = {}
     for compared in reversed(state.comparisons.values()):
         request = compared.request
-        found.setdefault((request.flag, request.workload, request.device), compared)
-    return tuple(found.values())
+        newest.setdefault((request.flag, request.workload, request.device), compared)
+    return tuple(newest.values())
 
 
 # ---- the lines ---------------------------------------------------------------------------------
@@ -82,9 +82,9 @@ def build_view(
     first = _build_view(state, cursor, cells, focused=focused, drawn=1)
     if focused or len(first.lines) <= rows:
         return first
-    told = _build_view(state, cursor, cells, focused=focused)
-    if len(told.lines) <= rows:
-        return told
+    view = _build_view(state, cursor, cells, focused=focused)
+    if len(view.lines) <= rows:
+        return view
     brief = _build_view(state, cursor, cells, focused=focused, more=0)
     spare = rows - len(brief.lines)
     return _build_view(state, cursor, cells, focused=focused, more=spare) if spare > 0 else brief
@@ -229,11 +229,11 @@ def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
 
 def format_headline(state: RunsState, compared: CompareState, cells: int) -> Line:
     """Format one comparison as one line: the switched flag and its effect, as far as they fit."""
-    what = _format_subject(state, compared)
+    subject = _format_subject(state, compared)
     outcome = next(iter(_format_outcome(compared)), ())
     # Drop the interval before cutting the words of the verdict.
-    for said in (outcome, outcome[:-1] or outcome):
-        joined = (*what, Span("  "), *said)
+    for phrase in (outcome, outcome[:-1] or outcome):
+        joined = (*subject, Span("  "), *phrase)
         if width(joined) <= cells:
             return joined
     return fit_line(joined, cells)
@@ -331,11 +331,11 @@ def format_verdict(comparison: Comparison, hint: str = "c runs more") -> Line:
     if not times:
         return ()
     word = comparison.verdict
-    said = times if word in ("faster", "slower") else f"{word}: {times}"
+    phrase = times if word in ("faster", "slower") else f"{word}: {times}"
     inside = [] if interval is None else [format_interval(*interval)]
     inside.append(f"{comparison.pairs} of {comparison.pairs_wanted} pairs")
     more = f", {hint}" if word == "unclear" and hint else ""
-    return line(Span(said, STYLES[word]), f" ({', '.join(inside)}{more})")
+    return line(Span(phrase, STYLES[word]), f" ({', '.join(inside)}{more})")
 
 
 def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | None]:
@@ -387,10 +387,10 @@ def _format_cost(comparison: Comparison, *, done: bool) -> list[Line]:
     calls = comparison.break_even_calls
     if calls is not None:
         # The faster setting has the slower first call: with benchmark on, it includes the search.
-        what = "search costs" if comparison.flag == "cudnn.benchmark" else "first call costs"
+        label = "search costs" if comparison.flag == "cudnn.benchmark" else "first call costs"
         extra = text.seconds(abs(first_b - first_a))
         pays = text.count(max(1, round(calls)), "call")
-        words.append(line(f"{what} {extra}: pays after {pays}"))
+        words.append(line(f"{label} {extra}: pays after {pays}"))
     elif "break_even_calls" in comparison.unavailable:
         words.append(
             line(

@@ -158,8 +158,8 @@ def curve_lines(
             for at, series in members
         )
         lines = levels if unit == chart.series[0].unit else ()
-        told = chart.axis in title.split()
-        across = Axis("" if told else chart.axis, "", places_scale(chart.places))
+        names_axis = chart.axis in title.split()
+        across = Axis("" if names_axis else chart.axis, "", places_scale(chart.places))
         scale = scale_for([*values, *(level.value for level in lines)], unit)
         plot = Plot(across, Axis("", unit, scale), curves, lines, events, title)
         rows += plot_lines(plot, cells, height)

@@ -51,13 +51,13 @@ def explain_no_group(state: RunsState, group: str, cells: int) -> list[Line]:
 
 def title_line(state: RunsState, group: str, number: int, cells: int) -> Line:
     """Return the group, the page number and the workload's title."""
-    found = list_pages(state, group)
-    if not found:
+    pages = list_pages(state, group)
+    if not pages:
         return line(Span(left(f" {group}", cells), TextStyle.CURSOR))
-    info = found[min(number, len(found) - 1)]
-    words = f" {group}  {number + 1} of {len(found)}   {info.title}"
-    said = f"  {SIMULATED} " if state.machine.simulated else ""
-    return line(Span(left(words, cells - len(said)) + said, TextStyle.CURSOR))
+    info = pages[min(number, len(pages) - 1)]
+    words = f" {group}  {number + 1} of {len(pages)}   {info.title}"
+    note = f"  {SIMULATED} " if state.machine.simulated else ""
+    return line(Span(left(words, cells - len(note)) + note, TextStyle.CURSOR))
 
 
 def headline_lines(
@@ -144,10 +144,10 @@ def _device_lines(
 ) -> list[Line]:
     """Return a row for each device: its time as a bar scaled to the longest, or its run's state."""
     times = _find_times(runs)
-    said = {device: _format_status(state, info, run, tick) for device, run in runs.items()}
-    room = cells - DEVICE_CELLS - 2 - max((width(said[device]) for device in times), default=0)
+    statuses = {device: _format_status(state, info, run, tick) for device, run in runs.items()}
+    room = cells - DEVICE_CELLS - 2 - max((width(statuses[device]) for device in times), default=0)
     rows: list[Line] = []
-    for device, status in said.items():
+    for device, status in statuses.items():
         label = Span(f"{left(device, DEVICE_CELLS)} ", TextStyle.KEY)
         if device not in times or room < LEAST_BAR:
             rows += flow([(label, *status)], cells, indent="  ")
@@ -161,14 +161,14 @@ def _device_lines(
 def settings_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Return the workload's parameters, and the settings of the user that differ."""
     settings = parameters.get_defaults(info)
-    named: list[Line] = [line(_format_setting(info, *each)) for each in settings.items()]
+    named: list[Line] = [line(_format_setting(info, *setting)) for setting in settings.items()]
     default = Span("(the defaults)" if named else "no parameters", TextStyle.QUIET)
     rows = flow(
         [line(Span(info.name, TextStyle.STRONG)), *named, line(default)], cells, indent="  "
     )
     edited = parameters.find_changed(info, get_present_settings(state, info))
     if edited:
-        words = ", ".join(_format_setting(info, *each) for each in edited.items())
+        words = ", ".join(_format_setting(info, *setting) for setting in edited.items())
         rows += paragraph(
             f"your table has {words}: not used here", cells, TextStyle.NOTE, indent="  "
         )
@@ -261,12 +261,12 @@ def page_lines(
     for device in list_devices(state):
         run = state.demo_run(info, device)
         known = (run.result or run.so_far) if run else None
-        found = finding_lines(known, cells) if known else []
-        if found:
+        lines = finding_lines(known, cells) if known else []
+        if lines:
             rows += [
                 (),
                 line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG)),
-                *found,
+                *lines,
             ]
     if info.question:
         hint = paragraph("enter shows the answer", cells, TextStyle.QUIET)

@@ -48,11 +48,11 @@ def detail_lines(
     if info is None:
         return [line(Span("no workload is selected", TextStyle.QUIET))]
     names = list_devices(state)
-    found = collect_sweep(state, info.name, names)
-    came = _outcome_lines(state, info, found, cells, height)
+    sweep = collect_sweep(state, info.name, names)
+    came = _outcome_lines(state, info, sweep, cells, height)
     rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
     skipped = skipped_lines(state, info, cells)
-    if found is not None and not skipped:
+    if sweep is not None and not skipped:
         # The sweep's progress is beside the title, to save rows above the plot.
         rows[-1:] = flow([rows[-1], came.pop(0)], cells, gap="   ")
     rows += skipped
@@ -66,16 +66,16 @@ def detail_lines(
         rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
     rows += [*parameter_lines(state, info, cells), *code_lines(info, cells)]
     for device in names:
-        rows += [(), *device_lines(state, info, device, cells, found)]
+        rows += [(), *device_lines(state, info, device, cells, sweep)]
     return rows
 
 
 def _outcome_lines(
-    state: RunsState, info: WorkloadInfo, found: SweepResult | None, cells: int, height: int
+    state: RunsState, info: WorkloadInfo, sweep: SweepResult | None, cells: int, height: int
 ) -> list[Line]:
     """Return the results' summary and plots, or the sweep's, and a blank line."""
-    if found is not None:
-        return [*sweep_lines(found, state.sweeps[info.name], cells, height), ()]
+    if sweep is not None:
+        return [*sweep_lines(sweep, state.sweeps[info.name], cells, height), ()]
     runs = {device: state.latest_run(info.name, device) for device in list_devices(state)}
     if not any(runs.values()):
         return []
@@ -119,8 +119,8 @@ def parameter_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Li
             words += f" (default {default})"
             lead = Span(f"{CHANGED} ", TextStyle.NOTE)
         words += f": {parameter.about} ({parameters.describe_allowed(parameter)})"
-        found = paragraph(words, cells - 2, indent="    ")
-        rows += [line(lead if row is found[0] else "  ", *row) for row in found]
+        lines = paragraph(words, cells - 2, indent="    ")
+        rows += [line(lead if row is lines[0] else "  ", *row) for row in lines]
     return [*rows, ()]
 
 
@@ -134,11 +134,11 @@ def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
 
 
 def device_lines(
-    state: RunsState, info: WorkloadInfo, device: str, cells: int, found: SweepResult | None = None
+    state: RunsState, info: WorkloadInfo, device: str, cells: int, swept: SweepResult | None = None
 ) -> list[Line]:
     """Return the run on one device in any state; for a sweep, the run that ended last."""
-    if found is not None:
-        run = find_latest(found, device)
+    if swept is not None:
+        run = find_latest(swept, device)
         sweep = state.sweeps[info.name]
         which = (
             f"last of the sweep: {format_settings(sweep, run.request.parameters)}" if run else ""
@@ -155,7 +155,7 @@ def device_lines(
             title,
             *paragraph(f"does not run here: it is made for {kinds}", cells, TextStyle.QUIET),
         ]
-    if run is None and found is not None:
+    if run is None and swept is not None:
         return [title, *paragraph("no run of the sweep has ended", cells, TextStyle.QUIET)]
     if run is None:
         earlier = state.earlier_result(info, device)
@@ -164,7 +164,7 @@ def device_lines(
             words += f"; earlier: {format_earlier(state, earlier)}"
         return [title, *paragraph(words, cells, TextStyle.QUIET)]
     shown = len(collect_warnings(run)) <= MOST_WARNINGS
-    return [title, *_run_lines(state, run, cells, warnings_shown=found is None and shown)]
+    return [title, *_run_lines(state, run, cells, warnings_shown=swept is None and shown)]
 
 
 def _run_lines(state: RunsState, run: RunState, cells: int, *, warnings_shown: bool) -> list[Line]:
@@ -187,25 +187,27 @@ def _run_lines(state: RunsState, run: RunState, cells: int, *, warnings_shown: b
 
 def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     """Compare a run with earlier sessions, with a picture if the interval is known."""
-    found = run.against
-    if found is None:
+    against = run.against
+    if against is None:
         return []
     now = state.machine.sample.at if state.machine.sample else state.earlier.at
-    earlier = text.count(found.runs[0], "run")
+    earlier = text.count(against.runs[0], "run")
     words = (
-        f"{format_verdict(found.verdict, found.ratio)} beside {earlier} of earlier sessions, the"
-        f" last {text.age(now - found.at)}"
+        f"{format_verdict(against.verdict, against.ratio)} beside {earlier} of earlier sessions, "
+        f"the last {text.age(now - against.at)}"
     )
-    if found.ci95 is None:
-        varies = "unknown" if found.varies is None else text.spread(found.varies)
+    if against.ci95 is None:
+        varies = "unknown" if against.varies is None else text.spread(against.varies)
         words += f"; a verdict needs three sessions per side (variation from run to run: {varies})"
-    style = AGAINST_STYLES.get(found.verdict, TextStyle.QUIET)
+    style = AGAINST_STYLES.get(against.verdict, TextStyle.QUIET)
     rows = paragraph(words, cells, style, indent="  ")
-    drawn = ratio_line(found.ratio, found.ci95, min(cells, _INTERVAL_CELLS)) if found.ci95 else ()
+    drawn = (
+        ratio_line(against.ratio, against.ci95, min(cells, _INTERVAL_CELLS)) if against.ci95 else ()
+    )
     rows += [line("  ", *drawn)] if drawn else []
-    told = ", ".join(found.differences)
-    if told:
-        words = f"differences (not causes): {told}"
+    differences = ", ".join(against.differences)
+    if differences:
+        words = f"differences (not causes): {differences}"
         rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     return rows
 
@@ -235,9 +237,21 @@ def format_conditions(state: RunsState, cells: int) -> list[str]:
             ("host", state.machine.sample.host.name),
             ("driver", state.machine.sample.driver.version),
         ]
-    if found := state.machine.environment:
-        known += [("python", found.python), ("torch", found.torch), ("CUDA", found.cuda)]
-        known += [("cuDNN", found.cudnn), ("cpu", found.cpu), ("cpus usable", found.cpus_usable)]
-        known += [("threads", found.threads), ("malloc", found.malloc), *found.variables.items()]
+    if environment := state.machine.environment:
+        known += [
+            ("python", environment.python),
+            ("torch", environment.torch),
+            ("CUDA", environment.cuda),
+        ]
+        known += [
+            ("cuDNN", environment.cudnn),
+            ("cpu", environment.cpu),
+            ("cpus usable", environment.cpus_usable),
+        ]
+        known += [
+            ("threads", environment.threads),
+            ("malloc", environment.malloc),
+            *environment.variables.items(),
+        ]
     words = [f"{name} {text.NA if value is None else value}" for name, value in known]
     return wrap(", ".join(words), cells, indent="  ")

@@ -88,8 +88,10 @@ def _draw_bars(
     room = max(1, cells - 2 - label_cells - 1 - 1 - TIME_CELLS)
     others = [device for device in times if device != base]
     ratios = [compute_speed_up(runs[device], runs[base]) for device in others]
-    said = "  ".join(text.ratio(ratio) for ratio in ratios if ratio is not None)
-    head = line(Span(name, TextStyle.KEY), Span(f"  {said}" if said else "", TextStyle.STRONG))
+    formatted = "  ".join(text.ratio(ratio) for ratio in ratios if ratio is not None)
+    head = line(
+        Span(name, TextStyle.KEY), Span(f"  {formatted}" if formatted else "", TextStyle.STRONG)
+    )
     rows = [fit_line(head, cells)]
     for place, (device, time) in enumerate(times.items()):
         result = get_timed_result(runs[device])
@@ -122,21 +124,21 @@ def roofline_lines(
         cells: width of a line.
         height: rows of the plot.
     """
-    found = build_roofline(state, device)
+    roofline = build_roofline(state, device)
     rows: list[Line] = []
-    if not found.points or cells < LEAST_CELLS:
-        rows += paragraph(_format_roofline_title(found), cells, TextStyle.STRONG)
-    if not found.points:
+    if not roofline.points or cells < LEAST_CELLS:
+        rows += paragraph(_format_roofline_title(roofline), cells, TextStyle.STRONG)
+    if not roofline.points:
         words = (
             f"no run on {device} has reported both operations and bytes yet: matmul and "
             "matmul_shapes do, also swept"
         )
         rows += paragraph(words, cells, TextStyle.QUIET)
     elif cells >= LEAST_CELLS:
-        rows += plot_lines(_build_roofline_plot(found, selected), cells, height)
-    rows += [(), *_limit_lines(found, cells)]
-    if found.points:
-        rows += [(), *table_lines(_build_point_table(found, selected), {}, cells)]
+        rows += plot_lines(_build_roofline_plot(roofline, selected), cells, height)
+    rows += [(), *_limit_lines(roofline, cells)]
+    if roofline.points:
+        rows += [(), *table_lines(_build_point_table(roofline, selected), {}, cells)]
     return rows
 
 
@@ -219,7 +221,9 @@ def _build_point_table(roofline: Roofline, selected: str | None) -> Table:
         DataColumn("rate", "FLOP/s"),
         DataColumn("share of roof", "%"),
     )
-    order = sorted(roofline.points, key=lambda one: (one.workload != selected, one.flop_per_byte))
+    order = sorted(
+        roofline.points, key=lambda point: (point.workload != selected, point.flop_per_byte)
+    )
     return Table(
         "roofline", "points", columns, tuple(_build_point_row(roofline, point) for point in order)
     )

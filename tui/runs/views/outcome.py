@@ -149,13 +149,13 @@ def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) 
     if limit is None:
         return []
     style = TextStyle.BAD if limit.exceeded else TextStyle.PLAIN
-    told = Span(format_limit_share(limit), style)
+    shown = Span(format_limit_share(limit), style)
     room = min(BAR_CELLS[1], cells - indent - limit_cells - 2)
     if room < BAR_CELLS[0]:
-        return flow([(told,)], cells, indent="  ")
+        return flow([(shown,)], cells, indent="  ")
     # Beside the figures, the line is already indented.
     lead = " " if indent > DEVICE_CELLS + 4 else " " * indent
-    return [line(lead, *draw_share_bar(limit, room), "  ", told)]
+    return [line(lead, *draw_share_bar(limit, room), "  ", shown)]
 
 
 def draw_share_bar(limit: Limit, cells: int) -> Line:
@@ -167,7 +167,7 @@ def draw_share_bar(limit: Limit, cells: int) -> Line:
 def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
     """Return the speed-up between devices if each has a correct result."""
     results = {device: get_timed_result(run) for device, run in runs.items()}
-    timed = [device for device, one in results.items() if one and one.status == "ok"]
+    timed = [device for device, result in results.items() if result and result.status == "ok"]
     if len(timed) < 2:
         return []
     rows: list[Line] = []

@@ -185,12 +185,12 @@ def format_run_all_question(state: RunsState, names: Sequence[str]) -> tuple[str
         names: names of the workloads.
     """
     runs = make_runs(state, names)
-    found = estimate_runs(state, runs)
+    estimate = estimate_runs(state, runs)
     where = " and ".join(list_devices(state))
     if state.machine.environment is None:
         where = f"{CPU}, and on the GPU once torch has found one"
-    words = [f"{text.count(found.runs, 'run')} on {where}, {text.about(found.seconds)}."]
-    words.append(_describe_basis(found))
+    words = [f"{text.count(estimate.runs, 'run')} on {where}, {text.about(estimate.seconds)}."]
+    words.append(_describe_basis(estimate))
     waiting = len(state.pending())
     if waiting:
         words.append(f"{text.count(waiting, 'queued run')} first.")
@@ -202,11 +202,11 @@ def _describe_basis(estimate: RunEstimate) -> str:
     """Return the basis of the estimate."""
     if estimate.each_s is None:
         return "Estimated from the same runs earlier."
-    each = f"{text.duration(max(1.0, round(estimate.each_s)))} a run"
+    per_run = f"{text.duration(max(1.0, round(estimate.each_s)))} a run"
     usual = "the mean of the runs" if estimate.measured else "usual for the whole catalogue"
     if not estimate.known:
-        return f"Estimate: {each}, {usual}."
-    return f"Estimate: {estimate.known} as earlier, the others {each}, {usual}."
+        return f"Estimate: {per_run}, {usual}."
+    return f"Estimate: {estimate.known} as earlier, the others {per_run}, {usual}."
 
 
 def format_quit_warning(state: RunsState, *, stored: bool) -> list[str]:

@@ -61,8 +61,8 @@ def format_run(state: RunsState, entry: RunState) -> str:
 def format_sweeps(state: RunsState, states: Sequence[RunState]) -> str:
     """Format the sweeps that ran."""
     lines: list[str] = []
-    for found in find_sweeps(state, states):
-        lines += ["", *_format_sweep(found, width())]
+    for sweep in find_sweeps(state, states):
+        lines += ["", *_format_sweep(sweep, width())]
     return rows_of_text(lines)
 
 
@@ -71,7 +71,7 @@ def _make_plain(rows: Sequence[Line]) -> list[str]:
 
 
 def _format_warnings(warnings: Sequence[str], cells: int) -> list[str]:
-    return [row for each in warnings for row in wrap(f"warning: {each}", cells, "  ")]
+    return [row for warning in warnings for row in wrap(f"warning: {warning}", cells, "  ")]
 
 
 def format_summary(result: RunResult) -> str:
@@ -99,16 +99,16 @@ def _format_notes(entry: RunState, result: RunResult, cells: int) -> list[str]:
 def encode_results(state: RunsState, states: Sequence[RunState]) -> dict[str, Any]:
     """Return the object that ``run --json`` prints: results, machine and conditions."""
     environment = state.machine.environment
-    found: dict[str, Any] = {
+    encoded: dict[str, Any] = {
         "environment": wire.to_plain(environment) if environment else None,
         "results": [_encode_result(entry) for entry in states if entry.result is not None],
     }
     sweeps = find_sweeps(state, states)
     if sweeps:
-        found["sweeps"] = [encode_sweep(state.sweeps[item.workload], item) for item in sweeps]
+        encoded["sweeps"] = [encode_sweep(state.sweeps[item.workload], item) for item in sweeps]
     if state.hello is not None and state.hello.problems:
-        found["problems"] = list(state.hello.problems)
-    return found
+        encoded["problems"] = list(state.hello.problems)
+    return encoded
 
 
 def _encode_result(entry: RunState) -> dict[str, Any]:
@@ -149,13 +149,13 @@ def add_process_peak(result: RunResult, entry: RunState) -> RunResult:
 
 def find_sweeps(state: RunsState, states: Sequence[RunState]) -> list[SweepResult]:
     """Return the sweeps that ran, on the devices that they ran on."""
-    found = []
+    sweeps = []
     for name in dict.fromkeys(entry.request.workload for entry in states):
         devices = [entry.request.device for entry in states if entry.request.workload == name]
-        one = collect_sweep(state, name, tuple(dict.fromkeys(devices)))
-        if one is not None:
-            found.append(one)
-    return found
+        sweep = collect_sweep(state, name, tuple(dict.fromkeys(devices)))
+        if sweep is not None:
+            sweeps.append(sweep)
+    return sweeps
 
 
 def _format_sweep(sweep_result: SweepResult, cells: int) -> list[str]:
@@ -245,7 +245,7 @@ def _format_parts(comparison: Comparison) -> list[str]:
     arrow = glyphs.GLYPHS.arrow
     parts = [f"{comparison.workload} on {comparison.device}  {comparison.flag} {old}{arrow}{new}"]
     if comparison.status != "ok":
-        parts += [plain(said) for said in format_unfinished(comparison) if said]
+        parts += [plain(sentence) for sentence in format_unfinished(comparison) if sentence]
     elif comparison.ratio is not None:
         parts.append(plain(format_verdict(comparison, "--pairs for more")))
     if comparison.ratio is not None:

@@ -45,8 +45,8 @@ def runner_notes(
     if runner.advice:
         rows += paragraph(runner.advice, cells, TextStyle.PLAIN, "  ")
     hosts = state.machine.hosts
-    wanted = hosts.here or not hosts  # with --no-here there is nothing to try again
-    if runner.status == "unusable" and wanted:
+    retries = hosts.here or not hosts  # with --no-here there is nothing to try again
+    if runner.status == "unusable" and retries:
         host = state.machine.host
         still = TRIES_AGAIN.format(host=host) if host else STILL_WORKS
         rows += paragraph(still, cells, TextStyle.QUIET, "  ")

@@ -70,13 +70,13 @@ def rank_workloads(catalogue: Sequence[WorkloadInfo], pattern: str) -> dict[str,
         catalogue: the workloads.
         pattern: words, parted by blanks; without any, all workloads fit alike.
     """
-    found = {info.name: 0.0 for info in catalogue}
+    ranks = {info.name: 0.0 for info in catalogue}
     for word in pattern.lower().split():
         scores = {info.name: _direct(info, word) for info in catalogue}
         if not any(scores.values()):
             scores = {info.name: _loose(info, word) for info in catalogue}
-        found = {name: sum_ + scores[name] for name, sum_ in found.items() if scores[name]}
-    return found
+        ranks = {name: sum_ + scores[name] for name, sum_ in ranks.items() if scores[name]}
+    return ranks
 
 
 def _direct(info: WorkloadInfo, word: str) -> float:

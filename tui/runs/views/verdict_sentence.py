@@ -28,22 +28,24 @@ def format_verdicts(state: RunsState, flag: str | None) -> str:
 
 def format_verdict_sentence(state: RunsState, compared: CompareState) -> str:
     """Return the verdict with its interval, the times, the cost and the doubts as sentences."""
-    found = compared.comparison
-    if found is None:
+    comparison = compared.comparison
+    if comparison is None:
         return ""
-    where = ", ".join(_list_conditions(state, found))
-    sentences = [f"{found.workload} on {found.device} ({where}): {_format_effect(found)}."]
-    old, new = (format_setting(found.flag, arm.setting) for arm in found.arms)
-    medians = [arm.median_s for arm in found.arms]
+    where = ", ".join(_list_conditions(state, comparison))
+    sentences = [
+        f"{comparison.workload} on {comparison.device} ({where}): {_format_effect(comparison)}."
+    ]
+    old, new = (format_setting(comparison.flag, arm.setting) for arm in comparison.arms)
+    medians = [arm.median_s for arm in comparison.arms]
     if None not in medians:
         times = [text.seconds(median) for median in medians]
         sentences.append(f"A call takes {times[0]} with {old} and {times[1]} with {new}.")
-    first = [arm.first_call_s for arm in found.arms]
+    first = [arm.first_call_s for arm in comparison.arms]
     if None not in first:
         times = [text.seconds(seconds) for seconds in first]
         pays = ""
-        if found.break_even_calls is not None:
-            calls = text.count(max(1, round(found.break_even_calls)), "call")
+        if comparison.break_even_calls is not None:
+            calls = text.count(max(1, round(comparison.break_even_calls)), "call")
             pays = f"; this pays off after {calls}"
         words = f"The first call takes {times[0]} with {old} and {times[1]} with {new}"
         sentences.append(f"{words}{pays}.")

@@ -138,7 +138,7 @@ def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> L
         return _draw_heading(entry, layout[-1].end if layout else 0)
     if not layout:
         return ()
-    room = next((each.width for each in layout if each.column.name == NAME), 0)
+    room = next((placed.width for placed in layout if placed.column.name == NAME), 0)
     entry = replace(entry, name=cut_parameters(entry.name, room))
     shown = (entry, under_cursor)
     *others, state = layout
@@ -164,8 +164,8 @@ def cut_parameters(name: Span, cells: int) -> Span:
     words, mark = name.text.split(" "), f" {glyphs.GLYPHS.ellipsis}"
     while len(words) > 1 and cell_len(" ".join(words) + mark) > cells:
         words.pop()
-    kept = " ".join(words)
-    return Span(kept + mark if cell_len(kept + mark) <= cells else kept, name.style)
+    shortened = " ".join(words)
+    return Span(shortened + mark if cell_len(shortened + mark) <= cells else shortened, name.style)
 
 
 def _draw_heading(group: Group, room: int) -> Line:

@@ -26,10 +26,10 @@ def build_entries(
     fitting = [info for info in state.catalogue if info.name in scores]
     for info in sorted(fitting, key=lambda info: -scores[info.name]):
         groups.setdefault(info.group, []).append(info)
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for name, members in groups.items():
         hide = name in folded and not pattern.strip()
-        found.append(Group(name, hide, len(members)))
+        entries.append(Group(name, hide, len(members)))
         if not hide:
-            found.extend(build_row(state, info) for info in members)
-    return found
+            entries.extend(build_row(state, info) for info in members)
+    return entries

@@ -83,17 +83,19 @@ def format_state(state: RunsState, runs: dict[str, RunState | None]) -> Forms:
         return ((),)
     if all(run.result is not None and run.result.status == "ok" for run in known):
         return _format_ok(state, known)
-    said = {
+    phrases = {
         device: _format_phrase(state, run)
         for device, run in runs.items()
         if run and not _is_queued(run)
     }
     if len(runs) == 1:  # no GPU: the only column names the device
-        return next(iter(said.values()), ((),))
+        return next(iter(phrases.values()), ((),))
     # Success is visible as a time in its column. Omit it beside a problem.
-    said = {name: forms for name, forms in said.items() if forms[0][0].style is not TextStyle.GOOD}
+    phrases = {
+        name: forms for name, forms in phrases.items() if forms[0][0].style is not TextStyle.GOOD
+    }
     # Progress and failures come first.
-    urgent = sorted(said.items(), key=lambda item: _rank_urgency(runs[item[0]]))
+    urgent = sorted(phrases.items(), key=lambda item: _rank_urgency(runs[item[0]]))
     if not urgent:
         return ((),)
     spans: list[Span] = []
@@ -120,9 +122,9 @@ def _format_phrase(state: RunsState, run: RunState) -> Forms:
         if run.progress and state.runner.silence:
             silence = state.runner.silence
             words = (silence, silence.partition(":")[0], "silent")
-            return tuple((Span(each, TextStyle.NOTE),) for each in words)
-        told = _progress_forms(run.progress) if run.progress else ("",)
-        return tuple((Span(each, TextStyle.KEY),) for each in told)
+            return tuple((Span(word, TextStyle.NOTE),) for word in words)
+        forms = _progress_forms(run.progress) if run.progress else ("",)
+        return tuple((Span(form, TextStyle.KEY),) for form in forms)
     result = run.result
     if result.status == "ok":
         return _format_ok(state, [run])
@@ -184,10 +186,10 @@ def format_earlier_comparison(runs: list[RunState], now: float) -> tuple[Span, .
 
     With two devices, describe the GPU, or the CPU if only that is faster or slower.
     """
-    held = _choose_comparison(runs)
-    if held is None:
+    chosen = _choose_comparison(runs)
+    if chosen is None:
         return ()
-    device, main = held
+    device, main = chosen
     beside = " than" if main.verdict in AGAINST_STYLES else " as" if main.verdict == "same" else ","
     on = f" on {device}" if len(runs) > 1 else ""
     words = f"{format_verdict(main.verdict, main.ratio)}{beside} {text.age(now - main.at)}{on}"
@@ -195,19 +197,19 @@ def format_earlier_comparison(runs: list[RunState], now: float) -> tuple[Span, .
 
 
 def _choose_comparison(runs: list[RunState]) -> tuple[str, Against] | None:
-    held = [(run.request.device, run.against) for run in runs if run.against is not None]
-    differing = (one for one in reversed(held) if one[1].verdict in AGAINST_STYLES)
-    return next(differing, held[-1]) if held else None
+    compared = [(run.request.device, run.against) for run in runs if run.against is not None]
+    differing = (pair for pair in reversed(compared) if pair[1].verdict in AGAINST_STYLES)
+    return next(differing, compared[-1]) if compared else None
 
 
 def _shorten_earlier_comparison(runs: list[RunState]) -> tuple[Span, ...]:
     """Return the verdict with its factor, and alone: ``1.10x slower``, ``slower``."""
-    held = _choose_comparison(runs)
-    if held is None:
+    chosen = _choose_comparison(runs)
+    if chosen is None:
         return ()
-    main = held[1]
+    main = chosen[1]
     words = (format_verdict(main.verdict, main.ratio), main.verdict)
-    return tuple(Span(each, AGAINST_STYLES.get(main.verdict, TextStyle.QUIET)) for each in words)
+    return tuple(Span(word, AGAINST_STYLES.get(main.verdict, TextStyle.QUIET)) for word in words)
 
 
 def format_verdict(verdict: Verdict, ratio: float) -> str:
@@ -237,7 +239,7 @@ def fold_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
     """Return a few warnings as they are, or one line that counts them."""
     if len(warnings) <= MOST_WARNINGS:
         return tuple(warnings)
-    noisy = "noisy: " if any(each.startswith("noisy") for each in warnings) else ""
+    noisy = "noisy: " if any(warning.startswith("noisy") for warning in warnings) else ""
     return (f"{noisy}{len(warnings)} warnings (i)",)
 
 
@@ -286,7 +288,7 @@ def format_sweep_state(sweep_result: SweepResult, sweep: Sweep) -> Forms:
     """Return the table's last column: points done of all, and the current or latest run."""
     if not sweep_result.done and find_running(sweep_result) is None:
         unstarted = (f"sweep of {sweep_result.wanted} runs", f"{sweep_result.wanted} runs")
-        return tuple((Span(each, TextStyle.QUIET),) for each in unstarted)
+        return tuple((Span(form, TextStyle.QUIET),) for form in unstarted)
     spans = [Span(f"{sweep_result.done}/{sweep_result.wanted}", TextStyle.STRONG)]
     going = find_running(sweep_result)
     if going is not None and going.progress is not None:

@@ -139,7 +139,7 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
     cells = _build_cells(info, runs)
     earlier = find_earlier(state, info, runs) if state.earlier else {}
     if earlier:
-        cells |= {device: format_old_time(one) for device, one in earlier.items()}
+        cells |= {device: format_old_time(result) for device, result in earlier.items()}
         forms = (*_add_earlier(state, forms, earlier, alone=not any(runs.values())), *forms)
     lacking = lacks_gpu(state, info)
     if lacking and not any(runs.values()):
@@ -162,25 +162,25 @@ def _add_earlier(
         earlier: the earlier results by device.
         alone: there are no results of this session.
     """
-    told = format_earlier(state, earlier)
+    full = format_earlier(state, earlier)
     if alone and forms[0] == NOT_RUN:
-        short = told.partition(",")[0] if told.count(",") == 1 else "earlier"
-        return tuple((Span(each, TextStyle.QUIET),) for each in (told, short))
+        short = full.partition(",")[0] if full.count(",") == 1 else "earlier"
+        return tuple((Span(form, TextStyle.QUIET),) for form in (full, short))
     if alone or not forms[0]:
         return ()
-    return ((*forms[0], Span(f"; {told}", TextStyle.QUIET)),)
+    return ((*forms[0], Span(f"; {full}", TextStyle.QUIET)),)
 
 
 def find_earlier(
     state: RunsState, info: WorkloadInfo, runs: Mapping[str, RunState | None]
 ) -> dict[str, EarlierResult]:
     """Return the earlier results on the devices that have no run in this session."""
-    found = {
+    results = {
         name: state.earlier_result(info, name)
         for name, run in runs.items()
         if run is None and _runs_on(info, name)
     }
-    return {name: one for name, one in found.items() if one is not None}
+    return {name: result for name, result in results.items() if result is not None}
 
 
 def format_old_time(earlier: EarlierResult) -> Span:
@@ -191,15 +191,15 @@ def format_old_time(earlier: EarlierResult) -> Span:
 def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
     """Format the age of earlier results: ``2 d ago, driver 580``; per device if ages differ."""
     now = state.machine.sample.at if state.machine.sample else state.earlier.at
-    ages = {name: text.old(now - one.at) for name, one in earlier.items()}
+    ages = {name: text.old(now - result.at) for name, result in earlier.items()}
     main = list(earlier.values())[-1]
-    version, what = (main.driver, "driver") if main.driver else (main.torch, "torch")
+    version, component = (main.driver, "driver") if main.driver else (main.torch, "torch")
     short = version.partition(".")[0] if main.driver else ".".join(version.split(".")[:2])
-    software = f", {what} {short}" if version else ""
+    software = f", {component} {short}" if version else ""
     if len({*ages.values()}) == 1:
         return f"{ages.popitem()[1]} ago{software}"
-    each = ", ".join(f"{name} {age}" for name, age in reversed(ages.items()))
-    return f"{each} ago{software}"
+    listed = ", ".join(f"{name} {age}" for name, age in reversed(ages.items()))
+    return f"{listed} ago{software}"
 
 
 def find_shown_runs(
@@ -207,8 +207,8 @@ def find_shown_runs(
 ) -> dict[str, RunState | None]:
     """Return the runs in the workload's row by device; for a sweep, the runs of one point."""
     if workload in state.sweeps:
-        found = collect_sweep(state, workload, names)
-        shown = choose_shown_point(found) if found else None
+        sweep = collect_sweep(state, workload, names)
+        shown = choose_shown_point(sweep) if sweep else None
         return dict(shown[1]) if shown else dict.fromkeys(names)
     return {name: state.latest_run(workload, name) for name in names}
 
@@ -223,18 +223,18 @@ def mark_name(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
 
 def _build_sweep_row(state: RunsState, info: WorkloadInfo, names: tuple[str, ...]) -> WorkloadRow:
     sweep = state.sweeps[info.name]
-    found = collect_sweep(state, info.name, names)
-    assert found is not None
+    swept = collect_sweep(state, info.name, names)
+    assert swept is not None
     rest = {name: sweep.points[0][name] for name in sweep.points[0] if name not in sweep.texts}
     name, swept_words = Span(mark_name(info, rest)), format_sweep_name(sweep, rest)
-    shown = choose_shown_point(found)
+    shown = choose_shown_point(swept)
     if shown is None:
         shown = ({}, dict.fromkeys(names))
     else:
         name = Span(f"{name.text} {format_settings(sweep, shown[0])}")
         swept_words = f"of the sweep {swept_words}"
     whole = Span(f"{name.text} {swept_words}")
-    forms = format_sweep_state(found, sweep)
+    forms = format_sweep_state(swept, sweep)
     cells = _build_cells(info, shown[1])
     return WorkloadRow(info.name, whole, cells, forms[0], forms[1:], name.width)
 

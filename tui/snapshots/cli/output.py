@@ -133,11 +133,11 @@ async def _overview(reader: SnapshotReader, loaded: Loaded, cells: int, top: int
 async def _verdicts(reader: SnapshotReader, summary: Summary, cells: int, top: int) -> list[Line]:
     rows: list[Line] = []
     # The last one is what ended the program; a library that retries leaves others before it.
-    told = summary.ooms[-MOST_VERDICTS:][::-1]
-    for event in told:
+    shown = summary.ooms[-MOST_VERDICTS:][::-1]
+    for event in shown:
         verdict = await reader.call(VERDICT, VerdictArguments(summary.device, event, top))
         rows += [*verdict_lines(verdict, summary, cells), ()]
-    others = len(summary.ooms) - len(told)
+    others = len(summary.ooms) - len(shown)
     if others:
         rows += [line(f"{fmt.count(others, 'earlier OOM')}: --json lists them all"), ()]
     return rows
@@ -161,8 +161,8 @@ async def _at_event(
         entry = await reader.call(STATE, StateArguments(summary.device, event))
         rows.append(line(Span(f"device {summary.device}", TextStyle.STRONG)))
         rows += state_lines(entry, summary.events, None, cells)
-        wanted = SitesArguments(summary.device, event, limit=top)
-        listing = await reader.call(SITES, wanted)
+        arguments = SitesArguments(summary.device, event, limit=top)
+        listing = await reader.call(SITES, arguments)
         rows += [(), line(Span("Memory by site at this event", TextStyle.STRONG))]
         rows += [
             node_line(SiteLine((row.key,), row), unfolded=False, cells=cells)
@@ -187,11 +187,15 @@ async def _difference(
         raise Failure("the two files have no device in common")
     rows: list[Line] = []
     for device in loaded.common:
-        wanted = DifferenceArguments(device, at_peak, limit=top)
-        answer = await reader.call(DIFFERENCE, wanted)
+        arguments = DifferenceArguments(device, at_peak, limit=top)
+        answer = await reader.call(DIFFERENCE, arguments)
         rows += difference_head(answer.difference, cells)
-        if found := answer.difference.rows:
-            rows += [(), difference_heading(cells), *(difference_line(row, cells) for row in found)]
+        if listed := answer.difference.rows:
+            rows += [
+                (),
+                difference_heading(cells),
+                *(difference_line(row, cells) for row in listed),
+            ]
         if answer.more:
             rows.append(line(f"and {fmt.count(answer.more)} smaller changes: --top shows more"))
         rows.append(())

@@ -133,11 +133,11 @@ def snapshot(options: SnapshotOptions) -> int:
         raise UsageError(f"--top {options.top}: at least 1")
     if options.json and options.markdown:
         raise UsageError("--json and --markdown: give one of them")
-    found = options.names
-    compares = len(found) == 3 and found[0] == "diff"
-    if not compares and len(found) != 1:
+    names = options.names
+    compares = len(names) == 3 and names[0] == "diff"
+    if not compares and len(names) != 1:
         raise UsageError("snapshot: give one FILE, or diff A B (a file named diff is ./diff)")
-    paths = tuple(found[1:] if compares else found)
+    paths = tuple(names[1:] if compares else names)
     text = read_oom_text(options.exceptions, paths)
     if STANDARD_INPUT in paths:
         if compares:
@@ -186,12 +186,12 @@ def _build_load(options: SnapshotOptions, paths: tuple[str, ...], text: str) -> 
     )
 
 
-def _parse_device(wanted: Sequence[str]) -> int | None:
-    if not wanted:
+def _parse_device(names: Sequence[str]) -> int | None:
+    if not names:
         return None
-    if len(wanted) > 1 or not wanted[0].isdigit():
-        raise UsageError(f"--device {' '.join(wanted)}: give one number, such as 0")
-    return int(wanted[0])
+    if len(names) > 1 or not names[0].isdigit():
+        raise UsageError(f"--device {' '.join(names)}: give one number, such as 0")
+    return int(names[0])
 
 
 SUBCOMMAND = Subcommand(SnapshotOptions, add_options, snapshot)

@@ -88,11 +88,11 @@ class _Whole:
         self.rows: list[tuple[AccountName, int, str]] = []
 
     def deduct(self, name: AccountName, size: int, about: str) -> int:
-        taken = min(max(0, size), self.left)
-        if taken:
-            self.left -= taken
-            self.rows.append((name, taken, about))
-        return taken
+        deducted = min(max(0, size), self.left)
+        if deducted:
+            self.left -= deducted
+            self.rows.append((name, deducted, about))
+        return deducted
 
     def deduct_rest(self, name: AccountName, about: str) -> int:
         return self.deduct(name, self.left, about)
@@ -101,13 +101,15 @@ class _Whole:
 def compute_used(evidence: Evidence) -> int:
     """Return the used bytes of the device, at least the bytes that torch had reserved."""
     others = max(
-        evidence.others or 0, evidence.others_least, sum(each.bytes for each in evidence.holders)
+        evidence.others or 0,
+        evidence.others_least,
+        sum(holder.bytes for holder in evidence.holders),
     )
-    held = max(evidence.reserved, evidence.process or 0) + others
+    in_use = max(evidence.reserved, evidence.process or 0) + others
     if evidence.total is None:
-        return held
+        return in_use
     if evidence.free is None:
-        return min(held, evidence.total) if held else 0
+        return min(in_use, evidence.total) if in_use else 0
     return max(0, evidence.total - evidence.free, evidence.reserved)
 
 
@@ -157,19 +159,21 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     of_name = 0 if leak is None else min(leak.reachable, leaked)
     behind = leaked - of_name
     own = () if leak is None else (leak.name, *leak.also)
-    named = [each for each in evidence.named if each.name not in own]
-    plain, unnamed = sum(each.bytes for each in named), inventory.other_bytes
-    kept = inventory.remainder
+    named = [variable for variable in evidence.named if variable.name not in own]
+    plain, unnamed = sum(variable.bytes for variable in named), inventory.other_bytes
+    left = inventory.remainder
     if _has_graph(evidence):
         # Tensors that autograd saved also have a Python object if Python created them.
-        kept, unnamed = kept + unnamed, 0
-    plain += max(0, unnamed - max(0, behind - kept))
-    names = ", ".join(dict.fromkeys(each.name for each in named[:4] if each.bytes))
-    temporaries = sum(each.bytes for each in evidence.purposes if each.name == "optimizer step")
-    remainder = max(0, kept - (evidence.rounding or 0) - evidence.pending - behind)
+        left, unnamed = left + unnamed, 0
+    plain += max(0, unnamed - max(0, behind - left))
+    names = ", ".join(dict.fromkeys(variable.name for variable in named[:4] if variable.bytes))
+    temporaries = sum(
+        purpose.bytes for purpose in evidence.purposes if purpose.name == "optimizer step"
+    )
+    remainder = max(0, left - (evidence.rounding or 0) - evidence.pending - behind)
     if temporaries:
-        taken = live.deduct("temporaries", min(temporaries, remainder), "the optimizer's step")
-        remainder -= taken
+        deducted = live.deduct("temporaries", min(temporaries, remainder), "the optimizer's step")
+        remainder -= deducted
     live.deduct("other tensors", plain, f"reached by name: {names}" if names else "without a name")
     if remainder:
         live.deduct(
@@ -187,7 +191,7 @@ def _has_graph(evidence: Evidence) -> bool:
     """Return whether the inventory contains a graph that unnamed tensors may belong to."""
     stacks = (evidence.stack, find_main_stack(evidence.threads))
     return (
-        any(each.graph_nodes for each in evidence.named)
+        any(variable.graph_nodes for variable in evidence.named)
         or any(goes_through(stack, "/torch/nn/modules/") for stack in stacks)
         or any(in_backward(stack) for stack in stacks)
     )
@@ -196,11 +200,11 @@ def _has_graph(evidence: Evidence) -> bool:
 def _by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     by_name: Counter[AccountName] = Counter()
     most: dict[AccountName, str] = {}
-    for each in sorted(evidence.purposes, key=lambda each: -each.bytes):
-        name = PURPOSES.get(each.name, "other tensors")
-        by_name[name] += each.bytes
-        if each.site:
-            most.setdefault(name, f"mostly {each.site}")
+    for purpose in sorted(evidence.purposes, key=lambda each: -each.bytes):
+        name = PURPOSES.get(purpose.name, "other tensors")
+        by_name[name] += purpose.bytes
+        if purpose.site:
+            most.setdefault(name, f"mostly {purpose.site}")
     if leak is not None:
         left = live.deduct("leak", leak.bytes, leak.subject)
         # The leak's tensors were created somewhere: deduct them from the row that contains them.
@@ -241,9 +245,11 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
             "CUDA context, kernels, libraries",
         )
     if evidence.holders:
-        for each in sorted(evidence.holders, key=lambda each: -each.bytes):
-            who = " ".join(filter(None, [f"process {each.pid}", each.user, each.command[:60]]))
-            device.deduct("other processes", each.bytes, who)
+        for holder in sorted(evidence.holders, key=lambda each: -each.bytes):
+            who = " ".join(
+                filter(None, [f"process {holder.pid}", holder.user, holder.command[:60]])
+            )
+            device.deduct("other processes", holder.bytes, who)
     elif evidence.others:
         device.deduct("other processes", evidence.others, "their pids are unknown")
     elif evidence.others_least:
@@ -261,18 +267,18 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
 
 def _merge(rows: Sequence[tuple[AccountName, int, str]], used: int) -> tuple[AccountRow, ...]:
     """Merge rows of one name, except other processes; sort by size, with unknown memory last."""
-    found: dict[tuple[AccountName, str], int] = {}
+    sizes: dict[tuple[AccountName, str], int] = {}
     descriptions: dict[tuple[AccountName, str], str] = {}
     for name, size, description in rows:
         key = (name, description if name == "other processes" else "")
-        if found.get(key, 0) == 0 or size > found[key]:
+        if sizes.get(key, 0) == 0 or size > sizes[key]:
             descriptions[key] = description
-        found[key] = found.get(key, 0) + size
-    made = [
+        sizes[key] = sizes.get(key, 0) + size
+    merged = [
         AccountRow(name, size, size / used if used else 0.0, descriptions[name, key])
-        for (name, key), size in found.items()
+        for (name, key), size in sizes.items()
     ]
-    return tuple(sorted(made, key=lambda row: (row.name == "unknown", -row.bytes, row.name)))
+    return tuple(sorted(merged, key=lambda row: (row.name == "unknown", -row.bytes, row.name)))
 
 
 MODEL_SHARE = 0.25
@@ -285,9 +291,9 @@ def find_models(evidence: Evidence) -> list[str]:
     inventory = evidence.inventory
     parts = [] if inventory is None else [p for p in inventory.parts if p.role == "parameters"]
     largest = max((part.bytes // part.owners for part in parts), default=0)
-    found = [part for part in parts if part.bytes // part.owners >= MODEL_SHARE * largest]
-    found.sort(key=lambda part: -part.bytes)
-    return [part.owner for part in found for _ in range(part.owners)]
+    models = [part for part in parts if part.bytes // part.owners >= MODEL_SHARE * largest]
+    models.sort(key=lambda part: -part.bytes)
+    return [part.owner for part in models for _ in range(part.owners)]
 
 
 SEVERAL_MODELS = 3
@@ -308,12 +314,14 @@ class KeptModels:
 def find_kept_models(evidence: Evidence) -> KeptModels | None:
     """Return the models that a program keeps under one name, such as a list, if there are many."""
     if evidence.inventory is None:
-        made = next((each.site for each in evidence.purposes if each.name == "parameters"), "")
-        by = f" made at {made}" if made else ""
+        site = next(
+            (purpose.site for purpose in evidence.purposes if purpose.name == "parameters"), ""
+        )
+        by = f" made at {site}" if site else ""
         several = evidence.models >= SEVERAL_MODELS
         return KeptModels(evidence.models, f"model{by}", f"models{by}") if several else None
     names = Counter(_collection_of(owner) for owner in find_models(evidence))
-    name, number = max(names.items(), key=lambda each: each[1], default=("", 0))
+    name, number = max(names.items(), key=lambda item: item[1], default=("", 0))
     if not name or number < SEVERAL_MODELS:
         return None
     return KeptModels(number, f"model in {name}", f"models in {name}")

@@ -64,13 +64,13 @@ def advise(
     request = FailedRequest(evidence, account, leak, where)
     cast = _advise_on_cast(request, cause)
     # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
-    made = cast if evidence.half_block_is_narrow else []
-    made = [*made, *_OF_CAUSE[cause](request)]
-    made += [] if evidence.half_block_is_narrow else cast
-    made += _advise_on_roundup(request, cause)
-    made += _warn_expandable_segments(request, cause)
-    made += _advise_history(request, cause)
-    return tuple(made)
+    remedies = cast if evidence.half_block_is_narrow else []
+    remedies = [*remedies, *_OF_CAUSE[cause](request)]
+    remedies += [] if evidence.half_block_is_narrow else cast
+    remedies += _advise_on_roundup(request, cause)
+    remedies += _warn_expandable_segments(request, cause)
+    remedies += _advise_history(request, cause)
+    return tuple(remedies)
 
 
 # ---- leaks ----
@@ -81,28 +81,28 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
     assert leak is not None
     name = leak.name or "the growing tensors"
     place = f" at {format_line(leak.where)}" if leak.where is not None else ""
-    held = f"it holds {round_size(leak.bytes)}"
+    clause = f"it holds {round_size(leak.bytes)}"
     if leak.kind == "graphs":
-        return _advise_on_graphs(leak, name, place, held)
+        return _advise_on_graphs(leak, name, place, clause)
     if leak.kind == "total":
         if leak.carried:
             return [
                 Remedy(
                     f"cut the graph of {name}{place} with detach() in each iteration, or "
                     "use torch.no_grad() if no backward follows",
-                    f"its graph keeps what every earlier iteration saved for backward; {held}",
+                    f"its graph keeps what every earlier iteration saved for backward; {clause}",
                 )
             ]
         item = Remedy(
             f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
-            f"the graph behind {name} keeps what many steps saved for backward; {held}",
+            f"the graph behind {name} keeps what many steps saved for backward; {clause}",
         )
         if not leak.training:
-            each = Remedy(
+            remedy = Remedy(
                 f"if {name}.backward() follows, call backward() on each loss in the loop instead",
                 "gradients add up, and each backward frees what its own graph has saved",
             )
-            return [item, each]
+            return [item, remedy]
         return [
             item,
             Remedy(
@@ -111,7 +111,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
             ),
         ]
     if leak.kind == "cat":
-        return _advise_on_longer_tensor(leak, place, held)
+        return _advise_on_longer_tensor(leak, place, clause)
     if leak.kind == "traceback":
         return [
             Remedy(
@@ -125,7 +125,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
             Remedy(
                 f"retry behind the except clause, not inside it{place}: set a flag in the clause",
                 "until the clause ends, the exception's traceback keeps the frames of the failed "
-                f"attempt and their tensors alive; {held}",
+                f"attempt and their tensors alive; {clause}",
             )
         ]
     if leak.kind == "list" and leak.name:
@@ -133,7 +133,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
             Remedy(
                 f"bound the length of {name}{place} (deque(maxlen=N), clear()), or store its "
                 "tensors on the host with .cpu(), or summaries with item()",
-                f"its tensors carry no graph, so detach() alone does not help; {held}",
+                f"its tensors carry no graph, so detach() alone does not help; {clause}",
             )
         ]
     if leak.kind == "unnamed":
@@ -152,7 +152,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
     return [
         Remedy(
             f"store detach() or item() of the tensors allocated{place}, or bound their collection",
-            f"{held}; .cpu() moves them to the host, deque(maxlen=N) bounds their number",
+            f"{clause}; .cpu() moves them to the host, deque(maxlen=N) bounds their number",
         ),
         Remedy(
             "if this is an evaluation, wrap it in torch.no_grad()",
@@ -161,21 +161,21 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
     ]
 
 
-def _advise_on_longer_tensor(leak: Leak, place: str, held: str) -> list[Remedy]:
+def _advise_on_longer_tensor(leak: Leak, place: str, clause: str) -> list[Remedy]:
     if not leak.name:
         # A history shows that each tensor is longer than the one before it, but not why.
         return [
             Remedy(
                 f"if torch.cat extends it{place}, preallocate it for its maximum length and write "
                 "into it; if it is a batch or a sequence, limit its size",
-                f"each tensor replaces a shorter one, and both are live at once; {held}",
+                f"each tensor replaces a shorter one, and both are live at once; {clause}",
             )
         ]
     return [
         Remedy(
             f"preallocate {leak.name}{place} for its maximum length and write into it, or bound "
             "its length",
-            f"torch.cat copies it for each piece: old and new are live at once; {held}",
+            f"torch.cat copies it for each piece: old and new are live at once; {clause}",
         ),
         Remedy(
             "use fewer sequences at once, a shorter context, or a cache of lower precision",
@@ -206,37 +206,38 @@ def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> list[Re
 
 
 def _advise_on_parameters(request: FailedRequest) -> list[Remedy]:
-    made = []
+    remedies = []
     stack = (*request.evidence.stack, *find_main_stack(request.evidence.threads))
     who = request.owners("parameters")
-    kept = find_kept_models(request.evidence)
+    models = find_kept_models(request.evidence)
     loaded = any(
-        each.bytes and _CHECKPOINT.search(each.name) for each in request.evidence.named[:1]
+        variable.bytes and _CHECKPOINT.search(variable.name)
+        for variable in request.evidence.named[:1]
     )
     if goes_through(stack, "/torch/serialization.py") or loaded:
-        made.append(
+        remedies.append(
             Remedy(
                 f"load the checkpoint to the host: torch.load(…, map_location='cpu'){request.line}",
                 "on the GPU, it is a second copy beside the model",
             )
         )
     if goes_through(stack, "/copy.py", "deepcopy") or goes_through(stack, "/swa_utils.py"):
-        made.append(
+        remedies.append(
             Remedy(
                 f"keep the copy of the model on the host or in lower precision{request.line}",
                 f"an average (EMA) or a reference model doubles {request.size('parameters')}",
             )
         )
-    elif kept is not None:
-        made.append(
+    elif models is not None:
+        remedies.append(
             Remedy(
-                f"free each {kept.each} and its optimizer after its use, or store its "
+                f"free each {models.each} and its optimizer after its use, or store its "
                 "state_dict on the host with .cpu()",
-                f"{kept.number} {kept.all} are on the device at once",
+                f"{models.number} {models.all} are on the device at once",
             )
         )
     elif len(find_models(request.evidence)) > 1 or len(who) > len(find_models(request.evidence)):
-        made.append(
+        remedies.append(
             Remedy(
                 "delete the old model (del, then gc.collect()) before the next one is loaded, or "
                 "keep one of them on the host",
@@ -246,20 +247,20 @@ def _advise_on_parameters(request: FailedRequest) -> list[Remedy]:
     kinds = request.dtypes("parameters")
     if not kinds or any(kind in _WIDE for kind in kinds):
         as_type = f" as {kinds[0]}" if kinds else ""
-        made.append(
+        remedies.append(
             Remedy(
                 "load it in lower precision: bfloat16 halves it, 8 and 4 bit take a quarter and an "
                 "eighth of float32",
                 f"parameters hold {request.size('parameters', 'buffers')}{as_type}",
             )
         )
-    made.append(
+    remedies.append(
         Remedy(
             "shard it over several GPUs (FSDP, tensor parallel) or offload parts to the host",
             f"{request.size('parameters', 'buffers')} stays allocated while the model is used",
         )
     )
-    return made
+    return remedies
 
 
 def _advise_on_gradients(request: FailedRequest) -> list[Remedy]:
@@ -338,7 +339,7 @@ def _advise_on_inference(request: FailedRequest) -> list[Remedy]:
     if any(map(in_backward, stacks)):
         return []  # the backward pass has begun
     if inventory is None:
-        if any(each.name in _OF_A_BACKWARD for each in request.evidence.purposes):
+        if any(purpose.name in _OF_A_BACKWARD for purpose in request.evidence.purposes):
             return []
         return [
             Remedy(
@@ -362,8 +363,10 @@ def _advise_on_inference(request: FailedRequest) -> list[Remedy]:
 def _advise_on_tensors(request: FailedRequest) -> list[Remedy]:
     most = next(iter(request.evidence.named), None)
     if most is None or not most.bytes:
-        made = max(request.evidence.purposes, key=lambda each: each.site_bytes, default=None)
-        if made is None or not made.site:
+        purpose = max(
+            request.evidence.purposes, key=lambda purpose: purpose.site_bytes, default=None
+        )
+        if purpose is None or not purpose.site:
             return [
                 Remedy(
                     f"use less GPU memory at once{request.line}: free tensors, move them to the "
@@ -373,9 +376,9 @@ def _advise_on_tensors(request: FailedRequest) -> list[Remedy]:
             ]
         return [
             Remedy(
-                f"allocate less at {made.site}, free it earlier, or move it to the host; if its "
+                f"allocate less at {purpose.site}, free it earlier, or move it to the host; if its "
                 "size depends on the batch, use a smaller batch",
-                f"{made.site} held {round_size(made.site_bytes)} of the "
+                f"{purpose.site} held {round_size(purpose.site_bytes)} of the "
                 f"{round_size(request.evidence.allocated)} live",
             )
         ]
@@ -481,8 +484,8 @@ def _warn_expandable_segments(request: FailedRequest, cause: LeadingCause) -> li
     if stuck < WORTH_A_WORD * evidence.reserved and stuck < lacked:
         return []
     if stuck < lacked:
-        what = "requested" if evidence.has_room else "missing"
-        why = f"they would free {round_size(stuck)}, less than the {what} {round_size(lacked)}"
+        state = "requested" if evidence.has_room else "missing"
+        why = f"they would free {round_size(stuck)}, less than the {state} {round_size(lacked)}"
     else:
         why = f"they would free {round_size(stuck)}: enough for this request, not for long"
     return [

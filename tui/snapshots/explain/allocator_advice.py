@@ -119,12 +119,12 @@ def advise_on_pending(request: FailedRequest) -> list[Remedy]:
 
 def advise_on_graph_pools(request: FailedRequest) -> list[Remedy]:
     """Return remedies for memory cached in pools of CUDA graphs."""
-    held = request.size("CUDA graphs", "private pools")
+    size = request.size("CUDA graphs", "private pools")
     return [
         Remedy(
             "release CUDA graphs that are not needed, capture fewer shapes, or let graphs share "
             "one pool (torch.cuda.graph(pool=…))",
-            f"{held} was free inside private pools, which only they can use",
+            f"{size} was free inside private pools, which only they can use",
         )
     ]
 
@@ -166,7 +166,7 @@ def advise_on_processes(request: FailedRequest) -> list[Remedy]:
     evidence = request.evidence
     least = "" if evidence.holders or evidence.others is not None else " or more"
     if evidence.holders:
-        most = max(evidence.holders, key=lambda each: each.bytes)
+        most = max(evidence.holders, key=lambda holder: holder.bytes)
         who = " ".join(filter(None, [f"process {most.pid}", most.user, most.command[:60]]))
         return [
             Remedy(

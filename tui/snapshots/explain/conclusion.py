@@ -57,8 +57,8 @@ def _of_device(size: int, device: Capacity) -> str:
 
 def _describe_parameters(evidence: Evidence, account: Account, device: Capacity) -> str:
     models, all_of = find_models(evidence), owners(evidence, "parameters")
-    kept = find_kept_models(evidence)
-    if kept is not None:
+    kept_models = find_kept_models(evidence)
+    if kept_models is not None:
         of_models: tuple[AccountName, ...] = (
             "parameters",
             "buffers",
@@ -67,16 +67,16 @@ def _describe_parameters(evidence: Evidence, account: Account, device: Capacity)
         )
         whole = sum(map(account.of, of_models))
         return (
-            f"Parameters: {kept.number} {kept.all}, with gradients and optimizer state, hold "
+            f"Parameters: {kept_models.number} {kept_models.all}, with gradients and optimizer state, hold "
             f"{_of_device(whole, device)}."
         )
-    held = _of_device(account.of("parameters") + account.of("buffers"), device)
+    share = _of_device(account.of("parameters") + account.of("buffers"), device)
     if len(all_of) > 1:
         number = f"{len(models)} models, " if len(models) > 1 else ""
-        return f"Parameters: {number}{describe_models(evidence)}, hold {held}."
+        return f"Parameters: {number}{describe_models(evidence)}, hold {share}."
     if models:
-        return f"Parameters: {models[0]} holds {held}."
-    return f"Parameters hold {held}."
+        return f"Parameters: {models[0]} holds {share}."
+    return f"Parameters hold {share}."
 
 
 def _describe_gradients(_evidence: Evidence, account: Account, device: Capacity) -> str:
@@ -86,14 +86,14 @@ def _describe_gradients(_evidence: Evidence, account: Account, device: Capacity)
     )
     if account.of("gradients") < account.of("parameters") // 20:
         return f"Gradients do not fit beside {beside}."
-    held = _of_device(account.of("gradients"), device)
-    return f"Gradients hold {held}" + (f", beside {beside}." if beside else ".")
+    share = _of_device(account.of("gradients"), device)
+    return f"Gradients hold {share}" + (f", beside {beside}." if beside else ".")
 
 
 def _describe_state(evidence: Evidence, account: Account, device: Capacity) -> str:
     who = owners(evidence, "optimizer state")
     subject = f"Optimizer state: {who[0]}" if who else "Optimizer state"
-    held = account.of("optimizer state")
+    state = account.of("optimizer state")
     beside = " and ".join(
         f"{round_size(size)} of {name}"
         for name, size in (
@@ -102,37 +102,37 @@ def _describe_state(evidence: Evidence, account: Account, device: Capacity) -> s
         )
         if size
     )
-    so_far = f" holds {_of_device(held, device)}" if held else " does not fit"
+    so_far = f" holds {_of_device(state, device)}" if state else " does not fit"
     return f"{subject}{so_far}" + (f", beside {beside}." if beside else ".")
 
 
 def _describe_activations(evidence: Evidence, account: Account, device: Capacity) -> str:
-    held = _of_device(account.of("activations"), device)
+    share = _of_device(account.of("activations"), device)
     if evidence.inventory is None:
         # A stack does not show why a forward pass's tensor is kept.
-        return f"Activations: tensors of forward passes hold {held}."
-    return f"Activations: tensors saved for backward hold {held}."
+        return f"Activations: tensors of forward passes hold {share}."
+    return f"Activations: tensors saved for backward hold {share}."
 
 
 def _describe_temporaries(evidence: Evidence, account: Account, device: Capacity) -> str:
     size = round_size(evidence.requested)
     if in_optimizer(evidence):
         return f"Temporaries: the optimizer's step requested {size} beside its model and state."
-    held = _of_device(account.of("temporaries"), device)
-    return f"Temporaries hold {held}; {size} more was requested."
+    share = _of_device(account.of("temporaries"), device)
+    return f"Temporaries hold {share}; {size} more was requested."
 
 
 def _describe_others(evidence: Evidence, account: Account, device: Capacity) -> str:
     rows = [row for row in account.rows if row.name == "other processes"]
-    held = _of_device(sum(row.bytes for row in rows), device)
+    share = _of_device(sum(row.bytes for row in rows), device)
     least = "at least " if not evidence.holders and not evidence.others else ""
     named = [f"{row.description} {round_size(row.bytes)}" for row in rows if evidence.holders]
     who = f": {', '.join(named[:3])}" if named else ""
-    return f"Other processes hold {least}{held}{who}."
+    return f"Other processes hold {least}{share}{who}."
 
 
 def _describe_tensors(evidence: Evidence, account: Account, device: Capacity) -> str:
-    held = _of_device(account.of("other tensors"), device)
+    share = _of_device(account.of("other tensors"), device)
     inventory = evidence.inventory
     if inventory is not None:
         named = evidence.named
@@ -146,13 +146,13 @@ def _describe_tensors(evidence: Evidence, account: Account, device: Capacity) ->
             if 2 * most.bytes < account.of("other tensors"):
                 size = round_size(most.bytes)
                 return (
-                    f"Tensors of the program hold {held}, of which {most.name} is the largest with "
-                    f"{size}{place}."
+                    f"Tensors of the program hold {share}, of which {most.name} is the largest "
+                    f"with {size}{place}."
                 )
-            return f"Tensors of the program hold {held}, most of it in {most.name}{place}."
-        return f"Tensors reachable from Python hold {held}."
-    site = next((each.site for each in evidence.purposes if each.site), "")
-    return f"Tensors of {site} and other lines hold {held}."
+            return f"Tensors of the program hold {share}, most of it in {most.name}{place}."
+        return f"Tensors reachable from Python hold {share}."
+    site = next((purpose.site for purpose in evidence.purposes if purpose.site), "")
+    return f"Tensors of {site} and other lines hold {share}."
 
 
 def _describe_rounding(evidence: Evidence, account: Account, device: Capacity) -> str:
@@ -175,11 +175,11 @@ def find_roundup(evidence: Evidence) -> str:
 
 
 def _describe_fragmentation(evidence: Evidence, account: Account, device: Capacity) -> str:
-    held = _of_device(account.of("fragmentation"), device)
+    share = _of_device(account.of("fragmentation"), device)
     size = round_size(evidence.requested)
     if evidence.largest is None:
         return (
-            f"Fragmentation, other streams or private pools: {held} is cached and not in use; "
+            f"Fragmentation, other streams or private pools: {share} is cached and not in use; "
             f"{size} was requested."
         )
     pieces = (
@@ -188,7 +188,8 @@ def _describe_fragmentation(evidence: Evidence, account: Account, device: Capaci
         else "that this request cannot use"
     )
     return (
-        f"Fragmentation: {held} is cached and not in use, in pieces {pieces}; {size} was requested."
+        f"Fragmentation: {share} is cached and not in use, in pieces {pieces}; "
+        f"{size} was requested."
     )
 
 
@@ -209,8 +210,8 @@ def _describe_limit(evidence: Evidence, _found: Account, _device: Capacity) -> s
 
 
 def _describe_outside(_evidence: Evidence, account: Account, device: Capacity) -> str:
-    held = _of_device(account.of("outside torch"), device)
-    return f"This process holds {held} outside torch."
+    share = _of_device(account.of("outside torch"), device)
+    return f"This process holds {share} outside torch."
 
 
 def _describe_too_large(evidence: Evidence, _found: Account, device: Capacity) -> str:
@@ -239,8 +240,8 @@ def _describe_address_space(_evidence: Evidence, _found: Account, _device: Capac
 
 
 def _describe_pending(_evidence: Evidence, account: Account, device: Capacity) -> str:
-    held = _of_device(account.of("pending"), device)
-    return f"Pending: {held} was freed, but streams still use it (record_stream)."
+    share = _of_device(account.of("pending"), device)
+    return f"Pending: {share} was freed, but streams still use it (record_stream)."
 
 
 def _describe_buffers(evidence: Evidence, account: Account, device: Capacity) -> str:

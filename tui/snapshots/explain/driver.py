@@ -39,7 +39,7 @@ def explain_driver_oom(
         reserved: bytes reserved by torch's allocator in this process.
         known: the device's other processes and its total, from NVML.
     """
-    holders = sorted(known.holders, key=lambda each: -each.bytes)
+    holders = sorted(known.holders, key=lambda holder: -holder.bytes)
     where = find_user_frame(tuple(stack))
     own = max(reserved, known.process or 0)
     rows = _rows(holders, reserved, own)
@@ -81,7 +81,7 @@ def describe_holder(holder: Holder) -> str:
 
 
 def _cause(holders: Sequence[Holder], own: int) -> LeadingCause:
-    others = sum(each.bytes for each in holders)
+    others = sum(holder.bytes for holder in holders)
     return "other processes" if others > own else "unknown"
 
 
@@ -89,24 +89,24 @@ def _conclusion(holders: Sequence[Holder], own: int, total: int | None) -> str:
     of_total = "" if total is None else f" of {round_size(total)}"
     start = "The driver had no memory left"
     if not holders:
-        here = f"this process holds {round_size(own)}{of_total}; " if own else ""
-        return f"{start}: {here}the other users of the device are unknown."
-    named = [f"{describe_holder(each)} holds {round_size(each.bytes)}" for each in holders]
+        own_part = f"this process holds {round_size(own)}{of_total}; " if own else ""
+        return f"{start}: {own_part}the other users of the device are unknown."
+    named = [f"{describe_holder(holder)} holds {round_size(holder.bytes)}" for holder in holders]
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
     return f"{start}: {', '.join(named[:MOST_NAMED])}{more}{of_total}."
 
 
 def _rows(holders: Sequence[Holder], reserved: int, own: int) -> list[tuple[AccountName, int, str]]:
-    found: list[tuple[AccountName, int, str]] = [
-        ("other processes", each.bytes, describe_holder(each)) for each in holders
+    rows: list[tuple[AccountName, int, str]] = [
+        ("other processes", holder.bytes, describe_holder(holder)) for holder in holders
     ]
-    found.append(("other tensors", reserved, "reserved by torch in this process"))
-    found.append(("outside torch", own - reserved, "this process: CUDA context and libraries"))
-    return [row for row in found if row[1]]
+    rows.append(("other tensors", reserved, "reserved by torch in this process"))
+    rows.append(("outside torch", own - reserved, "this process: CUDA context and libraries"))
+    return [row for row in rows if row[1]]
 
 
 def _advice(holders: Sequence[Holder], own: int) -> tuple[Remedy, ...]:
-    if not holders or sum(each.bytes for each in holders) <= own:
+    if not holders or sum(holder.bytes for holder in holders) <= own:
         why = "the driver's error does not name the processes that use the memory"
         return (
             Remedy("list the processes on the device: nvidia-smi, or `gpu-workbench devices`", why),

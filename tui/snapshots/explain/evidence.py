@@ -196,11 +196,11 @@ class Evidence:
     @property
     def named(self) -> list[Container | Variable]:
         """Containers and variables of the inventory, largest first."""
-        found: list[Container | Variable] = []
+        named: list[Container | Variable] = []
         if self.inventory is not None:
-            found += self.inventory.containers
-            found += self.inventory.variables
-        return sorted(found, key=lambda each: -each.bytes)
+            named += self.inventory.containers
+            named += self.inventory.variables
+        return sorted(named, key=lambda variable: -variable.bytes)
 
     @property
     def shortfall(self) -> int:

@@ -18,10 +18,10 @@ def explain(evidence: Evidence) -> Explanation:
     """Explain why an allocation failed, from its evidence."""
     leak = find_leak(evidence)
     device = infer_capacity(evidence)
-    found = compute_account(evidence, leak)
-    cause = find_leading_cause(evidence, found, leak, device)
+    account = compute_account(evidence, leak)
+    cause = find_leading_cause(evidence, account, leak, device)
     where, backward = place(evidence)
-    conclusion = conclude(evidence, found, leak, device, cause)
+    conclusion = conclude(evidence, account, leak, device, cause)
     return Explanation(
         line=(
             format_failure(where, step=evidence.step, thread=evidence.thread, backward=backward)
@@ -32,11 +32,11 @@ def explain(evidence: Evidence) -> Explanation:
         where=where,
         backward=backward,
         step=evidence.step,
-        used=found.used,
+        used=account.used,
         device_bytes=device.bytes,
         device_words=f"{device.words} (inferred)" if device.inferred else device.words,
-        account=found.rows,
-        advice=advise(evidence, found, leak, cause, where),
+        account=account.rows,
+        advice=advise(evidence, account, leak, cause, where),
         unavailable=_unavailable(evidence, where, device),
     )
 

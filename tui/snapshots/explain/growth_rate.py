@@ -20,9 +20,9 @@ FEWEST_STEPS = 4
 
 def find_growth_rate(evidence: Evidence) -> Rate | None:
     """Return the allocated bytes' growth per step; ``None`` if unmeasured or possibly zero."""
-    for found in (_by_steps(evidence.steps), evidence.rate):
-        if found is not None and found.low > 0:
-            return found
+    for rate in (_by_steps(evidence.steps), evidence.rate):
+        if rate is not None and rate.low > 0:
+            return rate
     return None
 
 
@@ -33,7 +33,7 @@ def is_steady(evidence: Evidence) -> bool:
 
 def _by_steps(steps: Sequence[StepMemory]) -> Rate | None:
     """Return the growth of the bytes allocated after each optimizer step."""
-    points = [(float(each.step), float(each.allocated)) for each in steps]
+    points = [(float(step.step), float(step.allocated)) for step in steps]
     source = "allocated after each optimizer step"
     grows = findings.growth(points)
     if grows is not None:
@@ -60,14 +60,14 @@ def estimate_rate(container: Container, evidence: Evidence, inventory: Inventory
     steps = 0 if first is None else inventory.step - first.step
     if first is None or steps < FEW or container.length < FEW:
         return None
-    if not findings.still_grows([(each.step, each.allocated) for each in inventory.steps]):
+    if not findings.still_grows([(step.step, step.allocated) for step in inventory.steps]):
         return None  # it has been filled, as a cache is
     least = container.bytes - first.allocated
     if least < LARGE * evidence.allocated:
         return None
     most = container.bytes / steps
-    each = (
+    per_step = (
         container.bytes / container.length if abs(container.length - inventory.step) <= 2 else most
     )
     source = "its bytes, and the bytes allocated after the first step"
-    return Rate(each, least / steps, most, "step", source, steps)
+    return Rate(per_step, least / steps, most, "step", source, steps)

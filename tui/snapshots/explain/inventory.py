@@ -268,8 +268,8 @@ def parse_oom_facts(data: Any) -> OomFacts:
         WireError: the data has the wrong form; the message names the position.
     """
     _check_bounds(data, "oom")
-    found: OomFacts = wire.from_plain(OomFacts, data, "oom")
-    return found
+    facts: OomFacts = wire.from_plain(OomFacts, data, "oom")
+    return facts
 
 
 def parse_inventory(data: Any) -> Inventory:
@@ -279,10 +279,10 @@ def parse_inventory(data: Any) -> Inventory:
         WireError: the data has the wrong form; the message names the position.
     """
     _check_bounds(data, "inventory")
-    found: Inventory = wire.from_plain(Inventory, data, "inventory")
-    if found.schema != SCHEMA:
-        raise wire.WireError(f"inventory.schema: {found.schema} is not {SCHEMA}")
-    return found
+    inventory: Inventory = wire.from_plain(Inventory, data, "inventory")
+    if inventory.schema != SCHEMA:
+        raise wire.WireError(f"inventory.schema: {inventory.schema} is not {SCHEMA}")
+    return inventory
 
 
 def parse_roles(data: Any) -> tuple[RoleAddresses, ...]:
@@ -292,5 +292,5 @@ def parse_roles(data: Any) -> tuple[RoleAddresses, ...]:
         WireError: the data has the wrong form; the message names the position.
     """
     _check_bounds(data, "roles", MOST_ADDRESSES)
-    found: tuple[RoleAddresses, ...] = wire.from_plain(tuple[RoleAddresses, ...], data, "roles")
-    return found
+    roles: tuple[RoleAddresses, ...] = wire.from_plain(tuple[RoleAddresses, ...], data, "roles")
+    return roles

@@ -75,8 +75,8 @@ def find_leading_cause(
 
 
 def _leads(leak: Leak, evidence: Evidence, account: Account) -> bool:
-    held = account.of("leak")
-    if held < SHARE * evidence.allocated:
+    leaked = account.of("leak")
+    if leaked < SHARE * evidence.allocated:
         return False
     if leak.rate is None or leak.rate.per == "iteration":
         # A setting that wastes much of the device is certain, but a loop is not.
@@ -84,7 +84,7 @@ def _leads(leak: Leak, evidence: Evidence, account: Account) -> bool:
         if lost >= FRAGMENTED * account.used:
             return False
     if leak.rate is not None:
-        return held >= min(evidence.shortfall, int(LARGE * evidence.allocated))
+        return leaked >= min(evidence.shortfall, int(LARGE * evidence.allocated))
     others: tuple[AccountName, ...] = (
         "other processes",
         "outside torch",
@@ -96,7 +96,7 @@ def _leads(leak: Leak, evidence: Evidence, account: Account) -> bool:
         "rounding",
         "pending",
     )
-    return held >= max(map(account.of, others))
+    return leaked >= max(map(account.of, others))
 
 
 def rounds_sizes_up(settings: Mapping[str, str]) -> bool:
@@ -121,12 +121,12 @@ def _suspect(evidence: Evidence, account: Account, device: Capacity) -> LeadingC
         "other processes": max(evidence.shortfall, int(OTHERS_SHARE * known)),
         "outside torch": max(evidence.shortfall, NORMAL_OUTSIDE, int(OUTSIDE_SHARE * known)),
     }
-    held = {name: account.of(name) for name in least}
+    sizes = {name: account.of(name) for name in least}
     # Without a snapshot, the pieces and their owners are unknown.
     known_pieces = evidence.largest is not None
-    if not known_pieces or held["fragmentation"] < evidence.shortfall + evidence.requested:
+    if not known_pieces or sizes["fragmentation"] < evidence.shortfall + evidence.requested:
         least["fragmentation"] = max(least["fragmentation"], int(FRAGMENTED * account.used))
-    able = {name: held[name] for name in least if held[name] >= least[name] and held[name]}
+    able = {name: sizes[name] for name in least if sizes[name] >= least[name] and sizes[name]}
     if able:
         return _as_cause(max(able, key=lambda name: able[name]))
     cached: tuple[AccountName, ...] = (
@@ -136,9 +136,9 @@ def _suspect(evidence: Evidence, account: Account, device: Capacity) -> LeadingC
         "MemPool",
         "private pools",
     )
-    together = {name: held[name] for name in cached if held[name]}
-    if held["other processes"] >= int(OTHERS_SHARE * known):
-        together["other processes"] = held["other processes"]
+    together = {name: sizes[name] for name in cached if sizes[name]}
+    if sizes["other processes"] >= int(OTHERS_SHARE * known):
+        together["other processes"] = sizes["other processes"]
     if (
         len(together) > 1
         and evidence.stuck is not None
@@ -199,21 +199,21 @@ def _of_live(evidence: Evidence, account: Account, device: Capacity) -> LeadingC
     if evidence.inventory is None and not evidence.purposes:
         full = evidence.total is not None or device.inferred
         return "full" if full and evidence.allocated >= device.known / 2 else "unknown"
-    held = {name: account.of(name) for name in _LIVE}
-    model = held["parameters"] + held["gradients"] + held["optimizer state"]
+    sizes = {name: account.of(name) for name in _LIVE}
+    model = sizes["parameters"] + sizes["gradients"] + sizes["optimizer state"]
     if makes_model(evidence):
         return "parameters"
-    if find_kept_models(evidence) is not None and model >= held["activations"]:
+    if find_kept_models(evidence) is not None and model >= sizes["activations"]:
         return "parameters"
     if in_optimizer(evidence):
-        first = makes_state(evidence) or held["optimizer state"] < held["parameters"]
-        if first and model >= held["activations"]:
+        first = makes_state(evidence) or sizes["optimizer state"] < sizes["parameters"]
+        if first and model >= sizes["activations"]:
             return "optimizer state" if makes_state(evidence) else "temporaries"
-        if model >= held["activations"]:
+        if model >= sizes["activations"]:
             return "temporaries"
-    if model >= held["activations"] + held["other tensors"] and _is_gradient(evidence):
+    if model >= sizes["activations"] + sizes["other tensors"] and _is_gradient(evidence):
         return "gradients"
-    cause = max(held, key=lambda name: held[name])
+    cause = max(sizes, key=lambda name: sizes[name])
     if cause == "other tensors" and not _named(evidence):
         return "full"
     return _as_cause(cause)
@@ -222,7 +222,7 @@ def _of_live(evidence: Evidence, account: Account, device: Capacity) -> LeadingC
 def _named(evidence: Evidence) -> bool:
     inventory = evidence.inventory
     if inventory is None:
-        return any(each.site for each in evidence.purposes)
+        return any(purpose.site for purpose in evidence.purposes)
     return bool(inventory.containers or inventory.variables or inventory.other_count)
 
 
@@ -232,12 +232,15 @@ def _is_gradient(evidence: Evidence) -> bool:
     if inventory is None:
         # A thread without Python frames is usually autograd's.
         return not evidence.stack and any(
-            each.name in _MADE_IN_BACKWARD for each in evidence.purposes
+            purpose.name in _MADE_IN_BACKWARD for purpose in evidence.purposes
         )
     stack = find_main_stack(evidence.threads)
     if evidence.thread is not None and not goes_through(stack, "/torch/autograd/"):
         return False
     sizes = {
-        each.bytes for part in inventory.parts if part.role == "parameters" for each in part.largest
+        variable.bytes
+        for part in inventory.parts
+        if part.role == "parameters"
+        for variable in part.largest
     }
     return any(abs(size - evidence.requested) < SIZE_WITHIN for size in sizes)

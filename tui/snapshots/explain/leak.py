@@ -112,9 +112,9 @@ def find_leak(evidence: Evidence) -> Leak | None:
     if rate is not None and _is_loading(rate, inventory, evidence):
         rate = None
     grew = 0 if rate is None else grew
-    found = _named(evidence, inventory, rate, grew)
-    if found is not None:
-        return found
+    leak = _named(evidence, inventory, rate, grew)
+    if leak is not None:
+        return leak
     if rate is not None and rate.per == "step" and _is_unnamed(inventory, grew):
         return _unnamed(evidence, inventory, rate, grew)
     if evidence.grown is not None and _plausible(evidence):
@@ -131,13 +131,13 @@ def _is_loading(rate: Rate, inventory: Inventory, evidence: Evidence) -> bool:
     if rate.per != "s" or not rate.span:
         return False
     grew = rate.rate * rate.span
-    for each in inventory.containers:
-        behind = _graph_bytes(inventory, evidence) if each.graphs else 0
+    for container in inventory.containers:
+        behind = _graph_bytes(inventory, evidence) if container.graphs else 0
         if (
-            each.enlarges
-            and not _is_bounded(each)
-            and each.tensors >= FEW
-            and 2 * (each.bytes + behind) >= grew
+            container.enlarges
+            and not _is_bounded(container)
+            and container.tensors >= FEW
+            and 2 * (container.bytes + behind) >= grew
         ):
             return False
     model = sum(part.bytes for part in inventory.parts)
@@ -164,15 +164,18 @@ def _training(inventory: Inventory) -> bool:
 
 def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
     """Return the leak whose holder explains the most bytes."""
-    found = [
-        *(_container(each, evidence, inventory, rate, grew) for each in inventory.containers),
+    candidates = [
+        *(
+            _container(container, evidence, inventory, rate, grew)
+            for container in inventory.containers
+        ),
         _total(evidence, inventory, rate, grew),
-        *(_replaced(each, evidence, inventory) for each in inventory.variables),
+        *(_replaced(variable, evidence, inventory) for variable in inventory.variables),
         *_joined(evidence, inventory, rate, grew),
-        *(_numbered(each, evidence, inventory, rate) for each in inventory.parts),
+        *(_numbered(part, evidence, inventory, rate) for part in inventory.parts),
     ]
-    leaks = [each for each in found if each is not None]
-    return max(leaks, key=lambda each: (each.bytes, each.graphs), default=None)
+    leaks = [candidate for candidate in candidates if candidate is not None]
+    return max(leaks, key=lambda leak: (leak.bytes, leak.graphs), default=None)
 
 
 def _container(
@@ -299,7 +302,7 @@ def _handled(container: Container, evidence: Evidence, inventory: Inventory) -> 
     """
     size = container.bytes
     if container.graphs:
-        present = max((each.graph_nodes for each in inventory.variables), default=0)
+        present = max((variable.graph_nodes for variable in inventory.variables), default=0)
         share = container.graph_nodes / max(1, container.graph_nodes + present)
         size += int(share * _graph_bytes(inventory, evidence))
     if size < LARGE * evidence.allocated:
@@ -320,11 +323,14 @@ def _handled(container: Container, evidence: Evidence, inventory: Inventory) -> 
 
 def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
     """Return the leak of a tensor with a far longer graph than the others: a sum over steps."""
-    ordered = sorted(inventory.variables, key=lambda each: -each.graph_nodes)
+    ordered = sorted(inventory.variables, key=lambda variable: -variable.graph_nodes)
     if not ordered:
         return None
     longest = ordered[0]
-    rest = next((each.graph_nodes for each in ordered[1:] if not _is_same_graph(each, longest)), 0)
+    rest = next(
+        (variable.graph_nodes for variable in ordered[1:] if not _is_same_graph(variable, longest)),
+        0,
+    )
     deep = longest.graph_nodes >= DEEP
     if rate is None:
         # One pass through many layers creates an equally long graph, but has parameters for each.
@@ -361,9 +367,11 @@ def _numbered(
     part: ModelPart, evidence: Evidence, inventory: Inventory, rate: Rate | None
 ) -> Leak | None:
     """Return the leak of a module that adds numbered buffers or parameters at each step."""
-    stems = {_DIGITS.sub("", each.name) for each in part.largest}
+    stems = {_DIGITS.sub("", variable.name) for variable in part.largest}
     many = part.role in ("buffers", "parameters") and part.count >= NUMBERED and len(stems) == 1
-    numbered = all(_DIGITS.search(each.name) and "." not in each.name for each in part.largest)
+    numbered = all(
+        _DIGITS.search(variable.name) and "." not in variable.name for variable in part.largest
+    )
     if not many or not numbered or part.bytes < LARGE * evidence.allocated:
         return None
     return Leak(
@@ -380,9 +388,9 @@ def _numbered(
     )
 
 
-def _is_same_graph(one: Variable, other: Variable) -> bool:
+def _is_same_graph(first: Variable, other: Variable) -> bool:
     """Return whether two variables share a graph: lengths within a tenth of each other."""
-    return abs(one.graph_nodes - other.graph_nodes) <= max(2, other.graph_nodes // 10)
+    return abs(first.graph_nodes - other.graph_nodes) <= max(2, other.graph_nodes // 10)
 
 
 def _replaced(variable: Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
@@ -405,29 +413,33 @@ def _joined(
     one, or memory grows with the steps, or they fill most of the memory without a training.
     """
     by_function: dict[tuple[str, str], list[Variable]] = defaultdict(list)
-    for each in inventory.variables:
-        if each.enlarges and each.adds is not None and not _is_of_pass(each, evidence):
-            by_function[each.adds.filename, each.adds.name].append(each)
-    found = []
+    for variable in inventory.variables:
+        if variable.enlarges and variable.adds is not None and not _is_of_pass(variable, evidence):
+            by_function[variable.adds.filename, variable.adds.name].append(variable)
+    joined = []
     for group in by_function.values():
-        size = sum(each.bytes for each in group)
-        longer = any(_longer(each.bytes, each.shape, evidence.requested) for each in group)
+        size = sum(variable.bytes for variable in group)
+        longer = any(
+            _longer(variable.bytes, variable.shape, evidence.requested) for variable in group
+        )
         grows = rate if rate is not None and rate.per == "step" else None
         fills = (
             not _training(inventory)
             and size >= MOST * evidence.allocated
-            and not any(each.scope.startswith("local of") for each in group)
+            and not any(variable.scope.startswith("local of") for variable in group)
         )
         if size < SHARE * evidence.allocated or not (
             longer or fills or (grows is not None and size >= grew / 4)
         ):
             continue
-        largest = max(group, key=lambda each: each.bytes)
+        largest = max(group, key=lambda variable: variable.bytes)
         leak = _cat_leak(largest, inventory, size, grows)
         others = f" and {len(group) - 1} more like it" if len(group) > 1 else ""
         subject = f"{largest.name}{others} ({_place(largest)})"
-        found.append(replace(leak, subject=subject, also=tuple(each.name for each in group)))
-    return list(found)
+        joined.append(
+            replace(leak, subject=subject, also=tuple(variable.name for variable in group))
+        )
+    return list(joined)
 
 
 def _is_of_pass(variable: Variable, evidence: Evidence) -> bool:
@@ -442,16 +454,16 @@ def _longer(size: int, shape: Sequence[int], requested: int) -> bool:
         return False
     # Requests cover whole elements, but the reported size is rounded up to 512.
     slices = [size // length for length in shape if length > 1 and size % length == 0]
-    return any(abs(round(more / each) * each - more) < ROUNDED for each in slices)
+    return any(abs(round(more / count) * count - more) < ROUNDED for count in slices)
 
 
 def _replaced_items(container: Container, evidence: Evidence, inventory: Inventory) -> Leak | None:
     """Return the leak of a container whose tensors are each replaced by a longer one."""
     if not container.tensors or container.bytes < LARGE * evidence.allocated:
         return None
-    each = container.bytes / container.tensors
+    item_size = container.bytes / container.tensors
     joins = _JOINS.search(evidence.source) or _CACHE.search(container.name)
-    if not joins or not each < evidence.requested <= 1.25 * each:
+    if not joins or not item_size < evidence.requested <= 1.25 * item_size:
         return None
     return _cat(container, evidence, inventory)
 
@@ -487,7 +499,7 @@ def _is_unnamed(inventory: Inventory, grew: int) -> bool:
     If the tensors of the newest step have grown, as with a batch that grows, or models that are
     kept, their names hold it.
     """
-    newest = sum(each.bytes for each in inventory.variables)
+    newest = sum(variable.bytes for variable in inventory.variables)
     return newest < grew / 2 and inventory.other_bytes + inventory.remainder >= grew / 2
 
 
@@ -499,10 +511,10 @@ def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) ->
         if reach >= inventory.remainder
         else "bytes that no Python object reaches, such as autograd graphs or memory of C++"
     )
-    made = f", allocated at {format_line(where)}" if where is not None else ""
+    allocated_at = f", allocated at {format_line(where)}" if where is not None else ""
     return Leak(
         kind="unnamed",
-        subject=who + made,
+        subject=who + allocated_at,
         name="",
         where=where,
         bytes=grew,
@@ -521,25 +533,27 @@ def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
     grown = evidence.grown
     if grown is None or grown.bytes < SHARE * evidence.allocated:
         return None
-    each = grown.bytes // max(1, grown.repeats)
+    growth = grown.bytes // max(1, grown.repeats)
     site = grown.label
     if grown.where is not None and grown.where.name not in ("", "<module>"):
         site = f"{grown.where.name} ({format_line(grown.where)})"
-    what = f"the tensor of {site}"
+    subject = f"the tensor of {site}"
     if not grown.by_size:
-        what = f"{count(grown.count, 'tensor')} of {site}"
+        subject = f"{count(grown.count, 'tensor')} of {site}"
     return Leak(
         kind="cat" if grown.by_size else "list",
-        subject=what,
+        subject=subject,
         name="",
         where=grown.where,
         bytes=grown.bytes,
         reachable=grown.bytes,
         rate=rate
-        or Rate(each, each, each, "iteration", "the history of allocations", grown.repeats),
-        each=each,
+        or Rate(growth, growth, growth, "iteration", "the history of allocations", grown.repeats),
+        each=growth,
         graphs=0,
-        training=any(each.name in ("gradients", "optimizer state") for each in evidence.purposes),
+        training=any(
+            purpose.name in ("gradients", "optimizer state") for purpose in evidence.purposes
+        ),
     )
 
 
@@ -551,8 +565,8 @@ def describe_pace(leak: Leak) -> str:
     rate = leak.rate
     several = " of " in leak.name or len(leak.also) > 1
     if rate is None:
-        held = f"{'hold' if several else 'holds'} {round_size(leak.bytes)}"
-        return f" {held}{' and a graph for each' if leak.kind == 'graphs' else ''}"
+        clause = f"{'hold' if several else 'holds'} {round_size(leak.bytes)}"
+        return f" {clause}{' and a graph for each' if leak.kind == 'graphs' else ''}"
     per = "" if rate.per == "s" else f" per {rate.per}"
     pace = f"{round_size(int(rate.rate))}{per or ' per second'}"
     if leak.subject[:1].isdigit():

@@ -101,14 +101,14 @@ def advice_markdown(advice: Sequence[Remedy], heading: str = "") -> list[str]:
         heading: precedes the list.
     """
     helpful = [
-        f"- {escape_markdown(each.what)}: {escape_markdown(each.why)}"
-        for each in advice
-        if not each.futile
+        f"- {escape_markdown(item.what)}: {escape_markdown(item.why)}"
+        for item in advice
+        if not item.futile
     ]
     lines = [*([heading, ""] if heading and helpful else []), *helpful]
-    for each in advice:
-        if each.futile:
-            futile, why = escape_markdown(each.futile), escape_markdown(each.why)
+    for item in advice:
+        if item.futile:
+            futile, why = escape_markdown(item.futile), escape_markdown(item.why)
             lines += [*([""] if lines else []), f"{NO_HELP}: {futile} ({why})"]
     return lines
 

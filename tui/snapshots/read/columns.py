@@ -79,7 +79,7 @@ class TraceColumns:
         if not batch:
             return
         try:
-            found = self._add_batch(batch)
+            added = self._add_batch(batch)
         except (TypeError, AttributeError, OverflowError, KeyError):
             # The batch has an unknown action, a missing address or a value of another type: convert
             # each entry alone.
@@ -87,7 +87,7 @@ class TraceColumns:
                 self._add_entry(entry)
             return
         trace = self.trace
-        for column, values in zip(_columns(trace), found, strict=True):
+        for column, values in zip(_columns(trace), added, strict=True):
             column.extend(values)
 
     def _add_batch(self, batch: list[Raw]) -> tuple[Any, ...]:
@@ -144,7 +144,8 @@ class TraceColumns:
         _require_types(compiled, _TEXTS)
         _require_types(metadata, _TEXTS)
         compiled, metadata = (
-            one if len(one) == count else one * count for one in (compiled, metadata)
+            context if len(context) == count else context * count
+            for context in (compiled, metadata)
         )
         known = interner.context_numbers
         for pair in set(zip(compiled, metadata, strict=True)) - known.keys():
@@ -383,11 +384,11 @@ class FinalState:
         self.with_history = True
         return history[0] if history and isinstance(history[0], dict) else _NOTHING
 
-    def _read_address(self, raw: dict[Raw, Raw], what: str) -> int:
+    def _read_address(self, raw: dict[Raw, Raw], label: str) -> int:
         value = raw.get("address")
         if isinstance(value, int) and 0 <= value < _ADDRESSES:
             return int(value)
-        self._count_odd(f"{what} without a proper address")
+        self._count_odd(f"{label} without a proper address")
         return 0
 
     def _read_size(self, raw: dict[Raw, Raw]) -> int:
@@ -397,5 +398,5 @@ class FinalState:
         self._count_odd("blocks without a proper size")
         return 0
 
-    def _count_odd(self, what: str) -> None:
-        self._interner.odd[what] += 1
+    def _count_odd(self, label: str) -> None:
+        self._interner.odd[label] += 1

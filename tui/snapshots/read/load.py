@@ -93,7 +93,7 @@ def from_pickle(data: Bytes) -> object:
     # find_class. It is only a cache: after clearing, it fills again.
     copyreg.clear_extension_cache()
     try:
-        found = _Data(data).load()
+        snapshot = _Data(data).load()
     except EOFError as error:
         raise SnapshotError(TRUNCATED) from error
     except ERRORS as error:
@@ -101,9 +101,9 @@ def from_pickle(data: Bytes) -> object:
         if "truncated" in why:
             raise SnapshotError(TRUNCATED) from error
         raise SnapshotError(f"is damaged, or holds more than data: {why}") from error
-    if found == _TORCH_SAVE and isinstance(found, int):
+    if snapshot == _TORCH_SAVE and isinstance(snapshot, int):
         raise SnapshotError("is a file of an old torch.save: weights, not a snapshot")
-    return found
+    return snapshot
 
 
 _SPACE = b"\xef\xbb\xbf \t\r\n"
@@ -124,10 +124,10 @@ def _count_values(decoded: str) -> None:
 
     Each takes at least 56 bytes of memory, but only one or two bytes of the text.
     """
-    found = decoded.count("[") + decoded.count("{")
-    if found > _CONTAINERS_BASE + len(decoded) // _LEAST_TEXT:
+    count = decoded.count("[") + decoded.count("{")
+    if count > _CONTAINERS_BASE + len(decoded) // _LEAST_TEXT:
         raise SnapshotError(
-            f"holds {fmt.grouped(found)} lists and objects in {fmt.size(len(decoded))}, far more"
+            f"holds {fmt.grouped(count)} lists and objects in {fmt.size(len(decoded))}, far more"
             " than a snapshot: damaged or hostile"
         )
 
@@ -140,18 +140,18 @@ class _Frames:
         self._tick = tick
         self._count = 0
 
-    def __call__(self, made: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, frame: dict[str, Any]) -> dict[str, Any]:
         self._count += 1
         if self._count % _TICK == 0:
             self._tick()
-        if len(made) != 3 or "filename" not in made:
-            return made
-        value = (made["filename"], made.get("line"), made.get("name"))
+        if len(frame) != 3 or "filename" not in frame:
+            return frame
+        value = (frame["filename"], frame.get("line"), frame.get("name"))
         if isinstance(value[0], (list, dict)) or isinstance(value[1], (list, dict)):
-            return made
+            return frame
         if isinstance(value[2], (list, dict)):
-            return made
-        return self._known.setdefault(value, made)
+            return frame
+        return self._known.setdefault(value, frame)
 
 
 def from_json(data: Bytes, tick: Callable[[], None]) -> object:
@@ -232,11 +232,11 @@ def load(
     Raises:
         SnapshotError: the file cannot be read; one line that names it.
     """
-    told = None if progress is None else _carry_errors(progress)
+    report = None if progress is None else _carry_errors(progress)
     available = memory_limit.available() if available is None else available
     try:
         with collector_off():
-            return _load(where, told, trace_filter or EVERYTHING, available, memory, spent)
+            return _load(where, report, trace_filter or EVERYTHING, available, memory, spent)
     except _GivenUp as stopped:
         raise stopped.error from None
     except SnapshotError as error:

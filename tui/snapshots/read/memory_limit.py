@@ -129,8 +129,8 @@ def estimate_memory(
     """
     expected_times, allowed_times = _JSON if json else _PICKLE
     expected = _EXPECTED_BASE + expected_times * unpacked if unpacked else None
-    wanted = _ALLOWED_BASE + allowed_times * unpacked if unpacked and memory is None else None
-    limits = [one for one in (wanted, limit_of(available, memory)) if one is not None]
+    allowed = _ALLOWED_BASE + allowed_times * unpacked if unpacked and memory is None else None
+    limits = [limit for limit in (allowed, limit_of(available, memory)) if limit is not None]
     return Estimate(byte, unpacked, expected, min(limits, default=None), available, memory)
 
 
@@ -141,7 +141,7 @@ def most_unpacked(byte: int) -> int:
 
 def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Cgroup | None = None) -> int | None:
     """Return the bytes that this process can still allocate; ``None`` if that is unknown."""
-    found = []
+    limits = []
     try:
         lines = meminfo.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
@@ -149,11 +149,11 @@ def available(meminfo: Path = Path("/proc/meminfo"), cgroup: Cgroup | None = Non
     for line in lines:
         name, _, rest = line.partition(":")
         if name == "MemAvailable" and rest.split()[:1] and rest.split()[0].isdigit():
-            found.append(int(rest.split()[0]) * 1024)
+            limits.append(int(rest.split()[0]) * 1024)
     limit = (cgroup or Cgroup()).memory()
     if limit is not None:
-        found.append(limit.total - limit.used)
-    return max(0, min(found) - _SPARE) if found else None
+        limits.append(limit.total - limit.used)
+    return max(0, min(limits) - _SPARE) if limits else None
 
 
 def restrict(estimate: Estimate) -> bool:

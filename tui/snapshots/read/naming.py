@@ -153,10 +153,13 @@ class Interner:
         past, examples, start = self._past, self._examples, first
         while first < len(raws) and self._next < len(past):
             guess = past[self._next : self._next + min(self._stride, len(raws) - first)]
-            likely, found = [examples[number] for number in guess], raws[first : first + len(guess)]
-            if found != likely:
-                pairs = enumerate(zip(found, likely, strict=True))
-                same = next(number for number, (one, other) in pairs if one != other)
+            likely, actual = (
+                [examples[number] for number in guess],
+                raws[first : first + len(guess)],
+            )
+            if actual != likely:
+                pairs = enumerate(zip(actual, likely, strict=True))
+                same = next(number for number, (pair, other) in pairs if pair != other)
                 past.extend(guess[:same])
                 self._stride = max(1, same)
                 return first + same - start

@@ -113,14 +113,14 @@ def versions(top: dict[Raw, Raw], traces: Iterable[list[Raw]]) -> TorchVersions:
     """
     settings = top.get("allocator_settings")
     entries = [trace[0] for trace in traces if trace and isinstance(trace[0], dict)]
-    found = [version for key, version in _OF_FILES.items() if key in top]
+    candidates = [version for key, version in _OF_FILES.items() if key in top]
     if isinstance(settings, dict):
-        found += [version for key, version in _OF_SETTINGS.items() if key in settings]
+        candidates += [version for key, version in _OF_SETTINGS.items() if key in settings]
     for entry in entries:
-        found += [version for key, version in _OF_ENTRIES.items() if key in entry]
+        candidates += [version for key, version in _OF_ENTRIES.items() if key in entry]
     key, since = _IN_EVERY_ENTRY
     older = bool(entries) and not any(key in entry for entry in entries)
-    least = max(found, default=None)
+    least = max(candidates, default=None)
     if older and least is not None and least >= since:
         return TorchVersions()  # contradictory keys: torch alone did not write this file
     return TorchVersions(least, since if older else None)
@@ -326,7 +326,7 @@ def _device(
     first = max(0, min(trace_filter.first, stop))
     if first or stop < whole:
         trace = trace[first:stop]
-    made, smaller = columns.fill(
+    kept_trace, smaller = columns.fill(
         trace,
         interner,
         wanted=trace_filter.accepts if trace_filter.minimal_size > 0 else None,
@@ -337,7 +337,7 @@ def _device(
     return DeviceSnapshot(
         index=index,
         segments=tuple(segments),
-        trace=made if whole else empty_trace(),
+        trace=kept_trace if whole else empty_trace(),
         skipped=first + (whole - stop) + smaller,
         first=first,
         inexact=trace_filter.inexact(whole - stop, smaller),
@@ -352,7 +352,7 @@ def _settings(raw: Raw) -> dict[str, str]:
 
 
 def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
-    made = []
+    annotations = []
     for entry in raw if isinstance(raw, list) else ():
         time_us = entry.get("time_us") if isinstance(entry, dict) else None
         device = entry.get("device", 0) if isinstance(entry, dict) else None
@@ -363,8 +363,8 @@ def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
             naming.format_value(entry.get("name")),
             naming.format_value(entry.get("stage")),
         )
-        made.append(Annotation(name, stage, int(device), int(time_us)))
-    return tuple(made)
+        annotations.append(Annotation(name, stage, int(device), int(time_us)))
+    return tuple(annotations)
 
 
 def _of_64_bits(value: Raw) -> TypeGuard[int]:
@@ -376,7 +376,7 @@ def _length(raw: Raw) -> int:
 
 
 def _notes(top: dict[Raw, Raw], others: list[str], interner: Interner) -> list[str]:
-    lines = [f"{what}: {fmt.grouped(count)}" for what, count in sorted(interner.odd.items())]
+    lines = [f"{label}: {fmt.grouped(count)}" for label, count in sorted(interner.odd.items())]
     host = _length(top.get("host_segments"))
     if host:
         lines.append(

@@ -147,10 +147,10 @@ class Source:
         # last member; in a truncated file they are other data. If they state less than the packed
         # size or more than snapshots compress to, use the usual ratio.
         try:
-            here = self._stream.tell()
+            position = self._stream.tell()
             self._stream.seek(-4, os.SEEK_END)
             stated = int.from_bytes(self._stream.read(4), "little")
-            self._stream.seek(here)
+            self._stream.seek(position)
         except OSError:
             stated = 0
         likely = self.size < stated <= self.size * _MOST_PACKING
@@ -224,12 +224,12 @@ def _size(stream: BinaryIO) -> int:
     if status is not None:
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
     try:
-        here = stream.tell()
+        position = stream.tell()
         end = stream.seek(0, os.SEEK_END)
-        stream.seek(here)
+        stream.seek(position)
     except (OSError, AttributeError):
         return 0
-    return end - here
+    return end - position
 
 
 def _read_exactly(stream: BinaryIO, size: int) -> bytes:

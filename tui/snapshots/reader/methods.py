@@ -166,8 +166,8 @@ def compute(files: Files, call: Call) -> Any:
 
 def _parse_messages(text: str) -> tuple[OomText, ...]:
     lower = text.lower()
-    told = "tried to allocate" in lower or "allocation failed with oom" in lower
-    return parse_oom_texts(text) if told else ()
+    says_oom = "tried to allocate" in lower or "allocation failed with oom" in lower
+    return parse_oom_texts(text) if says_oom else ()
 
 
 # ---- the methods --------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def _stretch(files: Files, arguments: StretchArguments) -> Stretch:
     at, row = arguments.event, arguments.row
     device = files.device(arguments.device)
     cells = device.cells(at, row, arguments.width, start=arguments.start, end=arguments.end)
-    found = next(
+    stretch = next(
         (
             piece
             for piece in files.pieces(arguments.device, at, row)
@@ -267,14 +267,14 @@ def _stretch(files: Files, arguments: StretchArguments) -> Stretch:
         None,
     )
     frames: tuple[Frame, ...] = ()
-    if found is not None and found.requested is not None:
+    if stretch is not None and stretch.requested is not None:
         stacks = files.files[0].stacks
         frames = tuple(
             stacks.frames[frame]
-            for frame in stacks.stack(found.stack)
+            for frame in stacks.stack(stretch.stack)
             if stacks.kind(frame) != "native"
         )
-    return Stretch(state_letters(cells), used_digits(cells), begin_digits(cells), found, frames)
+    return Stretch(state_letters(cells), used_digits(cells), begin_digits(cells), stretch, frames)
 
 
 @computes(PINNING)
@@ -293,9 +293,9 @@ def _difference(files: Files, arguments: DifferenceArguments) -> Changes:
     device = arguments.device
     if device not in a.devices.keys() & b.devices.keys():
         raise SnapshotError(f"device {device} is not in both files")
-    found = compare(a, b, at_peak=arguments.at_peak, grouping=arguments.grouping)[device]
-    shown = replace(found, rows=found.rows[: arguments.limit])
-    return Changes(shown, len(found.rows) - len(shown.rows))
+    difference = compare(a, b, at_peak=arguments.at_peak, grouping=arguments.grouping)[device]
+    shown = replace(difference, rows=difference.rows[: arguments.limit])
+    return Changes(shown, len(difference.rows) - len(shown.rows))
 
 
 @computes(REPORT)
@@ -304,7 +304,7 @@ def _report(files: Files, arguments: ReportArguments) -> str:
     if len(files.files) > 1:
         return _report_of_two(files, arguments)
     write = snapshot_markdown if arguments.form == "markdown" else snapshot_report
-    made = write(
+    report = write(
         files.files[0],
         files.warnings[0],
         device=arguments.device,
@@ -313,20 +313,24 @@ def _report(files: Files, arguments: ReportArguments) -> str:
         texts=files.texts,
         circumstances=files.circumstances,
     )
-    return made if isinstance(made, str) else _format_json(made)
+    return report if isinstance(report, str) else _format_json(report)
 
 
 def _report_of_two(files: Files, arguments: ReportArguments) -> str:
     a, b = files.files[:2]
-    found = compare(a, b, at_peak=arguments.at_peak)
+    differences = compare(a, b, at_peak=arguments.at_peak)
     if arguments.device is not None:
-        found = {index: one for index, one in found.items() if index == arguments.device}
-    if not found:
+        differences = {
+            index: difference
+            for index, difference in differences.items()
+            if index == arguments.device
+        }
+    if not differences:
         raise SnapshotError("the two files have no such device in common")
     names = (a.snapshot.file, b.snapshot.file)
     if arguments.form == "markdown":
-        return diff_markdown(found, *names)
-    return _format_json(diff_report(found, *names))
+        return diff_markdown(differences, *names)
+    return _format_json(diff_report(differences, *names))
 
 
 def _format_json(value: dict[str, Any]) -> str:

@@ -336,12 +336,12 @@ def _combine_estimates(estimates: list[Estimate]) -> Estimate:
 
 
 def _redact_files(read: list[Snapshot], text: str) -> tuple[list[Snapshot], str]:
-    made = []
+    redacted = []
     for snapshot in read:
         without, redact = redact_snapshot(snapshot, (text,))
-        made.append(without)
+        redacted.append(without)
         text = redact(text)
-    return made, text
+    return redacted, text
 
 
 def _offset_notes(snapshot: Snapshot) -> list[str]:

@@ -104,8 +104,8 @@ class FlamePane(SnapshotPane):
 
     def needs(self) -> Sequence[Need[Any, Any]]:
         """Return requests for the frames, and for the stack under the cursor."""
-        found = (self._need(), self._stack_need())
-        return [need for need in found if need is not None]
+        needs = (self._need(), self._stack_need())
+        return [need for need in needs if need is not None]
 
     def _need(self) -> Need[FlameArguments, Flame] | None:
         focus, cells = self.session.focus, self.drawn.size.width
@@ -127,8 +127,8 @@ class FlamePane(SnapshotPane):
     @property
     def frame(self) -> FlameFrame | None:
         """The frame under the cursor, or its caller if another moment lacks it."""
-        found = self.flame()
-        return view.find_frame(found, self.chosen) if isinstance(found, Flame) else None
+        flame = self.flame()
+        return view.find_frame(flame, self.chosen) if isinstance(flame, Flame) else None
 
     def _stack_need(self) -> Need[StackArguments, tuple[Frame, ...]] | None:
         frame = self.frame
@@ -138,15 +138,15 @@ class FlamePane(SnapshotPane):
 
     def chart(self, cells: int, rows: int) -> Sequence[Line]:
         """Draw the picture, or a line with the reason for its absence."""
-        found = self.flame()
-        if found is None:
+        flame = self.flame()
+        if flame is None:
             return [line(glyphs.GLYPHS.ellipsis)]
-        if isinstance(found, Refused):
-            return refused_lines(found, cells)
-        if not found.total_bytes:
+        if isinstance(flame, Refused):
+            return refused_lines(flame, cells)
+        if not flame.total_bytes:
             return [line(Span("nothing is live at this moment", TextStyle.QUIET))]
         frame = self.frame
-        return view.flame_lines(found, cells, rows, frame.path if frame else (), self._top)
+        return view.flame_lines(flame, cells, rows, frame.path if frame else (), self._top)
 
     def _scroll(self) -> None:
         """Keep the level under the cursor in view."""
@@ -155,10 +155,10 @@ class FlamePane(SnapshotPane):
         self._top = max(depth - rows + 1, min(self._top, depth))
 
     def _stack_lines(self, cells: int) -> list[Line]:
-        found, frame, need = self.flame(), self.frame, self._stack_need()
-        if not isinstance(found, Flame) or frame is None or need is None:
+        flame, frame, need = self.flame(), self.frame, self._stack_need()
+        if not isinstance(flame, Flame) or frame is None or need is None:
             return []
-        rows = view.frame_lines(found, frame, cells)
+        rows = view.frame_lines(flame, frame, cells)
         return [*rows, *self.answer_lines(need, cells, stack_lines)]
 
     def _retitle(self) -> None:
@@ -167,13 +167,13 @@ class FlamePane(SnapshotPane):
             self.retitle("Flame")
             return
         words = f"Flame   {format_moment(focus, summary)}"
-        found = self.flame()
-        if isinstance(found, Flame):
+        flame = self.flame()
+        if isinstance(flame, Flame):
             if self.root:
-                words += f"   {text.size(found.bytes)} of {text.size(found.total_bytes)}"
+                words += f"   {text.size(flame.bytes)} of {text.size(flame.total_bytes)}"
             frame = self.frame
             level = len(frame.path) if frame is not None else 0
-            words += f"   level {level} of {view.depth_of(found) - 1}"
+            words += f"   level {level} of {view.depth_of(flame) - 1}"
         words += "   all frames" if self.session.all_frames else "   your code"
         self.retitle(words + self.waiting(need))
 
@@ -181,9 +181,9 @@ class FlamePane(SnapshotPane):
 
     def move(self, direction: view.Direction) -> None:
         """Move the cursor to the next frame in a direction."""
-        found, frame = self.flame(), self.frame
-        if isinstance(found, Flame) and frame is not None:
-            self._choose(view.next_frame(found, frame.path, direction))
+        flame, frame = self.flame(), self.frame
+        if isinstance(flame, Flame) and frame is not None:
+            self._choose(view.next_frame(flame, frame.path, direction))
 
     def _choose(self, path: view.Path) -> None:
         self.chosen = path
@@ -198,10 +198,10 @@ class FlamePane(SnapshotPane):
 
     def click(self, x: int, y: int) -> None:
         """Move the cursor to the frame in a cell; if it is there already, walk in."""
-        found = self.flame()
-        if not isinstance(found, Flame):
+        flame = self.flame()
+        if not isinstance(flame, Flame):
             return
-        path = view.frame_at(found, self.drawn.size.width, x, y + self._top)
+        path = view.frame_at(flame, self.drawn.size.width, x, y + self._top)
         if path is None:
             return
         if path == self.chosen:

@@ -107,8 +107,8 @@ class MapPane(SnapshotPane):
 
     def needs(self) -> Sequence[Need[Any, Any]]:
         """Return requests for the visible rows, the selected segment, and its pinning blocks."""
-        found = (self._rows_need(), self._stretch_need(), self._pinning_need())
-        return [need for need in found if need is not None]
+        needs = (self._rows_need(), self._stretch_need(), self._pinning_need())
+        return [need for need in needs if need is not None]
 
     # ---- rows ----
 
@@ -138,10 +138,10 @@ class MapPane(SnapshotPane):
         return [self._row(index, cells) for index in range(self._total)]
 
     def _row(self, index: int, cells: int) -> Line:
-        found = self._pictures.get(index)
-        if found is None:
+        picture = self._pictures.get(index)
+        if picture is None:
             return line(f"{glyphs.GLYPHS.ellipsis:>9}")
-        return view.map_line(found, cells)
+        return view.map_line(picture, cells)
 
     @property
     def selected(self) -> RowPicture | None:
@@ -151,10 +151,10 @@ class MapPane(SnapshotPane):
     # ---- the segment under the cursor ----
 
     def _ends(self) -> tuple[int, int] | None:
-        found = self.selected
-        if found is None:
+        selection = self.selected
+        if selection is None:
             return None
-        return self._stretch or (found.row.address, found.row.address + found.row.size)
+        return self._stretch or (selection.row.address, selection.row.address + selection.row.size)
 
     @property
     def _cells(self) -> int:
@@ -164,14 +164,14 @@ class MapPane(SnapshotPane):
         return start + (end - start) * min(self._cell, self._cells - 1) // self._cells
 
     def _stretch_need(self) -> Need[StretchArguments, Stretch] | None:
-        focus, ends, found = self.session.focus, self._ends(), self.selected
-        if focus is None or ends is None or found is None:
+        focus, ends, selection = self.session.focus, self._ends(), self.selected
+        if focus is None or ends is None or selection is None:
             return None
         start, end = ends
         arguments = StretchArguments(
             focus.device,
             focus.event,
-            found.row.index,
+            selection.row.index,
             start,
             end,
             width=self._cells,
@@ -180,10 +180,10 @@ class MapPane(SnapshotPane):
         return Need(STRETCH, arguments)
 
     def _pinning_need(self) -> Need[PinningArguments, Pinning | None] | None:
-        focus, found = self.session.focus, self.selected
-        if focus is None or found is None:
+        focus, selection = self.session.focus, self.selected
+        if focus is None or selection is None:
             return None
-        return Need(PINNING, PinningArguments(focus.device, focus.event, found.row.index))
+        return Need(PINNING, PinningArguments(focus.device, focus.event, selection.row.index))
 
     def _detail(self, cells: int) -> list[Line]:
         stretch, pinning = self._stretch_need(), self._pinning_need()
@@ -213,15 +213,15 @@ class MapPane(SnapshotPane):
 
     def along(self, by: int) -> None:
         """Move along the segment; at the edge of a magnified range, shift the range."""
-        ends, found = self._ends(), self.selected
-        if ends is None or found is None:
+        ends, selection = self._ends(), self.selected
+        if ends is None or selection is None:
             return
         cell = self._cell + by
         if 0 <= cell < self._cells:
             self._cell = cell
         elif self._stretch is not None:
             start, end = ends
-            low, high = found.row.address, found.row.address + found.row.size
+            low, high = selection.row.address, selection.row.address + selection.row.size
             shift = (end - start) * by // self._cells
             shift = max(low - start, min(high - end, shift))
             self._stretch = (start + shift, end + shift)
@@ -230,11 +230,11 @@ class MapPane(SnapshotPane):
 
     def zoom(self, factor: float) -> None:
         """Zoom in or out at the cursor's address."""
-        ends, found = self._ends(), self.selected
-        if ends is None or found is None:
+        ends, selection = self._ends(), self.selected
+        if ends is None or selection is None:
             return
         start, end = ends
-        low, high = found.row.address, found.row.address + found.row.size
+        low, high = selection.row.address, selection.row.address + selection.row.size
         length = max(int((end - start) * factor), min(LEAST_BYTES * self._cells, high - low))
         if length >= high - low:
             address = self._address(start, end)
@@ -249,11 +249,11 @@ class MapPane(SnapshotPane):
         self.change_needs()
 
     def _retitle(self) -> None:
-        focus, summary, found = self.session.focus, self.session.summary, self.selected
+        focus, summary, selection = self.session.focus, self.session.summary, self.selected
         if focus is None or summary is None:
             self.retitle("Map")
             return
         words = f"Map   {format_moment(focus, summary)}"
-        if found is not None:
-            words += f"   {view.describe_segment(found.row, self._total)}"
+        if selection is not None:
+            words += f"   {view.describe_segment(selection.row, self._total)}"
         self.retitle(words)

@@ -120,8 +120,8 @@ class SitesPane(SnapshotPane):
             return self._listing(path)
 
         view.nodes(listing, self._open)
-        found: list[Need[Any, Any] | None] = [self._need(path) for path in paths]
-        return [need for need in (*found, self._stack_need()) if need is not None]
+        needs: list[Need[Any, Any] | None] = [self._need(path) for path in paths]
+        return [need for need in (*needs, self._stack_need()) if need is not None]
 
     def _need(self, path: view.Path) -> Need[SitesArguments, SiteListing] | None:
         focus = self.session.focus
@@ -194,18 +194,18 @@ class SitesPane(SnapshotPane):
 
     # ---- keys ----
 
-    def set_open(self, wanted: bool | None) -> None:
+    def set_open(self, opened: bool | None) -> None:
         """Unfold or fold the node under the cursor; ``None`` toggles it."""
         node = self.node
         if node is None:
             return
         is_open = bool(self._open.get(node.path))
-        wanted = not is_open if wanted is None else wanted
-        if wanted and node.row is not None and node.row.children:
+        opened = not is_open if opened is None else opened
+        if opened and node.row is not None and node.row.children:
             self._open[node.path] = True
-        elif not wanted and is_open:
+        elif not opened and is_open:
             del self._open[node.path]
-        elif not wanted and len(node.path) > 1:
+        elif not opened and len(node.path) > 1:
             paths = [other.path for other in self._lines_shown]
             self.tree_list.go_to(paths.index(node.path[:-1]))
             return
@@ -327,10 +327,10 @@ class DifferencePane(SnapshotPane):
 
     @property
     def _selected(self) -> DiffRow | None:
-        found = self._difference()
-        if found is None or self.rows.index >= len(found.rows):
+        difference = self._difference()
+        if difference is None or self.rows.index >= len(difference.rows):
             return None
-        return found.rows[self.rows.index]
+        return difference.rows[self.rows.index]
 
     def _detail(self, cells: int) -> list[Line]:
         return [] if self._selected is None else view.difference_detail(self._selected, cells)

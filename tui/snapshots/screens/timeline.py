@@ -156,8 +156,8 @@ class TimelinePane(SnapshotPane):
 
     def needs(self) -> Sequence[Need[Any, Any]]:
         """Return requests for the timeline, the state at the cursor, and the chosen layer there."""
-        found = (self._timeline_need(), self._state_need(), self._part_need())
-        return [need for need in found if need is not None]
+        needs = (self._timeline_need(), self._state_need(), self._part_need())
+        return [need for need in needs if need is not None]
 
     def _timeline_need(self) -> Need[TimelineArguments, Timeline] | None:
         focus = self.session.focus

@@ -195,11 +195,11 @@ class SnapshotStore:
         return done if alike else None
 
     def _waiting(self, slot: Slot) -> Need[Any, Any] | None:
-        found = None
+        waiting = None
         for need in self._sent.values():
             if need.slot == slot:
-                found = need
-        return found
+                waiting = need
+        return waiting
 
     # ---- events ----
 

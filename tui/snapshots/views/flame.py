@@ -133,7 +133,7 @@ def frame_lines(flame: Flame, frame: FlameFrame, cells: int) -> list[Line]:
         f"  {text.count(frame.count, 'allocation')}"
     )
     own = frame.bytes - sum(
-        each.bytes for each in flame.frames if each.path and each.path[:-1] == frame.path
+        child.bytes for child in flame.frames if child.path and child.path[:-1] == frame.path
     )
     rows = [fit_line(line(Span(frame.label, TextStyle.STRONG), Span(figures)), cells)]
     words = []

@@ -102,14 +102,14 @@ def chart_lines(
         )
         for value, words in reversed(wall.ticks)
     }
-    made = [_marks_line(timeline)]
+    lines = [_marks_line(timeline)]
     for row, cells in enumerate(grid):
         words = ticks.get(row, "")
         edge = glyphs.GLYPHS.wall_tick if row in ticks else glyphs.GLYPHS.wall
         lead = Span(right(words, GUTTER - 1) + edge, TextStyle.QUIET)
         drawn = [_cell_drawn(timeline, cell, letters=letters) for cell in cells]
-        made.append((lead, *_spans(drawn)))
-    return [*made, *_floor_lines(timeline, at), *_annotation_lines(timeline)]
+        lines.append((lead, *_spans(drawn)))
+    return [*lines, *_floor_lines(timeline, at), *_annotation_lines(timeline)]
 
 
 _Filled = tuple[int, str]
@@ -215,8 +215,8 @@ def next_layer(timeline: Timeline, event: int | None, chosen: str | None, by: in
     Return ``None`` below the lowest and above the highest layer.
     """
     at = find_column(timeline, event)
-    held = [layer.key for layer in timeline.layers if at is not None and layer.bytes[at]]
-    ring: list[str | None] = [None, *held]
+    keys = [layer.key for layer in timeline.layers if at is not None and layer.bytes[at]]
+    ring: list[str | None] = [None, *keys]
     place = ring.index(chosen) if chosen in ring else 0
     return ring[(place + by) % len(ring)]
 
@@ -245,10 +245,10 @@ def _write_letters(timeline: Timeline, grid: list[list[_Filled]]) -> None:
 
 def _rows_around(grid: list[list[_Filled]], row: int, column: int) -> int:
     """Return how many rows above and below have the same content in a column, the fewer of both."""
-    here = grid[row][column]
+    key = grid[row][column]
 
     def same(rows: Iterable[int]) -> int:
-        return sum(1 for _ in takewhile(lambda at: grid[at][column] == here, rows))
+        return sum(1 for _ in takewhile(lambda at: grid[at][column] == key, rows))
 
     return min(same(range(row - 1, -1, -1)), same(range(row + 1, len(grid))))
 
@@ -276,11 +276,11 @@ def _draw_uprights(
 
 
 def _spans(cells: Sequence[Cell]) -> Line:
-    made: list[Span] = []
+    spans: list[Span] = []
     for (style, upper), group in groupby(cells, key=itemgetter(1, 2)):
         words = "".join(cell[0] for cell in group)
-        made.append(Span(words, style) if upper is None else HalfBlocks(words, style, upper))
-    return tuple(made)
+        spans.append(Span(words, style) if upper is None else HalfBlocks(words, style, upper))
+    return tuple(spans)
 
 
 # ---- the frame ---------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ def _has_times(timeline: Timeline) -> bool:
         timeline.begin_us is not None
         and len(known) == len(times) > 1
         and known[0] < known[-1]
-        and all(one <= other for one, other in pairwise(known))
+        and all(time <= other for time, other in pairwise(known))
     )
 
 
@@ -370,10 +370,10 @@ def _floor_ticks(timeline: Timeline, most: int) -> list[tuple[int, str]]:
     begin = timeline.begin_us
     if begin is not None and _has_times(timeline):
         times = [((bucket.time_us or begin) - begin) / 1e6 for bucket in timeline.buckets]
-        found = labels(Scale(times[0], times[-1]), "s", most)
+        placed = labels(Scale(times[0], times[-1]), "s", most)
         return [
-            (max(0, bisect_right(times, value) - 1), f"{words} {found.unit}")
-            for value, words in found.ticks
+            (max(0, bisect_right(times, value) - 1), f"{words} {placed.unit}")
+            for value, words in placed.ticks
         ]
     firsts = [bucket.first for bucket in timeline.buckets]
     ticks = Scale(timeline.first, max(timeline.last, timeline.first)).ticks(most)
@@ -431,8 +431,8 @@ def legend_lines(
 
 def _purpose(timeline: Timeline, layer: Layer) -> str:
     """Return the category for the legend, unless the layers are categories themselves."""
-    told = layer.categories and layer.categories != (NO_CATEGORY,)
-    if timeline.stacking == "category" or not told:
+    has_categories = layer.categories and layer.categories != (NO_CATEGORY,)
+    if timeline.stacking == "category" or not has_categories:
         return ""
     if len(layer.categories) > 1:
         return f", {layer.categories[0]} and others"

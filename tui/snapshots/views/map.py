@@ -86,16 +86,16 @@ def legend(cells: int) -> Line:
     return flow(parts, cells)[0]
 
 
-def map_line(found: RowPicture, cells: int) -> Line:
+def map_line(pixels: RowPicture, cells: int) -> Line:
     """Draw one segment: its size, its used bytes, its kind, and its picture."""
-    row = found.row
+    row = pixels.row
     share = (row.allocated + row.pending) / row.size if row.size else None
     flags = {"small": "S", "large": "L"}.get(row.kind, "?")
     flags += "e" if row.expandable else ""
     flags += "P" if row.pool not in (None, (0, 0)) else ""
     flags += "s" if row.stream else ""
     label = f"{text.size(row.size):>9} {text.share(share):>4} {flags:<4} "
-    return fit_line((Span(label), *picture(found.states, found.used, found.begins)), cells)
+    return fit_line((Span(label), *picture(pixels.states, pixels.used, pixels.begins)), cells)
 
 
 def describe_segment(row: MapRow, total: int) -> str:

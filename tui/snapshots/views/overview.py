@@ -163,7 +163,7 @@ def find_files(typed: str) -> tuple[tuple[FileEntry, ...], str]:
     """
     folder, beginning = split_path(typed)
     where = Path(folder or ".").expanduser()
-    found: list[FileEntry] = []
+    files: list[FileEntry] = []
     try:
         with os.scandir(where) as entries:
             for number, entry in enumerate(entries):
@@ -173,11 +173,11 @@ def find_files(typed: str) -> tuple[tuple[FileEntry, ...], str]:
                     continue
                 if entry.name.startswith(".") and not beginning.startswith("."):
                     continue
-                found.append(_file_entry(entry))
+                files.append(_file_entry(entry))
     except OSError as error:
         return (), f"{clean(str(where))}: {error.strerror or error}"
-    found.sort(key=lambda item: (item.folder, item.name))
-    return tuple(found), "" if found else "no such file"
+    files.sort(key=lambda item: (item.folder, item.name))
+    return tuple(files), "" if files else "no such file"
 
 
 def _file_entry(entry: os.DirEntry[str]) -> FileEntry:
@@ -242,17 +242,19 @@ def verdict_lines(
     rows += account_lines(verdict.explanation, cells, whole=explained)
     advice = advice_lines(verdict.advice, cells, AGAINST_OOM, explained=explained)
     request = _request_lines(verdict, cells, explained=explained)
-    held = top_lines("Memory by site at this event", verdict.top, cells)
+    top = top_lines("Memory by site at this event", verdict.top, cells)
     if not any(item.kind is not None for item in verdict.top) or (
         not explained and _names_sites(verdict)
     ):
         # Without a site to name, the account is more informative.
-        held = []
+        top = []
     stack = stack_lines(verdict.stack, cells, MOST_FRAMES)
-    asked = [(), line(Span("Requested at", TextStyle.STRONG)), *stack]
+    requested = [(), line(Span("Requested at", TextStyle.STRONG)), *stack]
     # If the request is to blame, its origin matters more than the owners of memory.
     blamed = verdict.cause in ("larger than the device", "larger than what was free")
-    return rows + (asked + advice + request + held if blamed else advice + request + held + asked)
+    return rows + (
+        requested + advice + request + top if blamed else advice + request + top + requested
+    )
 
 
 def _names_sites(verdict: Verdict) -> bool:

@@ -90,11 +90,11 @@ def stack_lines(frames: Sequence[Frame], cells: int, most: int | None = None) ->
     rows: list[Line] = []
     python = [frame for frame in frames if classify_frame(frame) != "native"]
     for own, run in groupby(python, lambda frame: classify_frame(frame) == "user"):
-        made = [_frame_line(frame, len(list(group)), own, cells) for frame, group in groupby(run)]
-        if most is not None and not own and len(made) > MOST_LIBRARY_FRAMES:
-            rest = text.count(len(made) - 1, "library frame")
-            made[1:] = [line(Span(f"   and {rest}", TextStyle.QUIET))]
-        rows += made
+        lines = [_frame_line(frame, len(list(group)), own, cells) for frame, group in groupby(run)]
+        if most is not None and not own and len(lines) > MOST_LIBRARY_FRAMES:
+            rest = text.count(len(lines) - 1, "library frame")
+            lines[1:] = [line(Span(f"   and {rest}", TextStyle.QUIET))]
+        rows += lines
     if most is not None and len(rows) > most:
         rest = text.count(len(rows) - most + 1, "more frame")
         rows[most - 1 :] = [line(Span(f"   and {rest}", TextStyle.QUIET))]
@@ -248,13 +248,13 @@ def state_lines(
 
 def part_lines(part: Part, cells: int) -> list[Line]:
     """Draw the content of one layer at the cursor, its known purposes and its stack."""
-    held = [
+    lines = [
         line(Span(part.label, TextStyle.STRONG)),
         line(Span(text.size(part.bytes), TextStyle.STRONG)),
         line(f"in {text.count(part.count, 'allocation')}"),
         line(f"{text.share(part.bytes / part.live if part.live else None)} of what was live"),
     ]
-    rows = flow(held, cells)
+    rows = flow(lines, cells)
     for name, told_by, size in part.categories:
         amount = "" if len(part.categories) == 1 else f"{text.size(size)} "
         rows += bulleted(f"{amount}{name}: {told_by}", cells)
@@ -288,10 +288,10 @@ def zoom_range(timeline: Timeline, event: int | None, factor: float) -> tuple[in
     """
     shown = timeline.last - timeline.first + 1
     least = max(1, len(timeline.buckets))
-    wanted = max(least if factor < 1 else 1, round(shown * factor))
+    width = max(least if factor < 1 else 1, round(shown * factor))
     centre = timeline.last if event is None else event
-    first = centre - wanted // 2
-    return first, first + wanted - 1
+    first = centre - width // 2
+    return first, first + width - 1
 
 
 def clamp_range(first: int, last: int, events: int) -> tuple[int, int]:

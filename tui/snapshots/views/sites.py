@@ -45,31 +45,31 @@ def nodes(
         listings: returns the children of a path, ``None`` until they are known.
         open_paths: paths of the unfolded nodes.
     """
-    made: list[SiteLine] = []
-    _add_nodes(made, (), listings, open_paths)
-    return made
+    lines: list[SiteLine] = []
+    _add_nodes(lines, (), listings, open_paths)
+    return lines
 
 
 def _add_nodes(
-    made: list[SiteLine],
+    lines: list[SiteLine],
     path: Path,
     listings: Callable[[Path], SiteListing | None],
     open_paths: Mapping[Path, bool],
 ) -> None:
     listing = listings(path)
     if listing is None:
-        made.append(SiteLine((*path, "…"), None, glyphs.GLYPHS.ellipsis))
+        lines.append(SiteLine((*path, "…"), None, glyphs.GLYPHS.ellipsis))
         return
     for row in listing.rows:
         own = (*path, row.key)
-        made.append(SiteLine(own, row))
+        lines.append(SiteLine(own, row))
         if open_paths.get(own):
-            _add_nodes(made, own, listings, open_paths)
+            _add_nodes(lines, own, listings, open_paths)
     if listing.more:
         words = f"{text.count(listing.more)} more with {text.size(listing.more_bytes)}"
-        made.append(SiteLine((*path, "…"), None, words))
+        lines.append(SiteLine((*path, "…"), None, words))
     elif not listing.rows and not path:
-        made.append(SiteLine((*path, "…"), None, "nothing is live, or nothing matches"))
+        lines.append(SiteLine((*path, "…"), None, "nothing is live, or nothing matches"))
 
 
 def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
