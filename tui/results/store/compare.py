@@ -146,7 +146,9 @@ def compare(
         raise SelectionError(f"{shared}: a result cannot be compared with itself")
     of_a, of_b = _filter_timed(a), _filter_timed(b)
     pairs, only = _pair(of_a, of_b, facts)
-    answers = apply_holm([compare_sessions(pair.sessions, other.sessions) for pair, other in pairs])
+    answers = apply_holm(
+        [compare_sessions(first.sessions, other.sessions) for first, other in pairs]
+    )
     few = any(answer.ratio.p_value is None for answer in answers)
     known = (
         _compute_spreads({row.id: row for row in (*history(), *of_a, *of_b)}.values())
@@ -326,7 +328,7 @@ def group_sessions(
         turns.setdefault((boxes.get(row.environment, ""), row.device), []).append(row.at)
     groups: list[list[StoredRow]] = []
     newest: dict[str, list[StoredRow]] = {}
-    for row in sorted(rows, key=lambda result: result.at):
+    for row in sorted(rows, key=lambda row: row.at):
         box = boxes.get(row.environment, "")
         session = newest.get(box)
         if session is None or _begins_session(session[-1], row, turns.get((box, row.device), ())):

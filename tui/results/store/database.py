@@ -267,9 +267,9 @@ class Database:
         )
         numbers = [number for number, *_ in selected]
         rows = (
-            decode_row(number)
+            decode_row(row)
             for first in range(0, len(numbers), _AT_ONCE)
-            for number in self._numbered(numbers[first : first + _AT_ONCE])
+            for row in self._numbered(numbers[first : first + _AT_ONCE])
         )
         # A run from before the workload gained a parameter is a row of its own in the query.
         newest: dict[tuple[str, str, str], StoredRow] = {}

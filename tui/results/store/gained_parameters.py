@@ -41,12 +41,15 @@ GAINED: Mapping[str, tuple[GainedParameter, ...]] = {
 def complete_used(workload: str, used: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return a run's parameters, with parameters that its workload gained later."""
     gained = {
-        gained.name: used.get(gained.chosen_as, gained.default)
-        for gained in GAINED.get(workload, ())
+        parameter.name: used.get(parameter.chosen_as, parameter.default)
+        for parameter in GAINED.get(workload, ())
     }
     return {**gained, **used}
 
 
 def complete_requested(workload: str, requested: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return a run's requested parameters, with parameters that its workload gained later."""
-    return {**{gained.name: gained.default for gained in GAINED.get(workload, ())}, **requested}
+    return {
+        **{parameter.name: parameter.default for parameter in GAINED.get(workload, ())},
+        **requested,
+    }

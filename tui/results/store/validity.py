@@ -86,8 +86,8 @@ def _refuse_constant(name: str) -> Any:
     raise ImpossibleError(f"{name} is no finite number")
 
 
-def _check_values(number: Any) -> None:
-    waiting, count = [(number, 0)], 0
+def _check_values(decoded: Any) -> None:
+    waiting, count = [(decoded, 0)], 0
     while waiting:
         value, level = waiting.pop()
         count += 1
@@ -252,7 +252,7 @@ def decode_row(columns: tuple[Any, ...]) -> StoredRow:
         The row, without invalid values: if there were any, it counts as failed, with the reason.
     """
     number, id_, kind, at, process, workload, device, parameters, status, *rest = columns
-    median, low, high, environment, marks, tags, clock, limits = rest
+    median, low, high, environment, marks, outcome, clock, limits = rest
     wrong: list[str] = []
     if not is_time(at):
         wrong.append(f"its time is {_shorten(at)}")
@@ -277,7 +277,7 @@ def decode_row(columns: tuple[Any, ...]) -> StoredRow:
         ci95_s=None if low is None or high is None else (low, high),
         environment=_decode_name(environment),
         marks=_decode_texts(marks, "marks", wrong),
-        outcome=_decode_name(tags, LONGEST_TEXT),
+        outcome=_decode_name(outcome, LONGEST_TEXT),
         clock_mhz=clock if isinstance(clock, (int, float)) and _is_measurable(clock) else None,
         limits=_decode_texts(limits, "limits", wrong),
     )

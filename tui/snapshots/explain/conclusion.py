@@ -57,8 +57,8 @@ def _of_device(size: int, device: Capacity) -> str:
 
 def _describe_parameters(evidence: Evidence, account: Account, device: Capacity) -> str:
     models, all_of = find_models(evidence), owners(evidence, "parameters")
-    kept_models = find_kept_models(evidence)
-    if kept_models is not None:
+    copies = find_kept_models(evidence)
+    if copies is not None:
         of_models: tuple[AccountName, ...] = (
             "parameters",
             "buffers",
@@ -67,7 +67,7 @@ def _describe_parameters(evidence: Evidence, account: Account, device: Capacity)
         )
         whole = sum(map(account.of, of_models))
         return (
-            f"Parameters: {kept_models.number} {kept_models.all}, with gradients and optimizer state, hold "
+            f"Parameters: {copies.number} {copies.all}, with gradients and optimizer state, hold "
             f"{_of_device(whole, device)}."
         )
     share = _of_device(account.of("parameters") + account.of("buffers"), device)
