@@ -1,21 +1,21 @@
 """Time a block of calls on one kind of device.
 
 The loop is that of ``torch.utils.benchmark``: the host's ``perf_counter``, the device synchronized
-before and after, the garbage collector off. Where the device has timed events, an event pair reads
-its own time as well.
+before and after, and the garbage collector off, as in ``timeit``. Where the device has timed events,
+an event pair reads its own time as well.
 """
 
 from __future__ import annotations
 
-import gc
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal, Protocol
 
 import torch
+
+from workloads.measure.collector import collector_off
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +70,10 @@ def _loop(call: Callable[[], object], calls: int) -> None:
         call()
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep the garbage collector out of the timed region, as ``timeit`` does."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
 def _block_one_by_one(flushed: Flushed, calls: int, synchronize: Callable[[], None]) -> TimedBlock:
     """Time each call by the host's clock, after its flush; wait for both."""
     seconds = 0.0
-    with _no_collection():
+    with collector_off():
         start = perf_counter()
         for _ in itertools.repeat(None, calls):
             flushed.flush()
@@ -108,7 +96,7 @@ class HostClock:
         """Time ``calls`` calls."""
         if isinstance(call, Flushed):
             return _block_one_by_one(call, calls, self.synchronize)
-        with _no_collection():
+        with collector_off():
             start = perf_counter()
             _loop(call, calls)
             wall = perf_counter() - start
@@ -131,7 +119,7 @@ class CudaClock:
             return self._block_of_pairs(call, calls)
         first = torch.cuda.Event(enable_timing=True)
         last = torch.cuda.Event(enable_timing=True)
-        with _no_collection():
+        with collector_off():
             self.synchronize()
             start = perf_counter()
             first.record()
@@ -148,7 +136,7 @@ class CudaClock:
             (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
             for _ in range(calls)
         ]
-        with _no_collection():
+        with collector_off():
             self.synchronize()
             start = perf_counter()
             for first, last in pairs:
@@ -174,7 +162,7 @@ class MpsClock:
         """Time ``calls`` calls."""
         if isinstance(call, Flushed):
             return _block_one_by_one(call, calls, self.synchronize)
-        with _no_collection():
+        with collector_off():
             self.synchronize()
             start = perf_counter()
             _loop(call, calls)

@@ -17,7 +17,6 @@ and treat its death as a sign of a damaged or hostile file.
 from __future__ import annotations
 
 import copyreg
-import gc
 import json
 import os
 import pickle
@@ -33,6 +32,7 @@ from tui.snapshots.read import memory_limit, naming
 from tui.snapshots.read.memory_limit import Estimate, Guard
 from tui.snapshots.read.normalise import EVERYTHING, TraceFilter, normalise
 from tui.snapshots.read.source import Bytes, ReportProgress, Source, format_error
+from workloads.measure.collector import collector_off
 
 ERRORS = (
     pickle.UnpicklingError,
@@ -235,6 +235,8 @@ def load(
     report = None if progress is None else _carry_errors(progress)
     available = memory_limit.available() if available is None else available
     try:
+        # Reading creates millions of objects and no garbage: the collector would find nothing in
+        # any pass, and its passes would together take longer than the reading.
         with collector_off():
             return _load(where, report, trace_filter or EVERYTHING, available, memory, spent)
     except _GivenUp as stopped:
@@ -356,20 +358,6 @@ def _translate_errors() -> Iterator[None]:
         raise SnapshotError(f"is a damaged gzip: {format_error(error)}") from error
     except OSError as error:
         raise SnapshotError(f"cannot be read: {format_error(error)}") from error
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """Disable garbage collection within the block."""
-    # Reading creates millions of objects and no garbage: the collector would find nothing in any
-    # pass, and its passes would together take longer than the reading.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _carry_errors(progress: ReportProgress) -> ReportProgress:

@@ -18,13 +18,14 @@ from tui.snapshots.model.calls import Slot
 from tui.snapshots.model.results import FileInfo
 from tui.snapshots.model.snapshot import Frame, Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit
-from tui.snapshots.read.load import Where, collector_off, estimate, load
+from tui.snapshots.read.load import Where, estimate, load
 from tui.snapshots.read.memory_limit import Estimate
 from tui.snapshots.read.normalise import TraceFilter
 from tui.snapshots.read.time_limit import allowed_s, time_limit
 from tui.snapshots.reader import messages
 from tui.snapshots.reader.messages import Call, CallAnswer, Load, Request
 from tui.snapshots.reader.methods import Files, compute
+from workloads.measure.collector import collector_off
 from workloads.protocol.wire import encode, to_plain
 
 

@@ -8,12 +8,9 @@ from typing import Any, ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.strip import Strip
-from textual.widget import Widget
 
 from tui.kit.lines import Line, Span, line
-from tui.kit.pane import LinesView
-from tui.kit.styles import strip_of
+from tui.kit.pane import FittedView, LinesView
 from tui.snapshots.model.calls import (
     PART,
     STATE,
@@ -43,7 +40,7 @@ PAGE = 10
 """Columns per page: an eighth of a narrow screen."""
 
 
-class TimelineChart(Widget, can_focus=True):
+class TimelineChart(FittedView, can_focus=True):
     """Columns of events; the cursor moves by columns or by single events."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,20 +57,10 @@ class TimelineChart(Widget, can_focus=True):
     ]
 
     def __init__(self, pane: TimelinePane) -> None:
-        super().__init__(id="chart")
+        # The copied text has the legend and the state, without the picture.
+        super().__init__(lambda _cells, rows: pane.chart(rows), points=tuple)
+        self.id = "chart"
         self._pane = pane
-        self._lines: list[Line] = []
-
-    def rebuild(self) -> None:
-        """Redraw the chart if something changed."""
-        new = self._pane.chart(self.size.height)
-        if new != self._lines:
-            self._lines = new
-            self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        spans = self._lines[y] if y < len(self._lines) else ()
-        return strip_of(spans, self.size.width, self.rich_style)
 
     def on_resize(self, _event: events.Resize) -> None:
         """Request another number of columns for another width."""
