@@ -96,20 +96,20 @@ class Place:
         if self.type != "cpu" or malloc.heap() is not None:
             memory.empty_cache(self.device)
 
-    def require(self, size: int, what: str, *, host: int = 0) -> None:
+    def require(self, size: int, purpose: str, *, host: int = 0) -> None:
         """Check that enough memory is free, before anything is allocated.
 
         Args:
             size: bytes on the device.
-            what: the thing that needs them, for the message.
+            purpose: the thing that needs them, for the message.
             host: bytes of host memory needed in addition.
 
         Raises:
             Skip: too little memory is free.
         """
-        _require(size, self.free_memory(), what, str(self.device))
+        _require(size, self.free_memory(), purpose, str(self.device))
         if self.type != "cpu":
-            _require(host, _host_available(), what, "the host")
+            _require(host, _host_available(), purpose, "the host")
 
     def free_memory(self) -> int | None:
         """Return the bytes that can be allocated, cached ones included; ``None`` if unknown."""
@@ -173,10 +173,10 @@ def attention_precision(on: Place, dtype: str) -> str:
     return THREE_TF32 if capable else used
 
 
-def _require(size: int, free: int | None, what: str, where: str) -> None:
+def _require(size: int, free: int | None, purpose: str, where: str) -> None:
     if free is not None and size > free:
         need, have = f"{size / 2**30:.1f} GiB", f"{free / 2**30:.1f} GiB"
-        raise Skip(f"{what} needs {need}, {have} are free on {where}")
+        raise Skip(f"{purpose} needs {need}, {have} are free on {where}")
 
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -228,7 +228,7 @@ times a small multiple that covers the growth over sums of up to 65 536 terms wi
 
 
 def against_float64(
-    result: torch.Tensor, reference: torch.Tensor, tolerance: float, what: str
+    result: torch.Tensor, reference: torch.Tensor, tolerance: float, reference_name: str
 ) -> Check:
     """Check a result against a float64 reference, by the largest relative difference.
 
@@ -236,13 +236,13 @@ def against_float64(
         result: the result, of any device and precision.
         reference: float64, on the CPU, of the same shape.
         tolerance: largest accepted relative error.
-        what: the name of the compared result, for the reader.
+        reference_name: the name of the compared result, for the reader.
     """
     difference = (result.detach().cpu().double() - reference).abs().max()
-    return relative(float(difference), float(reference.abs().max()), tolerance, what)
+    return relative(float(difference), float(reference.abs().max()), tolerance, reference_name)
 
 
-def relative(difference: float, largest: float, tolerance: float, what: str) -> Check:
+def relative(difference: float, largest: float, tolerance: float, label: str) -> Check:
     """Check a difference, relative to the reference's largest entry, against a tolerance.
 
     A device that computes nothing would match a reference of zeros, so such a reference fails the
@@ -252,12 +252,12 @@ def relative(difference: float, largest: float, tolerance: float, what: str) -> 
         difference: the largest difference from the reference.
         largest: the reference's largest absolute entry.
         tolerance: largest accepted relative error.
-        what: the name of the compared result, for the reader.
+        label: the name of the compared result, for the reader.
     """
     error = ratio(difference, largest)
     known = math.isfinite(error)
-    told = what if largest else f"{what}, which is zero everywhere"
-    return Check(known and error <= tolerance, error if known else None, tolerance, told)
+    description = label if largest else f"{label}, which is zero everywhere"
+    return Check(known and error <= tolerance, error if known else None, tolerance, description)
 
 
 def ratio(difference: float, largest: float) -> float:

@@ -38,7 +38,7 @@ def read_functions(script: str) -> str:
     parts = []
     for node in ast.parse(script).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             parts.append("\n".join(lines[first - 1 : node.end_lineno]))
     return "\n\n".join(parts)
 

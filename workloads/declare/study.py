@@ -212,15 +212,15 @@ class Study:
         self.unavailable[f"figures.{name}"] = reason
         self._changed()
 
-    def check_rate(self, what: str, rate: float, kind: str | None = None) -> None:
+    def check_rate(self, label: str, rate: float, kind: str | None = None) -> None:
         """Compare a rate with a limit: the run warns if the rate exceeds it.
 
         Args:
-            what: the name of the thing with this rate, for the warning.
+            label: the name of the thing with this rate, for the warning.
             rate: FLOP/s or byte/s.
             kind: kind of the limit; the run's own by default.
         """
-        self.checked_rates.append(CheckedRate(what, rate, kind))
+        self.checked_rates.append(CheckedRate(label, rate, kind))
 
     def log_line(self, line: str) -> None:
         """Add a line to the log, such as an action or a message of torch."""
@@ -276,13 +276,13 @@ class Study:
             check_rates: compare each rate with the run's own limit.
             clock: the clock to use; the main one by default.
         """
-        found = self.compare(calls, clock)
+        comparisons = self.compare(calls, clock)
         columns = [DataColumn("variant"), DataColumn("time", "s")]
         columns += [DataColumn("rate", per_call[1])] if per_call else []
         columns += [DataColumn("peak memory", "byte")] if peaks else []
         columns += [DataColumn("speed-up", "x"), DataColumn("interval"), DataColumn("verdict")]
         self.table(name, title, *columns)
-        for variant in found:
+        for variant in comparisons:
             cells: list[Cell] = [variant.name, variant.median_s]
             if per_call:
                 rate = per_call[0] / variant.median_s
@@ -291,7 +291,7 @@ class Study:
                     self.check_rate(variant.name, rate)
             cells += [self.peak(calls[variant.name])] if peaks else []
             self.row(name, *cells, variant.ratio, variant.interval, variant.verdict)
-        return found
+        return comparisons
 
     def chart(
         self, name: str, title: str, axis: str, *series: tuple[str, str], steps: bool = False
@@ -350,14 +350,14 @@ class Study:
 
         def step(label: str) -> MemoryInUse:
             self._tools.check_cancelled()
-            held = self.memory_in_use()
-            values = (held.allocated, held.reserved, held.used, held.nvml)
+            memory = self.memory_in_use()
+            values = (memory.allocated, memory.reserved, memory.used, memory.nvml)
             self.unavailable |= {
-                f"tables.{name}.{word}": reason for word, reason in held.unavailable.items()
+                f"tables.{name}.{word}": reason for word, reason in memory.unavailable.items()
             }
             self.row(name, label, *values)
             self.point(name, label, *values)
-            return held
+            return memory
 
         return step
 

@@ -314,20 +314,20 @@ class ParameterError(ValueError):
     """An unknown or invalid parameter; the text names the valid ones."""
 
 
-def complete(info: WorkloadInfo, given: Mapping[str, Setting]) -> dict[str, Setting]:
+def complete(info: WorkloadInfo, chosen: Mapping[str, Setting]) -> dict[str, Setting]:
     """Check the given parameters, and fill in the defaults of the others.
 
     Raises:
         ParameterError: a name or a value that the workload does not allow.
     """
     known = {parameter.name: parameter for parameter in info.parameters}
-    for name in given:
+    for name in chosen:
         if name not in known:
             raise ParameterError(
                 f"{info.name} has no parameter {name!r}: it takes {', '.join(known) or 'none'}"
             )
     return {
-        name: checked(info.name, parameter, given[name]) if name in given else parameter.default
+        name: checked(info.name, parameter, chosen[name]) if name in chosen else parameter.default
         for name, parameter in known.items()
     }
 

@@ -1,8 +1,8 @@
 """Time a block of calls on one kind of device.
 
 The loop is that of ``torch.utils.benchmark``: the host's ``perf_counter``, the device synchronized
-before and after, and the garbage collector off, as in ``timeit``. Where the device has timed events,
-an event pair reads its own time as well.
+before and after, and the garbage collector off, as in ``timeit``. Where the device has timed
+events, an event pair reads its own time as well.
 """
 
 from __future__ import annotations

@@ -54,13 +54,13 @@ class ChangeReader(Generic[T]):
             known = self._newest.get(tag)
             if known is None:
                 raise WireError(f"a change of {tag!r}, of which there was none")
-            found = change_message(known, data.get("changed"))
+            message = change_message(known, data.get("changed"))
         else:
-            found = wire.from_object(data, self._kinds)
-            tag = wire.tag_of(type(found))
-        found = self._clean(found, line)
-        self._newest[tag] = found
-        return found
+            message = wire.from_object(data, self._kinds)
+            tag = wire.tag_of(type(message))
+        message = self._clean(message, line)
+        self._newest[tag] = message
+        return message
 
 
 def change_message(message: T, change: Any) -> T:

@@ -72,15 +72,15 @@ def find_change(before: Any, after: Any) -> dict[str, Any] | list[Any] | None:
 
 
 def _changes(parts: Iterable[tuple[str, Any, Any]]) -> dict[str, Any] | None:
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for name, before, after in parts:
         # Most values are equal scalars, for which a call each would take longer than all the rest.
         kind = type(before)
         if kind in wire.SCALARS and kind is type(after):
             if before != after:
-                found[name] = [after]
+                changes[name] = [after]
             continue
         change = find_change(before, after)
         if change is not None:
-            found[name] = change
-    return found or None
+            changes[name] = change
+    return changes or None

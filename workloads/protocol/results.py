@@ -412,13 +412,13 @@ def _drop_table_claims(table: Table) -> Table:
 def _drop_chart_claims(chart: Chart) -> Chart:
     if not any(is_performance_claim(series.unit) for series in chart.series):
         return chart
-    kept = tuple(
+    valid = tuple(
         replace(series, values=(None,) * len(series.values))
         if is_performance_claim(series.unit)
         else series
         for series in chart.series
     )
-    return replace(chart, series=kept, marks=())
+    return replace(chart, series=valid, marks=())
 
 
 @dataclass(frozen=True, slots=True)

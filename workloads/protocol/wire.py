@@ -219,16 +219,16 @@ def _tuple_reader(kinds: tuple[Any, ...]) -> Reader:
     def read(data: Any) -> Any:
         if not isinstance(data, list):
             raise _unexpected("a list", data)
-        wanted = readers * len(data) if alike else readers
-        if len(wanted) != len(data):
-            raise MisfitError(f"expected {len(wanted)} items, got {len(data)}")
-        found: list[Any] = []
-        for reader, item in zip(wanted, data):
+        expected = readers * len(data) if alike else readers
+        if len(expected) != len(data):
+            raise MisfitError(f"expected {len(expected)} items, got {len(data)}")
+        items: list[Any] = []
+        for reader, item in zip(expected, data):
             try:
-                found.append(reader(item))
+                items.append(reader(item))
             except MisfitError as misfit:
-                raise misfit.below(f"[{len(found)}]") from None
-        return tuple(found)
+                raise misfit.below(f"[{len(items)}]") from None
+        return tuple(items)
 
     return read
 
@@ -239,13 +239,13 @@ def _dict_reader(kind: Any) -> Reader:
     def read(data: Any) -> Any:
         if not isinstance(data, dict):
             raise _unexpected("an object", data)
-        found = {}
+        items = {}
         for key, item in data.items():
             try:
-                found[key] = reader(item)
+                items[key] = reader(item)
             except MisfitError as misfit:
                 raise misfit.below(f".{key}") from None
-        return found
+        return items
 
     return read
 
@@ -267,8 +267,8 @@ def _scalar_reader(kind: type) -> Reader:
     return read
 
 
-def _unexpected(wanted: str, data: Any) -> MisfitError:
-    return MisfitError(f"expected {wanted}, got {type(data).__name__}")
+def _unexpected(expected: str, data: Any) -> MisfitError:
+    return MisfitError(f"expected {expected}, got {type(data).__name__}")
 
 
 def tag_of(kind: type) -> str:

@@ -185,12 +185,12 @@ def _follow(
     begun: RunResult,
     on_result: Callable[[RunResult], None],
 ) -> RunResult:
-    first, told = launch.ranks[0], None
+    first, last = launch.ranks[0], None
     while not launch.over and not launch.late and not any(rank.failed for rank in launch.ranks):
         launch.listen(LOOK_S)
-        if first.measured is not None and first.measured is not told:
-            told = first.measured
-            on_result(_ours(told, begun, launch))
+        if first.measured is not None and first.measured is not last:
+            last = first.measured
+            on_result(_ours(last, begun, launch))
         try:
             _report(control, first.progress)
         except Cancelled:
@@ -217,7 +217,7 @@ def _report(control: Control, latest: Progress | None) -> None:
 def _ours(result: RunResult, begun: RunResult, launch: TorchrunLaunch) -> RunResult:
     """Return a rank's result as the result of the requested run."""
     joined = [rank.joined for rank in launch.ranks if rank.joined is not None]
-    devices = tuple(dict.fromkeys(each.device for each in joined))
+    devices = tuple(dict.fromkeys(result.device for result in joined))
     return replace(
         result,
         id=begun.id,
@@ -225,7 +225,7 @@ def _ours(result: RunResult, begun: RunResult, launch: TorchrunLaunch) -> RunRes
         started_at=begun.started_at,
         figures={**result.figures, **_layout_figures(launch)},
         spans=tuple(replace(span, devices=devices) for span in result.spans),
-        pids=tuple(each.pid for each in joined),
+        pids=tuple(result.pid for result in joined),
     )
 
 
@@ -249,11 +249,11 @@ def _cancelled(launch: TorchrunLaunch, begun: RunResult) -> RunResult:
     if launch.start_s is not None:
         launch.request_end()
         launch.listen_until(lambda: first.finished is not None, CANCEL_S)
-    kept = first.finished or first.measured
-    if kept is None:
+    best = first.finished or first.measured
+    if best is None:
         raise Cancelled
-    reason = kept.reason if kept.status == "cancelled" else "its processes had to be ended"
-    return replace(_ours(kept, begun, launch), status="cancelled", reason=reason)
+    reason = best.reason if best.status == "cancelled" else "its processes had to be ended"
+    return replace(_ours(best, begun, launch), status="cancelled", reason=reason)
 
 
 def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> RunResult:
@@ -268,8 +268,8 @@ def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> Ru
     tail = launch.output(rank.local_rank)[-TAIL:]
     name = f"rank {rank.joined.rank}" if rank.joined else f"local rank {rank.local_rank}"
     log = (f"last words of {name}:", *tail) if tail else ()
-    found = rank.finished or launch.ranks[0].measured
-    base = _ours(found, begun, launch) if found else begun
+    measured = rank.finished or launch.ranks[0].measured
+    base = _ours(measured, begun, launch) if measured else begun
     if rank.finished is not None and rank.failed:
         status, reason = rank.finished.status, rank.finished.reason or "it did not say why"
         # An unmet need concerns the host, not the rank.
@@ -292,9 +292,9 @@ def _culprit(launch: TorchrunLaunch, output: list[str]) -> Rank:
         for rank in launch.ranks
         if rank.finished is None and codes.get(rank.local_rank, -15) != -15
     ]
-    told = [rank for rank in launch.ranks if rank.failed and rank.finished]
-    told.sort(key=lambda rank: (rank.finished and rank.finished.ended_at) or 0.0)
-    return next(iter([*silent, *told]), launch.ranks[0])
+    reporting = [rank for rank in launch.ranks if rank.failed and rank.finished]
+    reporting.sort(key=lambda rank: (rank.finished and rank.finished.ended_at) or 0.0)
+    return next(iter([*silent, *reporting]), launch.ranks[0])
 
 
 class RankGroup:

@@ -152,14 +152,14 @@ def find_interfaces() -> dict[str, str]:
     First comes the address that ssh was called at, then those of the host's own name; loopback and
     addresses that are valid on one link alone are left out.
     """
-    found = dict(_addresses())
+    interfaces = dict(_addresses())
     called_at = os.environ.get("SSH_CONNECTION", "").split(" ")[2:3]
     try:
-        named = [str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None)]
+        named = [str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None)]
     except OSError:
         named = []
-    order = [each for each in (*called_at, *named, *found) if each in found]
-    return {address: found[address] for address in dict.fromkeys(order)}
+    order = [address for address in (*called_at, *named, *interfaces) if address in interfaces]
+    return {address: interfaces[address] for address in dict.fromkeys(order)}
 
 
 def _addresses() -> Iterable[tuple[str, str]]:
@@ -168,11 +168,11 @@ def _addresses() -> Iterable[tuple[str, str]]:
         return
     import fcntl
 
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
-            wanted = struct.pack(f"{_IFREQ}s", name.encode()[:15])
+            query = struct.pack(f"{_IFREQ}s", name.encode()[:15])
             try:
-                answer = fcntl.ioctl(asked.fileno(), _SIOCGIFADDR, wanted)
+                answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, query)
             except OSError:
                 # It has no IPv4 address.
                 continue

@@ -63,7 +63,7 @@ def layout(request: Run, device_type: str, gpus: int) -> RankLayout:
         Skip: this host has too few GPUs.
         ParameterError: several hosts, and no meeting place.
     """
-    asked, hosts = _number(request, "ranks"), _number(request, "hosts")
+    requested, hosts = _number(request, "ranks"), _number(request, "hosts")
     place = request.meeting
     rendezvous = place.endpoint if place else str(request.parameters["rendezvous"])
     if hosts > 1 and not rendezvous:
@@ -71,10 +71,10 @@ def layout(request: Run, device_type: str, gpus: int) -> RankLayout:
             f"{request.workload}: hosts={hosts} needs rendezvous=HOST:PORT, a free port of one of "
             "them that all can reach"
         )
-    ranks = asked or (CPU_RANKS if device_type == "cpu" else gpus)
+    ranks = requested or (CPU_RANKS if device_type == "cpu" else gpus)
     if device_type == "cuda" and ranks > gpus:
         raise Skip(f"{ranks} ranks need {ranks} GPUs on this host, torch sees {gpus}")
-    if not asked and ranks * hosts < 2:
+    if not requested and ranks * hosts < 2:
         raise Skip(f"needs 2 GPUs: torch sees {gpus}, and a rank has nobody to speak to")
     wait_s = _number(request, "wait_s")
     return RankLayout(ranks, hosts, rendezvous, wait_s, _meeting(request), place)
@@ -88,15 +88,23 @@ def _meeting(request: Run) -> str:
     local = {"ranks", "rendezvous", "wait_s"}
     own = {key: value for key, value in request.parameters.items() if key not in local}
     kind = request.device.partition(":")[0]
-    said = [VERSION, request.workload, kind, own, request.flags, request.budget, request.time_only]
-    text = json.dumps(said, sort_keys=True)
+    agreed = [
+        VERSION,
+        request.workload,
+        kind,
+        own,
+        request.flags,
+        request.budget,
+        request.time_only,
+    ]
+    text = json.dumps(agreed, sort_keys=True)
     return f"{request.workload}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def drop_rank_parameters(parameters: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return the parameters of the workload's own function."""
-    ours = {parameter.name for parameter in RANK_PARAMETERS}
-    return {name: value for name, value in parameters.items() if name not in ours}
+    rank_parameters = {parameter.name for parameter in RANK_PARAMETERS}
+    return {name: value for name, value in parameters.items() if name not in rank_parameters}
 
 
 def command(planned: RankLayout) -> list[str]:

@@ -97,7 +97,7 @@ def lookup(name: str) -> Workload:
 
 @contextmanager
 def prepared(
-    name: str, device: str, given: Mapping[str, Setting], settings: Mapping[str, bool]
+    name: str, device: str, chosen: Mapping[str, Setting], settings: Mapping[str, bool]
 ) -> Iterator[Prepared]:
     """Prepare a workload under the given flags, and release its data afterwards.
 
@@ -110,7 +110,7 @@ def prepared(
         RuntimeError: an error from torch.
     """
     workload = lookup(name)
-    parameters, target = allowed(workload, device, given)
+    parameters, target = allowed(workload, device, chosen)
     ranks = launch.own_ranks()
     if workload.info.ranks and ranks is None:
         raise Skip("its ranks are processes of their own: settings cannot be switched within one")
@@ -137,7 +137,7 @@ def prepared(
 
 
 def allowed(
-    workload: Workload, device: str, given: Mapping[str, Setting]
+    workload: Workload, device: str, chosen: Mapping[str, Setting]
 ) -> tuple[dict[str, Setting], torch.device]:
     """Return the complete parameters and the device, if the workload can run on it.
 
@@ -146,7 +146,7 @@ def allowed(
         ParameterError: an invalid name or value.
         RuntimeError: torch knows no such device.
     """
-    parameters = complete(workload.info, given)
+    parameters = complete(workload.info, chosen)
     target = torch.device(device)
     lacking = unmet(workload.info.needs, target.type)
     if lacking is not None:
@@ -224,8 +224,8 @@ def run(
         status, reason = outcome(error, request.device)
         retain_device_error(error, reason)
         expected = isinstance(error, (Skip, Cancelled, ParameterError))
-        told = None if expected else trace()
-        result = replace(result, status=status, reason=reason, trace=told)
+        traceback = None if expected else trace()
+        result = replace(result, status=status, reason=reason, trace=traceback)
     return replace(result, ended_at=time.time())
 
 
@@ -280,23 +280,23 @@ def _run(
         )
         if ceilings is not None and not isinstance(queries, str) and result.status == "ok":
             result = _with_ceiling(result, queries, ready, control, ceilings)
-        held = _find_study_limits(study, result.limit, ready, ceilings or Ceilings())
-        return reporting.add_impossible_warnings(result, held)
+        limit = _find_study_limits(study, result.limit, ready, ceilings or Ceilings())
+        return reporting.add_impossible_warnings(result, limit)
 
 
 def _find_study_limits(
     study: Study | None, own: Limit | None, ready: Prepared, ceilings: Ceilings
 ) -> list[tuple[str, Limit]]:
     """Return the rates that a study compares with a limit, each with its limit."""
-    found = []
+    limits = []
     for checked in study.checked_rates if study is not None else ():
         limit = own
         if checked.kind is not None:
             query = LimitQuery(checked.kind, checked.rate)
             limit = limit_lookup.find(query, ready.place.device, ceilings)
         if limit is not None:
-            found.append((checked.name, replace(limit, fraction=checked.rate / limit.value)))
-    return found
+            limits.append((checked.name, replace(limit, fraction=checked.rate / limit.value)))
+    return limits
 
 
 def _with_limit(
@@ -330,9 +330,9 @@ def _with_ceiling(
         # The study may have measured the missing one.
         limit = limit_lookup.find(query, device, ceilings)
         if limit is None or (limit.basis == "measured" and limit.exceeded):
-            found = limit_lookup.measure(query, device, ready.clock, control, ceilings)
-            if limit is None and isinstance(found, str):
-                absent.setdefault("limit", found)
+            ceiling = limit_lookup.measure(query, device, ready.clock, control, ceilings)
+            if limit is None and isinstance(ceiling, str):
+                absent.setdefault("limit", ceiling)
     nearest = limit_lookup.nearest(queries, device, ceilings)
     if nearest is not None:
         absent.pop("limit", None)
@@ -359,19 +359,19 @@ def _conclude(
             control.report("figures")
             before = result
             bench = Bench(ready.place.device, ready.clock, control, ceilings)
-            told = _Paced(lambda so_far: on_result(reporting.add_findings(before, so_far)))
-            study = Study(timed.median_s, case.clock, bench, told, timed.first_call_s)
+            paced = _Paced(lambda so_far: on_result(reporting.add_findings(before, so_far)))
+            study = Study(timed.median_s, case.clock, bench, paced, timed.first_call_s)
             study.quick = request.budget == "quick"
             case.study(study)
             result = reporting.add_findings(result, study)
     except Cancelled:
-        found = reporting.add_findings(result, study)
-        return replace(found, status="cancelled", reason=STUDY_CANCELLED), study
+        finished = reporting.add_findings(result, study)
+        return replace(finished, status="cancelled", reason=STUDY_CANCELLED), study
     except (Exception, SystemExit) as error:  # noqa: BLE001 (anything may come; it is reported)
         _, reason = outcome(error, request.device)
-        found = reporting.add_findings(result, study)
+        finished = reporting.add_findings(result, study)
         reason = f"after timing: {reason}"
-        return replace(found, status="failed", reason=reason, trace=trace()), study
+        return replace(finished, status="failed", reason=reason, trace=trace()), study
     return result, study
 
 

@@ -184,24 +184,24 @@ def drop_unreliable_interval(measured: Timing, device_type: str) -> Timing:
 
 def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
     """Return doubts about a time: other processes, page faults, launch time, spread."""
-    found = []
+    lines = []
     if _is_disturbed(measured, device_type):
         others = measured.other_cpu_cores
-        found.append(f"other processes kept {others:.1f} cores busy: do not trust this figure")
+        lines.append(f"other processes kept {others:.1f} cores busy: do not trust this figure")
     faults = measured.faults_per_call or 0.0
     if faults * FAULT_S > 0.01 * measured.median_s:
         number = f"{faults:.0f} page faults" if faults >= 1.5 else f"{faults:.1g} page faults"
-        found.append(f"{number} per call are part of the time")
+        lines.append(f"{number} per call are part of the time")
     # A call that waits for the device itself, such as .item(), is not bound by launching.
     if measured.clock == "device" and measured.device_median_s and measured.enqueue_s:
         # Flushes between calls are launched too, and the device is busy with them.
         share = measured.enqueue_s / max(measured.device_median_s, measured.wall_median_s)
         if share >= LAUNCH_BOUND:
-            found.append(f"launch-bound: launching takes {share:.0%} of the time")
+            lines.append(f"launch-bound: launching takes {share:.0%} of the time")
     spread = (measured.q3_s - measured.q1_s) / measured.median_s if measured.median_s else 0.0
     if spread > NOISY_IQR:
-        found.append(f"noisy: quartiles {spread:.0%} apart")
-    return tuple(found)
+        lines.append(f"noisy: quartiles {spread:.0%} apart")
+    return tuple(lines)
 
 
 def checked(result: RunResult, check: Check) -> RunResult:
@@ -242,9 +242,9 @@ def _beside(study: Study, device: str) -> tuple[str, ...]:
     }
     if not busy:
         return ()
-    what = ", ".join(busy)
+    processes = ", ".join(busy)
     most = max(busy.values())
-    return (f"other processes kept up to {most:.1f} cores busy: do not trust {what}",)
+    return (f"other processes kept up to {most:.1f} cores busy: do not trust {processes}",)
 
 
 def find_pair_warning(others: Others, device: str) -> tuple[str, ...]:
@@ -272,15 +272,15 @@ def add_impossible_warnings(
         others: names and limits of further rates; for each exceeded limit, the warning names the
             highest rate.
     """
-    found: list[str] = []
+    lines: list[str] = []
     if result.limit is not None:
-        found += [*_exceeded(result.limit), *_disturbed(result.limit)]
-        found += _find_naive_warning(result.limit, result)
+        lines += [*_exceeded(result.limit), *_disturbed(result.limit)]
+        lines += _find_naive_warning(result.limit, result)
     highest: dict[str, tuple[str, Limit]] = {}
-    for what, limit in sorted(others, key=lambda other: other[1].fraction):
-        highest[limit.name] = (what, limit)
-    found += [f"{what}: {line}" for what, limit in highest.values() for line in _exceeded(limit)]
-    return replace(result, warnings=(*result.warnings, *found))
+    for label, limit in sorted(others, key=lambda other: other[1].fraction):
+        highest[limit.name] = (label, limit)
+    lines += [f"{label}: {line}" for label, limit in highest.values() for line in _exceeded(limit)]
+    return replace(result, warnings=(*result.warnings, *lines))
 
 
 def _exceeded(limit: Limit) -> tuple[str, ...]:

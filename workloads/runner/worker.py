@@ -84,9 +84,9 @@ def compare_blocks(
             parameters.update(ready.parameters)
             devices = ready.case.devices
             blocks = _Blocks(request, ready, control)
-            wanted = comparison.pairs_wanted(request, False)
+            pair_count = comparison.pairs_wanted(request, False)
             limit, began = comparison.BLOCKS_S[request.budget], time.monotonic()
-            while len(pairs) < wanted:
+            while len(pairs) < pair_count:
                 start = time.time()
                 with cpu_share.watched(saw):
                     pair = blocks.pair(len(pairs))

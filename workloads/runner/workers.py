@@ -299,17 +299,17 @@ class WorkerSupervisor:
         self._flags.update(flags)
         self.send(request)
 
-    def needs_fresh_process(self, flags: tuple[FlagInfo, ...], wanted: dict[str, bool]) -> bool:
+    def needs_fresh_process(self, flags: tuple[FlagInfo, ...], settings: dict[str, bool]) -> bool:
         """Return whether the worker has run under a setting that only a new process can change.
 
         Args:
             flags: all known flags.
-            wanted: settings by name.
+            settings: settings by name.
         """
         return any(
             flag.fresh_process
-            and flag.name in wanted
-            and self._flags.get(flag.name, flag.default) != wanted[flag.name]
+            and flag.name in settings
+            and self._flags.get(flag.name, flag.default) != settings[flag.name]
             for flag in flags
         )
 
@@ -347,14 +347,14 @@ class WorkerSupervisor:
 
     def reap_dying(self) -> None:
         """Forget killed workers that have ended meanwhile."""
-        self._dying = [each for each in self._dying if each.reap(0.0) is None]
+        self._dying = [worker for worker in self._dying if worker.reap(0.0) is None]
 
     def close(self) -> None:
         """End the worker, and wait a limited time for all workers."""
         if self._worker is not None:
             self.kill()
-        for each in self._dying:
-            each.reap(1.0)
+        for worker in self._dying:
+            worker.reap(1.0)
 
     # ---- a cancel, in steps ----
 

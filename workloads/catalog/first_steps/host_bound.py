@@ -68,24 +68,24 @@ def item_in_loop(
     in_each = partial(item_each_step, inputs, weights, steps)
 
     def check() -> Check:
-        mine, other = timed(), in_each()
-        return relative(abs(mine - other), abs(other), 1e-4, "the sum made in Python")
+        own, other = timed(), in_each()
+        return relative(abs(own - other), abs(other), 1e-4, "the sum made in Python")
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         ways: dict[str, Callable[[], object]] = {
             ".item() in each step": in_each,
             "one .item() at the end": timed,
         }
-        pair = found.variants(
+        pair = study.variants(
             "ways", f"{steps} steps", ways, per_call=(steps, "steps/s"), clock="wall"
         )
         waits = (pair[0].median_s - pair[1].median_s) / steps
         about = "more time per step with .item() in it"
         if on.type == "cpu":
             reason = "a CPU call that has returned is done: there is nothing to wait for"
-            found.absent("wait_per_step", reason, "s", about)
+            study.absent("wait_per_step", reason, "s", about)
             return
-        found.figure("wait_per_step", waits, "s", about)
+        study.figure("wait_per_step", waits, "s", about)
 
     return Case(timed, clock="wall", item=steps * batch, check=check, study=study)
 
@@ -123,22 +123,22 @@ def python_loop(
         error = abs(float(timed()) - reference) / max(1.0, abs(reference))
         return Check(error < 1e-3, error, 1e-3, "the sum by Python's own floats (float64)")
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         ways: dict[str, Callable[[], object]] = {
             "loop over tensor elements": partial(tensor_loop, a, b),
             "loop over Python floats": in_floats,
             "one expression": timed,
         }
-        found.variants("ways", f"{n} elements", ways, per_call=(n, "elements/s"), clock="wall")
+        study.variants("ways", f"{n} elements", ways, per_call=(n, "elements/s"), clock="wall")
         series = (("loop", "s"), ("one expression", "s"), ("speed-up", "x"))
-        found.chart("sizes", "time over the number of elements", "n", *series)
-        for size in (*(each for each in LOOP_SIZES if each < n), n):
+        study.chart("sizes", "time over the number of elements", "n", *series)
+        for size in (*(size for size in LOOP_SIZES if size < n), n):
             few = (a[:size], b[:size])
-            slow = found.time(partial(tensor_loop, *few), "wall")
-            fast = found.time(partial(one_expression, *few), "wall")
-            found.point("sizes", size, slow, fast, slow / fast)
-        found.mark("sizes", f"each element costs the loop {slow / n * 1e6:.2g} µs")
-        found.figure("per_element", slow / n, "s", "of the loop over tensor elements")
+            slow = study.time(partial(tensor_loop, *few), "wall")
+            fast = study.time(partial(one_expression, *few), "wall")
+            study.point("sizes", size, slow, fast, slow / fast)
+        study.mark("sizes", f"each element costs the loop {slow / n * 1e6:.2g} µs")
+        study.figure("per_element", slow / n, "s", "of the loop over tensor elements")
 
     return Case(timed, clock="wall", item=n, check=check, study=study)
 
@@ -169,7 +169,7 @@ def tiny_model(
     from workloads.scripts.tiny_model import build, forward
 
     # The model that is timed beside the widest of the study, and the results of a layer.
-    each = sum(LAYERS * one * (one + 1) + 4 * batch * one for one in (width, WIDTHS[-1]))
+    each = sum(LAYERS * wide * (wide + 1) + 4 * batch * wide for wide in (width, WIDTHS[-1]))
     on.require(4 * each, "the model that is timed and the widest of the others")
     operations = 2 * LAYERS
 
@@ -180,32 +180,32 @@ def tiny_model(
 
     timed = built(width, on.device)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         on_cpu = on.type == "cpu"
         names = ["CPU"] if on_cpu else [on.type.upper(), "CPU"]
         series = [(name, "s") for name in names]
-        found.chart("widths", "time over width", "width", *series, ("overhead", "%"))
+        study.chart("widths", "time over width", "width", *series, ("overhead", "%"))
         floor, times = 0.0, []
         for each in WIDTHS:
-            taken = [found.time(built(each, on.device), "wall")]
+            seconds = [study.time(built(each, on.device), "wall")]
             if not on_cpu:
-                taken.append(found.time(built(each, torch.device("cpu")), "wall"))
+                seconds.append(study.time(built(each, torch.device("cpu")), "wall"))
             # The narrowest computes next to nothing: its time is the overhead.
-            floor = floor or taken[0]
-            times.append(taken)
-            found.point("widths", each, *taken, min(100.0, 100 * (floor / taken[0])))
+            floor = floor or seconds[0]
+            times.append(seconds)
+            study.point("widths", each, *seconds, min(100.0, 100 * (floor / seconds[0])))
         about = f"of the {operations} operations at width {WIDTHS[0]}: launch and Python"
-        found.figure("overhead_per_operation", floor / operations, "s", about)
+        study.figure("overhead_per_operation", floor / operations, "s", about)
         if on_cpu:
-            found.absent("crossover", "this run is on the CPU: no GPU is timed")
-            found.mark("widths", f"at width {WIDTHS[0]} nearly all of the time is overhead")
+            study.absent("crossover", "this run is on the CPU: no GPU is timed")
+            study.mark("widths", f"at width {WIDTHS[0]} nearly all of the time is overhead")
             return
-        ours, cpu = [pair[0] for pair in times], [pair[1] for pair in times]
-        crossing = estimates.crossing(WIDTHS, ours, cpu)
+        gpu, cpu = [pair[0] for pair in times], [pair[1] for pair in times]
+        crossing = estimates.crossing(WIDTHS, gpu, cpu)
         assert crossing is not None
         words = estimates.describe_crossing("the GPU", "the CPU", crossing, "width")
-        found.mark("widths", words)
-        found.figure("crossover", words)
+        study.mark("widths", words)
+        study.figure("crossover", words)
 
     return Case(timed, clock="wall", item=batch, study=study)
 
@@ -245,9 +245,9 @@ def copies_in_loop(
     size = mib * 2**20
     on.require(2 * size + vectors, f"{mib} MiB of data and a copy", host=size + vectors)
     host = on.host_randn(rows, columns)
-    there = host.to(on.device)
+    on_device = host.to(on.device)
     vector = on.randn(columns)
-    timed = functools.partial(kept, there, vector, steps)
+    timed = functools.partial(kept, on_device, vector, steps)
 
     def copied_both_ways() -> float:
         total = torch.zeros(rows)
@@ -255,13 +255,13 @@ def copies_in_loop(
             total = total + (host.to(on.device, copy=True) @ vector).to("cpu", copy=True)
         return total.sum().item()
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         ways: dict[str, Callable[[], object]] = {
             "copied in, result out, every step": copied_both_ways,
             "copied in every step": functools.partial(copied, host, vector, steps),
             "kept on the device": timed,
         }
         seen = steps * mib * 2**20
-        found.variants("ways", f"{steps} steps", ways, per_call=(seen, "byte/s"))
+        study.variants("ways", f"{steps} steps", ways, per_call=(seen, "byte/s"))
 
     return Case(timed, clock="wall", byte=steps * mib * 2**20, chosen=sizes, study=study)

@@ -62,9 +62,9 @@ def matmul_shapes(
     meta = torch.device("meta")
     operations = count_flop(lambda: multiply(x.to(meta), y.to(meta)))
 
-    def study(found: Study) -> None:
-        _facts(found, timed(), multiply(x.clone().requires_grad_(), y))
-        _shapes(found, on, (own, *SHAPES), probe, used)
+    def study(study: Study) -> None:
+        _facts(study, timed(), multiply(x.clone().requires_grad_(), y))
+        _shapes(study, on, (own, *SHAPES), probe, used)
 
     used = precision(on, "float32", "matmul")
     # A thin product reads each number for few multiplications: the memory bounds it sooner.
@@ -73,8 +73,8 @@ def matmul_shapes(
     )
 
 
-def _facts(found: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
-    found.table(
+def _facts(study: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
+    study.table(
         "facts", "the result", DataColumn("fact"), DataColumn("of plain factors"),
         DataColumn("where x requires a gradient"),
     )  # fmt: skip
@@ -89,27 +89,27 @@ def _facts(found: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
         "stride()": lambda result: result.stride(),
     }
     for name, fact_of in facts.items():
-        found.row("facts", name, str(fact_of(plain)), str(fact_of(recorded)))
-    found.log_line("print(result)")
-    found.log_line(str(plain))
+        study.row("facts", name, str(fact_of(plain)), str(fact_of(recorded)))
+    study.log_line("print(result)")
+    study.log_line(str(plain))
 
 
-def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, precision: str) -> None:
+def _shapes(study: Study, on: Place, shapes: tuple[Shape, ...], probe: int, precision: str) -> None:
     from workloads.measure import environment
 
-    one = on.randn(1)
-    launch_s = found.time(lambda: one + one)
-    found.figure("launch", launch_s, "s", "an addition of one number: launch and nothing else")
-    memory = 2 * probe / seconds_of_copy(found, on, probe)
+    scalar = on.randn(1)
+    launch_s = study.time(lambda: scalar + scalar)
+    study.figure("launch", launch_s, "s", "an addition of one number: launch and nothing else")
+    memory = 2 * probe / seconds_of_copy(study, on, probe)
     about = f"of a copy of {probe // 2**20} MiB, read and written"
-    found.figure("memory_rate", memory, "byte/s", about)
-    found.check_rate("the copy", memory, limits.MEMORY)
-    seconds = [_time(found, on, shape) for shape in shapes]
+    study.figure("memory_rate", memory, "byte/s", about)
+    study.check_rate("the copy", memory, limits.MEMORY)
+    seconds = [_time(study, on, shape) for shape in shapes]
     best = max(shape.flop / time for shape, time in zip(shapes, seconds, strict=True))
     ridge = best / memory
     about = "FLOP per byte: the best rate in the table over the memory's; below it memory decides"
-    found.figure("ridge", ridge, "", about)
-    found.table(
+    study.figure("ridge", ridge, "", about)
+    study.table(
         "shapes", "products in float32", DataColumn("product"), DataColumn("shape"),
         DataColumn("time", "s"),
         DataColumn("rate", "FLOP/s"), DataColumn("traffic", "byte/s"), DataColumn("FLOP per byte"),
@@ -119,19 +119,19 @@ def _shapes(found: Study, on: Place, shapes: tuple[Shape, ...], probe: int, prec
     for shape, time in zip(shapes, seconds, strict=True):
         intensity = shape.flop / shape.byte
         bound = bound_by(time, intensity, ridge, launch_s)
-        found.row(
+        study.row(
             "shapes", shape.name, shape.text, time, shape.flop / time, shape.byte / time,
             intensity, bound,
         )  # fmt: skip
-        found.check_rate(f"{shape.name} product", shape.flop / time, precision)
+        study.check_rate(f"{shape.name} product", shape.flop / time, precision)
         if limits.cached(limits.MEMORY, shape.byte, cache) is None:
-            found.check_rate(f"{shape.name} product", shape.byte / time, limits.MEMORY)
+            study.check_rate(f"{shape.name} product", shape.byte / time, limits.MEMORY)
 
 
-def _time(found: Study, on: Place, shape: Shape) -> float:
+def _time(study: Study, on: Place, shape: Shape) -> float:
     from workloads.scripts.matmul_shapes import multiply
 
     a, b = on.randn(shape.batch, shape.m, shape.k), on.randn(shape.batch, shape.k, shape.n)
     if shape.batch == 1:
         a, b = a[0], b[0]
-    return found.time(functools.partial(multiply, a, b))
+    return study.time(functools.partial(multiply, a, b))

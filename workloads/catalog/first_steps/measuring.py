@@ -26,19 +26,19 @@ EVENTS, BLOCKS = "CUDA events", "blocks of calls"
 
 
 def _clocks(
-    found: Study, seconds: dict[str, float | None], operations: int, precision: str
+    study: Study, seconds: dict[str, float | None], operations: int, precision: str
 ) -> None:
     """Add each clock's time, the rate it implies, and that rate's share of the limit."""
-    found.table(
+    study.table(
         "clocks", "one product by each clock", DataColumn("clock"), DataColumn("time", "s"),
         DataColumn("implied rate", "FLOP/s"), DataColumn("of the limit", "%"),
     )  # fmt: skip
-    for name, taken in seconds.items():
-        rate = operations / taken if taken else None
-        limit = found.limit(precision, rate) if rate else None
-        found.row("clocks", name, taken, rate, 100 * limit.fraction if limit else None)
-    if found.limit(precision, 1.0) is None:
-        found.unavailable["tables.clocks.of the limit"] = (
+    for name, second in seconds.items():
+        rate = operations / second if second else None
+        limit = study.limit(precision, rate) if rate else None
+        study.row("clocks", name, second, rate, 100 * limit.fraction if limit else None)
+    if study.limit(precision, 1.0) is None:
+        study.unavailable["tables.clocks.of the limit"] = (
             "no limit is known yet: a ceiling is measured once the run is done"
         )
 
@@ -91,31 +91,31 @@ def naive_timing(
         watch.synchronize()
         return watch.seconds(start, end)
 
-    def study(found: Study) -> None:
-        count = TIMINGS if found.median_s < LONG_S else FEWER
+    def study(study: Study) -> None:
+        count = TIMINGS if study.median_s < LONG_S else FEWER
 
         def median(once: Callable[[], float]) -> float:
             return statistics.median(once() for _ in range(count))
 
-        with found.watched():
+        with study.watched():
             naive = median(lambda: by_time(lambda: None))
             on.synchronize()
             seconds: dict[str, float | None] = {
                 NAIVE: naive,
                 SYNCHRONIZED: median(lambda: by_time(on.synchronize)),
                 EVENTS: median(by_events) if on.type == "cuda" else None,
-                BLOCKS: found.median_s,
+                BLOCKS: study.median_s,
             }
-        _clocks(found, seconds, operations, used)
+        _clocks(study, seconds, operations, used)
         if on.type != "cuda":
-            found.unavailable[f"tables.clocks.{EVENTS}"] = f"{on.type} has no events with a time"
+            study.unavailable[f"tables.clocks.{EVENTS}"] = f"{on.type} has no events with a time"
         about = f"median of {count} with time.time(), not synchronized"
         if naive <= 0:
-            found.absent("naive_s", "time.time() did not advance", "s", about)
+            study.absent("naive_s", "time.time() did not advance", "s", about)
             return
-        found.figure("naive_s", naive, "s", about)
-        found.figure("naive_flop_per_s", operations / naive, "FLOP/s", "the rate that it implies")
-        found.figure("too_fast", found.median_s / naive, "x", "right time over naive time")
+        study.figure("naive_s", naive, "s", about)
+        study.figure("naive_flop_per_s", operations / naive, "FLOP/s", "the rate that it implies")
+        study.figure("too_fast", study.median_s / naive, "x", "right time over naive time")
 
     used = precision(on, "float32", "matmul")
     return Case(timed, flop=operations, precision=used, study=study)
@@ -187,38 +187,38 @@ def comparing_results(
 
     def check() -> Check:
         passed = error(result) <= allowed
-        what = "float64 on the CPU, by what rounding can explain"
-        return Check(passed, error(result), allowed, what)
+        reference_name = "float64 on the CPU, by what rounding can explain"
+        return Check(passed, error(result), allowed, reference_name)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         other = "another order" if on.type == "cpu" else str(on.device)
-        found.table(
+        study.table(
             "errors", "the largest error of an entry", DataColumn("result"), DataColumn("error")
         )
-        found.row("errors", "cpu, against float64", error(on_cpu))
-        found.row("errors", f"{other}, against float64", error(result))
-        found.row("errors", f"cpu against {other}", float((on_cpu - result).abs().max()))
+        study.row("errors", "cpu, against float64", error(on_cpu))
+        study.row("errors", f"{other}, against float64", error(result))
+        study.row("errors", f"cpu against {other}", float((on_cpu - result).abs().max()))
         wrong = result - x[:, -1:] @ y[-1:]
-        _verdicts(found, on_cpu, {other: result, f"{other}, one product missing": wrong}, allowed)
+        _verdicts(study, on_cpu, {other: result, f"{other}, one product missing": wrong}, allowed)
         differ = int((~torch.isclose(on_cpu, result)).sum())
         about = f"of {n * n}, that allclose holds against the result"
-        found.figure("entries_not_close", float(differ), "", about)
-        found.figure("largest_entry", float(exact.abs().max()))
+        study.figure("entries_not_close", float(differ), "", about)
+        study.figure("largest_entry", float(exact.abs().max()))
         about = "by rounding: sqrt(n) roundings of the largest entry of |x| @ |y|"
         about += ", and those of the factors to TF32" if tf32 else ""
-        found.figure("tolerance_that_fits", allowed, "", about)
+        study.figure("tolerance_that_fits", allowed, "", about)
 
     timed = partial(agree, on_cpu, here_x, here_y)
     return Case(timed, clock="wall", check=check, study=study)
 
 
 def _verdicts(
-    found: Study, reference: torch.Tensor, results: dict[str, torch.Tensor], allowed: float
+    study: Study, reference: torch.Tensor, results: dict[str, torch.Tensor], allowed: float
 ) -> None:
     """Add a table of the verdicts of each comparison method on each result."""
     import torch
 
-    found.table(
+    study.table(
         "verdicts",
         "the CPU's result against others",
         DataColumn("comparison"),
@@ -234,4 +234,4 @@ def _verdicts(
         ),
     }
     for name, same in ways.items():
-        found.row("verdicts", name, *(str(same(reference, each)) for each in results.values()))
+        study.row("verdicts", name, *(str(same(reference, result)) for result in results.values()))

@@ -70,10 +70,10 @@ def mlp_training(
         losses.extend(train_epoch(model, loader, optimizer, on.device) for _ in range(epochs))
         return losses[-1]
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         for index, loss in enumerate(losses[:epochs], start=1):
-            found.figure(f"loss_epoch_{index}", float(loss), "", "of the epoch's last batch")
-        found.figure("loss_at_end", float(losses[-1]), "", "after all timed calls")
+            study.figure(f"loss_epoch_{index}", float(loss), "", "of the epoch's last batch")
+        study.figure("loss_at_end", float(losses[-1]), "", "after all timed calls")
 
     return Case(timed, clock="wall", item=epochs * SAMPLES, study=study)
 
@@ -107,8 +107,8 @@ def mlp_evaluation(
     def timed() -> float:
         return evaluate(model, loader, on.device)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         error = timed()
-        found.figure("mean_absolute_error", error, "", "of the untrained model over all samples")
+        study.figure("mean_absolute_error", error, "", "of the untrained model over all samples")
 
     return Case(timed, clock="wall", item=SAMPLES, study=study)

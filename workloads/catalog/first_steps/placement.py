@@ -63,26 +63,26 @@ def placement(
     before = {name: str(tensor.device) for name, tensor in model.state_dict().items()}
     moved = model.to(on.device)
 
-    def study(found: Study) -> None:
-        _selection(found)
-        _where(found, model, before)
-        there = data.to(on.device)
+    def study(study: Study) -> None:
+        _selection(study)
+        _where(study, model, before)
+        on_device = data.to(on.device)
         same = {True: "the same tensor", False: "a new tensor"}
         about = "what .to(device) returned for a tensor in host memory"
-        found.figure("tensor_to", same[there is data], "", about)
+        study.figure("tensor_to", same[on_device is data], "", about)
         about = "what .to(device) returned for a tensor that was there already"
-        found.figure("tensor_to_again", same[there.to(on.device) is there], "", about)
+        study.figure("tensor_to_again", same[on_device.to(on.device) is on_device], "", about)
         itself = "the model itself" if moved is model else "a new model"
-        found.figure("model_to", itself, "", "what model.to(device) returned")
-        again = found.time(lambda: there.to(on.device))
-        found.figure("to_again", again, "s", "a .to that has nothing to do")
+        study.figure("model_to", itself, "", "what model.to(device) returned")
+        again = study.time(lambda: on_device.to(on.device))
+        study.figure("to_again", again, "s", "a .to that has nothing to do")
         ways = {
             "on the host, then .to": lambda: torch.randn(batch, width).to(on.device),
             "on the device": lambda: torch.randn(batch, width, device=on.device),
         }
         if on.type == "cuda":
             ways["on the host, then .cuda"] = lambda: torch.randn(batch, width).cuda(on.device)
-        found.variants(
+        study.variants(
             "creation",
             f"a {batch} x {width} tensor of random numbers",
             ways,
@@ -93,25 +93,25 @@ def placement(
     return Case(timed, clock="wall", item=batch, study=study)
 
 
-def _selection(found: Study) -> None:
+def _selection(study: Study) -> None:
     import torch
 
     available = torch.cuda.is_available()
     selected = torch.device("cuda" if available else "cpu")
-    found.figure("cuda_is_available", str(available), "", "torch.cuda.is_available()")
+    study.figure("cuda_is_available", str(available), "", "torch.cuda.is_available()")
     count = torch.cuda.device_count() if available else 0
-    found.figure("device_count", float(count), "", "CUDA devices that torch sees")
+    study.figure("device_count", float(count), "", "CUDA devices that torch sees")
     about = "torch.device('cuda' if torch.cuda.is_available() else 'cpu')"
-    found.figure("fallback_selects", str(selected), "", about)
+    study.figure("fallback_selects", str(selected), "", about)
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     about = "torch.accelerator.current_accelerator(): CUDA, MPS, XPU and others by one name"
-    found.figure("accelerator", str(accelerator or "none"), "", about)
+    study.figure("accelerator", str(accelerator or "none"), "", about)
     for index in range(count):
-        found.log_line(f"cuda:{index} is {torch.cuda.get_device_name(index)}")
+        study.log_line(f"cuda:{index} is {torch.cuda.get_device_name(index)}")
 
 
-def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None:
-    found.table(
+def _where(study: Study, model: torch.nn.Module, before: dict[str, str]) -> None:
+    study.table(
         "tensors",
         "the model's tensors before and after model.to(device)",
         DataColumn("name"), DataColumn("kind"), DataColumn("shape"), DataColumn("dtype"),
@@ -124,7 +124,7 @@ def _where(found: Study, model: torch.nn.Module, before: dict[str, str]) -> None
         shape = " x ".join(map(str, tensor.shape)) or "scalar"
         dtype = str(tensor.dtype).removeprefix("torch.")
         size = float(tensor.numel() * tensor.element_size())
-        found.row("tensors", name, kind, shape, dtype, size, before[name], str(tensor.device))
+        study.row("tensors", name, kind, shape, dtype, size, before[name], str(tensor.device))
 
 
 @workload(
@@ -144,10 +144,10 @@ def device_list(on: Place) -> Case:
     from workloads.measure import environment
     from workloads.scripts.device_list import gpu_names
 
-    def study(found: Study) -> None:
-        found.figure("gpus", float(len(gpu_names())), "", "torch.cuda.device_count()")
-        found.figure("this_device", str(on.device), "", "where this run took place")
-        found.table(
+    def study(study: Study) -> None:
+        study.figure("gpus", float(len(gpu_names())), "", "torch.cuda.device_count()")
+        study.figure("this_device", str(on.device), "", "where this run took place")
+        study.table(
             "devices",
             "devices that torch sees",
             DataColumn("device"),
@@ -157,12 +157,12 @@ def device_list(on: Place) -> Case:
             DataColumn("memory", "byte"),
         )
         absent: dict[str, str] = {}
-        found.unavailable["tables.devices"] = "torch does not tell it of every kind of device"
-        for each in environment.all_devices(absent):
-            units, memory = each.multi_processors, each.total_memory
+        study.unavailable["tables.devices"] = "torch does not tell it of every kind of device"
+        for device in environment.all_devices(absent):
+            units, memory = device.multi_processors, device.total_memory
             numbers = [None if value is None else float(value) for value in (units, memory)]
-            found.row("devices", each.id, each.name, each.capability, *numbers)
+            study.row("devices", device.id, device.name, device.capability, *numbers)
         for reason in absent.values():
-            found.log_line(reason)
+            study.log_line(reason)
 
     return Case(gpu_names, clock="wall", study=study)

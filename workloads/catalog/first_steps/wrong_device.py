@@ -74,40 +74,40 @@ def device_mismatch(
 
     timed = functools.partial(move_and_apply, model, inputs, on.device)
 
-    def study(found: Study) -> None:
-        here, there = on.randn(batch, width), torch.empty(batch, width, device=other)
+    def study(study: Study) -> None:
+        local, remote = on.randn(batch, width), torch.empty(batch, width, device=other)
         lost = torch.nn.Linear(width, width).to(other)
         if other.type == "meta":
-            found.log_line(META)
+            study.log_line(META)
         rows: dict[str, Callable[[], torch.Tensor]] = {
-            "here + there": lambda: here + there,
-            "cat([here, there])": lambda: torch.cat([here, there]),
-            "model(there)": lambda: model(there),
-            "moved input, model left": lambda: lost(here),
-            "mse_loss(here, there)": lambda: torch.nn.functional.mse_loss(here, there),
-            "number on the CPU * here": lambda: torch.tensor(2.0, device=elsewhere) * here,
-            "here[indices on the CPU]": lambda: here[torch.tensor([0], device=elsewhere)],
+            "here + there": lambda: local + remote,
+            "cat([here, there])": lambda: torch.cat([local, remote]),
+            "model(there)": lambda: model(remote),
+            "moved input, model left": lambda: lost(local),
+            "mse_loss(here, there)": lambda: torch.nn.functional.mse_loss(local, remote),
+            "number on the CPU * here": lambda: torch.tensor(2.0, device=elsewhere) * local,
+            "here[indices on the CPU]": lambda: local[torch.tensor([0], device=elsewhere)],
             "here + input.to(here.device)": lambda: (
-                here + on.host_randn(batch, width).to(on.device)
+                local + on.host_randn(batch, width).to(on.device)
             ),
         }
-        found.table("mixtures", "what torch says", DataColumn("operation"), DataColumn("outcome"))
+        study.table("mixtures", "what torch says", DataColumn("operation"), DataColumn("outcome"))
         raised = 0
         for name, call in rows.items():
-            said = outcome(call)
-            raises = not said.startswith("no error")
+            message = outcome(call)
+            raises = not message.startswith("no error")
             raised += raises
-            found.row("mixtures", name, said.partition(":")[0] if raises else said)
-            found.log_line(f"{name} -> {said}")
-        found.figure("mixtures_refused", float(raised), "", f"here is {on.device}, there {other}")
+            study.row("mixtures", name, message.partition(":")[0] if raises else message)
+            study.log_line(f"{name} -> {message}")
+        study.figure("mixtures_refused", float(raised), "", f"here is {on.device}, there {other}")
         fixed = model(inputs.to(on.device))
-        found.figure("device_of_the_fixed_result", str(fixed.device))
+        study.figure("device_of_the_fixed_result", str(fixed.device))
         at_home = inputs.to(on.device)
         ways: dict[str, Callable[[], object]] = {
             "move in each call": timed,
             "moved once, before": lambda: model(at_home),
         }
-        found.variants("fixes", "where the fix stands", ways, clock="wall")
+        study.variants("fixes", "where the fix stands", ways, clock="wall")
 
     return Case(timed, clock="wall", item=batch, study=study)
 
@@ -186,43 +186,43 @@ def model_on_cpu(
         first, last = losses()
         return Check(last < first, last / first, 1.0, f"the loss before {STEPS} steps, as a ratio")
 
-    def study(found: Study) -> None:
-        before = found.memory_in_use().allocated
+    def study(study: Study) -> None:
+        before = study.memory_in_use().allocated
         left = Training(cpu, width, data)
-        after = found.memory_in_use().allocated
+        after = study.memory_in_use().allocated
         columns = (
             DataColumn("parameter"),
             DataColumn("elements"),
             DataColumn("left"),
             DataColumn("moved"),
         )
-        found.table("places", "where the parameters lie", *columns)
+        study.table("places", "where the parameters lie", *columns)
         for (name, parameter), twin in zip(
             left.model.named_parameters(), moved.model.parameters(), strict=True
         ):
-            found.row("places", name, parameter.numel(), str(parameter.device), str(twin.device))
+            study.row("places", name, parameter.numel(), str(parameter.device), str(twin.device))
         first, last = losses()
-        found.figure("first_loss", first, "", "of the model left on the CPU")
-        found.figure("last_loss", last, "", f"of the same after {STEPS} steps: it falls")
-        _wrong_half(found, other_device(on) if on.type == "cpu" else on.device, left.model)
+        study.figure("first_loss", first, "", "of the model left on the CPU")
+        study.figure("last_loss", last, "", f"of the same after {STEPS} steps: it falls")
+        _wrong_half(study, other_device(on) if on.type == "cpu" else on.device, left.model)
         about = "device bytes that building the left model took"
         if on.type == "cpu" or before is None or after is None:
             reason = ON_THE_CPU if on.type == "cpu" else "not told"
-            found.absent("gpu_bytes_of_left_model", reason, "byte", about)
-            found.absent("speed_up_by_moving", ON_THE_CPU, "x")
+            study.absent("gpu_bytes_of_left_model", reason, "byte", about)
+            study.absent("speed_up_by_moving", ON_THE_CPU, "x")
             return
-        found.figure("gpu_bytes_of_left_model", float(after - before), "byte", about)
+        study.figure("gpu_bytes_of_left_model", float(after - before), "byte", about)
         ways: dict[str, Callable[[], object]] = {"left on the CPU": left.step, "moved": moved.step}
-        pair = found.variants(
+        pair = study.variants(
             "ways", "one training step", ways, per_call=(batch, "samples/s"), clock="wall"
         )
-        found.figure("speed_up_by_moving", pair[1].ratio, "x", "left over moved")
+        study.figure("speed_up_by_moving", pair[1].ratio, "x", "left over moved")
 
-    def _wrong_half(found: Study, gpu: torch.device, left: torch.nn.Module) -> None:
-        said = outcome(lambda: left(torch.empty(batch, FEATURES, device=gpu)))
-        found.log_line(f"model on cpu, input on {gpu} -> {said}")
+    def _wrong_half(study: Study, gpu: torch.device, left: torch.nn.Module) -> None:
+        message = outcome(lambda: left(torch.empty(batch, FEATURES, device=gpu)))
+        study.log_line(f"model on cpu, input on {gpu} -> {message}")
         if gpu.type == "meta":
-            found.log_line(META)
-        found.figure("input_alone_moved", said)
+            study.log_line(META)
+        study.figure("input_alone_moved", message)
 
     return Case(moved.step, clock="wall", item=batch, check=check, study=study)

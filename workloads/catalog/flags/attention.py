@@ -94,9 +94,9 @@ def attention(
         raise ParameterError(f"attention: kv_heads={kv_heads}: a divisor of heads={heads}")
     shape = AttentionShape(batch, heads, kv_heads, length, width, mask, dtype)
     room, host = _room(batch * heads, length, width, DTYPES[dtype].itemsize)
-    what = "queries, keys, values and the math backend's scores"
+    purpose = "queries, keys, values and the math backend's scores"
     flushed = flush_bytes(on, cache)
-    on.require((max(room, host) if on.type == "cpu" else room) + flushed, what, host=host)
+    on.require((max(room, host) if on.type == "cpu" else room) + flushed, purpose, host=host)
     data = shape.data(on)
     timed = partial(attend, *data, mask == CAUSAL)
     if backend != AUTO and (why := reason_against(_under([backend], timed))):
@@ -105,36 +105,38 @@ def attention(
     under_cache = cache_setter(cache, on)
 
     def check() -> Check:
-        what = "one head by the formula, in float64 on the CPU"
-        return against_float64(timed()[0, 0], shape.reference(data), TOLERANCES[used], what)
+        reference_name = "one head by the formula, in float64 on the CPU"
+        return against_float64(
+            timed()[0, 0], shape.reference(data), TOLERANCES[used], reference_name
+        )
 
-    def study(found: Study) -> None:
-        _picked(found, timed)
-        with nullcontext() if found.quick else compiler():
+    def study(study: Study) -> None:
+        _picked(study, timed)
+        with nullcontext() if study.quick else compiler():
             title = f"by backend, {length} positions, {cache} cache"
-            ways = _ways(found, shape, data, timed)
-            _compare(found, "kernels", title, ways, under_cache, shape.flop)
-            _differences(found, ways, shape.reference(data, -1, -1), TOLERANCES[used])
-            chosen = found.figures["picked"].value if backend == AUTO else backend
+            ways = _ways(study, shape, data, timed)
+            _compare(study, "kernels", title, ways, under_cache, shape.flop)
+            _differences(study, ways, shape.reference(data, -1, -1), TOLERANCES[used])
+            chosen = study.figures["picked"].value if backend == AUTO else backend
             result = batch * heads * length * width * DTYPES[dtype].itemsize
-            made = result if chosen in OPERATORS else room  # the math backend stores the scores
-            compare_caches(found, on, timed, (float(shape.flop), "FLOP/s"), made)
+            stored = result if chosen in OPERATORS else room  # the math backend stores the scores
+            compare_caches(study, on, timed, (float(shape.flop), "FLOP/s"), stored)
             if on.type != "cpu" and length < LONG_SEQUENCE:
-                long_kernels(found)
+                long_kernels(study)
 
-    def long_kernels(found: Study) -> None:
+    def long_kernels(study: Study) -> None:
         """Compare the backends where the launch is a small part, if there is room."""
         room, _ = _room(batch * heads, LONG_SEQUENCE, width, DTYPES[dtype].itemsize)
         try:
-            on.require(room, what)
+            on.require(room, purpose)
         except Skip as skip:
-            found.log_line(f"not at {LONG_SEQUENCE} positions: {skip}")
+            study.log_line(f"not at {LONG_SEQUENCE} positions: {skip}")
             return
         longer = replace(shape, length=LONG_SEQUENCE)
         long_data = longer.data(on)
         title = f"by backend, {LONG_SEQUENCE} positions, {cache} cache"
-        ways = _ways(found, longer, long_data, partial(attend, *long_data, mask == CAUSAL))
-        _compare(found, "long_kernels", title, ways, under_cache, longer.flop)
+        ways = _ways(study, longer, long_data, partial(attend, *long_data, mask == CAUSAL))
+        _compare(study, "long_kernels", title, ways, under_cache, longer.flop)
 
     # Around the whole run, as entering it for each call would be timed.
     allowed = ExitStack()
@@ -220,7 +222,7 @@ class AttentionShape:
         return result
 
 
-def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
+def _room(heads: int, length: int, width: int, itemsize: int) -> tuple[int, int]:
     """Return the math kernel's bytes, and the check's bytes on the host.
 
     The math kernel computes 16-bit numbers in float32 (ATen: ``attention.cpp``). It has the scores
@@ -231,14 +233,16 @@ def _room(heads: int, length: int, width: int, each: int) -> tuple[int, int]:
         heads: number of heads in all sequences together.
         length: positions in a sequence.
         width: width of a head.
-        each: bytes of a stored number.
+        itemsize: bytes of a stored number.
     """
     tokens = heads * length * width
     # Queries, keys, values and the result as stored, three of them once more one sequence after the
     # other; three in float32, two scaled.
-    room = tokens * (7 * each + (3 + 2 + 1) * 4) + heads * length**2 * (3 * 4 + 1) + 5 * length**2
+    room = (
+        tokens * (7 * itemsize + (3 + 2 + 1) * 4) + heads * length**2 * (3 * 4 + 1) + 5 * length**2
+    )
     # In float64: a head's queries, keys, values and result; its scores, weights, and a mask.
-    check = 3 * tokens * each + 8 * (6 * length * width + 4 * length**2)
+    check = 3 * tokens * itemsize + 8 * (6 * length * width + 4 * length**2)
     return room, check
 
 
@@ -281,12 +285,12 @@ def picked_backend(attend: Callable[[], object]) -> str:
     return next(fused, "math")
 
 
-def _picked(found: Study, attend: Callable[[], torch.Tensor]) -> None:
+def _picked(study: Study, attend: Callable[[], torch.Tensor]) -> None:
     about = "by torch, if it may choose"
     try:
-        found.figure("picked", picked_backend(_under(BACKENDS, attend)), "", about)
+        study.figure("picked", picked_backend(_under(BACKENDS, attend)), "", about)
     except RuntimeError as error:
-        found.absent("picked", first_line(error), "", about)
+        study.absent("picked", first_line(error), "", about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +309,7 @@ class AttentionWay:
 
 
 def _ways(
-    found: Study, shape: AttentionShape, data: AttentionData, attend: Callable[[], object]
+    study: Study, shape: AttentionShape, data: AttentionData, attend: Callable[[], object]
 ) -> dict[str, AttentionWay]:
     """Return the backends and functions that run here, and say why the others do not."""
     packed = pack(shape, data)
@@ -315,8 +319,8 @@ def _ways(
         return result[-1, -1]
 
     def log_once(line: str) -> None:
-        if line not in found.log:
-            found.log_line(line)
+        if line not in study.log:
+            study.log_line(line)
 
     def add(
         name: str,
@@ -340,7 +344,7 @@ def _ways(
         add(name, lambda: attend, allowed=[name])
     add(NESTED, partial(nested_attention, packed, shape.causal), packed.last_head_of_nested)
     add(VARLEN, partial(varlen_attention, packed, shape.causal), packed.last_head)
-    if found.quick:
+    if study.quick:
         log_once(f"{FLEX}: a quick run does not compile it")
     else:
         add(FLEX, partial(flex_attention, shape, data), warned=False)
@@ -348,7 +352,7 @@ def _ways(
 
 
 def _compare(
-    found: Study,
+    study: Study,
     table: str,
     title: str,
     ways: Mapping[str, AttentionWay],
@@ -358,16 +362,16 @@ def _compare(
     """Compare the times of the ways, with the cache warm or cold."""
     calls = {name: way.under(cache) for name, way in ways.items()}
     per_call = (float(flop), "FLOP/s")
-    found.variants(table, title, calls, per_call=per_call, peaks=True, check_rates=True)
+    study.variants(table, title, calls, per_call=per_call, peaks=True, check_rates=True)
 
 
 def _differences(
-    found: Study, ways: Mapping[str, AttentionWay], reference: torch.Tensor, tolerance: float
+    study: Study, ways: Mapping[str, AttentionWay], reference: torch.Tensor, tolerance: float
 ) -> None:
     """Compare each way's last head of the last sequence with the formula in float64."""
     from workloads.declare.place import against_float64
 
-    found.table(
+    study.table(
         "results", "result of the last head, against the formula in float64 on the CPU",
         DataColumn("variant"), DataColumn("largest difference"), DataColumn("tolerance"),
         DataColumn("verdict"),
@@ -377,6 +381,6 @@ def _differences(
         result = way.unpack(_under(way.allowed, way.call)())
         check = against_float64(result, reference, tolerance, name)
         if check.error is None:
-            found.unavailable["tables.results.largest difference"] = reason
+            study.unavailable["tables.results.largest difference"] = reason
         verdict = "passed" if check.passed else "wrong"
-        found.row("results", name, check.error, tolerance, verdict)
+        study.row("results", name, check.error, tolerance, verdict)

@@ -65,39 +65,39 @@ def elementwise(
     timed = partial(compiled, x)
     compile_s = _compile_s(on, timed, back)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         ways: dict[str, Callable[[], object]] = {"eager": partial(chain, x), "compiled": timed}
-        eager, fused = found.variants(
+        eager, fused = study.variants(
             "ways", f"{mib} MiB", ways, per_call=(2 * size, "byte/s"), peaks=True, check_rates=True
         )
         about = "the first call: the chain traced, the kernel written and compiled"
-        found.figure("compile", compile_s, "s", about)
-        _count_kernels(found, on, ways)
+        study.figure("compile", compile_s, "s", about)
+        _count_kernels(study, on, ways)
         calls: float | str = "compiling was not shown to be faster"
         if fused.verdict == "faster":
             once = eager.median_s
             calls = estimates.break_even_calls(once, once, compile_s, fused.median_s)
         about = "after so many calls compiling has paid for itself"
         if isinstance(calls, str):
-            found.absent("break_even_calls", calls, "", about)
+            study.absent("break_even_calls", calls, "", about)
         else:
-            found.figure("break_even_calls", float(round(calls)), "", about)
+            study.figure("break_even_calls", float(round(calls)), "", about)
         about = "tensors moved by the eager chain over those moved by the compiled one"
-        found.figure("expected_speed_up", EAGER_PASSES / 2, "x", about)
+        study.figure("expected_speed_up", EAGER_PASSES / 2, "x", about)
 
     return Case(timed, byte=2 * size, byte_limit="memory", study=study, cleanup=back)
 
 
-def _count_kernels(found: Study, on: Place, ways: dict[str, Callable[[], object]]) -> None:
+def _count_kernels(study: Study, on: Place, ways: dict[str, Callable[[], object]]) -> None:
     """Log how many kernels one call of each way launches, from the profiler."""
     for name, call in ways.items():
         about = f"launched by one call, {name}"
         launched = sum(row.calls for row in kernels_of(call, on)) if on.type == "cuda" else 0
         if launched:
-            found.figure(f"kernels_{name}", float(launched), "", about)
+            study.figure(f"kernels_{name}", float(launched), "", about)
         else:
             reason = NO_DEVICE_ROWS if on.type == "cuda" else "a CPU runs functions, no kernels"
-            found.absent(f"kernels_{name}", reason, "", about)
+            study.absent(f"kernels_{name}", reason, "", about)
 
 
 def _compile_s(on: Place, call: Callable[[], object], back: Callable[[], None]) -> float:
@@ -159,8 +159,8 @@ def transformer_compile(
     if width % heads:
         raise ParameterError(f"transformer_compile: heads={heads} do not divide width={width}")
     tokens_bytes = 4 * batch * length * width
-    each = 20 * tokens_bytes + 4 * 12 * width**2 * 4
-    on.require(layers * each, "the blocks and their activations")
+    per_layer = 20 * tokens_bytes + 4 * 12 * width**2 * 4
+    on.require(layers * per_layer, "the blocks and their activations")
 
     def blocks(device: torch.device | str) -> torch.nn.Sequential:
         torch.manual_seed(SEED)
@@ -180,27 +180,27 @@ def transformer_compile(
             return train_step(model, optimizer, tokens)
         return forward(model, tokens)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         ways = {"eager": lambda: timed(model), "compiled": timed}
-        eager, fast = found.variants(
+        eager, fast = study.variants(
             "ways", mode, ways, per_call=(batch * length, "tokens/s"), peaks=True
         )
-        cold = found.first_call_s
+        cold = study.first_call_s
         assert cold is not None
         about = "the first call, with tracing and compiling; nothing was in the cache"
-        found.figure("cold_compile", cold, "s", about)
+        study.figure("cold_compile", cold, "s", about)
         about = "calls after which the compilation has paid"
         if fast.verdict != "faster":
             word = fast.verdict if fast.verdict != "unclear" else "not clearly faster"
             reason = f"the compiled {'block is' if layers == 1 else 'blocks are'} {word}"
-            found.absent("break_even_calls", reason, "", about)
+            study.absent("break_even_calls", reason, "", about)
             return
         once = eager.median_s
         calls = estimates.break_even_calls(once, once, cold, fast.median_s)
         if isinstance(calls, str):
-            found.absent("break_even_calls", calls, "", about)
+            study.absent("break_even_calls", calls, "", about)
         else:
-            found.figure("break_even_calls", calls, "", about)
+            study.figure("break_even_calls", calls, "", about)
 
     used = attention_precision(on, "float32")
 
@@ -210,8 +210,8 @@ def transformer_compile(
             # The weights of a training step have moved on, by a millionth of their gradients.
             result = compiled(tokens)[:1]
         tolerance = layers * DEPTH_FACTOR * TOLERANCES[used]
-        what = "the first sequence's result, uncompiled, in float64 on the CPU"
-        return against_float64(result, reference, tolerance, what)
+        reference_name = "the first sequence's result, uncompiled, in float64 on the CPU"
+        return against_float64(result, reference, tolerance, reference_name)
 
     return Case(
         timed,

@@ -72,11 +72,11 @@ def varying_shapes(
         on.synchronize()
         return perf_counter() - started
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         cudnn = torch.backends.cudnn
         as_found = cudnn.benchmark
         settings = {"benchmark off": False, "benchmark on": True} if on.type == "cuda" else {}
-        found.table(
+        study.table(
             "sizes", "first and later calls", DataColumn("setting"), DataColumn("size"),
             DataColumn("first call", "s"), DataColumn("later calls", "s"),
             DataColumn("first over later", "x"),
@@ -85,7 +85,7 @@ def varying_shapes(
             for index, name in enumerate(settings or {"oneDNN": None}):
                 if settings:
                     cudnn.benchmark = settings[name]
-                _first_and_later(found, name, of_sizes(size + (index + 1) * count), once)
+                _first_and_later(study, name, of_sizes(size + (index + 1) * count), once)
         finally:
             cudnn.benchmark = as_found
 
@@ -94,23 +94,23 @@ def varying_shapes(
 
 
 def _first_and_later(
-    found: Study, name: str, images: list[torch.Tensor], once: Callable[[torch.Tensor], float]
+    study: Study, name: str, images: list[torch.Tensor], once: Callable[[torch.Tensor], float]
 ) -> None:
     firsts, laters = [], []
     for image in images:
-        with found.watched():
+        with study.watched():
             first = once(image)
             later = statistics.median(once(image) for _ in range(REPEATS))
         firsts.append(first)
         laters.append(later)
         side = int(image.shape[-1])
-        found.row("sizes", name, f"{side} x {side}", first, later, first / later)
+        study.row("sizes", name, f"{side} x {side}", first, later, first / later)
     word = name.replace(" ", "_")
     about = "all sizes once, none of them seen before"
-    found.figure(f"unseen_{word}", sum(firsts), "s", about)
-    found.figure(f"seen_{word}", sum(laters), "s", "the same sizes, seen before")
+    study.figure(f"unseen_{word}", sum(firsts), "s", about)
+    study.figure(f"seen_{word}", sum(laters), "s", "the same sizes, seen before")
     ratio = statistics.median(a / b for a, b in zip(firsts, laters, strict=True))
-    found.figure(f"first_over_later_{word}", ratio, "x", "median over the sizes")
+    study.figure(f"first_over_later_{word}", ratio, "x", "median over the sizes")
 
 
 @contextmanager
@@ -202,18 +202,18 @@ def deterministic(
         )
 
     settings = determinism(on.type)
-    asked = [name for name, setting in settings.items() if any(setting)]
+    requested = [name for name, setting in settings.items() if any(setting)]
 
     def check() -> Check:
         other = 0
         with preserve_settings():
-            for name in asked:
+            for name in requested:
                 _choose(*settings[name])
                 other += differing()
-        what = f"{PASSES} repeats each under {' and '.join(asked)}, repeats that differ"
-        return Check(other == 0, float(other), 0.0, what)
+        comparison = f"{PASSES} repeats each under {' and '.join(requested)}, repeats that differ"
+        return Check(other == 0, float(other), 0.0, comparison)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         def under(name: str) -> Callable[[], object]:
             def call() -> object:
                 _choose(*settings[name])
@@ -226,18 +226,18 @@ def deterministic(
             for name, (backend, algorithms) in settings.items():
                 _choose(backend, algorithms)
                 bits[name] = differing()
-            found.table(
+            study.table(
                 "settings", "forward and backward pass", DataColumn("setting"),
                 DataColumn("time", "s"),
                 DataColumn("speed-up", "x"), DataColumn("verdict"),
                 DataColumn("repeats that differ"),
             )  # fmt: skip
-            for variant in found.compare({name: under(name) for name in settings}):
-                found.row(
+            for variant in study.compare({name: under(name) for name in settings}):
+                study.row(
                     "settings", variant.name, variant.median_s, variant.ratio, variant.verdict,
                     f"{bits[variant.name]} of {PASSES}",
                 )  # fmt: skip
-            _no_such_algorithm(found, on)
+            _no_such_algorithm(study, on)
 
     operations = 3 * 2 * 9 * channels * numbers
     used = precision(on, "float32", "conv")
@@ -246,7 +246,7 @@ def deterministic(
     )
 
 
-def _no_such_algorithm(found: Study, on: Place) -> None:
+def _no_such_algorithm(study: Study, on: Place) -> None:
     """Call an operation that has no deterministic algorithm on any device, for its error."""
     import torch
 
@@ -255,6 +255,6 @@ def _no_such_algorithm(found: Study, on: Place) -> None:
     try:
         on.randn(4).put_(index, on.randn(1))
     except RuntimeError as error:
-        found.log_line(f"use_deterministic_algorithms, then put_(): {error}")
+        study.log_line(f"use_deterministic_algorithms, then put_(): {error}")
     else:
-        found.log_line("use_deterministic_algorithms, then put_(): this torch raises nothing")
+        study.log_line("use_deterministic_algorithms, then put_(): this torch raises nothing")

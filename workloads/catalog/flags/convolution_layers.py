@@ -86,13 +86,13 @@ def conv2d(
 
     def layer(device: torch.device) -> torch.nn.Conv2d:
         torch.manual_seed(place.SEED)
-        made = torch.nn.Conv2d(
+        convolution = torch.nn.Conv2d(
             channels_in, channels, kernel, stride, padding, dilation=dilation, groups=groups
         )
-        made.to(device, place.DTYPES[dtype])
+        convolution.to(device, place.DTYPES[dtype])
         # Module.to takes a layout too, which the types of torch do not tell.
-        made.weight.data = made.weight.data.to(memory_format=form)
-        return made
+        convolution.weight.data = convolution.weight.data.to(memory_format=form)
+        return convolution
 
     conv = layer(on.device)
     image = on.randn(batch, channels_in, size, size, dtype=dtype).to(memory_format=form)
@@ -111,8 +111,8 @@ def conv2d(
             result = conv(image[:1])
             exact = copy.deepcopy(conv).to("cpu", torch.float64)
             reference = exact(image[:1].cpu().double())
-        what = "the first image's result, in float64 on the CPU"
-        return place.against_float64(result, reference, place.TOLERANCES[used], what)
+        reference_name = "the first image's result, in float64 on the CPU"
+        return place.against_float64(result, reference, place.TOLERANCES[used], reference_name)
 
     return Case(
         timed,
@@ -233,12 +233,12 @@ def resnet50_layers(
             result = convolve(image, weight, layer.stride)
         return result
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         other = OTHER[layout]
         beside = (
-            [] if found.quick else [DataColumn(other, "s"), DataColumn("speed-up", "x"), VERDICT]
+            [] if study.quick else [DataColumn(other, "s"), DataColumn("speed-up", "x"), VERDICT]
         )
-        found.table(
+        study.table(
             "layers", f"kernel/stride, channels, input size; {layout}", DataColumn("layer"),
             DataColumn("count"), DataColumn("time", "s"), DataColumn("rate", "FLOP/s"),
             DataColumn("in the network", "s"), *beside,
@@ -246,25 +246,31 @@ def resnet50_layers(
         total, ratios = 0.0, []
         for layer, image, weight in zip(RESNET50, inputs, kernels, strict=True):
             ways = {layout: _one(layer, image, weight)}
-            if not found.quick:
+            if not study.quick:
                 form = memory_format(other)
                 pair = (image.to(memory_format=form), weight.to(memory_format=form))
                 ways[other] = _one(layer, *pair)
-            first, *second = found.compare(ways)
-            cells = [cell for each in second for cell in (each.median_s, each.ratio, each.verdict)]
-            ratios += [each.ratio for each in second]
+            first, *second = study.compare(ways)
+            cells = [
+                cell
+                for answer in second
+                for cell in (answer.median_s, answer.ratio, answer.verdict)
+            ]
+            ratios += [answer.ratio for answer in second]
             total += layer.count * first.median_s
-            rate, taken = batch * layer.flop / first.median_s, layer.count * first.median_s
-            found.row("layers", layer.text, float(layer.count), first.median_s, rate, taken, *cells)
+            rate, seconds = batch * layer.flop / first.median_s, layer.count * first.median_s
+            study.row(
+                "layers", layer.text, float(layer.count), first.median_s, rate, seconds, *cells
+            )
         about = f"geometric mean over the layers: time of {layout} over {other}"
         if ratios:
-            found.figure("layout_speed_up", statistics.geometric_mean(ratios), "x", about)
+            study.figure("layout_speed_up", statistics.geometric_mean(ratios), "x", about)
         else:
-            found.absent("layout_speed_up", "a quick run times one layout", "x", about)
+            study.absent("layout_speed_up", "a quick run times one layout", "x", about)
         network = batch * sum(layer.count * layer.flop for layer in RESNET50)
         about = "all convolutions of the network: each layer's time by its count"
-        found.figure("network", total, "s", about)
-        found.figure("network_flop_per_s", network / total, "FLOP/s", "of all of them together")
+        study.figure("network", total, "s", about)
+        study.figure("network_flop_per_s", network / total, "FLOP/s", "of all of them together")
 
     return Case(
         timed,

@@ -88,13 +88,13 @@ def conv_layouts(
         reference = torch.nn.functional.conv2d(
             image[:1].cpu().double(), weight.cpu().double(), padding=1
         )
-        what = "the first image's result from NCHW, in float64 on the CPU"
-        return against_float64(timed()[:1], reference, TOLERANCES[used], what)
+        reference_name = "the first image's result from NCHW, in float64 on the CPU"
+        return against_float64(timed()[:1], reference, TOLERANCES[used], reference_name)
 
     flop = 2 * 9 * channels * numbers
 
-    def study(found: Study) -> None:
-        found.table(
+    def study(study: Study) -> None:
+        study.table(
             "grid", f"{batch} images, {channels} channels, {size}²", DataColumn("type"),
             DataColumn(NCHW, "s"), DataColumn(NHWC, "s"), DataColumn("speed-up", "x"),
             DataColumn("interval"),
@@ -103,9 +103,9 @@ def conv_layouts(
         for name, (dtype, tf32) in types(on).items():
             calls = {layout: partial(convolve, *laid_out(layout, dtype)) for layout in (NCHW, NHWC)}
             with tf32_set(tf32):
-                plain, last = found.compare(calls)
+                plain, last = study.compare(calls)
             best = flop / min(plain.median_s, last.median_s)
-            found.row(
+            study.row(
                 "grid", name, plain.median_s, last.median_s, last.ratio, last.interval,
                 last.verdict, best,
             )  # fmt: skip
@@ -185,26 +185,26 @@ def conv_block(
         ),
     }  # fmt: skip
 
-    def study(found: Study) -> None:
-        found.table(
+    def study(study: Study) -> None:
+        study.table(
             "primitives", f"{batch} images, {channels} channels, {size}²", DataColumn("primitive"),
             DataColumn("time", "s"), DataColumn("rate", "FLOP/s"),
             DataColumn("in and out", "byte/s"),
         )  # fmt: skip
-        found.unavailable["tables.primitives.rate"] = FEW_OPERATIONS
+        study.unavailable["tables.primitives.rate"] = FEW_OPERATIONS
         for name, (flop, values, call) in calls.items():
-            seconds = found.time(quiet(call))
+            seconds = study.time(quiet(call))
             rate = None if flop is None else flop / seconds
-            found.row("primitives", name, seconds, rate, 4 * values / seconds)
+            study.row("primitives", name, seconds, rate, 4 * values / seconds)
         with torch.no_grad():
-            _fusion(found, on, conv, norm, image)
+            _fusion(study, on, conv, norm, image)
 
     used = precision(on, "float32", "conv")
     return Case(timed, flop=9 * product, item=batch, precision=used, chosen=sizes, study=study)
 
 
 def _fusion(
-    found: Study, on: Place, conv: torch.nn.Conv2d, norm: torch.nn.BatchNorm2d, image: torch.Tensor
+    study: Study, on: Place, conv: torch.nn.Conv2d, norm: torch.nn.BatchNorm2d, image: torch.Tensor
 ) -> None:
     """Compare convolution, batch norm and ReLU in evaluation, in separate and in fused kernels."""
     import torch
@@ -218,22 +218,22 @@ def _fusion(
     }
     name, cudnn = "batch norm folded, ReLU in the kernel", torch.backends.cudnn
     if on.type != "cuda" or not cudnn.enabled:
-        found.log_line(f"{name}: n/a, it is tried with cuDNN alone")
+        study.log_line(f"{name}: n/a, it is tried with cuDNN alone")
     else:
 
         def in_one_kernel() -> torch.Tensor:
-            one = (1, 1)
+            ones = (1, 1)
             return torch.cudnn_convolution_relu(
-                image, folded.weight, folded.bias, one, one, one, folded.groups
+                image, folded.weight, folded.bias, ones, ones, ones, folded.groups
             )
 
         try:
             in_one_kernel()
         except RuntimeError as error:
-            found.log_line(f"{name}: n/a, {first_line(error)}")
+            study.log_line(f"{name}: n/a, {first_line(error)}")
         else:
             ways[name] = in_one_kernel
     first = ways["convolution, batch norm, ReLU"]()
     off = max(float((way() - first).abs().max() / first.abs().max()) for way in ways.values())
-    found.figure("fusing_error", off, "", "largest difference by fusing, over the largest entry")
-    found.variants("fusion", "convolution, batch norm and ReLU in evaluation", ways)
+    study.figure("fusing_error", off, "", "largest difference by fusing, over the largest entry")
+    study.variants("fusion", "convolution, batch norm and ReLU in evaluation", ways)

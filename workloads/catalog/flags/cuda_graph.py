@@ -112,8 +112,8 @@ def cuda_graphs(
     # The step that is timed, with copies of its weights for the check, of the start and after
     # either way; the widest of the study.
     most = (_bytes(width, batch, copies=3), _bytes(max(WIDTHS), batch, copies=0))
-    what = "the step that is timed and the widest of the others"
-    on.require(sum(most) + WORKSPACES, what)
+    purpose = "the step that is timed and the widest of the others"
+    on.require(sum(most) + WORKSPACES, purpose)
     step = Step(on, width, batch)
     start = step.weights()
     began = time.perf_counter()
@@ -130,24 +130,24 @@ def cuda_graphs(
             graph.replay()
         return same_update(start, launched, step.weights())
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         ways = {"launched": step.launch, "replayed": graph.replay}
-        pair = found.variants(
+        pair = study.variants(
             "ways", "one training step", ways, per_call=(batch, "samples/s"), clock="wall"
         )
         saved = pair[0].median_s - pair[1].median_s
-        found.figure("saved_per_step", saved, "s", "less time per step with the replay")
-        _launches(found, on, step)
-        found.figure("capture", capture_s, "s", f"{WARM_UPS} steps before it among it")
+        study.figure("saved_per_step", saved, "s", "less time per step with the replay")
+        _launches(study, on, step)
+        study.figure("capture", capture_s, "s", f"{WARM_UPS} steps before it among it")
         about = "steps after which the capture has paid for itself"
         if saved > 0:
-            found.figure("worth_it_after", float(math.ceil(capture_s / saved)), "", about)
+            study.figure("worth_it_after", float(math.ceil(capture_s / saved)), "", about)
         else:
-            found.absent("worth_it_after", "the replay is not faster here", "", about)
-        _pool(found, graph)
-        _widths(found, on, batch)
-        _frozen(found, on)
-        _refused(found, on)
+            study.absent("worth_it_after", "the replay is not faster here", "", about)
+        _pool(study, graph)
+        _widths(study, on, batch)
+        _frozen(study, on)
+        _refused(study, on)
 
     return Case(
         graph.replay, clock="wall", item=batch, check=check, study=study, cleanup=graph.reset
@@ -170,14 +170,16 @@ def same_update(
     """Check that both ways changed the weights alike; a replay without effect has an error of 1."""
     from workloads.declare.place import relative
 
-    def furthest(one: list[torch.Tensor], other: list[torch.Tensor]) -> float:
-        return max(float((a - b).abs().max()) for a, b in zip(one, other, strict=True))
+    def furthest(first: list[torch.Tensor], other: list[torch.Tensor]) -> float:
+        return max(float((a - b).abs().max()) for a, b in zip(first, other, strict=True))
 
-    what = f"what {CHECKED_STEPS} launched steps change the weights by"
-    return relative(furthest(launched, replayed), furthest(launched, start), OF_THE_UPDATE, what)
+    reference_name = f"what {CHECKED_STEPS} launched steps change the weights by"
+    return relative(
+        furthest(launched, replayed), furthest(launched, start), OF_THE_UPDATE, reference_name
+    )
 
 
-def _launches(found: Study, on: Place, step: Step) -> None:
+def _launches(study: Study, on: Place, step: Step) -> None:
 
     count = sum(row.calls for row in kernels_of(step.launch, on))
     abouts = {
@@ -186,12 +188,12 @@ def _launches(found: Study, on: Place, step: Step) -> None:
     }
     for (name, about), value in zip(abouts.items(), (count, count - 1), strict=True):
         if count:
-            found.figure(name, float(value), "", about)
+            study.figure(name, float(value), "", about)
         else:
-            found.absent(name, NO_DEVICE_ROWS, "", about)
+            study.absent(name, NO_DEVICE_ROWS, "", about)
 
 
-def _pool(found: Study, graph: torch.cuda.CUDAGraph) -> None:
+def _pool(study: Study, graph: torch.cuda.CUDAGraph) -> None:
     import torch
 
     segments = torch.cuda.memory_snapshot()
@@ -202,13 +204,13 @@ def _pool(found: Study, graph: torch.cuda.CUDAGraph) -> None:
     )
     about = "reserved by the graph's own pool, which nothing else may use while the graph lives"
     if size:
-        found.figure("pool", float(size), "byte", about)
+        study.figure("pool", float(size), "byte", about)
     else:
-        found.absent("pool", "the allocator names no segment of this pool", "byte", about)
+        study.absent("pool", "the allocator names no segment of this pool", "byte", about)
 
 
-def _widths(found: Study, on: Place, batch: int) -> None:
-    found.chart(
+def _widths(study: Study, on: Place, batch: int) -> None:
+    study.chart(
         "widths", "time per step over width", "width",
         ("launched", "s"), ("replayed", "s"), ("speed-up", "x"),
     )  # fmt: skip
@@ -217,20 +219,20 @@ def _widths(found: Study, on: Place, batch: int) -> None:
         step = Step(on, width, batch)
         graph = step.capture()
         try:
-            launched, replayed = (found.time(call, "wall") for call in (step.launch, graph.replay))
+            launched, replayed = (study.time(call, "wall") for call in (step.launch, graph.replay))
         finally:
             graph.reset()
         gains[width] = launched / replayed
-        found.point("widths", width, launched, replayed, gains[width])
+        study.point("widths", width, launched, replayed, gains[width])
     first, last = WIDTHS[0], WIDTHS[-1]
-    found.mark(
+    study.mark(
         "widths",
         f"the replay is {gains[first]:.1f} times as fast at width {first}, {gains[last]:.1f} times "
         f"at {last}",
     )
 
 
-def _frozen(found: Study, on: Place) -> None:
+def _frozen(study: Study, on: Place) -> None:
     """Add a table of a replay's results after each change; correct numbers need a real GPU."""
     import torch
 
@@ -245,27 +247,27 @@ def _frozen(found: Study, on: Place) -> None:
         graph.replay()
         return f"{float(y.item()):g}"
 
-    found.table(
+    study.table(
         "changes", "y = x * factor, captured with x = 1 and factor = 2", DataColumn("then changed"),
         DataColumn("the replay gives"), DataColumn("launched it is"),
     )  # fmt: skip
-    found.row("changes", "factor = 3.0 (a Python number)", replayed(), "3")
-    found.row("changes", "x = torch.tensor([5.0]) (another tensor)", replayed(), "10")
+    study.row("changes", "factor = 3.0 (a Python number)", replayed(), "3")
+    study.row("changes", "x = torch.tensor([5.0]) (another tensor)", replayed(), "10")
     x.copy_(torch.tensor([5.0]))
-    found.row("changes", "x.copy_(torch.tensor([5.0]))", replayed(), "10")
+    study.row("changes", "x.copy_(torch.tensor([5.0]))", replayed(), "10")
     graph.reset()
 
 
-def _refused(found: Study, on: Place) -> None:
-    found.table(
+def _refused(study: Study, on: Place) -> None:
+    study.table(
         "captures", "tried in a capture", DataColumn("in the captured code"), DataColumn("outcome"),
         DataColumn("instead, or what it does"),
     )  # fmt: skip
     words = []
-    for outcome in outcomes(on.device, found.check_cancelled):
+    for outcome in outcomes(on.device, study.check_cancelled):
         words.append(outcome.word)
-        found.row("captures", outcome.name, outcome.word, TRIES[outcome.name].instead)
+        study.row("captures", outcome.name, outcome.word, TRIES[outcome.name].instead)
         if outcome.reason:
-            found.log_line(f"{outcome.name} -> {outcome.reason}")
+            study.log_line(f"{outcome.name} -> {outcome.reason}")
     refused = float(words.count(REFUSED))
-    found.figure("captures_refused", refused, "", f"of {len(words)} things tried")
+    study.figure("captures_refused", refused, "", f"of {len(words)} things tried")

@@ -61,8 +61,8 @@ def tf32(
     def restore() -> None:
         torch.set_float32_matmul_precision(as_found)
 
-    def study(found: Study) -> None:
-        found.table(
+    def study(study: Study) -> None:
+        study.table(
             "precision", "float32, at full precision and rounded", DataColumn("operation"),
             DataColumn("setting"), DataColumn("time", "s"), DataColumn("rate", "FLOP/s"),
             DataColumn("error against float64"), DataColumn("speed-up", "x"), DataColumn("verdict"),
@@ -74,16 +74,16 @@ def tf32(
         }
         errors = {name: _error(call()[:CHECKED_ROWS], reference) for name, call in settings.items()}
         same = torch.equal(settings[FULL](), settings[ROUNDED]())
-        for variant in _rows(found, f"product, n={n}", settings, errors, 2 * n**3):
+        for variant in _rows(study, f"product, n={n}", settings, errors, 2 * n**3):
             # Not the convolutions: some algorithms multiply less often than is counted.
-            found.check_rate(f"the product, {variant.name}", 2 * n**3 / variant.median_s)
+            study.check_rate(f"the product, {variant.name}", 2 * n**3 / variant.median_s)
         about = "of the rounded product over the other's, both against float64"
         if same:
-            found.absent("error_growth", _explain_no_difference(on), "x", about)
+            study.absent("error_growth", _explain_no_difference(on), "x", about)
         else:
-            found.figure("error_growth", ratio(errors[ROUNDED], errors[FULL]), "x", about)
+            study.figure("error_growth", ratio(errors[ROUNDED], errors[FULL]), "x", about)
         if on.type == "cuda":
-            _convolution(found, on)
+            _convolution(study, on)
 
     return Case(
         timed,
@@ -135,22 +135,22 @@ def _explain_no_difference(on: Place) -> str:
 
 
 def _rows(
-    found: Study,
+    study: Study,
     operation: str,
     settings: dict[str, Callable[[], torch.Tensor]],
     errors: dict[str, float],
     flop: int,
 ) -> list[Variant]:
-    variants = found.compare(settings)
+    variants = study.compare(settings)
     for variant in variants:
-        found.row(
+        study.row(
             "precision", operation, variant.name, variant.median_s, flop / variant.median_s,
             errors[variant.name], variant.ratio, variant.verdict,
         )  # fmt: skip
     return variants
 
 
-def _convolution(found: Study, on: Place) -> None:
+def _convolution(study: Study, on: Place) -> None:
     import torch
 
     from workloads.measure import float32
@@ -174,7 +174,7 @@ def _convolution(found: Study, on: Place) -> None:
         }
         errors = {name: _error(call()[:1], reference) for name, call in settings.items()}
         flop = 2 * batch * channels * channels * 9 * size * size
-        _rows(found, f"convolution 3x3, {channels} channels, {size}²", settings, errors, flop)
+        _rows(study, f"convolution 3x3, {channels} channels, {size}²", settings, errors, flop)
     finally:
         float32.allow_tf32("conv", as_found)
 
@@ -224,30 +224,34 @@ def matmul_float8(
     def check() -> Check:
         rows = a[:CHECKED_ROWS].cpu().double() * scale_a.cpu().double()
         reference = rows @ (b.cpu().double() * scale_b.cpu().double())
-        what = f"{len(rows)} rows of the product of the 8-bit numbers, in float64 on the CPU"
-        return against_float64(timed()[:CHECKED_ROWS], reference, TOLERANCES[BFLOAT16], what)
+        reference_name = (
+            f"{len(rows)} rows of the product of the 8-bit numbers, in float64 on the CPU"
+        )
+        return against_float64(
+            timed()[:CHECKED_ROWS], reference, TOLERANCES[BFLOAT16], reference_name
+        )
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         short_a, short_b = wide_a.bfloat16(), wide_b.bfloat16()
         ways: dict[str, Callable[[], torch.Tensor]] = {
             BFLOAT16: lambda: short_a @ short_b,
             FLOAT8: timed,
         }
         reference = wide_a[:CHECKED_ROWS].cpu().double() @ wide_b.cpu().double()
-        found.table(
+        study.table(
             "types", f"n={n}", DataColumn("type"), DataColumn("time", "s"),
             DataColumn("rate", "FLOP/s"),
             DataColumn("error against float64"), DataColumn("speed-up", "x"), DataColumn("verdict"),
         )  # fmt: skip
-        for variant in found.compare(ways):
+        for variant in study.compare(ways):
             result = ways[variant.name]()[:CHECKED_ROWS].cpu().double()
             error = float((result - reference).abs().max() / reference.abs().max())
             rate = 2 * n**3 / variant.median_s
-            found.row(
+            study.row(
                 "types", variant.name, variant.median_s, rate, error, variant.ratio,
                 variant.verdict,
             )  # fmt: skip
-            found.check_rate(variant.name, rate)
+            study.check_rate(variant.name, rate)
 
     return Case(timed, flop=2 * n**3, precision="float8", check=check, study=study)
 

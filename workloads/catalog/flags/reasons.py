@@ -44,8 +44,8 @@ def reasons(messages: list[str]) -> str:
     torch explains itself for all backends: those that were not allowed, with that alone
     (ATen: ``transformers/cuda/sdp_utils.cpp``).
     """
-    found = [TRIGGERED.sub("", message).strip() for message in messages]
-    return " ".join(dict.fromkeys(text for text in found if not NO_REASON.search(text)))
+    lines = [TRIGGERED.sub("", message).strip() for message in messages]
+    return " ".join(dict.fromkeys(text for text in lines if not NO_REASON.search(text)))
 
 
 @contextmanager

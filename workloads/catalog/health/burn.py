@@ -94,8 +94,8 @@ def burn(
     # A strip's differences and their absolute values; or its truth values, counted as int64.
     strip = min(rows, STRIP) * rows * max(2 * DTYPES[numbers].itemsize, 1 + 8)
     for place in places:
-        what = f"{matrices} {rows} x {rows} matrices of {numbers}"
-        place.require(matrices * size + strip + PARTIAL_SUMS, what)
+        purpose = f"{matrices} {rows} x {rows} matrices of {numbers}"
+        place.require(matrices * size + strip + PARTIAL_SUMS, purpose)
     a, b = on.randn(rows, rows, dtype=numbers), on.randn(rows, rows, dtype=numbers)
 
     used = precision(on, numbers, "matmul")
@@ -103,30 +103,32 @@ def burn(
     def check() -> Check:
         some, columns = min(rows, CHECKED_ROWS), min(rows, CHECKED_COLUMNS)
         reference = a[:some].cpu().double() @ b[:, :columns].cpu().double()
-        what = f"{some} x {columns} entries of the product, in float64 on the CPU"
-        return against_float64(multiply(a, b)[:some, :columns], reference, TOLERANCES[used], what)
+        reference_name = f"{some} x {columns} entries of the product, in float64 on the CPU"
+        return against_float64(
+            multiply(a, b)[:some, :columns], reference, TOLERANCES[used], reference_name
+        )
 
     meta = torch.empty(rows, rows, device="meta")
     operations = count_flop(lambda: multiply(meta, meta))
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         burners = []
         for place in places:
             data = (a, b) if place is on else (a.to(place.device), b.to(place.device))
             burners.append(Burner(str(place.device), *data, every if verify == ON else None))
         if verify == ON and on.type != "cuda":
-            found.log_line(
+            study.log_line(
                 f"compared within {CPU_TOLERANCE:g} of the largest entry, not bit for bit: a CPU's "
                 "library may sum in another order"
             )
-        span = min(seconds, QUICK_S) if found.quick else seconds
-        products = max(1, round(TICK_S / found.median_s))
+        span = min(seconds, QUICK_S) if study.quick else seconds
+        products = max(1, round(TICK_S / study.median_s))
         loaded_from = time.time()
         try:
-            load = _burn(found, burners, span, products, operations)
+            load = _burn(study, burners, span, products, operations)
         finally:
-            found.loaded(loaded_from, [burner.name for burner in burners])
-        _sum_up(found, burners, load)
+            study.loaded(loaded_from, [burner.name for burner in burners])
+        _sum_up(study, burners, load)
 
     chosen: dict[str, Setting] = {"n": rows, "dtype": numbers}
     timed = partial(multiply, a, b)
@@ -170,13 +172,13 @@ class LoadReadings:
 
 
 def _burn(
-    found: Study, burners: Sequence[Burner], span: float, products: int, operations: int
+    study: Study, burners: Sequence[Burner], span: float, products: int, operations: int
 ) -> LoadReadings:
-    found.chart("load", "rate over time", "s", *((burner.name, "FLOP/s") for burner in burners))
+    study.chart("load", "rate over time", "s", *((burner.name, "FLOP/s") for burner in burners))
     load = LoadReadings()
     began = time.perf_counter()
     while not load.rates or load.rates[-1][0] < span:
-        with found.watched():
+        with study.watched():
             for burner in burners:
                 burner.start(products)
             _sample(load, burners, time.perf_counter() - began)
@@ -189,8 +191,8 @@ def _burn(
                 degrees = load.temperatures[-1][index]
                 name = burners[index].name
                 load.wrong.append(WrongProducts(name, after, time.time(), tick.wrong, degrees))
-                _report(found, load)
-        found.point("load", round(after, 2), *rates)
+                _report(study, load)
+        study.point("load", round(after, 2), *rates)
     return load
 
 
@@ -203,43 +205,43 @@ def _sample(load: LoadReadings, burners: Sequence[Burner], at: float) -> None:
         load.unavailable.update(state.unavailable)
 
 
-def _report(found: Study, load: LoadReadings) -> None:
+def _report(study: Study, load: LoadReadings) -> None:
     """Add the newest wrong products to their table."""
     if len(load.wrong) == 1:
-        found.table(
+        study.table(
             "wrong", "products that differed from the first one", DataColumn("device"),
             DataColumn("after", "s"), DataColumn("time"), DataColumn("wrong entries"),
             DataColumn("temperature", "°C"),
         )  # fmt: skip
         if "temperature_c" in load.unavailable:
             reason = load.unavailable["temperature_c"]
-            found.unavailable["tables.wrong.temperature"] = reason
+            study.unavailable["tables.wrong.temperature"] = reason
     if len(load.wrong) <= MOST_ROWS:
         wrong = load.wrong[-1]
         degrees = None if wrong.temperature_c is None else float(wrong.temperature_c)
-        found.row("wrong", wrong.device, wrong.after_s, wrong.time, float(wrong.entries), degrees)
+        study.row("wrong", wrong.device, wrong.after_s, wrong.time, float(wrong.entries), degrees)
     elif len(load.wrong) == MOST_ROWS + 1:
-        found.log_line(
+        study.log_line(
             f"more than {MOST_ROWS} ticks had wrong products: the table has the first ones"
         )
 
 
-def _sum_up(found: Study, burners: Sequence[Burner], load: LoadReadings) -> None:
+def _sum_up(study: Study, burners: Sequence[Burner], load: LoadReadings) -> None:
     """Summarize each device.
 
     Raises:
         WrongProductError: a device's results for the same product differed.
     """
-    found.table(
+    study.table(
         "devices", "each device under load", DataColumn("device"), DataColumn("median", "FLOP/s"),
         DataColumn("first second", "FLOP/s"), DataColumn("last second", "FLOP/s"),
         DataColumn("change", "%"), DataColumn("steady clock", "MHz"),
         DataColumn("reached after", "s"), DataColumn("hottest", "°C"),
         DataColumn("wrong entries"),
     )  # fmt: skip
-    steadies = _clocks(found, burners, load)
+    steadies = _clocks(study, burners, load)
     if "temperature_c" in load.unavailable:
-        found.unavailable["tables.devices.hottest"] = load.unavailable["temperature_c"]
+        study.unavailable["tables.devices.hottest"] = load.unavailable["temperature_c"]
     falls, medians = [], []
     for index, burner in enumerate(burners):
         first, last = edges(load.rates, index)
@@ -248,30 +250,30 @@ def _sum_up(found: Study, burners: Sequence[Burner], load: LoadReadings) -> None
         steady = steadies[index]
         known = [row[index] for row in load.temperatures if row[index] is not None]
         hottest = float(max(degrees for degrees in known if degrees is not None)) if known else None
-        wrong = sum(each.entries for each in load.wrong if each.device == burner.name)
-        found.row(
+        wrong = sum(result.entries for result in load.wrong if result.device == burner.name)
+        study.row(
             "devices", burner.name, medians[-1], first, last, 100 * (last / first - 1),
             steady.mhz if steady else None, steady.after_s if steady else None, hottest,
             float(wrong),
         )  # fmt: skip
     about = "from the first second to the last, of the device that fell most; negative: it rose"
-    found.figure("slow_down", 100 * max(falls), "%", about)
+    study.figure("slow_down", 100 * max(falls), "%", about)
     if len(burners) > 1:
         share = min(medians) / max(medians)
-        found.figure("slowest_device", 100 * share, "%", "its rate over that of the best")
+        study.figure("slowest_device", 100 * share, "%", "its rate over that of the best")
         if share < SLOWEST_SHARE:
             name = burners[medians.index(min(medians))].name
-            found.mark("load", f"{name} reaches {share:.0%} of the best device's rate")
-    found.figure(
+            study.mark("load", f"{name} reaches {share:.0%} of the best device's rate")
+    study.figure(
         "compared_products", float(load.compared), "", "with the first one, entry by entry"
     )
     entries = sum(wrong.entries for wrong in load.wrong)
-    found.figure("wrong_entries", float(entries), "", "in the compared products")
+    study.figure("wrong_entries", float(entries), "", "in the compared products")
     if load.wrong:
         raise WrongProductError(describe_wrong(load.wrong))
 
 
-def _clocks(found: Study, burners: Sequence[Burner], load: LoadReadings) -> list[Steady | None]:
+def _clocks(study: Study, burners: Sequence[Burner], load: LoadReadings) -> list[Steady | None]:
     """Add the clocks over time and their steady states, or say why there are none."""
     states = [
         find_steady([(at, row[index]) for at, row in load.clocks]) for index in range(len(burners))
@@ -281,36 +283,36 @@ def _clocks(found: Study, burners: Sequence[Burner], load: LoadReadings) -> list
     )
     if "sm_mhz" not in load.unavailable:
         names = [(burner.name, "MHz") for burner in burners]
-        found.chart("clocks", "clock of the multiprocessors over time", "s", *names)
+        study.chart("clocks", "clock of the multiprocessors over time", "s", *names)
         for at, row in load.clocks:
-            found.point("clocks", round(at, 2), *row)
+            study.point("clocks", round(at, 2), *row)
     steadies = [state if isinstance(state, Steady) else None for state in states]
     about = "of the multiprocessors under load, at the end; of the device with the lowest"
     later = "until the clock of the last device stayed within 2% of that"
     if reason is None:
         reached = [steady for steady in steadies if steady is not None]
-        found.figure("steady_clock", min(steady.mhz for steady in reached), "MHz", about)
-        found.figure("steady_after", max(steady.after_s for steady in reached), "s", later)
+        study.figure("steady_clock", min(steady.mhz for steady in reached), "MHz", about)
+        study.figure("steady_after", max(steady.after_s for steady in reached), "s", later)
     else:
-        found.absent("steady_clock", reason, "MHz", about)
-        found.absent("steady_after", reason, "s", later)
+        study.absent("steady_clock", reason, "MHz", about)
+        study.absent("steady_after", reason, "s", later)
         for column in ("steady clock", "reached after"):
-            found.unavailable[f"tables.devices.{column}"] = reason
+            study.unavailable[f"tables.devices.{column}"] = reason
     return steadies
 
 
 def describe_wrong(wrong: Sequence[WrongProducts]) -> str:
     """Describe wrong products in one line: for each device how many, and when they began."""
-    found = []
-    for device in dict.fromkeys(each.device for each in wrong):
-        own = [each for each in wrong if each.device == device]
-        first, entries = own[0], sum(each.entries for each in own)
+    sentences = []
+    for device in dict.fromkeys(result.device for result in wrong):
+        own = [result for result in wrong if result.device == device]
+        first, entries = own[0], sum(result.entries for result in own)
         degrees = "" if first.temperature_c is None else f", at {first.temperature_c} °C"
-        found.append(
+        sentences.append(
             f"{device}: {entries} {'entry' if entries == 1 else 'entries'}, "
             f"first after {first.after_s:.1f} s ({first.time}{degrees})"
         )
-    return f"entries that changed from product to product: {'; '.join(found)}"
+    return f"entries that changed from product to product: {'; '.join(sentences)}"
 
 
 def edges(rates: Rates, device: int) -> tuple[float, float]:

@@ -52,7 +52,7 @@ def ceiling(
             left_out.add("float64")
         return [*(kind for kind in PRECISIONS if kind not in left_out), COPY]
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         described = on.described()
         columns = (
             [DataColumn("hardware's", ""), DataColumn("share", "%")] if on.type != "cpu" else []
@@ -63,20 +63,20 @@ def ceiling(
             if kind in (COPY, PRECISIONS[0]):
                 title = "read and written by a copy" if kind == COPY else "matrix products"
                 measured_column = DataColumn("highest rate", unit)
-                found.table(
+                study.table(
                     table, title, DataColumn("kind"), measured_column, *columns, DataColumn("how")
                 )
             try:
-                measured = found.ceiling(kind)
+                measured = study.ceiling(kind)
             except RuntimeError as error:
-                found.log_line(f"{kind}: {first_line(error)}")
+                study.log_line(f"{kind}: {first_line(error)}")
                 continue
             cells: list[Cell] = [kind, measured.value]
             if columns:
-                asked = limits.MEMORY if kind == COPY else kind
-                limit = limits.hardware_limit(described, asked, measured.value)
+                limit_name = limits.MEMORY if kind == COPY else kind
+                limit = limits.hardware_limit(described, limit_name, measured.value)
                 cells += [None, None] if limit is None else [limit.source, 100 * limit.fraction]
-            found.row(table, *cells, measured.how)
+            study.row(table, *cells, measured.how)
 
     meta = torch.empty(n, n, device="meta")
     used = precision(on, "float32", "matmul")

@@ -88,26 +88,29 @@ def copy_sizes(
     on.require(on_device, f"copies of {largest_mib} MiB", host=size + pinned)
     pageable = on.host_randn(size // 4)
     host = pageable.pin_memory() if on.type == "cuda" else pageable
-    there = torch.empty_like(pageable, device=on.device)
+    device_copy = torch.empty_like(pageable, device=on.device)
 
     # A copy within host memory reads and writes there; one over the link crosses it once.
     crossings = 2 if on.type == "cpu" else 1
 
-    def study(found: Study) -> None:
-        pairs = {"copy": (pageable, there)}
+    def study(study: Study) -> None:
+        pairs = {"copy": (pageable, device_copy)}
         if on.type != "cpu":
             pairs = {
-                "pageable to device": (pageable, there),
-                "device to pageable": (there, pageable),
+                "pageable to device": (pageable, device_copy),
+                "device to pageable": (device_copy, pageable),
             }
         if on.type == "cuda":
-            pairs = {"pinned to device": (host, there), "device to pinned": (there, host)} | pairs
-        _rate_curve(found, size, pairs, crossings)
-        _latency(found, pairs)
-        _ways(found, on, pageable[: WAYS_AT_MOST // 4])
+            pairs = {
+                "pinned to device": (host, device_copy),
+                "device to pinned": (device_copy, host),
+            } | pairs
+        _rate_curve(study, size, pairs, crossings)
+        _latency(study, pairs)
+        _ways(study, on, pageable[: WAYS_AT_MOST // 4])
 
     return Case(
-        partial(copy, there, host),
+        partial(copy, device_copy, host),
         clock="wall",
         byte=crossings * size,
         byte_limit="memory" if on.type == "cpu" else "pcie",
@@ -122,18 +125,18 @@ def _copy(source: torch.Tensor, target: torch.Tensor, size: int) -> Callable[[],
 
 
 def _rate_curve(
-    found: Study, size: int, pairs: dict[str, tuple[torch.Tensor, torch.Tensor]], crossings: int
+    study: Study, size: int, pairs: dict[str, tuple[torch.Tensor, torch.Tensor]], crossings: int
 ) -> None:
-    found.chart("rates", "rate over size", "byte", *((name, "byte/s") for name in pairs))
+    study.chart("rates", "rate over size", "byte", *((name, "byte/s") for name in pairs))
     rates: dict[str, list[float]] = {name: [] for name in pairs}
     sizes = estimates.doublings(SMALLEST, size, 4)
-    for each in sizes:
+    for length in sizes:
         for name, (source, target) in pairs.items():
-            seconds = found.time(_copy(source, target, each))
-            rates[name].append(crossings * each / seconds)
-        found.point("rates", float(each), *(rates[name][-1] for name in pairs))
+            seconds = study.time(_copy(source, target, length))
+            rates[name].append(crossings * length / seconds)
+        study.point("rates", float(length), *(rates[name][-1] for name in pairs))
     for name in pairs:
-        found.mark("rates", f"{name}: {_bend(sizes, rates[name])}")
+        study.mark("rates", f"{name}: {_bend(sizes, rates[name])}")
 
 
 def _bend(sizes: list[int], rates: list[float]) -> str:
@@ -145,29 +148,29 @@ def _bend(sizes: list[int], rates: list[float]) -> str:
     return f"best at {top} KiB, {rates[-1] / best:.0%} of that at {sizes[-1] // 1024} KiB"
 
 
-def _latency(found: Study, pairs: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> None:
+def _latency(study: Study, pairs: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> None:
     for name, (source, target) in pairs.items():
         part, into = source[: SMALLEST // 4], target[: SMALLEST // 4]
-        seconds = found.time(partial(into.copy_, part))
+        seconds = study.time(partial(into.copy_, part))
         about = "of a 4 KiB copy that is waited for"
-        found.figure(f"latency {name}".replace(" ", "_"), seconds, "s", about)
+        study.figure(f"latency {name}".replace(" ", "_"), seconds, "s", about)
 
 
-def _ways(found: Study, on: Place, pageable: torch.Tensor) -> None:
+def _ways(study: Study, on: Place, pageable: torch.Tensor) -> None:
     import torch
 
     title = f"ways to copy {pageable.numel() * 4 // 2**20 or 1} MiB into new memory"
-    each = (pageable.numel() * 4, "byte/s")
+    per_call = (pageable.numel() * 4, "byte/s")
     if on.type != "cuda":
-        found.absent("pinned", "pinned memory is for copies to and from a CUDA device", "byte/s")
+        study.absent("pinned", "pinned memory is for copies to and from a CUDA device", "byte/s")
     if on.type == "cpu":
-        kept = torch.empty_like(pageable)
+        target = torch.empty_like(pageable)
         ways: dict[str, Callable[[], object]] = {
             "clone(): new memory": pageable.clone,
-            "copy_() into kept memory": lambda: kept.copy_(pageable),
+            "copy_() into kept memory": lambda: target.copy_(pageable),
         }
-        found.variants(
-            "ways", title.replace("into new memory", "within the host"), ways, per_call=each
+        study.variants(
+            "ways", title.replace("into new memory", "within the host"), ways, per_call=per_call
         )
         return
     ways = {"pageable.to()": lambda: pageable.to(on.device)}
@@ -181,7 +184,7 @@ def _ways(found: Study, on: Place, pageable: torch.Tensor) -> None:
                 on.device, non_blocking=True
             ),
         }
-    found.variants("ways", title, ways, per_call=each)
+    study.variants("ways", title, ways, per_call=per_call)
 
 
 @workload(
@@ -213,33 +216,33 @@ def device_copy(
     # On the CPU numbers of other types are drawn in float32 and converted.
     drawn = 4 * numbers if on.type == "cpu" and dtype != "float32" else 0
     sums = PARTIAL_SUMS if on.type != "cpu" else 0
-    what = f"three tensors of {mib} MiB and what one is drawn from"
-    on.require(2 * size + max(size + sums, drawn) + flush_bytes(on, cache), what)
+    purpose = f"three tensors of {mib} MiB and what one is drawn from"
+    on.require(2 * size + max(size + sums, drawn) + flush_bytes(on, cache), purpose)
     source, other = on.randn(numbers, dtype=dtype), on.randn(numbers, dtype=dtype)
     target = torch.empty_like(source)
     under_cache = cache_setter(cache, on)
 
     timed = partial(copy, target, source)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         operations: dict[str, tuple[int, Callable[[], object]]] = {
             "copy: t = a": (2, timed),
             "fill: t = 1": (1, lambda: target.fill_(1.0)),
             "triad: t = a + 3 b": (3, partial(triad, target, source, other)),
             "read: sum(a)": (1, source.sum),
         }
-        found.table(
+        study.table(
             "operations", f"tensors of {mib} MiB, {cache} cache", DataColumn("operation"),
             DataColumn("traffic", "byte"),
             DataColumn("time", "s"), DataColumn("rate", "byte/s"),
         )  # fmt: skip
         calls = {name: under_cache(call) for name, (_, call) in operations.items()}
-        for variant in found.compare(calls):
+        for variant in study.compare(calls):
             traffic = float(operations[variant.name][0] * size)
-            found.row(
+            study.row(
                 "operations", variant.name, traffic, variant.median_s, traffic / variant.median_s
             )
-        compare_caches(found, on, timed, (2.0 * size, "byte/s"), 0)
+        compare_caches(study, on, timed, (2.0 * size, "byte/s"), 0)
 
     return Case(under_cache(timed), byte=2 * size, byte_limit="memory", chosen=sizes, study=study)
 
@@ -275,25 +278,25 @@ def peer_copies(
         place.require(2 * size, f"two tensors of {mib} MiB")
     sources = [place.randn(size // 4) for place in places]
     targets = [torch.empty_like(source) for source in sources]
-    here = on.device.index or 0
-    neighbour = (here + 1) % count
+    own = on.device.index or 0
+    neighbour = (own + 1) % count
 
-    timed = functools.partial(copy, targets[neighbour], sources[here])
+    timed = functools.partial(copy, targets[neighbour], sources[own])
 
     def check() -> Check:
         timed()
-        torch.cuda.synchronize(here)
-        same = torch.equal(targets[neighbour].cpu(), sources[here].cpu())
+        torch.cuda.synchronize(own)
+        same = torch.equal(targets[neighbour].cpu(), sources[own].cpu())
         return Check(same, 0.0 if same else 1.0, 0.0, "the source, entry by entry")
 
-    def study(found: Study) -> None:
-        _matrix(found, sources, targets)
+    def study(study: Study) -> None:
+        _matrix(study, sources, targets)
 
-    pair = (f"cuda:{here}", f"cuda:{neighbour}")
+    pair = (f"cuda:{own}", f"cuda:{neighbour}")
     return Case(timed, byte=size, byte_limit="nvlink", devices=pair, check=check, study=study)
 
 
-def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tensor]) -> None:
+def _matrix(study: Study, sources: list[torch.Tensor], targets: list[torch.Tensor]) -> None:
     """Add a table of the rates between all GPUs, and log pairs without peer access."""
     import torch
 
@@ -311,25 +314,27 @@ def _matrix(found: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
         if source == target:
             return None
         call = functools.partial(copies, source, target)
-        return COPIES * size / found.time(call, "wall")
+        return COPIES * size / study.time(call, "wall")
 
     def check_pair(source: int, target: int) -> float | None:
         found_rate = rate(source, target)
         if found_rate is not None:
-            found.check_rate(f"cuda:{source} to cuda:{target}", found_rate)
+            study.check_rate(f"cuda:{source} to cuda:{target}", found_rate)
         return found_rate
 
     names = [DataColumn(f"to cuda:{index}", "byte/s") for index in range(count)]
-    found.table("matrix", "rate of copies", DataColumn("from"), *names)
-    found.unavailable["tables.matrix"] = "a GPU is not timed against itself"
+    study.table("matrix", "rate of copies", DataColumn("from"), *names)
+    study.unavailable["tables.matrix"] = "a GPU is not timed against itself"
     for source in range(count):
-        found.row("matrix", f"cuda:{source}", *(check_pair(source, each) for each in range(count)))
+        study.row(
+            "matrix", f"cuda:{source}", *(check_pair(source, target) for target in range(count))
+        )
     without = [
         f"cuda:{source} to cuda:{target}"
         for source, target in itertools.permutations(range(count), 2)
         if not torch.cuda.can_device_access_peer(source, target)
     ]
-    found.log_line(f"without peer access: {', '.join(without) or 'none'}")
+    study.log_line(f"without peer access: {', '.join(without) or 'none'}")
 
 
 @workload(
@@ -356,19 +361,19 @@ def transfer(
     size = mib * 2**20
     pinned = memory == "pinned" and on.type == "cuda"
     in_host = 2 * (pinned_bytes(size) if pinned else size)
-    what = f"a tensor of {mib} MiB and its copies"
-    on.require(3 * size if on.type == "cpu" else size, what, host=in_host)
+    purpose = f"a tensor of {mib} MiB and its copies"
+    on.require(3 * size if on.type == "cpu" else size, purpose, host=in_host)
     host = on.host_randn(size // 4, pinned=pinned)
     back = torch.empty_like(host, pin_memory=pinned)
-    there = torch.empty_like(host, device=on.device)
+    on_device = torch.empty_like(host, device=on.device)
 
-    timed = functools.partial(round_trip, host, there, back)
+    timed = functools.partial(round_trip, host, on_device, back)
 
-    def study(found: Study) -> None:
-        to_device = found.time(lambda: there.copy_(host, non_blocking=True))
-        to_host = found.time(lambda: back.copy_(there, non_blocking=True))
-        found.figure("to_device", size / to_device, "byte/s", "host to device alone, wall clock")
-        found.figure("to_host", size / to_host, "byte/s", "device to host alone, wall clock")
+    def study(study: Study) -> None:
+        to_device = study.time(lambda: on_device.copy_(host, non_blocking=True))
+        to_host = study.time(lambda: back.copy_(on_device, non_blocking=True))
+        study.figure("to_device", size / to_device, "byte/s", "host to device alone, wall clock")
+        study.figure("to_host", size / to_host, "byte/s", "device to host alone, wall clock")
 
     if on.type == "cpu":
         return Case(timed, clock="wall", byte=4 * size, byte_limit="memory")

@@ -43,8 +43,8 @@ def reductions(
     from workloads.declare.place import DTYPES
     from workloads.scripts.reductions import softmax, softmax_by_hand
 
-    each = DTYPES[dtype].itemsize
-    size = each * rows * columns
+    itemsize = DTYPES[dtype].itemsize
+    size = itemsize * rows * columns
     needed = 5 * size + flush_bytes(on, cache)
     on.require(needed, f"a {rows} x {columns} matrix and what is made of it")
     x = on.randn(rows, columns, dtype=dtype)
@@ -53,11 +53,11 @@ def reductions(
 
     timed = partial(softmax, x)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         calls: dict[str, tuple[float, Callable[[], object]]] = {
             "copy": (2.0 * size, lambda: target.copy_(x)),
             "sum of all": (size, x.sum),
-            "sum of rows": (size + float(each * rows), lambda: x.sum(dim=1)),
+            "sum of rows": (size + float(itemsize * rows), lambda: x.sum(dim=1)),
             "softmax": (2.0 * size, timed),
             "softmax by hand": (2.0 * size, partial(softmax_by_hand, x)),
             "layer norm": (
@@ -65,21 +65,21 @@ def reductions(
                 lambda: torch.nn.functional.layer_norm(x, (columns,)),
             ),
         }
-        found.table(
+        study.table(
             "operations", f"{rows} x {columns}, {dtype}, {cache} cache; bytes of one pass",
             DataColumn("operation"),
             DataColumn("time", "s"), DataColumn("rate", "byte/s"),
             DataColumn("of the copy's rate", "%"),
         )  # fmt: skip
-        variants = found.compare({name: under_cache(call) for name, (_, call) in calls.items()})
+        variants = study.compare({name: under_cache(call) for name, (_, call) in calls.items()})
         copy_rate = calls["copy"][0] / variants[0].median_s
         for variant in variants:
             rate = calls[variant.name][0] / variant.median_s
-            found.row("operations", variant.name, variant.median_s, rate, 100 * rate / copy_rate)
+            study.row("operations", variant.name, variant.median_s, rate, 100 * rate / copy_rate)
             if calls[variant.name][0] >= 2 * size:
                 # What only reads half of that may keep a part of it in the cache.
-                found.check_rate(variant.name, rate)
-        compare_caches(found, on, timed, (2.0 * size, "byte/s"), size)
+                study.check_rate(variant.name, rate)
+        compare_caches(study, on, timed, (2.0 * size, "byte/s"), size)
 
     return Case(under_cache(timed), byte=2 * size, byte_limit="memory", study=study)
 
@@ -127,16 +127,18 @@ def linalg(
     timed = partial(solve, a, b)
 
     def check() -> Check:
-        what = "the same equations solved in float64 on the CPU"
+        reference_name = "the same equations solved in float64 on the CPU"
         try:
             reference = torch.linalg.solve(a.cpu().double(), b.cpu().double())
         except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
             # Those that were drawn have a solution: the device did not draw them.
             why = first_line(error)
-            return Check(False, None, TOLERANCES["float32"], f"{what}, which fails: {why}")
-        return against_float64(timed(), reference, TOLERANCES["float32"], what)
+            return Check(
+                False, None, TOLERANCES["float32"], f"{reference_name}, which fails: {why}"
+            )
+        return against_float64(timed(), reference, TOLERANCES["float32"], reference_name)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         symmetric = (a + a.T) / 2
         positive = a @ a.T / n + identity
         calls: dict[str, tuple[int | None, Callable[[], object]]] = {
@@ -145,11 +147,11 @@ def linalg(
             "symmetric eigenvalues": (None, lambda: torch.linalg.eigvalsh(symmetric)),
             "eigenvalues": (None, lambda: torch.linalg.eigvals(a)),
         }
-        _linalg_operations(found, n, solve_flop(n, right), calls)
+        _linalg_operations(study, n, solve_flop(n, right), calls)
         sum_of_values = float(torch.linalg.eigvalsh(symmetric).double().sum())
         trace = float(symmetric.diagonal().double().sum())
         about = "sum of the symmetric matrix's eigenvalues over its trace: 1 but for rounding"
-        found.figure("eigenvalues_over_trace", ratio(sum_of_values, trace), "", about)
+        study.figure("eigenvalues_over_trace", ratio(sum_of_values, trace), "", about)
 
     return Case(
         timed,
@@ -162,29 +164,29 @@ def linalg(
 
 
 def _linalg_operations(
-    found: Study, n: int, solve: int, calls: dict[str, tuple[int | None, Callable[[], object]]]
+    study: Study, n: int, solve: int, calls: dict[str, tuple[int | None, Callable[[], object]]]
 ) -> None:
     """Add each operation's time, its rate where its work is known, and its time in products."""
-    found.table(
+    study.table(
         "operations", f"n={n}, float32", DataColumn("operation"), DataColumn("time", "s"),
         DataColumn("rate", "FLOP/s"), DataColumn("time of a product", "x"),
     )  # fmt: skip
-    found.unavailable["tables.operations.rate"] = NO_COUNT
+    study.unavailable["tables.operations.rate"] = NO_COUNT
     product_s = 0.0
     for name, (flop, call) in calls.items():
         try:
-            seconds = found.time(call)
+            seconds = study.time(call)
         except RuntimeError as error:
             # Some builds lack one of the routines on a GPU.
-            found.log_line(f"{name}: does not run here: {first_line(error)}")
+            study.log_line(f"{name}: does not run here: {first_line(error)}")
             continue
         product_s = product_s or seconds
         rate = None if flop is None else flop / seconds
-        found.row("operations", name, seconds, rate, seconds / product_s)
+        study.row("operations", name, seconds, rate, seconds / product_s)
         if rate is not None and name != "product":
-            found.check_rate(name, rate)
+            study.check_rate(name, rate)
         if name == "product":
-            found.row(
-                "operations", "solve", found.median_s, solve / found.median_s,
-                found.median_s / product_s,
+            study.row(
+                "operations", "solve", study.median_s, solve / study.median_s,
+                study.median_s / product_s,
             )  # fmt: skip

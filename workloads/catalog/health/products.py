@@ -61,14 +61,16 @@ def matmul(
     def check() -> Check:
         rows, columns = min(n, CHECKED_ROWS), min(n, CHECKED_COLUMNS)
         reference = a[:rows].cpu().double() @ b[:, :columns].cpu().double()
-        what = f"{rows} x {columns} entries of the product, in float64 on the CPU"
-        return against_float64(timed()[:rows, :columns], reference, TOLERANCES[used], what)
+        reference_name = f"{rows} x {columns} entries of the product, in float64 on the CPU"
+        return against_float64(
+            timed()[:rows, :columns], reference, TOLERANCES[used], reference_name
+        )
 
     meta = torch.empty(n, n, device="meta")
     operations = count_flop(lambda: multiply(meta, meta))
 
-    def study(found: Study) -> None:
-        compare_caches(found, on, timed, (operations, "FLOP/s"), n * n * a.element_size())
+    def study(study: Study) -> None:
+        compare_caches(study, on, timed, (operations, "FLOP/s"), n * n * a.element_size())
 
     return Case(
         under_cache(timed),
@@ -111,14 +113,14 @@ def matmul_sweep(
     # of the size before is held until the next begins.
     on_device, on_host = (5, 0) if on.type == "cpu" else (7, 4)
     matrix = 4 * largest**2
-    what = f"matrices of {largest} x {largest}"
-    on.require(on_device * matrix + ONE_NUMBER, what, host=on_host * matrix)
+    purpose = f"matrices of {largest} x {largest}"
+    on.require(on_device * matrix + ONE_NUMBER, purpose, host=on_host * matrix)
     a, b = on.randn(largest, largest), on.randn(largest, largest)
     timed = functools.partial(multiply, a, b)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         sizes = estimates.doublings(smallest, largest)
-        _sweep(found, on, sizes, used)
+        _sweep(study, on, sizes, used)
 
     used = precision(on, "float32", "matmul")
     square = Shape("", largest, largest, largest)
@@ -127,17 +129,17 @@ def matmul_sweep(
     )
 
 
-def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
+def _sweep(study: Study, on: Place, sizes: list[int], precision: str) -> None:
     beside = on.type != "cpu"
     # With the copies the host's time counts, so the curves beside that take it too.
     clock: ClockName | None = "wall" if beside else None
     name = {"cpu": "CPU", "cuda": "GPU", "mps": "GPU"}[on.type]
     names = [name, f"{name} with copies", "CPU"] if beside else [name]
-    found.chart("rate", "rate over size", "n", *((line, "FLOP/s") for line in names))
-    found.chart("time", "time over size", "n", *((line, "s") for line in names))
+    study.chart("rate", "rate over size", "n", *((line, "FLOP/s") for line in names))
+    study.chart("time", "time over size", "n", *((line, "s") for line in names))
     times: dict[str, list[float]] = {line: [] for line in names}
-    one = on.randn(1)
-    launch_s = found.time(lambda: one + one, clock)
+    scalar = on.randn(1)
+    launch_s = study.time(lambda: scalar + scalar, clock)
     for n in sizes:
         for line, call in _calls(on, n, names).items():
             before = times[line]
@@ -146,29 +148,29 @@ def _sweep(found: Study, on: Place, sizes: list[int], precision: str) -> None:
             if len(before) < sizes.index(n) or slow:
                 continue
             known = n == sizes[-1] and not beside
-            before.append(found.median_s if known else found.time(call, clock))
+            before.append(study.median_s if known else study.time(call, clock))
         latest = [times[line][-1] if len(times[line]) > sizes.index(n) else None for line in names]
-        found.point("time", float(n), *latest)
-        found.point("rate", float(n), *(None if s is None else 2 * n**3 / s for s in latest))
-        found.check_rate(f"n={n}", 2 * n**3 / times[name][-1], precision)
+        study.point("time", float(n), *latest)
+        study.point("rate", float(n), *(None if s is None else 2 * n**3 / s for s in latest))
+        study.check_rate(f"n={n}", 2 * n**3 / times[name][-1], precision)
     place = estimates.knee(sizes, [2 * n**3 / s for n, s in zip(sizes, times[name], strict=True)])
-    found.mark("rate", f"the {name} is within 20% of its best rate from n={place} on")
-    found.figure("knee", float(place), "", "rows: from there on within 20% of the best rate")
-    _launch_bound(found, sizes, times[name], launch_s)
+    study.mark("rate", f"the {name} is within 20% of its best rate from n={place} on")
+    study.figure("knee", float(place), "", "rows: from there on within 20% of the best rate")
+    _launch_bound(study, sizes, times[name], launch_s)
     if not beside:
-        found.absent(
+        study.absent(
             "overtakes", "this run is on the CPU: no GPU is timed", "", "where a GPU gets ahead"
         )
         return
     if len(times["CPU"]) < len(sizes):
         ended = sizes[len(times["CPU"])]
-        found.log_line(f"the CPU's curve ends before n={ended}: one product would take too long")
+        study.log_line(f"the CPU's curve ends before n={ended}: one product would take too long")
     for line in names[:2]:
         figure = "overtakes" if line == name else "overtakes_with_copies"
-        _overtakes(found, figure, line, estimates.crossing(sizes, times[line], times["CPU"]))
+        _overtakes(study, figure, line, estimates.crossing(sizes, times[line], times["CPU"]))
 
 
-def _launch_bound(found: Study, sizes: list[int], times: list[float], launch_s: float) -> None:
+def _launch_bound(study: Study, sizes: list[int], times: list[float], launch_s: float) -> None:
     """Mark the sizes whose time is launch time rather than the device's."""
     about = "rows: up to there an addition of one number takes half as long as the product, or more"
     # The intensity is irrelevant here: the question is whether a launch is most of the time.
@@ -177,22 +179,22 @@ def _launch_bound(found: Study, sizes: list[int], times: list[float], launch_s: 
     ]
     if not bound:
         reason = f"not even n={sizes[0]}"
-        found.absent("launch_bound_up_to", reason, "", about)
+        study.absent("launch_bound_up_to", reason, "", about)
         return
-    found.mark("rate", f"bound by the launch up to n={bound[-1]}")
-    found.figure("launch_bound_up_to", float(bound[-1]), "", about)
+    study.mark("rate", f"bound by the launch up to n={bound[-1]}")
+    study.figure("launch_bound_up_to", float(bound[-1]), "", about)
 
 
-def _overtakes(found: Study, figure: str, line: str, at: estimates.Crossing | None) -> None:
+def _overtakes(study: Study, figure: str, line: str, at: estimates.Crossing | None) -> None:
     about = "rows: the smallest size measured from which on it is ahead of the CPU"
     if at is None:
-        found.absent(figure, "the CPU was not measured", "", about)
+        study.absent(figure, "the CPU was not measured", "", about)
         return
-    found.mark("time", estimates.describe_crossing(f"the {line}", "the CPU", at))
+    study.mark("time", estimates.describe_crossing(f"the {line}", "the CPU", at))
     if at.before is None:
-        found.absent(figure, f"not up to n={at.after}", "", about)
+        study.absent(figure, f"not up to n={at.after}", "", about)
     else:
-        found.figure(figure, float(at.before), "", about)
+        study.figure(figure, float(at.before), "", about)
 
 
 def _calls(on: Place, n: int, names: list[str]) -> dict[str, Callable[[], object]]:

@@ -98,13 +98,15 @@ def decode_gemm(
     from workloads.scripts.decode_gemm import multiply
 
     n = on.sizes(n=(n, SIZES))["n"]
-    each = DTYPES[dtype].itemsize
+    itemsize = DTYPES[dtype].itemsize
     probe = limits.uncached(SMALLEST_PROBE, environment.last_cache(on.device))
     # Both square factors and their product, or the copy; in the study a matrix in float32 with
     # terms of its quantization.
-    made_as = each if on.type != "cpu" else max(4, each)
-    square = (3 * made_as + 2 * each) * n * n
-    needed = max(square, 2 * made_as * n * n + 2 * probe, (each + 24) * n * n) + 2 * m * n * made_as
+    made_as = itemsize if on.type != "cpu" else max(4, itemsize)
+    square = (3 * made_as + 2 * itemsize) * n * n
+    needed = (
+        max(square, 2 * made_as * n * n + 2 * probe, (itemsize + 24) * n * n) + 2 * m * n * made_as
+    )
     # In float64: the weights by their codes, with what they are made of.
     on.require(needed + flush_bytes(on, cache), f"{n} x {n} weights", host=24 * n * n)
     x, weights = on.randn(m, n, dtype=dtype), on.randn(n, n, dtype=dtype)
@@ -114,24 +116,24 @@ def decode_gemm(
     def check() -> Check:
         columns = min(n, CHECKED_COLUMNS)
         reference = x.cpu().double() @ weights[:columns].cpu().double().T
-        what = f"{m} x {columns} entries of the product, in float64 on the CPU"
-        return against_float64(timed()[:, :columns], reference, TOLERANCES[used], what)
+        reference_name = f"{m} x {columns} entries of the product, in float64 on the CPU"
+        return against_float64(timed()[:, :columns], reference, TOLERANCES[used], reference_name)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         def product(rows: int) -> Call:
             return under_cache(partial(multiply, on.randn(rows, n, dtype=dtype), weights))
 
-        _roofline(found, on, product, n, each, probe)
-        _fewer_bits(found, timed, x, weights, under_cache)
-        traffic = float(product_bytes(m, n, each))
-        compare_caches(found, on, timed, (traffic, "byte/s"), m * n * each)
+        _roofline(study, on, product, n, itemsize, probe)
+        _fewer_bits(study, timed, x, weights, under_cache)
+        traffic = float(product_bytes(m, n, itemsize))
+        compare_caches(study, on, timed, (traffic, "byte/s"), m * n * itemsize)
 
     used = precision(on, dtype, "matmul")
     meta = torch.device("meta")
     return Case(
         under_cache(timed),
         flop=count_flop(lambda: multiply(x.to(meta), weights.to(meta))),
-        byte=product_bytes(m, n, each),
+        byte=product_bytes(m, n, itemsize),
         chosen={"n": n},
         precision=used,
         byte_limit="memory",
@@ -140,55 +142,55 @@ def decode_gemm(
     )
 
 
-def product_bytes(m: int, n: int, each: int) -> int:
+def product_bytes(m: int, n: int, itemsize: int) -> int:
     """Return the bytes of both factors, read once, and of the product, written once."""
-    return each * (n * n + 2 * m * n)
+    return itemsize * (n * n + 2 * m * n)
 
 
 def _roofline(
-    found: Study,
+    study: Study,
     on: Place,
     product: Callable[[int], Call],
     n: int,
-    each: int,
+    itemsize: int,
     probe: int,
 ) -> None:
     """Add the products of few rows and the square one, with what they wait for."""
     from workloads.measure import environment
 
-    one = on.randn(1)
-    launch_s = found.time(lambda: one + one)
-    memory = 2 * probe / seconds_of_copy(found, on, probe)
+    scalar = on.randn(1)
+    launch_s = study.time(lambda: scalar + scalar)
+    memory = 2 * probe / seconds_of_copy(study, on, probe)
     about = f"of a copy of {probe // 2**20} MiB, read and written"
-    found.figure("memory_rate", memory, "byte/s", about)
-    found.check_rate("the copy", memory, limits.MEMORY)
+    study.figure("memory_rate", memory, "byte/s", about)
+    study.check_rate("the copy", memory, limits.MEMORY)
     counts = [count for count in ROWS if count < n] + [n]
-    seconds = {count: found.time(product(count)) for count in counts}
+    seconds = {count: study.time(product(count)) for count in counts}
     best = max(2 * count * n * n / time for count, time in seconds.items())
     ridge = best / memory
     about = "FLOP per byte: the best rate in the table over the memory's; below it memory decides"
-    found.figure("ridge", ridge, "", about)
-    found.table(
+    study.figure("ridge", ridge, "", about)
+    study.table(
         "rows", f"m rows times {n} x {n}", DataColumn("m"), DataColumn("time", "s"),
         DataColumn("rate", "FLOP/s"), DataColumn("traffic", "byte/s"), DataColumn("FLOP per byte"),
         DataColumn("waits for"),
     )  # fmt: skip
-    found.chart("roofline", "rate over intensity", "FLOP per byte", ("rate", "FLOP/s"))
+    study.chart("roofline", "rate over intensity", "FLOP per byte", ("rate", "FLOP/s"))
     cache = environment.last_cache(on.device)
     for count, time in seconds.items():
-        flop, moved = 2 * count * n * n, product_bytes(count, n, each)
+        flop, moved = 2 * count * n * n, product_bytes(count, n, itemsize)
         intensity = flop / moved
         bound = bound_by(time, intensity, ridge, launch_s)
-        found.row("rows", float(count), time, flop / time, moved / time, intensity, bound)
-        found.point("roofline", intensity, flop / time)
-        found.check_rate(f"m={count}", flop / time)
+        study.row("rows", float(count), time, flop / time, moved / time, intensity, bound)
+        study.point("roofline", intensity, flop / time)
+        study.check_rate(f"m={count}", flop / time)
         if limits.cached(limits.MEMORY, moved, cache) is None:
-            found.check_rate(f"m={count}", moved / time, limits.MEMORY)
-    found.mark("roofline", f"ridge at {ridge:.3g} FLOP per byte")
+            study.check_rate(f"m={count}", moved / time, limits.MEMORY)
+    study.mark("roofline", f"ridge at {ridge:.3g} FLOP per byte")
 
 
 def _fewer_bits(
-    found: Study,
+    study: Study,
     product: Callable[[], torch.Tensor],
     x: torch.Tensor,
     weights: torch.Tensor,
@@ -201,27 +203,27 @@ def _fewer_bits(
     rows = x.cpu().double()
     for name, quantize in ((INT8, quantized_int8), (INT4, quantized_int4)):
         try:
-            made = quantize(weights)
-            call = partial(made.multiply, x)
+            quantized = quantize(weights)
+            call = partial(quantized.multiply, x)
             result = call().cpu().double()
         except (RuntimeError, AttributeError) as error:
-            found.log_line(f"{name}: does not run here: {first_line(error)}")
+            study.log_line(f"{name}: does not run here: {first_line(error)}")
             continue
-        reference = rows @ made.weights.T
+        reference = rows @ quantized.weights.T
         largest_errors[name] = float((result - reference).abs().max() / reference.abs().max())
-        calls[name], sizes[name] = call, made.size
-    variants = found.compare({name: under_cache(call) for name, call in calls.items()})
-    found.table(
+        calls[name], sizes[name] = call, quantized.size
+    variants = study.compare({name: under_cache(call) for name, call in calls.items()})
+    study.table(
         "bits", f"weights of fewer bits, m={len(x)}", DataColumn("weights"),
         DataColumn("time", "s"), DataColumn("size", "byte"), DataColumn("traffic", "byte/s"),
         DataColumn("speed-up", "x"), DataColumn("verdict"), DataColumn("error of the product"),
     )  # fmt: skip
-    found.unavailable["tables.bits.error of the product"] = "the check has it"
+    study.unavailable["tables.bits.error of the product"] = "the check has it"
     other = x.nbytes + x.element_size() * len(x) * len(weights)
     for variant in variants:
         size = sizes[variant.name]
         traffic = (size + other) / variant.median_s
-        found.row(
+        study.row(
             "bits", variant.name, variant.median_s, float(size), traffic, variant.ratio,
             variant.verdict, largest_errors.get(variant.name),
         )  # fmt: skip

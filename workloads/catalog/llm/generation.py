@@ -85,26 +85,28 @@ def llm_prefill(
     def check() -> Check:
         count = min(length, CHECKED_TOKENS)
         expected = reference(decoder, prompt[0, :count])
-        what = f"the first {count} tokens by the formulas, in float64 on the CPU"
-        return against_float64(timed()[0, :count], expected, DEPTH_FACTOR * TOLERANCES[used], what)
+        reference_name = f"the first {count} tokens by the formulas, in float64 on the CPU"
+        return against_float64(
+            timed()[0, :count], expected, DEPTH_FACTOR * TOLERANCES[used], reference_name
+        )
 
-    def study(found: Study) -> None:
-        found.figure("rate", batch * length / found.median_s, "tokens/s", "of all prompts")
-        _sizes(found, on, shape)
-        found.table(
+    def study(study: Study) -> None:
+        study.figure("rate", batch * length / study.median_s, "tokens/s", "of all prompts")
+        _sizes(study, on, shape)
+        study.table(
             "prompts", f"by length of the prompt, {batch} at once", DataColumn("tokens"),
             DataColumn("time to first token", "s"), DataColumn("rate", "tokens/s"),
             DataColumn("products", "FLOP/s"), DataColumn("FLOP per byte of weights"),
         )  # fmt: skip
         for count in doubling(SHORTEST_PROMPT, length):
             some = prompt[:, :count].contiguous()
-            seconds = found.time(partial(prefill, decoder, some, turn[:, :count], cache))
+            seconds = study.time(partial(prefill, decoder, some, turn[:, :count], cache))
             flop = shape.prefill_flop(batch, count)
-            found.row(
+            study.row(
                 "prompts", float(count), seconds, batch * count / seconds, flop / seconds,
                 flop / shape.weight_bytes,
             )  # fmt: skip
-            found.check_rate(f"a prompt of {count}", flop / seconds)
+            study.check_rate(f"a prompt of {count}", flop / seconds)
 
     used = attention_precision(on, dtype)
     return Case(
@@ -177,19 +179,19 @@ def llm_decode(
             own[:, :, :, :, last] = 0  # the step has to write it
         written = step(prompt[:, last:], own)[:, 0].float()
         difference = float((written - whole_prompt).abs().max())
-        what = "the prefill's vector of the last token"
+        reference_name = "the prefill's vector of the last token"
         tolerance = DEPTH_FACTOR * TOLERANCES[used]
-        return relative(difference, float(whole_prompt.abs().max()), tolerance, what)
+        return relative(difference, float(whole_prompt.abs().max()), tolerance, reference_name)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         moved = shape.decode_bytes(batch, context)
-        found.figure("rate", batch / found.median_s, "tokens/s", "of all sequences")
+        study.figure("rate", batch / study.median_s, "tokens/s", "of all sequences")
         about = "read and written by one step, over the tokens that it writes"
-        found.figure("bytes_per_token", moved / batch, "byte", about)
-        _bandwidth_bound(found, moved, batch, cache_bytes)
-        _sizes(found, on, shape)
-        _fit(found, on, shape)
-        found.table(
+        study.figure("bytes_per_token", moved / batch, "byte", about)
+        _bandwidth_bound(study, moved, batch, cache_bytes)
+        _sizes(study, on, shape)
+        _fit(study, on, shape)
+        study.table(
             "batches", f"by batch, {context} tokens each", DataColumn("batch"),
             DataColumn("step", "s"), DataColumn("rate", "tokens/s"),
             DataColumn("bytes per token", "byte"), DataColumn("traffic", "byte/s"),
@@ -201,18 +203,18 @@ def llm_decode(
                 room = count * context * shape.kv_bytes + passing
                 on.require(room, f"a cache of {count * context} tokens")
             except Skip as skip:
-                found.log_line(f"ended: {skip}")
+                study.log_line(f"ended: {skip}")
                 break
-            seconds = found.time(partial(step, *prepared(count)))
+            seconds = study.time(partial(step, *prepared(count)))
             moved = shape.decode_bytes(count, context)
-            found.row(
+            study.row(
                 "batches", float(count), seconds, count / seconds, moved / count, moved / seconds,
                 shape.decode_flop(count, context) / moved,
             )  # fmt: skip
             if limits.cached(limits.MEMORY, moved, cache_bytes) is None:
-                found.check_rate(f"a batch of {count}", moved / seconds, limits.MEMORY)
+                study.check_rate(f"a batch of {count}", moved / seconds, limits.MEMORY)
             if seconds > LONGEST_STEP_S:
-                found.log_line(f"ended: a step of {count} takes more than {LONGEST_STEP_S:g} s")
+                study.log_line(f"ended: a step of {count} takes more than {LONGEST_STEP_S:g} s")
                 break
 
     cache_bytes = environment.last_cache(on.device)
@@ -232,11 +234,11 @@ def llm_decode(
 
 def doubling(first: int, last: int) -> list[int]:
     """Return ``first`` and its doubles up to ``last``, and ``last``; it alone if it is smaller."""
-    found = []
+    sizes = []
     while first < last:
-        found.append(first)
+        sizes.append(first)
         first *= 2
-    return [*found, last]
+    return [*sizes, last]
 
 
 def _shape(
@@ -263,63 +265,63 @@ def _require(on: Place, shape: DecoderShape, tokens: int, passing: int) -> None:
     block = shape.weight_bytes // shape.layers
     host = (8 // shape.itemsize + 1) * block
     cache = tokens * shape.kv_bytes
-    what = f"{shape.layers} blocks and a cache of {tokens} tokens"
+    purpose = f"{shape.layers} blocks and a cache of {tokens} tokens"
     beside = host if on.type == "cpu" else 0
-    on.require(shape.weight_bytes + cache + max(passing, beside), what, host=host)
+    on.require(shape.weight_bytes + cache + max(passing, beside), purpose, host=host)
 
 
 def _passing(on: Place, shape: DecoderShape, batch: int, tokens: int, positions: int) -> int:
     """Return the bytes of the tensors of ``tokens`` new tokens per sequence within a block."""
     vectors = PASSING * shape.width + PASSING_HIDDEN * shape.hidden
-    found = batch * tokens * vectors * shape.itemsize
+    passing = batch * tokens * vectors * shape.itemsize
     if shape.dtype == "float32" and shape.kv_heads < shape.heads and on.type != "cpu":
         # No fused kernel takes grouped queries in float32: the math kernel stores all scores.
-        found += batch * shape.heads * positions * (13 * tokens + 8 * shape.head)
-    return found
+        passing += batch * shape.heads * positions * (13 * tokens + 8 * shape.head)
+    return passing
 
 
-def _sizes(found: Study, on: Place, shape: DecoderShape) -> None:
+def _sizes(study: Study, on: Place, shape: DecoderShape) -> None:
     """Add the bytes of the weights and of a cached token, and the tokens that fit."""
-    found.figure("weights", float(shape.weight_bytes), "byte", "all blocks, read once per step")
+    study.figure("weights", float(shape.weight_bytes), "byte", "all blocks, read once per step")
     about = f"keys and values of {shape.kv_heads} KV heads in {shape.layers} blocks"
-    found.figure("kv_cache_per_token", float(shape.kv_bytes), "byte", about)
+    study.figure("kv_cache_per_token", float(shape.kv_bytes), "byte", about)
     about = "in the cache of all sequences together, with the memory free beside this run"
     on.empty_cache()
     free = on.free_memory()
     if free is None:
-        found.absent("tokens_that_fit", "the free memory is unknown", "", about)
+        study.absent("tokens_that_fit", "the free memory is unknown", "", about)
     else:
-        found.figure("tokens_that_fit", float(free // shape.kv_bytes), "", about)
+        study.figure("tokens_that_fit", float(free // shape.kv_bytes), "", about)
 
 
-def _bandwidth_bound(found: Study, moved: int, batch: int, cache_bytes: int | None) -> None:
+def _bandwidth_bound(study: Study, moved: int, batch: int, cache_bytes: int | None) -> None:
     """Add the tokens/s at which a step's bytes would take all of the memory's rate.
 
     Args:
-        found: the findings.
+        study: the findings.
         moved: bytes of a step.
         batch: tokens that it writes.
         cache_bytes: size of the device's last cache; ``None`` if unknown.
     """
     about = "if its bytes alone took time, at the limit of the memory's rate"
     cached = limits.cached(limits.MEMORY, moved, cache_bytes)
-    limit = found.limit(limits.MEMORY, moved / found.median_s)
+    limit = study.limit(limits.MEMORY, moved / study.median_s)
     if cached is not None or limit is None:
         reason = cached or "the memory's rate is unknown here: run the workload ceiling"
-        found.absent("rate_limit", reason, "tokens/s", about)
+        study.absent("rate_limit", reason, "tokens/s", about)
     else:
-        found.figure("rate_limit", batch * limit.value / moved, "tokens/s", about)
+        study.figure("rate_limit", batch * limit.value / moved, "tokens/s", about)
 
 
-def _fit(found: Study, on: Place, shape: DecoderShape) -> None:
+def _fit(study: Study, on: Place, shape: DecoderShape) -> None:
     """Add how many sequences of each length fit into the memory that is free."""
     free = on.free_memory()
     if free is None:
         return
-    found.table(
+    study.table(
         "fit", "sequences whose cache fits into the free memory", DataColumn("tokens each"),
         DataColumn("cache of one", "byte"), DataColumn("sequences"),
     )  # fmt: skip
     for context in CONTEXTS:
-        one = context * shape.kv_bytes
-        found.row("fit", float(context), float(one), float(free // one))
+        cache_bytes = context * shape.kv_bytes
+        study.row("fit", float(context), float(cache_bytes), float(free // cache_bytes))

@@ -200,10 +200,12 @@ def load_weights(
             for name, checksum in weights.checksums.items()
             if checksum_of(loaded[name]) != checksum
         ]
-        what = f"CRC-32 of the {len(weights.checksums)} tensors as written; the error counts them"
-        return Check(not wrong, float(len(wrong)), 0.0, what)
+        reference_name = (
+            f"CRC-32 of the {len(weights.checksums)} tensors as written; the error counts them"
+        )
+        return Check(not wrong, float(len(wrong)), 0.0, reference_name)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         ways: dict[str, Callable[[], object]] = {
             "read, then copied": partial(timed, cold=False),
             "two buffers in turns": partial(_load_in_turns, weights, on),
@@ -213,9 +215,9 @@ def load_weights(
             ways["read to pageable, then copied"] = lambda: timed(
                 torch.empty(size, dtype=torch.uint8), cold=False
             )
-        _parts(found, weights, on, staging)
-        found.variants(HOT, "page cache hot", ways, per_call=(size, "byte/s"), clock="wall")
-        _cold_ways(found, weights, ways, size)
+        _parts(study, weights, on, staging)
+        study.variants(HOT, "page cache hot", ways, per_call=(size, "byte/s"), clock="wall")
+        _cold_ways(study, weights, ways, size)
 
     # The file's bytes are read and written by the host, then by the copy.
     crossings = 4 if on.type == "cpu" else 1
@@ -291,39 +293,39 @@ def _load_mapped(weights: WeightFile, on: Place) -> dict[str, torch.Tensor]:
     return loaded
 
 
-def _parts(found: Study, weights: WeightFile, on: Place, staging: torch.Tensor) -> None:
+def _parts(study: Study, weights: WeightFile, on: Place, staging: torch.Tensor) -> None:
     import torch
 
     from workloads.scripts.load_weights import read
 
     start, _ = weights.read_header()
-    there = torch.empty_like(staging, device=on.device)
+    on_device = torch.empty_like(staging, device=on.device)
 
     def read_hot() -> None:
         weights.file.seek(start)
         read(weights.file, staging)
 
     def copy() -> None:
-        there.copy_(staging, non_blocking=True)
+        on_device.copy_(staging, non_blocking=True)
 
     size = staging.nbytes
-    found.figure("read_hot", size / found.time(read_hot, "wall"), "byte/s", "from the page cache")
+    study.figure("read_hot", size / study.time(read_hot, "wall"), "byte/s", "from the page cache")
     about = "from host memory to the device, in one copy"
-    found.figure("to_device", size / found.time(copy, "wall"), "byte/s", about)
+    study.figure("to_device", size / study.time(copy, "wall"), "byte/s", about)
     about = (
         "from the disk, or from what caches it below this system; asking for the drop is part of "
         "the time"
     )
     reason = _reason_not_cold(weights)
     if reason is not None:
-        found.absent("read_cold", reason, "byte/s", about)
+        study.absent("read_cold", reason, "byte/s", about)
         return
 
     def read_cold() -> None:
         weights.drop()
         read_hot()
 
-    found.figure("read_cold", size / found.time(read_cold, "wall"), "byte/s", about)
+    study.figure("read_cold", size / study.time(read_cold, "wall"), "byte/s", about)
 
 
 def _reason_not_cold(weights: WeightFile) -> str | None:
@@ -336,18 +338,18 @@ def _reason_not_cold(weights: WeightFile) -> str | None:
 
 
 def _cold_ways(
-    found: Study, weights: WeightFile, ways: dict[str, Callable[[], object]], size: int
+    study: Study, weights: WeightFile, ways: dict[str, Callable[[], object]], size: int
 ) -> None:
     about = "of the file in the page cache, after the system was asked to drop it"
     reason = _reason_not_cold(weights)
     share = weights.cached_share()
     if share is None:
         why = "the system does not say; a drop is a request that it may decline"
-        found.absent("still_cached", why, "%", about)
+        study.absent("still_cached", why, "%", about)
     else:
-        found.figure("still_cached", 100 * share, "%", about)
+        study.figure("still_cached", 100 * share, "%", about)
     if reason is not None:
-        found.log_line(f"no cold times: {reason}")
+        study.log_line(f"no cold times: {reason}")
         return
 
     def cold(load: Callable[[], object]) -> object:
@@ -355,4 +357,4 @@ def _cold_ways(
         return load()
 
     calls = {name: partial(cold, load) for name, load in ways.items()}
-    found.variants(COLD, "page cache cold", calls, per_call=(size, "byte/s"), clock="wall")
+    study.variants(COLD, "page cache cold", calls, per_call=(size, "byte/s"), clock="wall")

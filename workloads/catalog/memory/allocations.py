@@ -42,8 +42,8 @@ def inference_modes(
     from workloads.declare.place import SEED
     from workloads.scripts.inference_modes import inference, with_grad, without_grad
 
-    kept = depth * batch * width * 4
-    on.require(depth * width * width * 4 + 2 * kept, f"the model and {depth} activations")
+    activations = depth * batch * width * 4
+    on.require(depth * width * width * 4 + 2 * activations, f"the model and {depth} activations")
     torch.manual_seed(SEED)
     layers: list[torch.nn.Module] = []
     for _ in range(depth):
@@ -60,32 +60,32 @@ def inference_modes(
         }.items()
     }
 
-    def study(found: Study) -> None:
-        found.variants("modes", "one forward pass", ways, per_call=(batch, "samples/s"), peaks=True)
+    def study(study: Study) -> None:
+        study.variants("modes", "one forward pass", ways, per_call=(batch, "samples/s"), peaks=True)
         columns = (
             DataColumn("mode"),
             DataColumn("requires_grad"),
             DataColumn("is_inference"),
             DataColumn("grad_fn"),
         )
-        found.table("results", "what comes out of each", *columns)
+        study.table("results", "what comes out of each", *columns)
         for name, way in ways.items():
             result = way()
             facts = (result.requires_grad, result.is_inference(), result.grad_fn is not None)
-            found.row("results", name, *("yes" if fact else "no" for fact in facts))
-        graph, plain = found.peak(ways["grad"]), found.peak(ways["no_grad"])
+            study.row("results", name, *("yes" if fact else "no" for fact in facts))
+        graph, plain = study.peak(ways["grad"]), study.peak(ways["no_grad"])
         about = "peak with the graph over the peak without"
         if graph is None or plain is None:
-            found.absent("cost_of_the_graph", "this device does not tell its peaks", "byte", about)
+            study.absent("cost_of_the_graph", "this device does not tell its peaks", "byte", about)
         else:
-            found.figure("cost_of_the_graph", float(graph - plain), "byte", about)
+            study.figure("cost_of_the_graph", float(graph - plain), "byte", about)
         kept_about = f"{depth} activations of {batch} x {width} float32, which the graph holds"
-        found.figure("activations", float(kept), "byte", kept_about)
+        study.figure("activations", float(activations), "byte", kept_about)
         weight = torch.ones(width, device=on.device, requires_grad=True)
         try:
             (ways["inference_mode"]() * weight).sum().backward()
         except RuntimeError as error:
-            found.log_line(f"an inference tensor in training -> RuntimeError: {error}")
+            study.log_line(f"an inference tensor in training -> RuntimeError: {error}")
 
     return Case(ways["inference_mode"], item=batch, study=study)
 
@@ -122,14 +122,14 @@ def staircase(
         on.empty_cache()
         timed()
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         on.empty_cache()
-        step = found.staircase("stairs", "memory after each step")
+        step = study.staircase("stairs", "memory after each step")
         start = step("start")
         tensors = [torch.ones(size, device=on.device) for size in sizes]
         step(f"allocate {mib} MiB")
         del tensors
-        kept = step("del")
+        cached = step("del")
         if on.type != "cpu":  # a heap may take other free pages for it
             tensors = [torch.ones(size, device=on.device) for size in sizes]
             step("allocate again")
@@ -142,22 +142,22 @@ def staircase(
         on.empty_cache()
         step("del, empty_cache")
         about = f"still reserved after empty_cache, by a tensor of {SMALL_MIB} MiB"
-        _difference(found, "kept_by_the_cache", kept.reserved, start.reserved, "after del")
-        _difference(found, "pinned", pinned.reserved, start.reserved, about)
+        _difference(study, "kept_by_the_cache", cached.reserved, start.reserved, "after del")
+        _difference(study, "pinned", pinned.reserved, start.reserved, about)
         ways: dict[str, Callable[[], object]] = {
             "after empty_cache": emptied_first,
             "from the cache": timed,
         }
-        found.variants("ways", f"make and drop {mib} MiB", ways, clock="wall")
+        study.variants("ways", f"make and drop {mib} MiB", ways, clock="wall")
 
     return Case(timed, clock="wall", byte=mib * MIB, study=study)
 
 
-def _difference(found: Study, name: str, now: int | None, before: int | None, about: str) -> None:
+def _difference(study: Study, name: str, now: int | None, before: int | None, about: str) -> None:
     if now is None or before is None:
-        found.absent(name, "this device does not tell what is reserved", "byte", about)
+        study.absent(name, "this device does not tell what is reserved", "byte", about)
     else:
-        found.figure(name, float(now - before), "byte", about)
+        study.figure(name, float(now - before), "byte", about)
 
 
 def largest_free(segments: list[dict[str, Any]], device: int) -> int:
@@ -206,8 +206,8 @@ def fragmentation(
     on.require(total + 4 * size, f"{2 * pieces} tensors of {mib} MiB")
 
     def timed() -> None:
-        kept = in_turns(pieces, size, on.device)
-        del kept
+        survivors = in_turns(pieces, size, on.device)
+        del survivors
 
     def segment() -> None:
         """One cached segment that all blocks are cut from."""
@@ -215,8 +215,8 @@ def fragmentation(
         whole_segment = torch.empty(total, dtype=torch.uint8, device=on.device)
         del whole_segment
 
-    def study(found: Study) -> None:
-        found.table(
+    def study(study: Study) -> None:
+        study.table(
             "orders",
             f"after the {pieces} short-lived tensors of {mib} MiB are gone",
             DataColumn("order"),
@@ -227,16 +227,16 @@ def fragmentation(
         )
         for name, make in {"in turns": in_turns, "what stays first": stays_first}.items():
             segment()
-            kept = make(pieces, size, on.device)
-            held = found.memory_in_use()
+            survivors = make(pieces, size, on.device)
+            in_use = study.memory_in_use()
             free = largest_free(torch.cuda.memory_snapshot(), on.device.index or 0)
             large = torch.empty(4 * size, dtype=torch.uint8, device=on.device)
-            after = found.memory_in_use()
+            after = study.memory_in_use()
             grown = None
-            if held.reserved is not None and after.reserved is not None:
-                grown = after.reserved - held.reserved
-            found.row("orders", name, held.allocated, held.reserved, free, grown)
-            del kept, large
+            if in_use.reserved is not None and after.reserved is not None:
+                grown = after.reserved - in_use.reserved
+            study.row("orders", name, in_use.allocated, in_use.reserved, free, grown)
+            del survivors, large
         on.empty_cache()
 
     return Case(timed, clock="wall", study=study)
@@ -275,9 +275,11 @@ PIECES = (
 
 def explained(text: str) -> list[str]:
     """Return a line for each known part of an out-of-memory text, in the text's order."""
-    found = [(match, meaning) for pattern, meaning in PIECES if (match := re.search(pattern, text))]
-    found.sort(key=lambda item: item[0].start())
-    return [f"'{match.group()}': {meaning}" for match, meaning in found]
+    explanations = [
+        (match, meaning) for pattern, meaning in PIECES if (match := re.search(pattern, text))
+    ]
+    explanations.sort(key=lambda item: item[0].start())
+    return [f"'{match.group()}': {meaning}" for match, meaning in explanations]
 
 
 @workload(
@@ -311,38 +313,38 @@ def out_of_memory(
             result = step(MIB, numbers, on.device)
         return result
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         on.empty_cache()
-        stairs = found.staircase("stairs", "memory through the failure")
+        stairs = study.staircase("stairs", "memory through the failure")
         before = stairs("before")
-        kept: list[BaseException] = []
+        errors: list[BaseException] = []
         try:
             step(TOO_MUCH, numbers, on.device)
         except exhausted as error:
-            kept.append(error)
+            errors.append(error)
         pinned = stairs("failed, exception kept")
-        text = str(kept[0])
-        name = type(kept[0]).__name__
-        kept.clear()
+        text = str(errors[0])
+        name = type(errors[0]).__name__
+        errors.clear()
         free = stairs("exception let go")
         on.empty_cache()
         after = stairs("cache emptied")
         again = step(MIB, numbers, on.device)
-        found.figure("goes_on_with", float(again.numel()), "byte", "granted after the failure")
+        study.figure("goes_on_with", float(again.numel()), "byte", "granted after the failure")
         del again
-        found.log_line(f"{name}: {text}")
+        study.log_line(f"{name}: {text}")
         for line in explained(text):
-            found.log_line(f"  {line}")
+            study.log_line(f"  {line}")
         allocated = (before.allocated, pinned.allocated, free.allocated, after.allocated)
         pinned_about = "held by the traceback of the exception that was kept"
         after_about = "held more than before, after letting go and emptying the cache"
         if None in allocated:
             reason = "this device does not tell what is allocated"
-            found.absent("pinned_by_the_traceback", reason, "byte", pinned_about)
-            found.absent("left_after_recovery", reason, "byte", after_about)
+            study.absent("pinned_by_the_traceback", reason, "byte", pinned_about)
+            study.absent("left_after_recovery", reason, "byte", after_about)
             return
         first, second, third, fourth = (float(value or 0) for value in allocated)
-        found.figure("pinned_by_the_traceback", second - third, "byte", pinned_about)
-        found.figure("left_after_recovery", max(0.0, fourth - first), "byte", after_about)
+        study.figure("pinned_by_the_traceback", second - third, "byte", pinned_about)
+        study.figure("left_after_recovery", max(0.0, fourth - first), "byte", after_about)
 
     return Case(timed, clock="wall", study=study)

@@ -88,13 +88,13 @@ class Trials:
 
     def __init__(
         self,
-        found: Study,
+        study: Study,
         step: Callable[..., object],
         batch_of: Callable[[int], tuple[torch.Tensor, ...]],
         budget: int | None,
         let_go: Callable[[], object],
     ) -> None:
-        self._found = found
+        self._found = study
         self._step = step
         self._batch_of = batch_of
         self._budget = budget
@@ -163,46 +163,52 @@ def _training(on: Place) -> Callable[..., None]:
     return partial(train_step, model, optimizer)
 
 
-def _by_size(found: Study, trials: Sequence[tuple[int, Trial]]) -> None:
+def _by_size(study: Study, trials: Sequence[tuple[int, Trial]]) -> None:
     """Add a chart and a table of the batches' measurements, from the smallest on."""
     series = (("peak memory", "byte"), ("rate", "samples/s"))
-    found.chart("batches", "one training step over the batch", "batch", *series)
+    study.chart("batches", "one training step over the batch", "batch", *series)
     words = ("allocated", "reserved", "used", "nvml")
-    found.table(
+    study.table(
         "held", "what is held after a step of each batch, and what the step needed",
         DataColumn("batch"), DataColumn("peak of the step", "byte"),
         *(DataColumn(word, "byte") for word in words),
     )  # fmt: skip
     for size, trial in trials:
-        held = trial.memory
-        found.point("batches", size, trial.peak, trial.rate)
-        found.row(
-            "held", float(size), trial.peak, held.allocated, held.reserved, held.used, held.nvml
+        memory = trial.memory
+        study.point("batches", size, trial.peak, trial.rate)
+        study.row(
+            "held",
+            float(size),
+            trial.peak,
+            memory.allocated,
+            memory.reserved,
+            memory.used,
+            memory.nvml,
         )
-        found.unavailable |= {
-            f"tables.held.{word}": reason for word, reason in held.unavailable.items()
+        study.unavailable |= {
+            f"tables.held.{word}": reason for word, reason in memory.unavailable.items()
         }
 
 
-def _report(found: Study, ended: BatchBounds, trials: Trials, where: str) -> None:
+def _report(study: Study, ended: BatchBounds, trials: Trials, where: str) -> None:
     sizes = sorted(trials.done)
-    _by_size(found, [(size, trials.done[size]) for size in sizes])
+    _by_size(study, [(size, trials.done[size]) for size in sizes])
     if ended.fits is None:
-        found.absent("largest_batch", f"not even a batch of {ended.too_large} fits into {where}")
+        study.absent("largest_batch", f"not even a batch of {ended.too_large} fits into {where}")
         return
     about = f"that fits into {where}, to one part in {FINE}"
-    found.figure("largest_batch", float(ended.fits), "samples", about)
+    study.figure("largest_batch", float(ended.fits), "samples", about)
     if ended.too_large is None:
-        found.absent("too_large", f"all batches up to {LARGEST} fit into {where}", "samples")
+        study.absent("too_large", f"all batches up to {LARGEST} fit into {where}", "samples")
     else:
         about = "the smallest batch that did not fit"
-        found.figure("too_large", float(ended.too_large), "samples", about)
+        study.figure("too_large", float(ended.too_large), "samples", about)
     best = max(sizes, key=lambda size: trials.done[size].rate)
-    found.mark("batches", f"{where} hold a batch of {ended.fits}; the rate is highest at {best}")
+    study.mark("batches", f"{where} hold a batch of {ended.fits}; the rate is highest at {best}")
     if len(sizes) > 1:
         low, high = sizes[0], sizes[-1]
         slope = (trials.done[high].peak - trials.done[low].peak) / (high - low)
-        found.figure("per_sample", slope, "byte", f"of memory, from batch {low} to {high}")
+        study.figure("per_sample", slope, "byte", f"of memory, from batch {low} to {high}")
 
 
 @workload(
@@ -242,15 +248,15 @@ def batch_until_oom(
     def timed() -> None:
         step(inputs, targets)
 
-    def study(found: Study) -> None:
-        if found.peak(timed) is None:
-            found.absent("largest_batch", "this C library does not tell the peak of a call")
+    def study(study: Study) -> None:
+        if study.peak(timed) is None:
+            study.absent("largest_batch", "this C library does not tell the peak of a call")
             return
         if budget is None:
             torch.cuda.set_per_process_memory_fraction(percent / 100, on.device)
-        trials = Trials(found, step, batch_of, budget, on.empty_cache)
+        trials = Trials(study, step, batch_of, budget, on.empty_cache)
         ended = search(trials.fits, batch, LARGEST)
-        _report(found, ended, trials, f"{mib} MiB" if budget else f"{percent}% of the device")
+        _report(study, ended, trials, f"{mib} MiB" if budget else f"{percent}% of the device")
 
     def cleanup() -> None:
         if on.type == "cuda":

@@ -100,8 +100,8 @@ def expected(operation: str, drawn: torch.Tensor, rank: int, ranks: int) -> torc
         return drawn
     if operation == ALL_GATHER:
         # Each rank gives its numbers of the first part.
-        return torch.cat([drawn.chunk(ranks)[0] + each for each in range(ranks)])
-    return torch.cat([own + each for each in range(ranks)])
+        return torch.cat([drawn.chunk(ranks)[0] + number for number in range(ranks)])
+    return torch.cat([own + number for number in range(ranks)])
 
 
 @workload(
@@ -134,8 +134,8 @@ def collectives(
     size = mib * MIB // (4 * ranks) * (4 * ranks)
     largest = max(size, GPU_LARGEST if on.type == "cuda" else CPU_LARGEST)
     need = 3 * largest + largest // ranks
-    what = f"three tensors of {largest // MIB} MiB in each rank"
-    on.require(need if on.type == "cuda" else on_this_host(need), what)
+    purpose = f"three tensors of {largest // MIB} MiB in each rank"
+    on.require(need if on.type == "cuda" else on_this_host(need), purpose)
     data = CollectiveData.drawn(on, largest // 4, rank, ranks)[1]
     of_size = data.first(size, ranks)
     timed = functools.partial(communicate, operation, of_size.whole, of_size.part, of_size.other)
@@ -153,22 +153,22 @@ def collectives(
         scale = known.abs().max()
         both = torch.stack([error.nan_to_num(nan=torch.inf), scale])
         dist.all_reduce(both, op=dist.ReduceOp.MAX)
-        what = "the known result, in float64, on every rank"
-        return relative(float(both[0]), float(both[1]), TOLERANCE, what)
+        reference_name = "the known result, in float64, on every rank"
+        return relative(float(both[0]), float(both[1]), TOLERANCE, reference_name)
 
-    def study(found: Study) -> None:
-        rates = BusRates(found, ranks, _limit_of(on, ranks))
-        found.figure("algorithm_bandwidth", size / found.median_s, "byte/s", "size over time")
+    def study(study: Study) -> None:
+        rates = BusRates(study, ranks, _limit_of(on, ranks))
+        study.figure("algorithm_bandwidth", size / study.median_s, "byte/s", "size over time")
         share = {ALL_REDUCE: "2(n-1)/n", BROADCAST: "1"}.get(operation, "(n-1)/n")
         about = f"size over time, times {share} for n ranks, as in nccl-tests"
         if ranks == 1:
-            found.absent("bus_bandwidth", ALONE, "byte/s", about)
+            study.absent("bus_bandwidth", ALONE, "byte/s", about)
         else:
-            bus = size / found.median_s * bus_factor(operation, ranks)
-            found.figure("bus_bandwidth", bus, "byte/s", about)
+            bus = size / study.median_s * bus_factor(operation, ranks)
+            study.figure("bus_bandwidth", bus, "byte/s", about)
         available = rates.compare(of_size, size, compare)
         if ranks > 1:
-            rates.chart(data, available, sizes_up_to(largest)[:: 2 if found.quick else 1])
+            rates.chart(data, available, sizes_up_to(largest)[:: 2 if study.quick else 1])
 
     traffic = round(size * bus_factor(operation, ranks)) if ranks > 1 else None
     limit = None if operation == ALL_REDUCE else _limit_of(on, ranks)
@@ -235,7 +235,7 @@ class BusRates:
         self.found.chart("sizes", "bus bandwidth over the size of the tensor", "byte", *lines)
         for size in sizes:
             part = data.first(size, self.ranks)
-            buses = [self._bus(each, size, self._time(each, part)) for each in operations]
+            buses = [self._bus(name, size, self._time(name, part)) for name in operations]
             self.found.point("sizes", size, *buses)
 
     def _time(self, operation: str, data: CollectiveData) -> float:

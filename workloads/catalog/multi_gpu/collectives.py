@@ -60,15 +60,15 @@ def all_reduce(
     tensor = everything[: size // 4]
 
     def check() -> Check:
-        mine = drawn[: 64 * KIB] + rank
-        average(mine)
+        own = drawn[: 64 * KIB] + rank
+        average(own)
         expected = drawn[: 64 * KIB].double() + (world - 1) / 2
-        error = float((mine.double() - expected).abs().max() / expected.abs().max())
+        error = float((own.double() - expected).abs().max() / expected.abs().max())
         return Check(error <= TOLERANCE, error, TOLERANCE, "the average, in float64")
 
-    def study(found: Study) -> None:
-        _bandwidth_figures(found, size, world)
-        found.chart(
+    def study(study: Study) -> None:
+        _bandwidth_figures(study, size, world)
+        study.chart(
             "sizes",
             "rate over the size of the tensor",
             "byte",
@@ -79,10 +79,10 @@ def all_reduce(
         times = {}
         for count in sizes_up_to(largest):
             part = everything[: count // 4]
-            times[count] = found.time(functools.partial(average, part))
+            times[count] = study.time(functools.partial(average, part))
             rate = count / times[count]
-            found.point("sizes", count, times[count], rate, rate * bus_factor(ALL_REDUCE, world))
-        _add_conclusion(found, times)
+            study.point("sizes", count, times[count], rate, rate * bus_factor(ALL_REDUCE, world))
+        _add_conclusion(study, times)
 
     timed = functools.partial(average, tensor)
     return Case(timed, clock="wall", byte=size, check=check, study=study)
@@ -97,23 +97,23 @@ def sizes_up_to(largest: int) -> list[int]:
     return [*sizes, largest]
 
 
-def _bandwidth_figures(found: Study, size: int, world: int) -> None:
-    rate = size / found.median_s
-    found.figure("algorithm_bandwidth", rate, "byte/s", "size over time")
+def _bandwidth_figures(study: Study, size: int, world: int) -> None:
+    rate = size / study.median_s
+    study.figure("algorithm_bandwidth", rate, "byte/s", "size over time")
     about = "size over time, times 2(n-1)/n"
     if world == 1:
-        found.absent("bus_bandwidth", "one rank sends nothing", "byte/s", about)
+        study.absent("bus_bandwidth", "one rank sends nothing", "byte/s", about)
     else:
-        found.figure("bus_bandwidth", rate * bus_factor(ALL_REDUCE, world), "byte/s", about)
+        study.figure("bus_bandwidth", rate * bus_factor(ALL_REDUCE, world), "byte/s", about)
 
 
-def _add_conclusion(found: Study, times: dict[int, float]) -> None:
+def _add_conclusion(study: Study, times: dict[int, float]) -> None:
     rates = {size: size / seconds for size, seconds in times.items()}
     best = max(rates.values())
     half = min(size for size, rate in rates.items() if rate >= best / 2)
-    found.mark("sizes", f"half of the highest rate is reached at {half // KIB} KiB")
+    study.mark("sizes", f"half of the highest rate is reached at {half // KIB} KiB")
     small = times[SMALLEST]
-    found.mark("sizes", f"{SMALLEST // KIB} KiB takes {small * 1e6:.0f} µs: the latency alone")
+    study.mark("sizes", f"{SMALLEST // KIB} KiB takes {small * 1e6:.0f} µs: the latency alone")
 
 
 @workload(
@@ -165,22 +165,22 @@ def ddp_training(
 
     def check() -> Check:
         alone.load_state_dict(model.module.state_dict())
-        for each in (model, alone):
-            each.zero_grad()
-            loss_function(each(inputs), targets).backward()
+        for copied in (model, alone):
+            copied.zero_grad()
+            loss_function(copied(inputs), targets).backward()
         return _same_gradients(_gradients(model), _gradients(alone))
 
-    def study(found: Study) -> None:
-        parameters = sum(each.numel() for each in alone.parameters())
-        found.figure("gradient_bytes", 4.0 * parameters, "byte", "averaged in each step")
-        ways = found.compare(
+    def study(study: Study) -> None:
+        parameters = sum(parameter.numel() for parameter in alone.parameters())
+        study.figure("gradient_bytes", 4.0 * parameters, "byte", "averaged in each step")
+        ways = study.compare(
             {
                 "one rank, the others idle": first_rank_alone,
                 "all ranks, no exchange": without_exchange,
                 "all ranks, DDP": timed,
             }
         )
-        found.table(
+        study.table(
             "scaling",
             f"what {world} ranks make of the work of one",
             DataColumn("way"),
@@ -188,12 +188,12 @@ def ddp_training(
             DataColumn("rate", "samples/s"),
             DataColumn("efficiency", "%"),
         )
-        one = ways[0].median_s
+        alone_s = ways[0].median_s
         for way, ranks in zip(ways, (1, world, world), strict=True):
             rate = ranks * batch / way.median_s
-            found.row("scaling", way.name, way.median_s, rate, 100 * one / way.median_s)
+            study.row("scaling", way.name, way.median_s, rate, 100 * alone_s / way.median_s)
         about = f"rate of {world} ranks over {world} times that of one with the others idle"
-        found.figure("scaling_efficiency", 100 * one / ways[2].median_s, "%", about)
+        study.figure("scaling_efficiency", 100 * alone_s / ways[2].median_s, "%", about)
 
     return Case(timed, clock="wall", item=world * batch, check=check, study=study)
 
@@ -202,8 +202,10 @@ def _gradients(model: torch.nn.Module) -> torch.Tensor:
     """Return all gradients of a model in one row."""
     import torch
 
-    found = [each.grad.flatten() for each in model.parameters() if each.grad is not None]
-    return torch.cat(found)
+    gradients = [
+        parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None
+    ]
+    return torch.cat(gradients)
 
 
 def _same_gradients(averaged: torch.Tensor, own: torch.Tensor) -> Check:
@@ -217,5 +219,5 @@ def _same_gradients(averaged: torch.Tensor, own: torch.Tensor) -> Check:
     scale = expected.abs().max()
     error = float((averaged - expected).abs().max() / scale)
     apart = float((averaged - of_first).abs().max() / scale)
-    what = "the average of the ranks' own gradients; the same on every rank"
-    return Check(error <= TOLERANCE and apart == 0.0, max(error, apart), TOLERANCE, what)
+    reference_name = "the average of the ranks' own gradients; the same on every rank"
+    return Check(error <= TOLERANCE and apart == 0.0, max(error, apart), TOLERANCE, reference_name)

@@ -51,17 +51,17 @@ def data_parallel(
 
     def check() -> Check:
         with torch.no_grad():
-            expected, found = single(inputs), model(inputs)
-        error = float((found - expected).abs().max() / expected.abs().max())
+            expected, replicated = single(inputs), model(inputs)
+        error = float((replicated - expected).abs().max() / expected.abs().max())
         return Check(error <= TOLERANCE, error, TOLERANCE, "the output of one GPU")
 
-    def study(found: Study) -> None:
-        found.figure("gpus", float(1 + len(others)), "", "among which the batch is divided")
+    def study(study: Study) -> None:
+        study.figure("gpus", float(1 + len(others)), "", "among which the batch is divided")
         calls = {
             "one GPU": functools.partial(train_step, single, optimizer, inputs, targets),
             "DataParallel": timed,
         }
-        found.variants(
+        study.variants(
             "ways", "the same batch on one GPU and on all", calls, per_call=(batch, "samples/s")
         )
 

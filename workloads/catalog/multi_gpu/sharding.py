@@ -63,9 +63,9 @@ def fsdp_training(
     rank, ranks = dist.get_rank(), dist.get_world_size()
     _require(on, batch, width, ranks)
     # Every rank draws the data of all and takes its own part.
-    mine = slice(rank * batch, (rank + 1) * batch)
-    inputs = on.randn(ranks * batch, width)[mine].clone()
-    targets = on.randn(ranks * batch, 1)[mine].clone()
+    own = slice(rank * batch, (rank + 1) * batch)
+    inputs = on.randn(ranks * batch, width)[own].clone()
+    targets = on.randn(ranks * batch, 1)[own].clone()
 
     def step(trained: Trained) -> torch.Tensor:
         return train_step(trained.model, trained.optimizer, inputs, targets)
@@ -75,33 +75,33 @@ def fsdp_training(
 
     def losses(trained: Trained) -> torch.Tensor:
         """Return the loss of each step, averaged over the ranks."""
-        found = torch.stack([step(trained) for _ in range(CHECKED_STEPS)])
-        dist.all_reduce(found, op=dist.ReduceOp.AVG)
-        return found
+        steps = torch.stack([step(trained) for _ in range(CHECKED_STEPS)])
+        dist.all_reduce(steps, op=dist.ReduceOp.AVG)
+        return steps
 
     def check() -> Check:
         expected = losses(replicate(perceptron(on, width), on)).double()
-        found = losses(shard(perceptron(on, width), on, ranks)).double()
-        difference, largest = float((found - expected).abs().max()), float(expected.abs().max())
-        what = f"DDP's loss in each of {CHECKED_STEPS} steps from the same weights"
-        return relative(difference, largest, LOSS_TOLERANCE, what)
+        sharded = losses(shard(perceptron(on, width), on, ranks)).double()
+        difference, largest = float((sharded - expected).abs().max()), float(expected.abs().max())
+        reference_name = f"DDP's loss in each of {CHECKED_STEPS} steps from the same weights"
+        return relative(difference, largest, LOSS_TOLERANCE, reference_name)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         replicated = replicate(perceptron(on, width), on)
-        kept = shard(perceptron(on, width), on, ranks, keep=True)
-        found.variants(
+        unsharded = shard(perceptron(on, width), on, ranks, keep=True)
+        study.variants(
             "ways",
             f"a training step, ranks: {ranks}",
             {
                 "DDP": functools.partial(step, replicated),
                 "FSDP2": timed,
-                "FSDP2, parameters kept after forward": functools.partial(step, kept),
+                "FSDP2, parameters kept after forward": functools.partial(step, unsharded),
             },
             per_call=(ranks * batch, "samples/s"),
             peaks=on.type == "cuda",
         )
-        _compare_memory(found, replicated, sharded)
-        _compare_traffic(found, replicated, ranks)
+        _compare_memory(study, replicated, sharded)
+        _compare_traffic(study, replicated, ranks)
 
     return Case(
         timed,
@@ -126,13 +126,15 @@ class Trained:
         weights = list(self.model.parameters())
         state = [
             tensor
-            for each in self.optimizer.state.values()
-            for name, tensor in each.items()
+            for state in self.optimizer.state.values()
+            for name, tensor in state.items()
             if name.startswith("exp_avg")
         ]
         return {
             "parameters": _local_bytes(weights),
-            "gradients": _local_bytes([each.grad for each in weights if each.grad is not None]),
+            "gradients": _local_bytes(
+                [weight.grad for weight in weights if weight.grad is not None]
+            ),
             "optimizer state": _local_bytes(state),
         }
 
@@ -172,8 +174,8 @@ def _local_bytes(tensors: Iterable[torch.Tensor]) -> int:
     """Return the bytes of the parts that this rank stores."""
     from torch.distributed.tensor import DTensor
 
-    parts = (each.to_local() if isinstance(each, DTensor) else each for each in tensors)
-    return sum(each.nbytes for each in parts)
+    parts = (tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors)
+    return sum(part.nbytes for part in parts)
 
 
 def _require(on: Place, batch: int, width: int, ranks: int) -> None:
@@ -188,27 +190,27 @@ def _require(on: Place, batch: int, width: int, ranks: int) -> None:
     on.require(need, f"models of width {width} and a batch of {batch} in each rank")
 
 
-def _compare_memory(found: Study, replicated: Trained, sharded: Trained) -> None:
+def _compare_memory(study: Study, replicated: Trained, sharded: Trained) -> None:
     """Add what this rank stores of each model."""
-    found.table(
+    study.table(
         "memory", "what this rank stores", DataColumn("tensors"), DataColumn("DDP", "byte"),
         DataColumn("FSDP2", "byte"), DataColumn("share", "%"),
     )  # fmt: skip
     all_of, part_of = replicated.stored(), sharded.stored()
     for name, size in all_of.items():
-        found.row("memory", name, float(size), float(part_of[name]), 100 * part_of[name] / size)
+        study.row("memory", name, float(size), float(part_of[name]), 100 * part_of[name] / size)
     total, part = sum(all_of.values()), sum(part_of.values())
-    found.row("memory", "together", float(total), float(part), 100 * part / total)
+    study.row("memory", "together", float(total), float(part), 100 * part / total)
     about = "of parameters, gradients and optimizer state, over DDP's on each rank"
-    found.figure("stored_share", 100 * part / total, "%", about)
+    study.figure("stored_share", 100 * part / total, "%", about)
 
 
-def _compare_traffic(found: Study, replicated: Trained, ranks: int) -> None:
+def _compare_traffic(study: Study, replicated: Trained, ranks: int) -> None:
     """Add the bytes that a rank sends in a step, by formula."""
     size = replicated.stored()["parameters"]
     gathered, scattered = bus_factor(ALL_GATHER, ranks), bus_factor(REDUCE_SCATTER, ranks)
     # Rajbhandari et al., ZeRO (arXiv:1910.02054), section 7.
     about = "each rank sends in a step: gradients averaged over the ranks"
-    found.figure("traffic_ddp", size * bus_factor(ALL_REDUCE, ranks), "byte", about)
+    study.figure("traffic_ddp", size * bus_factor(ALL_REDUCE, ranks), "byte", about)
     about = "each rank sends in a step: parameters gathered twice, gradients scattered"
-    found.figure("traffic_fsdp", size * (2 * gathered + scattered), "byte", about)
+    study.figure("traffic_fsdp", size * (2 * gathered + scattered), "byte", about)

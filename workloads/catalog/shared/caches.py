@@ -63,29 +63,29 @@ def cache_setter(cache: str, on: Place) -> Callable[[Call], Call]:
 
 
 def compare_caches(
-    found: Study, on: Place, call: Call, per_call: tuple[float, str], made: int
+    study: Study, on: Place, call: Call, per_call: tuple[float, str], per_call_bytes: int
 ) -> None:
     """Add a table of the call's time with a warm and a cold cache, or say why there is none.
 
     Args:
-        found: the findings.
+        study: the findings.
         on: the device.
         call: the call, without a flush.
         per_call: amount of work in one call, and the rate's unit: ``(n, "byte/s")``.
-        made: bytes that the call itself makes, at most.
+        per_call_bytes: bytes that the call itself makes, at most.
     """
     try:
         size = flush_bytes(on)
-        on.require(size + made, "the data that flushes the cache")
+        on.require(size + per_call_bytes, "the data that flushes the cache")
     except Skip as skip:
-        found.log_line(f"no cold time: {skip}")
+        study.log_line(f"no cold time: {skip}")
         return
     calls = {WARM: call, COLD: cache_setter(COLD, on)(call)}
     title = f"the last cache, {size // SPAN / 2**20:.3g} MiB: left by the last call, or flushed"
-    _, cold = found.variants("caches", title, calls, per_call=per_call)
+    _, cold = study.variants("caches", title, calls, per_call=per_call)
     about = "time with the cache flushed before each call, over calls back to back"
-    found.figure("cold_over_warm", 1 / cold.ratio, "x", about)
+    study.figure("cold_over_warm", 1 / cold.ratio, "x", about)
     if on.type == "cuda" and cold.median_s < SHORT_S:
-        found.log_line(
+        study.log_line(
             "cold calls are timed one by one: so short, a few microseconds are not their own"
         )

@@ -96,8 +96,8 @@ class DecoderBlock(nn.Module):
         self.shape = shape
         dtype, of_kv = DTYPES[shape.dtype], shape.kv_heads * shape.head
 
-        def linear(given: int, made: int) -> nn.Linear:
-            return nn.Linear(given, made, bias=False, device=device, dtype=dtype)
+        def linear(inputs: int, outputs: int) -> nn.Linear:
+            return nn.Linear(inputs, outputs, bias=False, device=device, dtype=dtype)
 
         self.before_attention = nn.RMSNorm(shape.width, EPSILON, device=device, dtype=dtype)
         self.query = linear(shape.width, shape.width)

@@ -39,13 +39,13 @@ def small_cnn(
     """
     torch.manual_seed(SEED)
     layers: list[nn.Module] = []
-    for taken, given, stride in (
+    for inputs, outputs, stride in (
         (3, width, 1),
         (width, 2 * width, 2),
         (2 * width, 4 * width, 2),
     ):
-        conv = nn.Conv2d(taken, given, 3, stride=stride, padding=1, bias=False)
-        norms = {"batch": nn.BatchNorm2d(given), "group": nn.GroupNorm(1, given)}
+        conv = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+        norms = {"batch": nn.BatchNorm2d(outputs), "group": nn.GroupNorm(1, outputs)}
         layers += [conv, norms[norm], nn.ReLU()]
     pooled = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     return nn.Sequential(*layers, *pooled, nn.Linear(4 * width, CLASSES)).to(device)
@@ -148,14 +148,16 @@ def transformer_flop(batch: int, length: int, width: int, heads: int, *, backwar
     meta = torch.device("meta")
     block = TransformerBlock(width, heads).to(meta)
     tokens = torch.empty(batch, length, width, device=meta)
-    each = torch.empty(batch, heads, length, width // heads, device=meta, requires_grad=True)
+    heads_meta = torch.empty(batch, heads, length, width // heads, device=meta, requires_grad=True)
 
     def counted(forward: Callable[[], torch.Tensor]) -> int:
         return count_flop(lambda: forward().sum().backward() if backward else forward())
 
     whole = counted(lambda: block(tokens))
     attention = counted(
-        lambda: nn.functional.scaled_dot_product_attention(each, each, each, is_causal=True)
+        lambda: nn.functional.scaled_dot_product_attention(
+            heads_meta, heads_meta, heads_meta, is_causal=True
+        )
     )
     needed = attention_flop(batch, heads, length, width // heads, causal=True)
     return whole - attention + (3 if backward else 1) * needed
@@ -170,20 +172,20 @@ def gradients(model: nn.Module) -> list[torch.Tensor]:
     ]
 
 
-def largest_difference(ours: list[torch.Tensor], reference: list[torch.Tensor]) -> float:
+def largest_difference(gradients: list[torch.Tensor], reference: list[torch.Tensor]) -> float:
     """Return the tensors' largest difference, over the reference's largest entry.
 
     Not a number where the reference is zero everywhere.
     """
-    return ratio(*difference_and_largest(ours, reference))
+    return ratio(*difference_and_largest(gradients, reference))
 
 
 def difference_and_largest(
-    ours: list[torch.Tensor], reference: list[torch.Tensor]
+    gradients: list[torch.Tensor], reference: list[torch.Tensor]
 ) -> tuple[float, float]:
     """Return the tensors' largest difference, and the reference's largest entry."""
-    pairs = zip(ours, reference, strict=True)
-    difference = max(float((one - other).abs().max()) for one, other in pairs)
+    pairs = zip(gradients, reference, strict=True)
+    difference = max(float((pair - other).abs().max()) for pair, other in pairs)
     return difference, max(float(tensor.abs().max()) for tensor in reference)
 
 
@@ -258,15 +260,15 @@ def tensor_bytes(call: Callable[[], object]) -> int:
     return int(alive.highest)
 
 
-def peak_memory(on: Place, found: Study, call: Callable[[], object]) -> int | None:
+def peak_memory(on: Place, study: Study, call: Callable[[], object]) -> int | None:
     """Return the bytes that a call needs, at its peak, beyond those already held.
 
     Uses the allocator's own counter on CUDA, and a count of tensors elsewhere: resident memory
     would include the C heap's fragmentation, which varies from call to call.
     """
     if on.type == "cuda":
-        return found.peak(call)
-    found.check_cancelled()
+        return study.peak(call)
+    study.check_cancelled()
     return tensor_bytes(call)
 
 

@@ -37,11 +37,11 @@ def cached_share(descriptor: int) -> float | None:
         return None
     size = os.fstat(descriptor).st_size
     pages = -(-size // mmap.PAGESIZE)
-    found = (ctypes.c_ubyte * pages)()
+    pages_in_cache = (ctypes.c_ubyte * pages)()
     # The system keeps pages that a mapping has touched; this one touches none, and ends here.
     with mmap.mmap(descriptor, size) as mapped:
         first = ctypes.c_char.from_buffer(mapped)
         address = ctypes.c_void_p(ctypes.addressof(first))
-        failed = libc.mincore(address, ctypes.c_size_t(size), found)
+        failed = libc.mincore(address, ctypes.c_size_t(size), pages_in_cache)
         del first
-    return None if failed else sum(each & 1 for each in found) / pages
+    return None if failed else sum(page & 1 for page in pages_in_cache) / pages

@@ -44,13 +44,13 @@ def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float
     return "memory" if flop_per_byte < ridge else "compute"
 
 
-def seconds_of_copy(found: Study, on: Place, size: int) -> float:
+def seconds_of_copy(study: Study, on: Place, size: int) -> float:
     """Return the seconds of a copy of so many bytes within the device's memory."""
     import torch
 
     source = on.randn(_ROWS).repeat(size // 4 // _ROWS)
     target = torch.empty_like(source)
-    return found.time(lambda: target.copy_(source))
+    return study.time(lambda: target.copy_(source))
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def parse_header(text: bytes, data_size: int) -> tuple[StoredTensor, ...]:
     described = json.loads(text)
     if not isinstance(described, dict):
         raise ValueError("not a safetensors header: a JSON object is expected")
-    entries = [_parse_entry(name, each) for name, each in described.items() if name != METADATA]
+    entries = [_parse_entry(name, entry) for name, entry in described.items() if name != METADATA]
     entries.sort(key=lambda entry: (entry.begin, entry.end))
     position = 0
     for entry in entries:
@@ -112,6 +112,6 @@ def _parse_entry(name: str, described: Any) -> StoredTensor:
         raise ValueError(f"{name}: dtype, shape and two data_offsets are expected") from None
     if dtype not in ITEM_BYTES:
         raise ValueError(f"{name}: dtype {dtype!r}, expected one of {', '.join(ITEM_BYTES)}")
-    if not all(type(each) is int and each >= 0 for each in (*shape, begin, end)):
+    if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
         raise ValueError(f"{name}: shape and data_offsets are whole numbers, 0 or more")
     return StoredTensor(name, dtype, shape, begin, end)

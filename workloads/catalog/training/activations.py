@@ -69,10 +69,10 @@ def activation_memory(
     stored = STORED_PER_TOKEN * layers * tokens
     # A block has 12 w² + 13 w weights, with gradients that the check copies twice.
     weights = 4 * layers * (12 * width**2 + 13 * width)
-    what = f"{layers} blocks and the activations of {batch * length} tokens"
+    purpose = f"{layers} blocks and the activations of {batch * length} tokens"
     # autograd stores weights too. torch pins powers of two, less than twice the size.
     moved = 2 * (stored + weights) if ON_CPU not in reasons else 0
-    on.require(stored + PASSING * tokens + 4 * weights, what, host=moved)
+    on.require(stored + PASSING * tokens + 4 * weights, purpose, host=moved)
     torch.manual_seed(SEED)
     model = torch.nn.Sequential(*(TransformerBlock(width, heads) for _ in range(layers)))
     model = model.to(on.device)
@@ -81,23 +81,23 @@ def activation_memory(
     def timed(way: str = way) -> None:
         train(model, data, way)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         calls: dict[str, Callable[[], None]] = {}
         for name in WAYS:
             if name in reasons:
-                found.log_line(f"{name}: {reasons[name]}")
+                study.log_line(f"{name}: {reasons[name]}")
             else:
                 calls[name] = partial(timed, name)
-        _curve(found, calls, partial(peak_memory, on, found))
+        _curve(study, calls, partial(peak_memory, on, study))
 
     def check() -> Check:
         timed()
-        ours = gradients(model)
+        plain = gradients(model)
         # The plain way by another path: no checkpoint in the same step.
         timed(CHECKPOINT if way == PLAIN else PLAIN)
-        found = difference_and_largest(ours, gradients(model))
+        difference = difference_and_largest(plain, gradients(model))
         other = "with each block checkpointed" if way == PLAIN else "of the plain way"
-        return relative(*found, DEPTH_FACTOR * TOLERANCES[used], f"the gradients {other}")
+        return relative(*difference, DEPTH_FACTOR * TOLERANCES[used], f"the gradients {other}")
 
     used = attention_precision(on, "float32")
     return Case(
@@ -122,17 +122,17 @@ def _unavailable(on: Place) -> dict[str, str]:
 
 
 def _curve(
-    found: Study,
+    study: Study,
     calls: dict[str, Callable[[], None]],
     peak_of: Callable[[Callable[[], None]], int | None],
 ) -> None:
     """Add the table of ways, and the curve of time against peak memory."""
-    found.table(
+    study.table(
         "ways", "time against peak memory", DataColumn("way"), DataColumn("time", "s"),
         DataColumn("more time", "%"), DataColumn("verdict"), DataColumn("peak memory", "byte"),
         DataColumn("less memory", "%"), DataColumn("worth it"),
     )  # fmt: skip
-    variants = found.compare(calls)
+    variants = study.compare(calls)
     peaks = {variant.name: peak_of(calls[variant.name]) for variant in variants}
     times = {variant.name: variant.median_s for variant in variants}
     known = {name: peak for name, peak in peaks.items() if peak is not None}
@@ -143,16 +143,16 @@ def _curve(
         saved = None if not plain or peak is None else 100 * (1 - peak / plain)
         better = beaten.get(variant.name)
         worth = None if peak is None else f"no: {better} has both" if better else "yes"
-        found.row(
+        study.row(
             "ways", variant.name, variant.median_s, 100 * (1 / variant.ratio - 1), variant.verdict,
             peak, saved, worth,
         )  # fmt: skip
     if known:
-        found.chart("curve", "time against peak memory", "peak memory, MiB", ("step", "s"))
+        study.chart("curve", "time against peak memory", "peak memory, MiB", ("step", "s"))
         for name in sorted(known, key=known.__getitem__):
-            found.point("curve", known[name] / 2**20, times[name])
+            study.point("curve", known[name] / 2**20, times[name])
         order = ", ".join(sorted(known, key=known.__getitem__))
-        found.mark("curve", f"from the lowest peak: {order}")
+        study.mark("curve", f"from the lowest peak: {order}")
 
 
 def dominated(times: dict[str, float], peaks: dict[str, int]) -> dict[str, str]:
@@ -162,9 +162,9 @@ def dominated(times: dict[str, float], peaks: dict[str, int]) -> dict[str, str]:
         times: seconds by way.
         peaks: bytes by way.
     """
-    found = {}
+    sums = {}
     for name, peak in peaks.items():
         better = [other for other in peaks if times[other] < times[name] and peaks[other] < peak]
         if better:
-            found[name] = min(better, key=times.__getitem__)
-    return found
+            sums[name] = min(better, key=times.__getitem__)
+    return sums

@@ -98,20 +98,20 @@ def cnn_training(
         optimizer.step()
         mark()
 
-    def study(found: Study) -> None:
-        with found.watched():
+    def study(study: Study) -> None:
+        with study.watched():
             seconds = split(on, marked, PHASES, SPLIT_STEPS)
-        found.table(
+        study.table(
             "split", "where a step's time goes", DataColumn("phase"), DataColumn("time", "s"),
             DataColumn("share", "%"),
         )  # fmt: skip
         whole_step = sum(seconds.values())
-        for phase, taken in seconds.items():
-            found.row("split", phase, taken, 100 * taken / whole_step)
-        ways = {name: partial(timed, *built(kept), kept) for name, kept in formats.items()}
-        found.variants("layouts", f"layouts, {dtype}", ways, per_call=(batch, "samples/s"))
+        for phase, second in seconds.items():
+            study.row("split", phase, second, 100 * second / whole_step)
+        ways = {name: partial(timed, *built(layout), layout) for name, layout in formats.items()}
+        study.variants("layouts", f"layouts, {dtype}", ways, per_call=(batch, "samples/s"))
         count = sum(parameter.numel() for parameter in model.parameters())
-        found.figure("parameters", float(count), "", "of the model")
+        study.figure("parameters", float(count), "", "of the model")
 
     used = "bfloat16" if low else precision(on, "float32", "conv")
 
@@ -122,8 +122,8 @@ def cnn_training(
             scores = fresh(images)
         reference = _in_float64(small_cnn(width), all_images[:batch])
         tolerance = DEPTH_FACTOR * TOLERANCES[used]
-        what = "the untrained model's scores of a batch, in float64 on the CPU"
-        return against_float64(scores, reference, tolerance, what)
+        reference_name = "the untrained model's scores of a batch, in float64 on the CPU"
+        return against_float64(scores, reference, tolerance, reference_name)
 
     return Case(
         timed,

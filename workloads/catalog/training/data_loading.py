@@ -121,7 +121,7 @@ class Loaders:
         try:
             yield loader
         finally:
-            others = [one for one in self._iterators if one is not iterator]
+            others = [other for other in self._iterators if other is not iterator]
             self._iterators = [iterator]
             self.end()
             self._iterators = others
@@ -181,31 +181,31 @@ def data_loading(
     def timed() -> None:
         train(loader)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         title = f"{samples} samples of {cost_us} µs each, prefetch_factor={prefetch}"
-        _try_workers(found, on, loaders, train, samples=samples, title=title)
+        _try_workers(study, on, loaders, train, samples=samples, title=title)
         resident = images[:batch].to(on.device), labels[:batch].to(on.device)
-        fed = found.time(partial(train, [resident]), "wall")
+        fed = study.time(partial(train, [resident]), "wall")
         about = "the step alone, its data at hand"
-        found.figure("rate_without_loading", len(resident[1]) / fed, "samples/s", about)
+        study.figure("rate_without_loading", len(resident[1]) / fed, "samples/s", about)
 
     return Case(timed, clock="wall", item=samples, study=study, cleanup=loaders.end)
 
 
 def _try_workers(
-    found: Study,
+    study: Study,
     on: Place,
     loaders: Loaders,
     train: Callable[[Batches], None],
     samples: int,
     title: str,
 ) -> None:
-    found.table(
+    study.table(
         "workers", title, DataColumn("num_workers"), DataColumn("host memory"),
         DataColumn("rate", "samples/s"), DataColumn("waiting for data", "%"),
         DataColumn("first epoch", "s"),
     )  # fmt: skip
-    found.chart(
+    study.chart(
         "workers", "throughput over workers, pageable memory", "num_workers",
         ("rate", "samples/s"), ("waiting for data", "%"),
     )  # fmt: skip
@@ -215,28 +215,28 @@ def _try_workers(
     for count in worker_counts():
         for pinned in kinds:
             began = time.perf_counter()
-            with found.watched(), loaders.started(count, pinned=pinned) as loader:
+            with study.watched(), loaders.started(count, pinned=pinned) as loader:
                 _epoch(on, loader, train)
                 first = time.perf_counter() - began
                 runs: list[tuple[float, float]] = []
                 while not runs or (len(runs) < EPOCHS and sum(run[0] for run in runs) < LONGEST_S):
-                    found.check_cancelled()
+                    study.check_cancelled()
                     runs.append(_epoch(on, loader, train))
             rate = samples / statistics.median([run[0] for run in runs])
             share = 100 * statistics.median([run[1] / run[0] for run in runs])
             where = "pinned" if pinned else "pageable"
-            found.row("workers", float(count), where, rate, share, first)
+            study.row("workers", float(count), where, rate, share, first)
             if not pinned:
                 rates[count], shares[count] = rate, share
-                found.point("workers", float(count), rate, share)
+                study.point("workers", float(count), rate, share)
     best = max(rates, key=rates.__getitem__)
-    found.mark(
+    study.mark(
         "workers",
         f"most samples/s with num_workers={best}: {shares[best]:.0f}% waiting, against "
         f"{shares[0]:.0f}% with 0",
     )
     if not CAN_FORK:
-        found.log_line(f"only num_workers=0: {NO_FORK}")
+        study.log_line(f"only num_workers=0: {NO_FORK}")
 
 
 def _epoch(

@@ -77,35 +77,37 @@ def gradient_accumulation(
     def difference(norm: Norm, micro: int) -> float:
         return largest_difference(accumulated(norm, micro), accumulated(norm, batch))
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         sizes = {batch // parts: parts for parts in DIVISIONS if batch % parts == 0}
-        calls = {str(one): partial(timed, one) for one in sizes}
-        variants = found.compare(calls)
-        found.table(
+        calls = {str(size): partial(timed, size) for size in sizes}
+        variants = study.compare(calls)
+        study.table(
             "micro_batches", f"a batch of {batch} in parts", DataColumn("micro-batch"),
             DataColumn("parts"), DataColumn("time", "s"), DataColumn("rate", "samples/s"),
             DataColumn("peak memory", "byte"), DataColumn("speed-up", "x"), DataColumn("verdict"),
             DataColumn("gradient difference"),
         )  # fmt: skip
-        for variant, (one, parts) in zip(variants, sizes.items(), strict=True):
-            peak = peak_memory(on, found, calls[variant.name])
-            found.row(
-                "micro_batches", float(one), float(parts), variant.median_s,
+        for variant, (size, parts) in zip(variants, sizes.items(), strict=True):
+            peak = peak_memory(on, study, calls[variant.name])
+            study.row(
+                "micro_batches", float(size), float(parts), variant.median_s,
                 batch / variant.median_s, peak, variant.ratio, variant.verdict,
-                difference("group", one),
+                difference("group", size),
             )  # fmt: skip
         smallest = min(sizes)
         if smallest < batch:
             about = f"of the gradients with micro-batches of {smallest}, over the largest entry"
             name = "gradient_difference_batch_norm"
-            found.figure(name, difference("batch", smallest), "", about)
+            study.figure(name, difference("batch", smallest), "", about)
 
     used = precision(on, "float32", "conv")
 
     def check() -> Check:
-        found = difference_and_largest(accumulated("group", micro), accumulated("group", batch))
+        difference = difference_and_largest(
+            accumulated("group", micro), accumulated("group", batch)
+        )
         tolerance = DEPTH_FACTOR * TOLERANCES[used]
-        return relative(*found, tolerance, "the gradients of the undivided batch")
+        return relative(*difference, tolerance, "the gradients of the undivided batch")
 
     return Case(
         timed,
@@ -165,33 +167,33 @@ def checkpointing(
     def plainly() -> None:
         plain_step(model, samples)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         counts = [count for count in (2, 4, 8, 16, 32, 64) if count <= layers]
         calls = {"no checkpoints": plainly} | {
             f"{count} segments": partial(timed, count) for count in counts
         }
-        variants = found.compare(calls)
-        found.table(
+        variants = study.compare(calls)
+        study.table(
             "segments", f"{layers} layers, a batch of {batch}", DataColumn("variant"),
             DataColumn("time", "s"), DataColumn("more time", "%"), DataColumn("verdict"),
             DataColumn("peak memory", "byte"), DataColumn("less memory", "%"),
         )  # fmt: skip
         most: int | None = None
         for variant in variants:
-            peak = peak_memory(on, found, calls[variant.name])
+            peak = peak_memory(on, study, calls[variant.name])
             most = peak if variant.name == "no checkpoints" else most
             saved = None if not most or peak is None else 100 * (1 - peak / most)
             more = 100 * (1 / variant.ratio - 1)
-            found.row(
+            study.row(
                 "segments", variant.name, variant.median_s, more, variant.verdict, peak, saved
             )
 
     def check() -> Check:
         timed()
-        ours = gradients(model)
+        plain = gradients(model)
         plainly()
-        found = difference_and_largest(ours, gradients(model))
-        return relative(*found, TOLERANCES[used], "the gradients without checkpoints")
+        difference = difference_and_largest(plain, gradients(model))
+        return relative(*difference, TOLERANCES[used], "the gradients without checkpoints")
 
     def on_meta() -> None:
         meta = torch.nn.Linear(width, width, device="meta")
@@ -252,10 +254,10 @@ def batch_scaling(
     def step_of(count: int) -> Callable[[], object]:
         return partial(train_step, model, optimizer, *images_and_labels(on, count, size))
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         rates = ("samples/s", "samples/s"), ("peak memory", "byte"), ("step", "s")
-        found.chart("scaling", "throughput and memory over the batch", "batch", *rates)
-        found.table(
+        study.chart("scaling", "throughput and memory over the batch", "batch", *rates)
+        study.table(
             "scaling", "batch after batch", DataColumn("batch"),
             *(DataColumn(name, unit) for name, unit in rates),
         )  # fmt: skip
@@ -268,17 +270,17 @@ def batch_scaling(
                 ended = str(skip)
                 break
             step = step_of(count)
-            seconds = found.time(step)
-            peak = peak_memory(on, found, step)
+            seconds = study.time(step)
+            peak = peak_memory(on, study, step)
             measured[count] = count / seconds
-            found.row("scaling", float(count), count / seconds, peak, seconds)
-            found.point("scaling", float(count), count / seconds, peak, seconds)
+            study.row("scaling", float(count), count / seconds, peak, seconds)
+            study.point("scaling", float(count), count / seconds, peak, seconds)
             if seconds > LONGEST_STEP_S and count >= TRIED_IN_ANY_CASE:
                 ended = f"a step of {count} takes more than {LONGEST_STEP_S:g} s"
                 break
             count *= 2
-        found.log_line(f"ended: {ended}")
-        found.mark("scaling", bend(measured))
+        study.log_line(f"ended: {ended}")
+        study.mark("scaling", bend(measured))
 
     return Case(
         step_of(batch),

@@ -99,8 +99,8 @@ def amp(
         model = small_cnn(width, device=on.device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         scaler = torch.amp.GradScaler(on.type, 2.0**scale, enabled=way.dtype == FLOAT16)
-        given = None if way.dtype is None else DTYPES[way.dtype]
-        step = partial(train_step, model, optimizer, scaler, images, labels, given)
+        autocast = None if way.dtype is None else DTYPES[way.dtype]
+        step = partial(train_step, model, optimizer, scaler, images, labels, autocast)
         if way.tf32 is None:
             return step, scaler
 
@@ -113,10 +113,10 @@ def amp(
     capability = torch.cuda.get_device_capability(on.device) if on.type == "cuda" else None
     all_ways = ways(on.type, capability)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         calls = {way.name: prepared(way)[0] for way in all_ways}
-        variants = found.compare(calls)
-        found.table(
+        variants = study.compare(calls)
+        study.table(
             "precisions", "speed and memory of a step", DataColumn("precision"),
             DataColumn("time", "s"),
             DataColumn("rate", "samples/s"), DataColumn("peak memory", "byte"),
@@ -124,20 +124,20 @@ def amp(
             DataColumn("verdict"),
         )  # fmt: skip
         for found_way in variants:
-            peak = peak_memory(on, found, calls[found_way.name])
+            peak = peak_memory(on, study, calls[found_way.name])
             rate = batch / found_way.median_s
-            found.row(
+            study.row(
                 "precisions", found_way.name, found_way.median_s, rate, peak, found_way.ratio,
                 found_way.verdict,
             )  # fmt: skip
-        _follow(found, {way.name: prepared(way) for way in all_ways}, steps)
+        _follow(study, {way.name: prepared(way) for way in all_ways}, steps)
         first, *later = small_cnn(width, device=on.device)
         between = first(images).detach().requires_grad_()
         loss_function(torch.nn.Sequential(*later)(between), labels).backward()
         assert between.grad is not None
-        _underflow(found, between.grad, 2.0**scale)
+        _underflow(study, between.grad, 2.0**scale)
         if on.type == "cpu":
-            found.log_line("TF32 has a row on NVIDIA GPUs alone; tf32 shows to what a CPU rounds")
+            study.log_line("TF32 has a row on NVIDIA GPUs alone; tf32 shows to what a CPU rounds")
 
     chosen = next(way for way in all_ways if way.dtype == dtype)
     return Case(
@@ -151,13 +151,13 @@ def amp(
 
 
 def _follow(
-    found: Study,
+    study: Study,
     prepared: dict[str, tuple[Callable[[], torch.Tensor], torch.amp.GradScaler]],
     steps: int,
 ) -> None:
     """Train each way from the same start, and show the losses side by side."""
     losses: dict[str, list[float]] = {}
-    found.table(
+    study.table(
         "training", f"the first {steps} steps from the same weights", DataColumn("precision"),
         DataColumn("loss after"), DataColumn("against the first", "%"), DataColumn("skipped steps"),
         DataColumn("scale at the end"),
@@ -173,23 +173,23 @@ def _follow(
         difference = 100 * (last / first - 1) if first else None
         used = scaler.is_enabled()
         scaled = (float(skipped), scaler.get_scale()) if used else (None, None)
-        found.row("training", name, last, difference, *scaled)
-    found.unavailable["tables.training.scale at the end"] = "only float16 needs a scaler"
-    found.chart("loss", "loss step by step", "training step", *((name, "") for name in losses))
+        study.row("training", name, last, difference, *scaled)
+    study.unavailable["tables.training.scale at the end"] = "only float16 needs a scaler"
+    study.chart("loss", "loss step by step", "training step", *((name, "") for name in losses))
     for index in range(steps):
-        found.point("loss", float(index + 1), *(line[index] for line in losses.values()))
+        study.point("loss", float(index + 1), *(line[index] for line in losses.values()))
 
 
-def _underflow(found: Study, gradient: torch.Tensor, scale: float) -> None:
+def _underflow(study: Study, gradient: torch.Tensor, scale: float) -> None:
     """Add the share of a float32 gradient that float16 would round to zero, unscaled and scaled."""
     from workloads.declare.place import ratio
 
-    there = gradient != 0
-    entries = float(there.sum())
-    for name, factor, what in (
+    nonzero = gradient != 0
+    entries = float(nonzero.sum())
+    for name, factor, label in (
         ("float16_underflow", 1.0, "unscaled"),
         ("float16_underflow_scaled", scale, f"scaled by {scale:g}"),
     ):
-        lost = ratio(float(((gradient * factor).half().eq(0) & there).sum()), entries)
-        about = f"of the gradient of the first convolution's result that float16 makes 0, {what}"
-        found.figure(name, 100 * lost, "%", about)
+        lost = ratio(float(((gradient * factor).half().eq(0) & nonzero).sum()), entries)
+        about = f"of the gradient of the first convolution's result that float16 makes 0, {label}"
+        study.figure(name, 100 * lost, "%", about)

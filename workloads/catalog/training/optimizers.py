@@ -69,9 +69,11 @@ def optimizer_step(
     count = layers * (width * width + width)
     # Parameters, gradients, the states of all implementations, foreach's temporary tensors. The
     # check has its own copies of one layer.
-    held = 2 + len(WAYS) * STATES[optimizer] + 2
+    copies = 2 + len(WAYS) * STATES[optimizer] + 2
     check_layer = (width * width + width) * (3 + STATES[optimizer])
-    on.require(4 * (held * count + check_layer), f"{count:,} parameters and the optimizers' states")
+    on.require(
+        4 * (copies * count + check_layer), f"{count:,} parameters and the optimizers' states"
+    )
     parameters = _parameters(on, layers, width)
 
     def prepared(way: str) -> torch.optim.Optimizer:
@@ -80,28 +82,28 @@ def optimizer_step(
         Raises:
             Skip: torch lacks this implementation here.
         """
-        made = _optimizer(optimizer, way, parameters)
+        prepared_optimizer = _optimizer(optimizer, way, parameters)
         try:
-            step(made)
+            step(prepared_optimizer)
         except RuntimeError as error:
             raise Skip(f"{way}: does not run here: {first_line(error)}") from error
-        return made
+        return prepared_optimizer
 
     chosen = prepared(way)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         calls: dict[str, Callable[[], None]] = {}
         for name in WAYS:
             try:
                 ready = chosen if name == way else prepared(name)
             except Skip as skip:
-                found.log_line(str(skip))
+                study.log_line(str(skip))
             else:
                 calls[name] = partial(step, ready)
         title = f"{optimizer}, {2 * layers} tensors, {count:,} parameters"
-        _compare(found, on, title, calls, 4 * count, 4 * PASSES[optimizer] * count)
+        _compare(study, on, title, calls, 4 * count, 4 * PASSES[optimizer] * count)
         about = "of the optimizer's own tensors, beside parameters and gradients"
-        found.figure("states", 4.0 * STATES[optimizer] * count, "byte", about)
+        study.figure("states", 4.0 * STATES[optimizer] * count, "byte", about)
 
     def check() -> Check:
         return _check(on, optimizer, way, width)
@@ -118,7 +120,7 @@ def optimizer_step(
 
 
 def _compare(
-    found: Study,
+    study: Study,
     on: Place,
     title: str,
     calls: dict[str, Callable[[], None]],
@@ -128,7 +130,7 @@ def _compare(
     """Add a table of the implementations.
 
     Args:
-        found: the findings.
+        study: the findings.
         on: the device.
         title: the table's title.
         calls: a step of each implementation.
@@ -137,8 +139,8 @@ def _compare(
     """
     from workloads.catalog.shared.models import peak_memory
 
-    variants = found.compare(calls)
-    found.table(
+    variants = study.compare(calls)
+    study.table(
         "ways", title, DataColumn("implementation"), DataColumn("time", "s"),
         DataColumn("rate", "byte/s"), DataColumn("peak memory", "byte"),
         DataColumn("of the parameters", "%"), DataColumn("kernels"), DataColumn("speed-up", "x"),
@@ -146,30 +148,30 @@ def _compare(
     )  # fmt: skip
     for variant in variants:
         call = calls[variant.name]
-        peak = peak_memory(on, found, call)
+        peak = peak_memory(on, study, call)
         share = None if peak is None else 100 * peak / size
         launched = sum(row.calls for row in kernels_of(call, on)) if on.type == "cuda" else 0
         if not launched:
             no_kernels = NO_DEVICE_ROWS if on.type == "cuda" else "the profiler counts CUDA's"
-            found.unavailable["tables.ways.kernels"] = no_kernels
-        found.row(
+            study.unavailable["tables.ways.kernels"] = no_kernels
+        study.row(
             "ways", variant.name, variant.median_s, moved / variant.median_s, peak, share,
             float(launched) if launched else None, variant.ratio, variant.verdict,
         )  # fmt: skip
-        found.check_rate(variant.name, moved / variant.median_s)
+        study.check_rate(variant.name, moved / variant.median_s)
 
 
 def _parameters(on: Place, layers: int, width: int) -> list[torch.nn.Parameter]:
     """Return matrices and vectors with random gradients."""
     import torch
 
-    found = []
+    parameters = []
     for _ in range(layers):
         for shape in ((width, width), (width,)):
             parameter = torch.nn.Parameter(on.randn(*shape).mul_(SPREAD))
             parameter.grad = on.randn(*shape)
-            found.append(parameter)
-    return found
+            parameters.append(parameter)
+    return parameters
 
 
 def _optimizer(name: str, way: str, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:

@@ -88,9 +88,9 @@ def overlap(
 
     timed = partial(multiply_chunks, host, buffers, weight, product, copying)
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         in_turn = _in_turn(host, buffers, weight, product)
-        _parts(found, f"{chunks} chunks of {chunk_mib} MiB", in_turn | {"two streams": timed})
+        _parts(study, f"{chunks} chunks of {chunk_mib} MiB", in_turn | {"two streams": timed})
 
     return Case(timed, clock="wall", byte=chunks * size, byte_limit="pcie", study=study)
 
@@ -121,17 +121,17 @@ def _in_turn(
     return {"one stream": one_stream, "copies alone": copies, "products alone": products}
 
 
-def _parts(found: Study, title: str, calls: dict[str, Call]) -> None:
-    found.table("parts", title, DataColumn("part"), DataColumn("time", "s"))
+def _parts(study: Study, title: str, calls: dict[str, Call]) -> None:
+    study.table("parts", title, DataColumn("part"), DataColumn("time", "s"))
     seconds = {}
-    for variant in found.compare(calls, "wall"):
+    for variant in study.compare(calls, "wall"):
         seconds[variant.name] = variant.median_s
-        found.row("parts", variant.name, variant.median_s)
+        study.row("parts", variant.name, variant.median_s)
     copy_s, compute_s = seconds["copies alone"], seconds["products alone"]
     share = hidden_share(copy_s, compute_s, seconds["two streams"])
     about = "of the shorter of copying and computing; 100% when it costs no time at all"
-    found.figure("hidden", share, "%", about)
+    study.figure("hidden", share, "%", about)
     speed_up = seconds["one stream"] / seconds["two streams"]
-    found.figure("speed_up", speed_up, "x", "one stream over two")
+    study.figure("speed_up", speed_up, "x", "one stream over two")
     best = (copy_s + compute_s) / max(copy_s, compute_s)
-    found.figure("best_speed_up", best, "x", "their sum over the longer of the two")
+    study.figure("best_speed_up", best, "x", "their sum over the longer of the two")

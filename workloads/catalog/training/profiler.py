@@ -66,16 +66,16 @@ def profiler(
         for _ in range(steps):
             step()
 
-    def study(found: Study) -> None:
+    def study(study: Study) -> None:
         averages = timed().key_averages()
         ran = kernels(averages) if device else []
         if on.type == "cuda" and not ran:
             reason = NO_DEVICE_ROWS if device else "this torch was built without CUDA profiling"
-            found.absent("device_time", reason, "s", "of all kernels")
-            found.log_line(f"by processor time instead: {reason}")
+            study.absent("device_time", reason, "s", "of all kernels")
+            study.log_line(f"by processor time instead: {reason}")
         chosen = operators(averages, device_time=bool(ran), device_memory=on.type == "cuda")
         clock = "device" if ran else "CPU"
-        found.table(
+        study.table(
             "operators", f"{steps} steps by self {clock} time", DataColumn("operator"),
             DataColumn("calls"), DataColumn("self time", "s"), DataColumn("share", "%"),
             DataColumn("total time", "s"), DataColumn("self memory", "byte"),
@@ -83,25 +83,25 @@ def profiler(
         everything = sum(row.self_s for row in chosen)
         for row in chosen:
             share = 100 * row.self_s / everything
-            found.row(
+            study.row(
                 "operators", row.name, float(row.calls), row.self_s, share, row.total_s,
                 float(row.memory),
             )  # fmt: skip
         if ran:
-            _kernels(found, ran, steps)
-        found.figure("operators", float(len(chosen)), "", "that took time of their own")
-        found.variants("cost", "what recording costs", {"plain": unrecorded, "recorded": timed})
+            _kernels(study, ran, steps)
+        study.figure("operators", float(len(chosen)), "", "that took time of their own")
+        study.variants("cost", "what recording costs", {"plain": unrecorded, "recorded": timed})
 
     return Case(timed, clock="wall", item=steps * batch, study=study)
 
 
-def _kernels(found: Study, ran: list[ProfilerRow], steps: int) -> None:
+def _kernels(study: Study, ran: list[ProfilerRow], steps: int) -> None:
     everything = sum(row.self_s for row in ran)
-    found.table(
+    study.table(
         "kernels", "the kernels and copies that they launched", DataColumn("kernel"),
         DataColumn("calls"), DataColumn("time", "s"), DataColumn("share", "%"),
     )  # fmt: skip
     for row in ran:
         share = 100 * row.self_s / everything
-        found.row("kernels", row.name, float(row.calls), row.self_s, share)
-    found.figure("device_time", everything, "s", f"of all kernels in {steps} steps")
+        study.row("kernels", row.name, float(row.calls), row.self_s, share)
+    study.figure("device_time", everything, "s", f"of all kernels in {steps} steps")
