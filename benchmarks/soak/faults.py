@@ -18,7 +18,7 @@ from benchmarks.soak.screen import Screen
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Scenario, busy_box
 from tui.monitor.nvml import Code
-from tui.watch.screens.tab import KEPT_S
+from tui.watch.screens.tab import STORED_RUNS_S
 
 KEYS = (
     *("\t", "\x1b[Z", "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H"),
@@ -115,7 +115,7 @@ class Faults:
         """Put a run's folder there that a hostile program has filled, and open it."""
         self._open("5")
         self._hostile.keep_run(self._random)
-        self._screen.live(KEPT_S + 0.5)
+        self._screen.live(STORED_RUNS_S + 0.5)
         self._screen.type("\x1b[H")
         self._screen.live(0.1)
         self._screen.type("\r")

@@ -247,7 +247,7 @@ def test_the_target_s_own_interpreter_is_asked_and_its_refusal_is_told(tmp_path:
     ]
     # Below 3.14 there is no such function, from then on no such process.
     with pytest.raises(CannotInjectError, match=r"^python3.*Error: .+"):
-        agents.put_in(target, tmp_path, 0)
+        agents.inject(target, tmp_path, 0)
 
 
 def test_what_is_no_python_or_not_there_is_refused() -> None:

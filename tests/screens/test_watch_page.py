@@ -420,7 +420,7 @@ async def test_where_there_is_room_an_ended_process_has_its_plot_alone(
 async def test_the_list_follows_runs_that_others_start_and_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watch, "KEPT_S", 0.05)
+    monkeypatch.setattr(watch, "STORED_RUNS_S", 0.05)
     async with on_runs(None) as at:
         assert "2 stored" in at.rows[1]
         at.runs.runs[:] = [kept_run(ended=NOW - 1, code=3)]

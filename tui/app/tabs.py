@@ -75,9 +75,9 @@ class TabbedApp(textual_private.HookedApp):
         self.replay_ended: Callable[[], bool] = bool
         """Returns whether a recording has come to its end."""
         self.stores_results = True
-        """Whether measured results are added to the store."""
+        """True if measured results are added to the store."""
         self.snapshot_memory: int | None = None
-        """Bytes of memory for reading a snapshot; ``None`` for a quarter of what is available."""
+        """Bytes of memory for reading a snapshot; ``None`` for a quarter of the free memory."""
         self.snapshot: SnapshotTab | None = None
         """The snapshot tab, created when it is first opened."""
         self.watched: WatchTab | None = None
@@ -85,7 +85,7 @@ class TabbedApp(textual_private.HookedApp):
         self.run_left: StartedRun | None = None
         """The watched run that was open at the end."""
         self.can_play_demo = False
-        """Whether the demo can be played: the caller starts it once the app has ended."""
+        """True if the demo can be played: the caller starts it once the app has ended."""
         self.first_start = False
         """No result was ever stored: the workbench says which keys to press."""
         self._tab_screens: TabScreens | None = None

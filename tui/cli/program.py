@@ -28,7 +28,7 @@ class ListedCommand:
     module: str
     """The module that defines its ``SUBCOMMAND``."""
     about: str
-    """What it does, in one sentence."""
+    """Its effect in one sentence."""
     passes: Mapping[str, str] = field(default_factory=dict)
     """Functions of packages above the command's own, as ``module:name``, by the field of the
     options that receives them; imported if the command is named."""
@@ -89,7 +89,7 @@ COMMANDS: dict[str, ListedCommand] = {
 }
 """The commands by name, in the order of the list."""
 VERSION = "tui.cli.version:SUBCOMMAND"
-"""What ``--version`` does, as ``module:name``."""
+"""The function of ``--version``, as ``module:name``."""
 REST = "rest"
 """The name under which a command that stands first gets the arguments that it does not know."""
 

@@ -222,7 +222,7 @@ class FromFile(NamedTuple):
     problems: tuple[str, ...]
     """Errors, one line each: what, where, and what the program does instead."""
     writable: bool
-    """Whether the file can be changed without losing its contents."""
+    """True if the file can be changed without losing its contents."""
 
 
 @dataclass(frozen=True, slots=True)

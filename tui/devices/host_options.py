@@ -1,6 +1,6 @@
 """The options that name other hosts, on every command that takes them.
 
-What reaches the hosts is not imported: ``--help`` adds these options too.
+Imports no connection code: ``--help`` adds these options too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def add_hosts(parser: Parser) -> None:
 
 
 def add_connection(parser: Parser, default_python: str) -> None:
-    """Add the options of how hosts are reached: the command, and their Pythons.
+    """Add the options for connecting to hosts: the command, and the hosts' Pythons.
 
     Args:
         parser: gets them.

@@ -88,10 +88,10 @@ def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[
 
 def answer_lines(fleets: Sequence[FleetRounds], slow: Sequence[SlowDevice]) -> list[str]:
     """Return a line for each slower device, or a line if there is none."""
-    return [each.describe() for each in slow] or [_nobody(fleets)]
+    return [each.describe() for each in slow] or [_describe_none_slower(fleets)]
 
 
-def _nobody(fleets: Sequence[FleetRounds]) -> str:
+def _describe_none_slower(fleets: Sequence[FleetRounds]) -> str:
     compared = [each for fleet in fleets for of in fleet.ratios().values() for each in of]
     if not compared:
         return "nothing was compared: no two devices of one model were timed twice"

@@ -214,7 +214,7 @@ class TextScreen(Dialog[None]):
 
         Args:
             title: stands above; data in it is text, not markup.
-            build: is given the cells of a line.
+            build: returns the lines for a width in cells.
             keys: the keys that lead out of it, below.
         """
         super().__init__()

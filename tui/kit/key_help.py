@@ -170,7 +170,7 @@ def help_sections(
 
     Args:
         registry: of all commands.
-        now: what was on the screen.
+        now: the situation on the screen.
         pane: title of the focused pane; empty if none has the focus.
     """
     known = [

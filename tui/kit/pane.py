@@ -113,7 +113,7 @@ class AgingPane(Pane):
         """Show figures with their age.
 
         Args:
-            clock: Unix time now, to tell old figures.
+            clock: returns the Unix time, to recognize old figures.
             id: the widget's.
         """
         super().__init__(id=id)

@@ -154,7 +154,7 @@ class _Canvas:
         self.styles: dict[Cell, TextStyle] = {}
         self.marks: dict[Cell, tuple[str, TextStyle]] = {}
         self.has_shared = False
-        """Whether points of several curves are in one cell."""
+        """True if points of several curves are in one cell."""
         for event in plot.events:
             x, _ = self.dot(event.place, plot.upright.scale.low)
             self._draw(((x, y) for y in range(0, height * DOWN, 2)), TextStyle.QUIET)

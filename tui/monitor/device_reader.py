@@ -182,7 +182,7 @@ class DeviceReader:
 
     @property
     def uninitialized(self) -> bool:
-        """Whether NVML reported that it is not initialised since the last :meth:`read` began."""
+        """True if NVML reported that it is not initialised since the last :meth:`read` began."""
         return self._fields.uninitialized
 
     def read(self, at: float, slow: bool) -> Device:

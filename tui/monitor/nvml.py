@@ -106,7 +106,7 @@ class NoAnswer:
 
     @property
     def permanent(self) -> bool:
-        """Whether it will be the same at the next reading."""
+        """True if it will be the same at the next reading."""
         return self.code in PERMANENT
 
 

@@ -73,7 +73,7 @@ class Redaction:
         return with_texts(self._without_names(event), self._without_uuids, keys=True)
 
     def _clean(self, value: E) -> E:
-        """Return a value in whose texts no user and no other host is named."""
+        """Return a value without the names of users and other hosts in its texts."""
         return with_texts(value, self._clean_text, keys=True)
 
     def _clean_text(self, text: str) -> str:
@@ -139,7 +139,7 @@ class Redaction:
             return replace(event, names=tuple(map(self._host, event.names)))
         if isinstance(event, HostSample):
             stand_in = self._host(event.host)
-            self._know_host(event.sample.host.name, stand_in)
+            self._add_host_word(event.sample.host.name, stand_in)
             return replace(event, host=stand_in, sample=self._sample(event.sample))
         if isinstance(event, HostTorch):
             processes = event.processes and self._torch_processes(event.processes)
@@ -177,10 +177,10 @@ class Redaction:
             bare = name.rpartition("@")[2]
             target = bare if _IPV6.search(bare) else re.split(r"[:/]", bare)[-1]
             for word in (name, bare, target):
-                self._know_host(word, stand_in)
+                self._add_host_word(word, stand_in)
         return self._hosts[name]
 
-    def _know_host(self, word: str, stand_in: str) -> None:
+    def _add_host_word(self, word: str, stand_in: str) -> None:
         # A number names no host, and would be replaced within versions and figures.
         if word not in self._host_words and not word.isdecimal():
             self._host_words[word] = stand_in
@@ -190,8 +190,8 @@ class Redaction:
         rows = [row for device in sample.devices for row in device.processes or ()]
         hosts = sample.host_processes
         rows += hosts.rows if hosts else ()
-        self._know(row.user for row in rows)
-        self._know(row.parent.user for row in rows if row.parent)
+        self._collect_user_names(row.user for row in rows)
+        self._collect_user_names(row.parent.user for row in rows if row.parent)
         devices = tuple(
             replace(device, processes=device.processes and self._rows(device.processes))
             for device in sample.devices
@@ -206,7 +206,7 @@ class Redaction:
         )
 
     def _torch_processes(self, event: TorchProcesses) -> TorchProcesses:
-        self._know(process.user for process in event.processes)
+        self._collect_user_names(process.user for process in event.processes)
         processes = tuple(
             replace(
                 process,
@@ -222,7 +222,7 @@ class Redaction:
         )
         return self._clean(replace(event, processes=processes))
 
-    def _know(self, users: Iterable[str | None]) -> None:
+    def _collect_user_names(self, users: Iterable[str | None]) -> None:
         names = {user for user in users if user}
         if not names <= self._names:
             self._names |= names

@@ -19,7 +19,7 @@ from workloads.protocol import wire
 SLOWEST, FASTEST = 1 / 8, 256.0
 """The speeds that the keys choose, in times real time."""
 AT_ONCE = math.inf
-"""The speed at which nothing is waited for."""
+"""The speed that never waits."""
 
 
 class Playhead:
@@ -334,10 +334,10 @@ class ReplaySession:
         self._chosen, self._is_chosen_due = key, False
         self.state.publish(DeviceSelected(key))
 
-    def _nobody(self, *_: object, **__: object) -> None:
+    def _ignore_request(self, *_: object, **__: object) -> None:
         """Ignore a request: a replay has no children."""
 
-    set_parameters = set_sweep = set_flag = run = run_for_demo = compare = _nobody
-    cancel = cancel_shown = _nobody
-    empty_cache = reset_peaks = restart_runner = _nobody
-    set_refresh = watch_host = watch_torch = watch_device = _nobody
+    set_parameters = set_sweep = set_flag = run = run_for_demo = compare = _ignore_request
+    cancel = cancel_shown = _ignore_request
+    empty_cache = reset_peaks = restart_runner = _ignore_request
+    set_refresh = watch_host = watch_torch = watch_device = _ignore_request

@@ -76,7 +76,7 @@ class Card:
     sources: tuple[str, ...] = ()
     """Addresses of the pages that the two totals and the number of multiprocessors are from."""
     nvlink: bool = False
-    """Whether several such cards in a machine are usually connected by NVLink."""
+    """True if several such cards in a machine are usually connected by NVLink."""
 
     @property
     def nccl(self) -> NcclBuffers:

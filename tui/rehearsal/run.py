@@ -42,7 +42,7 @@ from workloads.agent import FOREACH, REHEARSE
 
 ENTRIES = 1_000_000
 """Entries of torch's memory history: a step of a large model has some ten thousand."""
-LOOK_S = 0.1
+CHECK_S = 0.1
 GRACE_S = 20.0
 """Seconds that the agents have for their snapshots once the time is up, or the user interrupts."""
 _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
@@ -97,7 +97,7 @@ class ProcessPeak:
     counted: int | None = None
     """The peak of requested bytes by torch's own counter, since the program last reset it."""
     recorded: bool = True
-    """Whether the history has any event of the device: the program can discard it."""
+    """True if the history has any event of the device: the program can discard it."""
 
     @property
     def requested(self) -> int:
@@ -226,7 +226,7 @@ class _Waiting:
                     self._process.kill()
                 self._sample_host()
                 self._show_progress(seconds)
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(CHECK_S)
         finally:
             for number in signals:
                 loop.remove_signal_handler(number)

@@ -64,7 +64,7 @@ class Search:
     fits: int | None = None
     fails: int | None = None
     is_close: bool = False
-    """Whether the smallest that does not fit only comes within the margin of the memory."""
+    """True if the smallest that does not fit only comes within the margin of the memory."""
     peaks: tuple[tuple[int, int], ...] = ()
     """Values that fit, with their peaks in bytes, in the order of the rehearsals."""
     guesses: int = 0
@@ -85,7 +85,7 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether the largest value that fits is known, or that there is none in the range."""
+        """True if the largest value that fits is known, or that there is none in the range."""
         if self.fits == self.range.high or self.fails == self.range.low:
             return True
         return self.fits is not None and self.fails is not None and self.fails == self.fits + 1
@@ -102,9 +102,9 @@ class Search:
             return bottom  # the next one does not fit, and whether this one does is open
         half = 1 << max(0, self.left - 1)  # outcomes that the rehearsals after this one tell apart
         least = max(top + 1 - half, bottom + (self.fits is not None))
-        return min(max(self._wish(available, bottom, top), least), bottom + half, top)
+        return min(max(self._choose_guess(available, bottom, top), least), bottom + half, top)
 
-    def _wish(self, available: int, bottom: int, top: int) -> int:
+    def _choose_guess(self, available: int, bottom: int, top: int) -> int:
         """Return the value that would tell most if memory is regular.
 
         Memory is almost a straight line over a batch size, and a parabola over some lengths: the

@@ -82,7 +82,7 @@ class RehearsalVerdict:
     steps: int | None
     """Steps of the process that made the most; ``None`` if it has no optimizer."""
     stopped: bool
-    """Whether it was ended on purpose after its steps or its time."""
+    """True if it was ended on purpose after its steps or its time."""
     compiled: bool
     reads: tuple[HostRead, ...]
     """The lines at which the host read data of the device."""

@@ -286,14 +286,14 @@ def infos() -> tuple[WorkloadInfo, ...]:
 
 
 def infos_with_code() -> tuple[WorkloadInfo, ...]:
-    """Return the description of each workload, with its script and what is timed."""
+    """Return the description of each workload, with its script and its timed code."""
     return tuple(with_code(item) for item in _registry.values())
 
 
 def with_code(item: Workload) -> WorkloadInfo:
-    """Return the description of a workload, with its script and what is timed.
+    """Return the description of a workload, with its script and its timed code.
 
-    A script's functions are what is timed; without a script, the timed lines are found in the
+    The timed code is the script's functions; without a script, it is the timed lines of the
     function that prepares the workload.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Reads what a :class:`~workloads.protocol.change_writer.ChangeWriter` writes.
+"""Reads the lines of a :class:`~workloads.protocol.change_writer.ChangeWriter`.
 
 Parts of a message that have not changed are the same objects as in the message before, so that a
 second of eight GPUs takes a third of the time of decoding a whole sample.
@@ -28,8 +28,8 @@ class ChangeReader(Generic[T]):
 
     Args:
         kinds: the messages that they may be.
-        clean: is given each message and its line; returns the message without what must not come
-            from this sender.
+        clean: returns a message, given with its line, without the parts that this sender must not
+            set.
     """
 
     def __init__(

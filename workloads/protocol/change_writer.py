@@ -1,4 +1,4 @@
-"""Messages that repeat most of the one before: only what has changed in them is written.
+"""Messages that repeat most of the one before: only their changes are written.
 
 A change is nested as the message is. ``{"power_w": ..., "memory": ...}`` has the changes of an
 object's fields by name, and those of a list's items by place; ``[612.5]`` is a value that stands in
@@ -55,7 +55,7 @@ def find_change(before: Any, after: Any) -> dict[str, Any] | list[Any] | None:
     if type(before) is not type(after):
         return [after]
     if isinstance(before, dict):
-        # The order of an object's keys is part of it: what is first is shown first.
+        # The order of an object's keys is part of it: the first is shown first.
         if list(before) != list(after):
             return [after]
         return _changes(zip(before, before.values(), after.values()))

@@ -23,7 +23,7 @@ TERM_S = 2.0
 """Seconds from SIGTERM to SIGKILL."""
 _CHUNK = 65_536
 _LONGEST_REQUEST = 1 << 20
-"""Bytes; what is longer is no request of ours."""
+"""Bytes; a longer line is no request of ours."""
 
 
 def read_through_guard(reading: int, writing: int, silence_s: float) -> int:

@@ -40,7 +40,7 @@ Phase = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Where the ranks of several hosts meet, as one of the hosts sees it."""
+    """The meeting place of the ranks of several hosts, as one host reaches it."""
 
     endpoint: str
     """HOST:PORT of the host that serves it."""
@@ -65,7 +65,7 @@ class Run:
     time_only: bool = False
     """Skip the check of the result and the further figures."""
     meeting: Meeting | None = None
-    """Where the ranks of several hosts meet; ``None`` for what the parameters say."""
+    """The meeting place of the ranks of several hosts; ``None`` for the parameters' place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """End one run or comparison, or all with an empty id; their measurements are kept."""
+    """End one run or comparison, or all with an empty id; their measurements remain."""
 
     id: str = ""
 

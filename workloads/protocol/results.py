@@ -15,7 +15,7 @@ Need = Literal["2 GPUs", "a C++ compiler", "Triton", "torch.distributed"]
 which it needs on a GPU; ``torch.distributed``, which some builds omit."""
 
 Convolutions = Literal["none", "some", "only"]
-"""Whether a workload computes convolutions, beside other operations or alone."""
+"""True if a workload computes convolutions, beside other operations or alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class WorkloadInfo:
     """One question that a run answers; each of the first steps has one."""
     answer: str = ""
     script: str = ""
-    """The text of a program that does what is timed and imports only torch and the standard
+    """The text of a program with the timed functions, which imports only torch and the standard
     library; empty for a workload of a user's file, and before it is read."""
 
 
@@ -170,7 +170,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a workload does per second; ``None`` for what it does not count."""
+    """The work of a workload per second; ``None`` for work that it does not count."""
 
     flop_per_s: float | None
     byte_per_s: float | None

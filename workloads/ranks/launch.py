@@ -27,7 +27,7 @@ from workloads.protocol.results import Figure, RunResult
 from workloads.ranks import torchrun
 from workloads.ranks.torchrun import Order, Rank, RankLayout
 
-LOOK_S = 0.05
+CHECK_S = 0.05
 """Interval between two reports to the control."""
 START_S = 60.0
 """Time for the ranks to import torch and to meet, beside the wait for other hosts."""
@@ -101,7 +101,7 @@ class TorchrunLaunch:
         """Listen until ``done`` returns true, at most ``patience`` seconds."""
         deadline = time.monotonic() + patience
         while not done() and time.monotonic() < deadline:
-            self.listen(LOOK_S)
+            self.listen(CHECK_S)
 
     def request_end(self) -> None:
         """Ask the ranks to end at their next meeting."""
@@ -187,7 +187,7 @@ def _follow(
 ) -> RunResult:
     first, last = launch.ranks[0], None
     while not launch.over and not launch.late and not any(rank.failed for rank in launch.ranks):
-        launch.listen(LOOK_S)
+        launch.listen(CHECK_S)
         if first.measured is not None and first.measured is not last:
             last = first.measured
             on_result(_ours(last, begun, launch))

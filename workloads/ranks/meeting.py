@@ -1,4 +1,4 @@
-"""Where hosts can meet: the addresses of this one, a free port, and which other hosts it reaches.
+"""Meeting places of hosts: this one's addresses, a free port, and the other hosts that it reaches.
 
 A name by which one host is known says little about how others reach it: it may stand for loopback
 there, or be an alias of one user's ssh. So each host listens on a port that is free, the others
@@ -37,7 +37,8 @@ class MeetingPlace:
 
     port: int
     token: str
-    """What a visitor is sent: another host may have the same address, such as a bridge's."""
+    """The text that a visitor receives: another host may have the same address, such as a
+    bridge's."""
     interfaces: dict[str, str]
     """Network interfaces by their addresses, the most likely address first."""
 

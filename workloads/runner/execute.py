@@ -208,7 +208,7 @@ def run(
     cold: bool,
     ceilings: Ceilings | None = None,
 ) -> RunResult:
-    """Run a workload; whatever happens becomes part of the result.
+    """Run a workload; every outcome, even an error, becomes part of the result.
 
     Args:
         request: the run to execute.

@@ -38,7 +38,7 @@ class Job(Protocol):
         """Return the event to send to the front end for a worker's event, if any."""
 
     def end(self, status: Status, reason: str) -> Event:
-        """End the job from outside; its measurements are kept."""
+        """End the job from outside; its measurements remain."""
 
 
 class RunJob:

@@ -76,7 +76,7 @@ def _describe_exit(error: SystemExit) -> str:
 
 
 def _refused(device: str) -> str:
-    """Describe in a line who was refused memory, other than torch's allocator, and what is free."""
+    """Describe in a line a refusal of memory outside torch's allocator, with the free memory."""
     who = "CUDA, for itself or a library, or for pinned memory of the host, and not for a tensor"
     try:
         room = nvml.read_memory(environment.device(torch.device(device)).uuid)

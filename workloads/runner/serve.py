@@ -73,7 +73,7 @@ def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
         if isinstance(ready, Unusable):
             output.finish()
             return 1
-        _import_the_rest()
+        _import_for_first_run()
         runner.serve(ready.environment)
     except (Stopped, BrokenPipeError):
         return 0
@@ -87,7 +87,7 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
     raise Stopped
 
 
-def _import_the_rest() -> None:
+def _import_for_first_run() -> None:
     """Import what a worker needs at its first run, after the greeting."""
     if CAN_FORK:
         import torch.utils.flop_counter

@@ -212,7 +212,7 @@ class Launcher:
         )
 
 
-ASK_S = 0.6
+CANCEL_WAIT_S = 0.6
 """Time for a worker to stop on request before it is killed."""
 TERM_S = 0.3
 
@@ -363,8 +363,8 @@ class WorkerSupervisor:
         self.send(Cancel(job_id))
         now = time.monotonic()
         self._steps = [
-            (now + ASK_S, signal.SIGTERM),
-            (now + ASK_S + TERM_S, signal.SIGKILL),
+            (now + CANCEL_WAIT_S, signal.SIGTERM),
+            (now + CANCEL_WAIT_S + TERM_S, signal.SIGKILL),
         ]
 
     def clear_cancel(self) -> None:

@@ -1,4 +1,4 @@
 """The scripts of the workloads: plain PyTorch that one can run, named like their workloads.
 
-A workload times the functions of its script, so what is timed is what one can copy and run.
+A workload times the functions of its script, so users can copy and run the timed code.
 """

@@ -162,7 +162,7 @@ def quit_now() -> NoReturn:
 
 
 def complain(text: str) -> None:
-    """Write to standard error; that nobody reads it any more is no reason to fail."""
+    """Write to standard error; ignore a closed or missing stream."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(text.rstrip("\n") + "\n")
 
@@ -245,7 +245,7 @@ class Cgroup:
         return next((kills for kills in counts if kills is not None), None)
 
     def oom_kills_file(self) -> Path | None:
-        """Return the file that :meth:`oom_kills` is read from; ``None`` where none tells."""
+        """Return the file that :meth:`oom_kills` is read from; ``None`` without one."""
         return next((file for file in self._oom_files() if _oom_kills_in(file) is not None), None)
 
     def _oom_files(self) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The requests by which children on a host notice that this side is there."""
+"""Keep-alive requests, which show children on a host that this program still runs."""
 
 from __future__ import annotations
 

@@ -29,13 +29,13 @@ def own_command(module: str, *arguments: str) -> tuple[str, ...]:
 
     Args:
         module: name of the module, or of a package that has a ``__main__``.
-        arguments: what follows in its ``sys.argv``.
+        arguments: the rest of its ``sys.argv``.
     """
     return (sys.executable, ENTRY, module, *arguments)
 
 
 def too_many_files(error: OSError) -> str | None:
-    """Return what to say where the limit of open files was reached; ``None`` for another error."""
+    """Return the message for a reached limit of open files; ``None`` for another error."""
     if error.errno == errno.ENFILE:
         return "this machine has too many open files: end the process with the most (lsof)"
     if error.errno != errno.EMFILE:
@@ -58,8 +58,8 @@ def launch(
     Args:
         argv: program and arguments.
         variables: environment variables on top of ours.
-        folder: where it runs; ``None`` for where we are.
-        inherit: descriptors that it gets under their own numbers.
+        folder: its working directory; ``None`` for this process's.
+        inherit: descriptors that it inherits under their own numbers.
 
     Raises:
         OSError: it cannot be started; the text says why.

@@ -79,7 +79,7 @@ class ChildProcess(Generic[E]):
         kinds: the messages that the child may send.
         variables: environment variables on top of ours.
         folder: working directory; ``None`` for the present one.
-        inherit: descriptors that the child gets under their own numbers.
+        inherit: descriptors that the child inherits under their own numbers.
         sent: called with each message that was sent to the child.
         launched: the process, if it has been started already.
         preamble: bytes that the child reads before the first message.
@@ -121,12 +121,12 @@ class ChildProcess(Generic[E]):
 
     @property
     def running(self) -> bool:
-        """Whether the process is started and has not ended."""
+        """True if the process is started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def is_open(self) -> bool:
-        """Whether the child's output is still read, even if another process holds its pipes."""
+        """True if the child's output is still read, even if another process holds its pipes."""
         return any(not pipe.is_closing() for pipe in self._reading)
 
     async def start(self) -> None:
@@ -160,7 +160,7 @@ class ChildProcess(Generic[E]):
         return reader, transport
 
     def pause_reading(self) -> None:
-        """Leave what the child writes from now on in its pipe."""
+        """Leave the child's further output in its pipe."""
         if self._stdout is not None:
             self._stdout.pause_reading()
 

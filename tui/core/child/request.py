@@ -34,7 +34,7 @@ async def first_answer(child: ChildProcess[E], kinds: tuple[type[A], ...]) -> A:
                 raise NoAnswerError(f"says {event.line!r}: {event.reason}")
         ended = await child.ended()
     finally:
-        # Whatever it does now, it does for nobody.
+        # Its further work has no receiver.
         child.kill()
         await child.ended()
     last = " ".join(child.stderr.last(1))

@@ -68,7 +68,7 @@ class ChildSupervisor(ABC, Generic[E]):
 
     @abstractmethod
     def apply_event(self, event: E) -> None:
-        """Do what an event of the child asks for."""
+        """Apply an event of the child."""
 
     @abstractmethod
     async def wait_for_next_start(self, reason: str, seconds: float) -> None:

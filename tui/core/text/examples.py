@@ -3,4 +3,4 @@
 EXAMPLE = "gpu-workbench watch -- python train.py"
 """Example for a user whose program runs out of memory."""
 RECORDING = "gpu-workbench watch --record -- python train.py"
-"""The same with torch's memory history, which shows who allocated the memory."""
+"""Example that also records torch's memory history, which shows who allocated the memory."""

@@ -35,13 +35,15 @@ LABELS = {
 def context(figures: GpuFigures) -> Reading[int]:
     """Return NVML's figure of this process minus torch's **reserved**, not its allocated."""
     if not figures.process_splits:
-        return figures.process if isinstance(figures.process, Absent) else _undivided(figures)
+        return (
+            figures.process if isinstance(figures.process, Absent) else _explain_undivided(figures)
+        )
     return derive(
         lambda process, reserved: process - reserved, figures.process, figures.torch.reserved
     )
 
 
-def _undivided(figures: GpuFigures) -> Absent:
+def _explain_undivided(figures: GpuFigures) -> Absent:
     """Explain that torch's reserved memory at the time of NVML's reading is unknown."""
     return Absent(figures.wording.busy)
 
@@ -79,7 +81,7 @@ def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
     labels = {"process_and_others": "this process + others"} if whole else {}
     parts += [
         Slice(key, labels.get(key, LABELS[key]), copy_age(size, figures.total))
-        for key, size in _rest(figures, rest, used, gap)
+        for key, size in _divide_rest(figures, rest, used, gap)
     ]
     if isinstance(figures.others, Absent) and not figures.ours_is_unknown and used is None:
         parts.append(_slice("others", figures.others))
@@ -108,7 +110,7 @@ def _used_and_free(figures: GpuFigures, room: int) -> tuple[int | None, int, int
 def _torch_parts(figures: GpuFigures, occupied: int) -> list[Slice]:
     torch = figures.torch
     if not figures.used_splits:
-        return [_slice(key, _undivided(figures)) for key in ("allocated", "cached")]
+        return [_slice(key, _explain_undivided(figures)) for key in ("allocated", "cached")]
     if isinstance(torch.allocated, Absent) or isinstance(torch.reserved, Absent):
         absent = torch.allocated if isinstance(torch.allocated, Absent) else torch.reserved
         return [_slice("allocated", absent), _slice("cached", absent)]
@@ -119,7 +121,9 @@ def _torch_parts(figures: GpuFigures, occupied: int) -> list[Slice]:
     return [*parts, _slice("workspace", Value(workspace))] if workspace else parts
 
 
-def _rest(figures: GpuFigures, rest: int, used: int | None, gap: int) -> list[tuple[str, int]]:
+def _divide_rest(
+    figures: GpuFigures, rest: int, used: int | None, gap: int
+) -> list[tuple[str, int]]:
     """Divide the used memory beyond this process's known part."""
     if used is None:
         return [("unknown", rest)]

@@ -160,7 +160,7 @@ class ProcessMemoryView(MemoryView):
         """
         self.allocator = allocator
         self.details: ProcessDetails | None = None
-        """What the system says of the process; ``None`` while it is read."""
+        """The system's facts about the process; ``None`` while they are read."""
         super().__init__(machine, clock, id=PROCESS_MEMORY)
 
     def read_account(self) -> tuple[DeviceView, Gauge]:

@@ -418,12 +418,12 @@ class DevicesPane(AgingPane):
 
     @property
     def _few(self) -> bool:
-        """Whether so few GPUs have rows that one figure is always drawn large."""
+        """True if so few GPUs have rows that one figure is always drawn large."""
         return not self.machine.hosts and self.list.count_gpu_rows() <= FOR_GPUS
 
     @property
     def _is_large(self) -> bool:
-        """Whether one figure of the selected device is drawn large."""
+        """True if one figure of the selected device is drawn large."""
         return self._few or bool(self.figure)
 
     @on(DeviceList.Chosen)

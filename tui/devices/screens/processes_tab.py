@@ -148,7 +148,7 @@ class ProcessesPane(AgingPane):
         self.pattern = ""
         self._open = False
         self._watched = (False, "")
-        """Whether the processes of a host's memory are requested, and of which host."""
+        """If the processes of a host are requested, and of which machine."""
         self._rows: tuple[ProcessRow, ...] = ()
         self._account = self._read_rows()
         self._title = ProcessesHeading(self)
@@ -483,8 +483,8 @@ class ProcessScreen(LiveTextScreen):
 
         Args:
             title: stands above.
-            build: is given the cells of a line.
-            end: asks for the signal that ends the process; ``None`` where none may be sent.
+            build: returns the lines for a width in cells.
+            end: opens the dialog of signals; ``None`` where none may be sent.
         """
         super().__init__(title, build, "x ends it   escape closes" if end else "escape closes")
         self._end = end

@@ -1,6 +1,6 @@
 """The facts of a process of this machine that only its page of details shows.
 
-They are read with psutil, once, when somebody opens the page. The environment is masked before it
+psutil reads them once, when the user opens the page. The environment is masked before it
 leaves this module; it is neither sent nor recorded.
 """
 

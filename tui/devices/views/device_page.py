@@ -27,7 +27,7 @@ ANCESTOR_WORDS = {
     "NODE": "one NUMA node",
     "SYS": "across NUMA nodes",
 }
-"""What connects two GPUs, by nvidia-smi's word."""
+"""The connection of two GPUs, by nvidia-smi's word."""
 
 
 def device_page(view: DeviceView, sample: Sample | None, now: float, cells: int) -> list[Line]:

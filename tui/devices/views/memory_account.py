@@ -134,10 +134,10 @@ def account_lines(
 
 
 def _choose_terms(gauge: Gauge, shown_beside: Collection[str]) -> Gauge:
-    """Return the account without what says nothing beside the bar: :func:`account_details` has it.
+    """Return the account without figures that repeat the bar: :func:`account_details` has them.
 
     Left out are known figures with a key in ``shown_beside``, counters with such a label, peaks
-    that no sample has, and what this kind of process never reports.
+    that no sample has, and figures that this kind of process never reports.
     """
     missing = gauge.wording.no_workspace
     return replace(

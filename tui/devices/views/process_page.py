@@ -12,7 +12,7 @@ from tui.monitor.messages import GpuProcess
 MOST_THREADS = 12
 NAME_CELLS = 20
 GPU_WORDS = ("CUDA", "NVIDIA", "NCCL", "TORCH", "PYTORCH", "CUDNN", "CUBLAS", "OMP", "MKL", "RANK")
-"""Beginnings of the names of variables that change what a GPU program does; they come first."""
+"""Beginnings of the names of variables that change a GPU program's behavior; they come first."""
 
 
 def process_page(

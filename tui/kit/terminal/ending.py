@@ -57,7 +57,7 @@ Batch systems send some of them (SIGUSR1, SIGUSR2), the kernel others when the p
 used up (SIGXCPU), and timers others (SIGALRM).
 """
 REAL_TIME = tuple(number for number in _ending() if not isinstance(number, signal.Signals))
-"""The same for real-time signals, which have no names of their own."""
+"""Real-time signals that would end the program; they have no names of their own."""
 
 
 def handle_signals(

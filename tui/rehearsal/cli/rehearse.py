@@ -65,7 +65,7 @@ class RehearseOptions:
 
     command: Sequence[str] = ()
     dashes: bool = False
-    """Whether ``--`` stands before the command."""
+    """True if ``--`` stands before the command."""
     gpu: str = "h100"
     gpus: int = 1
     steps: int | None = None

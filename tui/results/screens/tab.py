@@ -286,10 +286,10 @@ def _format_rows(rows: Sequence[StoredRow]) -> list[str]:
 
 
 class TagScreen(BesideCursor["str | None"]):
-    """Gives back a name, or ``None``.
+    """Returns the name of a tag, or ``None``.
 
     Args:
-        many: results that are to have it.
+        many: number of results to tag.
     """
 
     CSS_PATH = DIALOG_STYLES
@@ -306,15 +306,15 @@ class TagScreen(BesideCursor["str | None"]):
         yield box(f"Tag {count(self._many, 'result')}", "enter tags   escape cancels", self.field)
 
     def on_mount(self) -> None:
-        """Type into it."""
+        """Focus the field."""
         self.field.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Take the name."""
+        """Close with the name."""
         event.stop()
         if event.value.strip():
             self.dismiss(event.value.strip())
 
     def action_cancel(self) -> None:
-        """Leave everything as it was."""
+        """Close without a name."""
         self.dismiss(None)

@@ -1,4 +1,4 @@
-"""Where the results are stored, and the error that names the file. Imports no SQLite."""
+"""The path of the store of results, and the error that names it. Imports no SQLite."""
 
 from __future__ import annotations
 

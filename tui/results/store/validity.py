@@ -238,7 +238,7 @@ def compute_fingerprint(record: Record) -> str:
     return compute_digest(numbers)
 
 
-# ---- what a store holds all the same -----------------------------------------------------------
+# ---- rows of a store, which may be invalid -------------------------------------------------------
 
 
 def decode_row(columns: tuple[Any, ...]) -> StoredRow:

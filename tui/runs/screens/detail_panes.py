@@ -171,13 +171,13 @@ PLOT_HEIGHT = (4, 20)
 """Least and most rows of a plot between its edges."""
 AROUND_PLOT = 6
 BRIEF_BELOW = 16
-"""Rows below which the pane shows only what a workload does, or how it came out, until it has the
+"""Rows below which the pane shows only a workload's description or outcome, until it has the
 focus."""
 
 
 def import_detail_views() -> DetailViews:
     """Return the views of a workload's figures and plots."""
-    # Deferred: a start on a small screen shows what a workload does (20 modules, 15 ms).
+    # Deferred: a start on a small screen shows a description alone (20 modules, 15 ms).
     from tui.runs.views.detail_views import DETAIL_VIEWS
 
     return DETAIL_VIEWS

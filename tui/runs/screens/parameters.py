@@ -66,7 +66,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
         self._first = {
             name: field.value for name, field in self._fields.items() if isinstance(field, Input)
         }
-        """What the fields contained at first."""
+        """The fields' initial contents."""
         self._errors: dict[str, str] = {}
         self._message = LinesView(self._message_lines, id="message")
         self._message.can_focus = False

@@ -255,7 +255,7 @@ class WorkloadsPane(Pane):
         )
 
     def _place_notes(self) -> None:
-        # The width is taken from here, because a hidden view has none.
+        # The pane's width, because a hidden view has none.
         rows = len(self._notes(max(1, self.size.width - 1)))
         if self._noted is None:
             if not rows or not self.is_attached:

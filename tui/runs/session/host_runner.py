@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 ROUND_TRIPS = 2
-"""Round trips that a cancelled run is given, as the next one may take longer than the last."""
+"""Round trips that a cancelled run may take, as the next one may be slower than the last."""
 
 
 class RunnerAttachment(Protocol):

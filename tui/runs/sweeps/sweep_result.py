@@ -49,7 +49,7 @@ class Crossover(NamedTuple):
     by: float
     """The first place where it is certainly faster."""
     place: float
-    """Where the lines between the medians cross, by ratios: interpolated, not measured."""
+    """The crossing of the lines between the medians, by ratios: interpolated, not measured."""
     variant: str = ""
     """The other swept settings."""
 

@@ -1,4 +1,4 @@
-"""What a workload does, before its first run: the detail in brief. Pure."""
+"""The description of a workload before its first run: the detail in brief. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Find workloads by words: in their names, by what the words mean, and nearly. Pure.
+"""Find workloads by words: by name, by synonym, and by similar text. Pure.
 
-A word is looked for in name, group and title first, and among the terms that mean the same; only
-a word that is nowhere there is matched loosely, and then in the descriptions.
+The search compares a word with name, group, title and synonyms first. It matches only a word
+without a hit there loosely, and searches the descriptions last.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ in order, mostly side by side. Letters scattered over a text score about 1."""
 
 
 def rank_workloads(catalogue: Sequence[WorkloadInfo], pattern: str) -> dict[str, float]:
-    """Return how well workloads fit the words, by name; only those that fit every word.
+    """Return the score of each workload that fits every word, by name.
 
     Args:
         catalogue: the workloads.
@@ -72,15 +72,15 @@ def rank_workloads(catalogue: Sequence[WorkloadInfo], pattern: str) -> dict[str,
     """
     ranks = {info.name: 0.0 for info in catalogue}
     for word in pattern.lower().split():
-        scores = {info.name: _direct(info, word) for info in catalogue}
+        scores = {info.name: _score_directly(info, word) for info in catalogue}
         if not any(scores.values()):
-            scores = {info.name: _loose(info, word) for info in catalogue}
+            scores = {info.name: _score_loosely(info, word) for info in catalogue}
         ranks = {name: sum_ + scores[name] for name, sum_ in ranks.items() if scores[name]}
     return ranks
 
 
-def _direct(info: WorkloadInfo, word: str) -> float:
-    """Return the score of a word that is there, or means what is."""
+def _score_directly(info: WorkloadInfo, word: str) -> float:
+    """Return the score of a word in name, group or title, or of a synonym."""
     name = info.name.lower()
     if word == name:
         return EXACT
@@ -89,16 +89,16 @@ def _direct(info: WorkloadInfo, word: str) -> float:
     if word in name:
         return WITHIN
     for part, terms in MEANINGS.items():
-        if part in name and any(_means(word, term) for term in terms):
+        if part in name and any(_is_synonym(word, term) for term in terms):
             return MEANING
     return BESIDE if word in f"{info.group} {info.title}".lower() else 0.0
 
 
-def _means(word: str, term: str) -> bool:
+def _is_synonym(word: str, term: str) -> bool:
     return word == term or (len(word) >= MEANT_FROM and term.startswith(word))
 
 
-def _loose(info: WorkloadInfo, word: str) -> float:
+def _score_loosely(info: WorkloadInfo, word: str) -> float:
     """Return the score of a word that is nearly the name, or stands in the description."""
     if len(word) < LEAST_LOOSE:
         return 0.0

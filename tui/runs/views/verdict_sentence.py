@@ -1,4 +1,4 @@
-"""A comparison of a flag as a sentence for somebody who does not see the screen. Pure."""
+"""A comparison of a flag as a sentence for a reader who does not see the screen. Pure."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _mark_cursor(shown: _Shown) -> Span:
 
 
 def _choose_name(shown: _Shown) -> Span:
-    """Return the name; all parameters are given in the row under the cursor alone."""
+    """Return the name; only the row under the cursor has all parameters."""
     row, under_cursor = shown
     if row.dimmed and not under_cursor:
         return Span(row.name.text if row.brief is None else row.brief.text, TextStyle.QUIET)

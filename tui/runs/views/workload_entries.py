@@ -13,7 +13,7 @@ def build_entries(
 ) -> list[Entry]:
     """Group the workloads, the groups in the order of their first appearance.
 
-    With a pattern, what fits best comes first, both among the groups and within each.
+    With a pattern, the best match comes first, both among the groups and within each.
 
     Args:
         state: the state of the runs.
@@ -22,7 +22,7 @@ def build_entries(
     """
     groups: dict[str, list[WorkloadInfo]] = {}
     scores = rank_workloads(state.catalogue, pattern)
-    # Sorting is stable: what fits alike stays in the order of the catalogue.
+    # Sorting is stable: equal matches stay in the order of the catalogue.
     fitting = [info for info in state.catalogue if info.name in scores]
     for info in sorted(fitting, key=lambda info: -scores[info.name]):
         groups.setdefault(info.group, []).append(info)

@@ -25,7 +25,7 @@ AGAINST_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD}
 
 
 Forms = tuple[Line, ...]
-"""The same state in fewer and fewer words: a table shows the first that fits."""
+"""A state in fewer and fewer words: a table shows the first that fits."""
 
 
 def format_run_progress(progress: Progress) -> str:
@@ -159,7 +159,7 @@ def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
     timed = (*ok, Span(spread)) if spread else ok
     verdicts = _shorten_earlier_comparison(runs)
     if _is_different(runs):
-        # First: users look for what is faster or slower.
+        # First: users look for a faster or slower result.
         return (
             (*doubt, *beside, Span(", "), *timed, *marks),
             (*doubt, *beside, Span(", "), *timed),

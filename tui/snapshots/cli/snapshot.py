@@ -52,7 +52,7 @@ class SnapshotOptions:
     min_size: int = 0
     """Leave out smaller allocations, in bytes."""
     allowed: int | None = None
-    """Bytes that reading may take; ``None`` for a quarter of what is available."""
+    """Bytes that reading may take; ``None`` for a quarter of the available memory."""
     find_context: Callable[[Path], OomContext | None] = without_context
     """Returns what a watched run recorded about a file; ``None`` for no run."""
 

@@ -25,7 +25,7 @@ class FailedRequest:
 
     @property
     def line(self) -> str:
-        """Where the request was made, `` at oom.py:15``; empty if it was not recorded."""
+        """The place of the request, `` at oom.py:15``; empty if it was not recorded."""
         return "" if self.where is None else f" at {format_line(self.where)}"
 
     def size(self, *names: str) -> str:

@@ -209,7 +209,7 @@ class Evidence:
 
     @property
     def has_room(self) -> bool:
-        """Whether the device had enough free memory, so that a limit refused the request."""
+        """True if the device had enough free memory, so that a limit refused the request."""
         return self.free is not None and self.free >= self.needed
 
     @property

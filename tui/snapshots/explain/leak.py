@@ -67,7 +67,7 @@ NUMBERED = 32
 leak."""
 _DIGITS = re.compile(r"\d+")
 _JOINS = re.compile(r"\b(cat|concat|concatenate|pad|(column_|row_|[dhv])stack)\(")
-"""A call whose result is a longer tensor than the one it is given."""
+"""A call whose result is a longer tensor than its argument."""
 _CACHE = re.compile(r"cache|past|kv|key|value|bank|memory|history|buffer", re.IGNORECASE)
 
 LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "handled", "unnamed"]

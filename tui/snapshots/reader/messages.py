@@ -25,7 +25,7 @@ class Load:
 
     id: int
     paths: tuple[str, ...]
-    """``-`` is the descriptor that the child was given as its input."""
+    """``-`` is the descriptor that the child received as its input."""
     device: int | None = None
     """TraceFilter only this device, as :class:`tui.snapshots.read.normalise.TraceFilter` says."""
     first: int = 0
@@ -38,7 +38,7 @@ class Load:
     redact: bool = False
     """Remove user names and home directories from every answer."""
     memory: int | None = None
-    """Bytes that reading may take; ``None`` for a quarter of what is available."""
+    """Bytes that reading may take; ``None`` for a quarter of the available memory."""
     circumstances: Circumstances | None = None
     """Facts that a watch recorded about the program; ``None`` if it was not watched."""
 

@@ -171,7 +171,7 @@ class SnapshotStore:
 
     @property
     def waiting(self) -> bool:
-        """Whether a call waits for its answer."""
+        """True if a call waits for its answer."""
         return bool(self._sent)
 
     def drop_verdicts(self) -> None:

@@ -82,7 +82,7 @@ class WatchedHost:
         await asyncio.gather(self._monitor.watch(), self._run_watch())
 
     async def _run_watch(self) -> None:
-        # The watch is given the processes that NVML lists.
+        # The watch also reads the processes that NVML lists.
         await self._sampled.wait()
         await self._watch.watch()
 
@@ -122,7 +122,7 @@ class WatchedHost:
 
     @property
     def settled(self) -> bool:
-        """Whether one reading is complete, or none is to be expected soon."""
+        """True if one reading is complete, or none is to be expected soon."""
         if self._errors:
             return True
         if self._figures is None:
@@ -133,13 +133,13 @@ class WatchedHost:
 
     @property
     def is_refused(self) -> bool:
-        """Whether all its processes are refused, at least one."""
+        """True if all its processes are refused, at least one."""
         known = self._processes.processes
         return bool(known) and all(allocator.refused for allocator in known)
 
     @property
     def gives_nothing(self) -> bool:
-        """Whether none of its processes has ever been read, because all are refused."""
+        """True if none of its processes has ever been read, because all are refused."""
         return self.is_refused and not self._processes.allocators()
 
     @property

@@ -58,7 +58,7 @@ class RanksOfJob:
 
     @property
     def world_size(self) -> int | None:
-        """Return the number of ranks that the launcher has told; ``None`` if it has told none."""
+        """Return the number of ranks that the launcher has set; ``None`` if unknown."""
         sizes = (row.row.process.world_size for row in self.rows)
         return next((size for size in sizes if size is not None), None)
 

@@ -45,7 +45,7 @@ from tui.watch.views.run import describe_run_end, format_command
 
 DEVICES_S = 1.0
 """Seconds between two samples of the devices."""
-LOOK_S = 0.05
+CHECK_S = 0.05
 """Seconds between two checks for new output or the end of the command."""
 _PASSED_ON = (
     signal.SIGINT,
@@ -200,7 +200,7 @@ class RunWithoutScreen:
                 print_notice(f"its output cannot be stored: {why}; the run continues without it")
             if self._left is not None:
                 raise LeftRunningError(run, self._left)
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_S)
 
     def _leave(self, number: signal.Signals) -> None:
         self._left = number

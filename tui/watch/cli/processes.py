@@ -45,7 +45,7 @@ from tui.watch.runs.agents import (
     Agents,
     CannotInjectError,
     check_injection,
-    put_in,
+    inject,
     target_of,
 )
 from tui.watch.runs.process_logs import process_logs_in, troubles_in
@@ -64,7 +64,7 @@ _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_S = 5.0
 """Seconds for the main thread to reach Python code; after that, the user learns what the agent
 waits for."""
-_LOOK_S = 0.05
+_CHECK_S = 0.05
 
 
 class OpenRun(Protocol):
@@ -128,24 +128,24 @@ class WatchOptions(HostChoice):
 
     @property
     def prints(self) -> bool:
-        """Whether an option asks for output that the screen does not give."""
+        """True if an option requests output that the screen lacks."""
         has_output = self.starts_otherwise or self.json or self.lasts or self.pid is not None
         return has_output or self.no_children or self.every is not None
 
     @property
     def draws(self) -> bool:
-        """Whether the command runs under the screen."""
+        """True if the command runs under the screen."""
         return bool(self.command) and not (self.no_screen or self.here or self.env or self.stacks)
 
     @property
     def starts_otherwise(self) -> bool:
-        """Whether an option changes how the command is run."""
+        """True if an option changes how the command is run."""
         how = self.no_screen or self.here or self.env or self.markdown
         return how or (self.entries is not None and not self.inject)
 
     @property
     def lasts(self) -> bool:
-        """Whether watching continues after the first reading."""
+        """True if watching continues after the first reading."""
         follows = self.pid is not None and self.every is not None
         return self.jsonl or follows or self.seconds is not None
 
@@ -328,7 +328,7 @@ def inject_agent(pid: int, entries: int) -> None:
         run = runs.new_run(target.command)
         try:
             run = runs.record_start(run, pid)
-            put_in(target, run.folder, entries)
+            inject(target, run.folder, entries)
         except CannotInjectError:
             runs.drop(run)
             raise
@@ -347,7 +347,7 @@ def _report_start(pid: int, run: StartedRun) -> None:
         if process_logs_in(run.folder):
             print_notice(f"the agent is in process {pid}; its run is {run.folder}")
             return
-        time.sleep(_LOOK_S)
+        time.sleep(_CHECK_S)
     print_notice(
         f"the agent is with process {pid} and starts when its main thread comes to Python, or with "
         f"its first CUDA call; its run is {run.folder}"

@@ -96,7 +96,7 @@ class DevicePeaks:
     allocated: int
     reserved: int
     recorded: bool = True
-    """Whether the snapshot's history has any event of the device."""
+    """True if the snapshot's history has any event of the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class RehearsedEvent:
     at: float
     steps: int
     stopped: bool
-    """Whether the agent ended the process, after the steps that were asked for."""
+    """True if the agent ended the process after the requested steps."""
     devices: tuple[DevicePeaks, ...]
     step_times: tuple[int, ...]
     """Microseconds since the epoch at the end of each of the first steps."""
@@ -134,7 +134,7 @@ class RehearsedEvent:
     no_snapshot: str = ""
     """Why there is none."""
     compiled: bool = False
-    """Whether torch.compile has compiled a graph."""
+    """True if torch.compile has compiled a graph."""
     libraries: tuple[LibraryVersion, ...] = ()
     """Libraries that influence the memory of a training."""
     architectures: tuple[str, ...] = ()

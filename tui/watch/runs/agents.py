@@ -170,7 +170,7 @@ def remote_exec_command(target: InjectionTarget, path: Path) -> list[str]:
     return [target.program, "-I", "-S", "-c", code, str(target.pid), str(path)]
 
 
-def put_in(target: InjectionTarget, run: Path, entries: int) -> None:
+def inject(target: InjectionTarget, run: Path, entries: int) -> None:
     """Inject the agent's script; the process executes it when its main thread reaches it.
 
     Raises:
@@ -224,7 +224,7 @@ class AgentState:
     snapshots: int
     """Requested snapshots that were begun."""
     recording: bool
-    """Whether the agent has switched torch's memory history on."""
+    """True if the agent has switched torch's memory history on."""
     waiting: int
     """Requests that the next step carries out."""
     program: int = 1
@@ -335,7 +335,7 @@ class Agents:
         pid = name.split("-")[-2] if name.count("-") >= 2 else ""
         if name.rsplit("-", 2)[0] != identity().rsplit("-", 2)[0]:
             return  # an agent of another container with the same folder
-        if not _is(pid, name):
+        if not _is_process_of(pid, name):
             with contextlib.suppress(OSError):
                 os.unlink(file, dir_fd=folder)  # the process of the socket was killed
             return
@@ -371,7 +371,7 @@ def _receive(connection: socket.socket) -> Any:
     return json.loads(data)
 
 
-def _is(pid: str, name: str) -> bool:
+def _is_process_of(pid: str, name: str) -> bool:
     with contextlib.suppress(OSError):
         return pid.isdigit() and identity(pid) == name
     return False

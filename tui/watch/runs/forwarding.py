@@ -35,7 +35,7 @@ class Forward:
 
     @property
     def waiting(self) -> bool:
-        """Whether some output is still to be written."""
+        """True if some output is still to be written."""
         return self.open and bool(self._parts or self._left_out)
 
     def send(self, data: bytes, place: int | None) -> None:

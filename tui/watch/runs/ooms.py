@@ -43,7 +43,7 @@ class Oom:
     where: str | None = None
     """File and line of the Python code that made the request."""
     handled: bool | None = None
-    """Whether the program continued: a step or another OOM of the process followed."""
+    """True if the program continued: a step or another OOM of the process followed."""
     why_not_known: str = ""
     text: str = ""
     text_source: str = REBUILT

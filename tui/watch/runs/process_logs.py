@@ -87,7 +87,7 @@ class ProcessLog:
     steps: int | None = None
     """Optimizer steps; ``None`` if it has not reported them: it is running, or was killed."""
     ended: bool = False
-    """Whether the interpreter reached its regular end."""
+    """True if the interpreter reached its regular end."""
     ended_at: float | None = None
     """Unix time of that end."""
     text: str = ""
@@ -95,7 +95,7 @@ class ProcessLog:
     kind: str = ""
     """Class of that exception."""
     records: bool = False
-    """Whether the agent ever switched torch's memory history on."""
+    """True if the agent ever switched torch's memory history on."""
     ooms: tuple[Oom, ...] = ()
     oom_count: int = 0
     """OOMs in all; larger than the number of records if there were very many."""
@@ -106,7 +106,7 @@ class ProcessLog:
     program: int = 1
     """Number of the program among all that the process has executed."""
     replaced: bool = False
-    """Whether the process has executed another program since."""
+    """True if the process has executed another program since."""
     rehearsed: RehearsedEvent | None = None
     """The measurement of a rehearsal; ``None`` if this was none, or the process was killed."""
 
@@ -266,13 +266,15 @@ class _FileReading:
             if process_of(event.identity) != process_of(self._path.stem):
                 raise UntrustedError("it is of another process than the file")
             self._finish()
-            self._program = _Reading(self._folder, self._begun(event), is_here=self._is_here)
+            self._program = _Reading(
+                self._folder, self._begin_program(event), is_here=self._is_here
+            )
         elif self._program is None:
             raise UntrustedError("it comes before the process's first line")
         elif event is not None:
             self._program.apply(event)
 
-    def _begun(self, event: BeginEvent) -> ProcessLog:
+    def _begin_program(self, event: BeginEvent) -> ProcessLog:
         """Return a program at its first line.
 
         Older agents wrote all programs of a process to one file.
@@ -310,7 +312,7 @@ class _Reading:
         self._snapshots: list[RequestedSnapshot] = []
         self._troubles: list[str] = []
         self._ran_out = False
-        """Whether an OOM ended the process."""
+        """True if an OOM ended the process."""
 
     def apply(self, event: Any) -> None:
         """Apply one event.

@@ -38,7 +38,7 @@ class RehearsalNote:
 
     @property
     def is_in_progress(self) -> bool:
-        """Whether the process that concludes it still runs, on this machine."""
+        """True if the process that concludes it still runs, on this machine."""
         return not self.answer and process_runs(self.pid, self.start_ticks)
 
     @property

@@ -26,7 +26,7 @@ class LastSign:
     at: float
     """Unix time."""
     is_end: bool
-    """Whether the first process recorded its own end, which does not include the exit code."""
+    """True if the first process recorded its own end, which does not include the exit code."""
 
 
 def last_sign(folder: Path, pid: int | None, start_ticks: int | None) -> LastSign | None:

@@ -90,7 +90,7 @@ class StartedRun:
 
     @property
     def is_protected(self) -> bool:
-        """Whether ``watch keep`` has marked it, which exempts it from all limits."""
+        """True if ``watch keep`` has marked it, which exempts it from all limits."""
         return (self.folder / KEPT_FOR_GOOD).exists()
 
     @property
@@ -100,7 +100,7 @@ class StartedRun:
 
     @property
     def is_running(self) -> bool:
-        """Whether its first process runs, or any that this program or ``--env`` has started.
+        """True if its first process runs, or any that this program or ``--env`` has started.
 
         False for another machine's run, which cannot be checked from here.
         """
@@ -116,13 +116,13 @@ class StartedRun:
 
     @property
     def first_process_is_running(self) -> bool:
-        """Whether its first process is running."""
+        """True if its first process is running."""
         is_here = self.is_of_this_machine and self.boot in ("", boot_id())
         return is_here and process_runs(self.pid, self.start_ticks)
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Whether its processes run, or ran, on this machine."""
+        """True if its processes run, or ran, on this machine."""
         return self.host in ("", os.uname().nodename)
 
 

@@ -57,7 +57,7 @@ class SamplesFile:
         self._file: int | None = None
         self._writes = False
         self._torn = False
-        """Whether the file ends in the middle of a line."""
+        """True if the file ends in the middle of a line."""
         self._written: dict[type[Seen], float] = {}
         self._newest: dict[type[Seen], Seen] = {}
         """The last event of each kind."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from tui.watch.runs.bounded_log import DEFAULT_LIMIT
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
-_LOOK_S = 0.01
+_CHECK_S = 0.01
 
 
 class Supervised:
@@ -81,18 +81,18 @@ class Supervised:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the command has ended; processes that it started may continue."""
+        """True if the command has ended; processes that it started may continue."""
         return self.poll() is not None or (self._lost and not _is_running(self.pid))
 
     @property
     def is_over(self) -> bool:
-        """Whether its last process has ended."""
+        """True if its last process has ended."""
         return self.has_ended and (self._is_over or self._lost)
 
     def wait(self) -> int | None:
         """Wait until the last process has ended; returns the exit code of the command."""
         while not self.is_over:
-            time.sleep(_LOOK_S)
+            time.sleep(_CHECK_S)
         return self.returncode
 
     def kill(self) -> None:

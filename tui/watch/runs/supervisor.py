@@ -34,7 +34,7 @@ from tui.watch.runs.drain import Drain
 from tui.watch.runs.forwarding import Forward
 from tui.watch.runs.on_oom import OnOom
 
-LOOK_S = 5.0
+CHECK_S = 5.0
 """Seconds between two checks for ended processes that no signal announced."""
 BEAT_S = 60.0
 """Seconds between two heartbeats for other machines that share the folder."""
@@ -119,7 +119,7 @@ class Supervisor:
                     self._send({"over": True})
                     continue
                 self._beat()
-                signal.sigtimedwait({signal.SIGCHLD}, LOOK_S)
+                signal.sigtimedwait({signal.SIGCHLD}, CHECK_S)
             elif pid == drain:
                 drain = None
                 if status != 0:

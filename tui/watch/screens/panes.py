@@ -59,7 +59,7 @@ from workloads.protocol.results import TorchDevice
 Read = Callable[[], "WatchedRun | None"]
 TABLE_SHARE = 3
 """The table takes at most one in this many rows of the screen, and then scrolls."""
-SAID, SAID_SHARE = 4, 8
+NOTE_ROWS, NOTE_SHARE = 4, 8
 """Rows for the text above the table and for the text below it, at most: this many, or one in this
 many rows of the screen, whichever is more."""
 
@@ -138,7 +138,7 @@ class StoredRunsPane(Pane):
 class WatchedDeviceList(KeyedList):
     """A line for each process and device of the run."""
 
-    # k moves up in other lists, but here it asks where each rank is.
+    # k moves up in other lists; here it shows the stack of each rank.
     BINDINGS: ClassVar[list[BindingType]] = [Binding("k", "screen.watch_stacks", show=False)]
 
     def __init__(self, read: Read) -> None:
@@ -213,8 +213,8 @@ class RunPane(Pane):
         self._heading.display = self.table.display = bool(state.devices)
         self.table.read_keys()
         height = self.app.size.height
-        log_rows = max(SAID, height // SAID_SHARE)
-        most = max(3, height // TABLE_SHARE - SAID)
+        log_rows = max(NOTE_ROWS, height // NOTE_SHARE)
+        most = max(3, height // TABLE_SHARE - NOTE_ROWS)
         self.table.styles.height = max(1, min(len(state.devices), most))
         cells = max(1, self.size.width - 1)
         for view, lines in (

@@ -57,7 +57,7 @@ from tui.watch.views.run import (
     snapshots_of,
 )
 
-KEPT_S = 2.0
+STORED_RUNS_S = 2.0
 """Seconds between two readings of the stored runs while their list is visible."""
 PAUSE_S = 0.5
 """Least seconds between two drawings that no key caused: there are ten samples a second."""
@@ -153,7 +153,7 @@ class WatchTab(CommandScreen):
         """The run that is shown; the state may be another run's by the time it is drawn."""
         self._output_asked = False
         self._rehearsal: RehearsalRequest | None = None
-        """What was last rehearsed from here."""
+        """The request of the last rehearsal from here."""
         self._drawn = float("-inf")
         self._timer: Timer | None = None
         session.listen(self._changed)
@@ -195,7 +195,7 @@ class WatchTab(CommandScreen):
 
     def on_mount(self) -> None:
         """Read the stored runs at intervals: other programs start and end runs too."""
-        self.set_interval(KEPT_S, self._read_stored)
+        self.set_interval(STORED_RUNS_S, self._read_stored)
         self.call_after_refresh(self.runs_pane.offers.load)
         self.call_after_refresh(self.mount_hidden)
 
@@ -216,7 +216,7 @@ class WatchTab(CommandScreen):
         return describe_running_run(state.run) if state is not None and is_on(state) else ""
 
     def alarm_lines(self) -> list[str]:
-        """Return a line for each event since the last call that the user should be told."""
+        """Return a line for each event since the last call that should alarm the user."""
         return self._alarms.compare(self._alarm_facts())
 
     def _alarm_facts(self) -> WatchedFacts | None:

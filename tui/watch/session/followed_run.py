@@ -330,7 +330,7 @@ class FollowedRun:
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended."""
+        """True if the run has ended."""
         return self._over
 
     def state(self) -> WatchedRun:

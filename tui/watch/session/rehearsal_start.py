@@ -16,7 +16,7 @@ from tui.watch.runs import runs
 from tui.watch.runs.rehearsals import read_note
 from tui.watch.runs.runs import StartedRun
 
-LOOK_S = 0.2
+CHECK_S = 0.2
 """Seconds between two checks whether the run has begun: the simulated GPU may be built first."""
 NEWEST = 5
 """Runs among which it is sought, as other programs may start some meanwhile."""
@@ -55,7 +55,7 @@ class RehearsalRequest:
         if not card or card.lower() == "all":
             raise RehearsalError("give one card, such as h100, or a size, such as 24G")
         options = {"--gpu": card, "--gpus": self.gpus.strip(), "--steps": self.steps.strip()}
-        # With an equals sign, no value is taken for an option.
+        # With an equals sign, argparse takes no value for an option.
         return ("rehearse", *(f"{name}={value}" for name, value in options.items()), "--", *words)
 
 
@@ -92,7 +92,7 @@ async def start_rehearsal(
                     return run
             if has_ended:
                 raise RehearsalError(_read_message(errors) or "the rehearsal ended without a run")
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_S)
 
 
 def _read_message(errors: IO[bytes]) -> str:

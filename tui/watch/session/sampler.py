@@ -31,7 +31,7 @@ from tui.watch.runs.samples import SamplesFile
 from workloads.agent import program_name
 
 SAMPLE_S = 0.5
-ASK_S = 0.5
+POLL_S = 0.5
 """Seconds between two requests to the agents."""
 
 
@@ -227,7 +227,7 @@ class Sampler:
             reading = await asyncio.to_thread(self._read_folder, requests)
             self._apply_reading(reading)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._poll_now.wait(), ASK_S)
+                await asyncio.wait_for(self._poll_now.wait(), POLL_S)
 
     def _read_folder(self, requests: Sequence[tuple[str, AgentRequest]]) -> RunReading:
         """Ask the agents and read the folder; runs in its own thread."""

@@ -114,7 +114,7 @@ def _kill_each(run: StartedRun) -> bool:
     return sent
 
 
-END_LOOK_S = 0.5
+END_CHECK_S = 0.5
 """Seconds between two checks whether a run that is not open has ended."""
 
 
@@ -315,7 +315,7 @@ class WatchedRunSession:
     async def _wait_for_end(self, run: StartedRun) -> None:
         """Wait for a run's end and write it down: no other program can observe it."""
         while not start.is_over(run):
-            await asyncio.sleep(END_LOOK_S)
+            await asyncio.sleep(END_CHECK_S)
         start.with_end(run)
         self._changed()
 

@@ -159,7 +159,7 @@ AttentionData: TypeAlias = "tuple[torch.Tensor, torch.Tensor, torch.Tensor, torc
 
 @dataclass(frozen=True, slots=True)
 class AttentionShape:
-    """The sizes of the data, and what a position sees."""
+    """The sizes of the data, and the keys that a position sees."""
 
     batch: int
     heads: int

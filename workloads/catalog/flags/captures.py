@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MODE = "captures"
 """Mode of ``python -m workloads``: :func:`outcomes` starts it, :func:`main` runs it."""
-LOOK_S = 0.1
+CHECK_S = 0.1
 """Interval between two checks for the end of the run."""
 PATIENCE_S = 60.0
 """Time limit for one attempt; the first also waits for the import of torch."""
@@ -196,11 +196,11 @@ def _received(
     waiting = list(TRIES)
     patience = PATIENCE_S
     while waiting and not channel.ended and patience > 0:
-        patience -= LOOK_S
-        for message in channel.receive(LOOK_S):
+        patience -= CHECK_S
+        for message in channel.receive(CHECK_S):
             assert isinstance(message, CaptureAttempt)
             patience = PATIENCE_S
-            if message.name in waiting:  # not one that was told, and whose process then crashed
+            if message.name in waiting:  # its process may crash after the report
                 waiting.remove(message.name)
                 yield message
         look()

@@ -90,7 +90,7 @@ def conv2d(
             channels_in, channels, kernel, stride, padding, dilation=dilation, groups=groups
         )
         convolution.to(device, place.DTYPES[dtype])
-        # Module.to takes a layout too, which the types of torch do not tell.
+        # Module.to accepts a layout too, which torch's types omit.
         convolution.weight.data = convolution.weight.data.to(memory_format=form)
         return convolution
 
@@ -103,7 +103,7 @@ def conv2d(
 
     meta = torch.device("meta")
     operations = place.count_flop(lambda: layer(meta)(image.to(meta)))
-    # cuDNN's convolutions use TF32 unless told not to; torch's own kernels do not.
+    # cuDNN's convolutions use TF32 by default; torch's own kernels do not.
     used = place.precision(on, dtype, "conv")
 
     def check() -> Check:
@@ -117,7 +117,7 @@ def conv2d(
     return Case(
         timed,
         # The weight's gradient takes as much as the way forward, the image needs none. torch's
-        # counter is not asked: it counts the backward pass of groups as if there were none.
+        # counter would be wrong: it counts the backward pass of groups as if there were none.
         flop=operations * (2 if both else 1),
         item=batch,
         precision=used,
@@ -245,11 +245,11 @@ def resnet50_layers(
         )  # fmt: skip
         total, ratios = 0.0, []
         for layer, image, weight in zip(RESNET50, inputs, kernels, strict=True):
-            ways = {layout: _one(layer, image, weight)}
+            ways = {layout: _prepare_convolution(layer, image, weight)}
             if not study.quick:
                 form = memory_format(other)
                 pair = (image.to(memory_format=form), weight.to(memory_format=form))
-                ways[other] = _one(layer, *pair)
+                ways[other] = _prepare_convolution(layer, *pair)
             first, *second = study.compare(ways)
             cells = [
                 cell
@@ -281,7 +281,7 @@ def resnet50_layers(
     )
 
 
-def _one(
+def _prepare_convolution(
     layer: ConvolutionLayer, image: torch.Tensor, weight: torch.Tensor
 ) -> Callable[[], object]:
     from workloads.scripts.resnet50_layers import convolve

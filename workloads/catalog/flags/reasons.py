@@ -24,7 +24,7 @@ def reason_against(call: Callable[[], object], *, warned: bool = True) -> str | 
     """Call once; return torch's reasons if the call cannot run, ``None`` if it runs.
 
     Args:
-        call: what to call; compilers raise exceptions of any class.
+        call: the call; compilers raise exceptions of any class.
         warned: torch gives its reasons as warnings (backends of attention) or in its log (nested
             tensors), where there are any.
     """
@@ -39,7 +39,7 @@ def reason_against(call: Callable[[], object], *, warned: bool = True) -> str | 
 
 
 def reasons(messages: list[str]) -> str:
-    """Return what torch's warnings say about the one allowed backend; empty if nothing.
+    """Return torch's warnings about the only allowed backend; empty without any.
 
     torch explains itself for all backends: those that were not allowed, with that alone
     (ATen: ``transformers/cuda/sdp_utils.cpp``).

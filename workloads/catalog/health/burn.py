@@ -159,7 +159,7 @@ class WrongProducts:
 
 @dataclass(slots=True)
 class LoadReadings:
-    """What was measured under load, by device in the order of the burners."""
+    """The measurements under load, by device in the order of the burners."""
 
     rates: Rates = field(default_factory=list)
     clocks: list[tuple[float, list[float | None]]] = field(default_factory=list)

@@ -27,7 +27,7 @@ NOT_CUDA = "NVML reports it of NVIDIA GPUs alone"
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What a device did in one tick."""
+    """The work of a device in one tick."""
 
     rate: float
     """Products per second, without the time of the comparisons."""

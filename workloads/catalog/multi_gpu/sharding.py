@@ -1,4 +1,4 @@
-"""Sharded training (FSDP2): what it costs in time, and saves in memory, beside DDP."""
+"""Sharded training (FSDP2): its cost in time, and its savings of memory, beside DDP."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _require(on: Place, batch: int, width: int, ranks: int) -> None:
 
 
 def _compare_memory(study: Study, replicated: Trained, sharded: Trained) -> None:
-    """Add what this rank stores of each model."""
+    """Add the bytes that this rank stores of each model."""
     study.table(
         "memory", "what this rank stores", DataColumn("tensors"), DataColumn("DDP", "byte"),
         DataColumn("FSDP2", "byte"), DataColumn("share", "%"),

@@ -1,4 +1,4 @@
-"""The cache that a timed call finds: what the call before it left (warm), or flushed (cold).
+"""The cache before a timed call: as the previous call left it (warm), or flushed (cold).
 
 In a program, other work runs between two calls of an operation, so its data is seldom in the last
 cache. nvbench overwrites a buffer of the L2 cache's size before each cold call

@@ -96,7 +96,7 @@ class Loaders:
             pin_memory=pinned,
             persistent_workers=workers > 0,
             prefetch_factor=self._prefetch if workers else None,
-            # A fork has torch and the data at once. Since Python 3.14 it is no longer the default.
+            # A fork has torch and the data at once. From Python 3.14 on, it is not the default.
             multiprocessing_context="fork" if workers else None,
             worker_init_fn=partial(kill_with_parent, os.getpid()),
         )

@@ -201,7 +201,7 @@ def checkpointing(
         meta(data).sum().backward()
 
     used = precision(on, "float32", "matmul")
-    # The first product's input has a gradient too: it is what the first LayerNorm learns from.
+    # The first product's input has a gradient too: the first LayerNorm learns from it.
     # Recomputing is the price and does not count as work.
     operations = layers * count_flop(on_meta)
     return Case(
