@@ -131,7 +131,7 @@ def test_the_gpus_of_one_machine_under_two_names_count_once(
         [line for line in lines if line.startswith(f"{name}  ")] for name in ("gpu1", "alias")
     )
     assert "same" not in first
-    assert "  same GPUs as gpu1  " in second
+    assert "  same machine as gpu1  " in second
 
 
 def test_a_reader_that_has_enough_lines_ends_it_without_a_word(boxes: Boxes) -> None:

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,9 @@ from tests.in_process import run_here
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import busy_box
 from tests.tiers import VARIANT
+from tui.devices.state.same_machine import SeenHost
+from tui.doctor.hosts import HostFindings, add_overlaps
+from workloads.protocol.machine_identity import UNKNOWN, MachineIdentity
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
 AS_IT_IS = 'exec "$@"'
@@ -128,6 +132,30 @@ def test_json_has_the_reason_of_a_host_that_is_not_reached(boxes: Boxes) -> None
     (host,) = json.loads(done.stdout)["hosts"]
     assert host["error"] == "no python3 there: name a Python with --host-python a=PATH"
     assert [check["outcome"] for check in host["checks"]] == ["failed"]
+
+
+def test_a_machine_that_was_named_before_is_recognized() -> None:
+    one = MachineIdentity("boot 1", 1000.0, "pid:[1] net:[1]")
+    container = replace(one, namespaces="pid:[2] net:[2]")
+    other = replace(one, boot_id="boot 2")
+    seen = {"gpu1": one, "alias": one, "pod": container, "gpu2": other, "gpu3": UNKNOWN}
+    hosts = [HostFindings(name, (), seen=SeenHost(name, each)) for name, each in seen.items()]
+    found = add_overlaps([*hosts, HostFindings("lost", (), reached=False)], UNKNOWN)
+    said = {
+        each.host: [(of.outcome, of.found, of.advice) for of in each.findings] for each in found
+    }
+    leave_out = "leave one of the two out of --host"
+    assert said == {
+        "gpu1": [],
+        "alias": [("warning", "same machine as gpu1", leave_out)],
+        "pod": [("passed", "same kernel as gpu1", "")],
+        "gpu2": [],
+        "gpu3": [],
+        "lost": [],
+    }
+    # This machine is no host of its own, so a name for it is no mistake.
+    first = add_overlaps(hosts[:1], one)[0].findings[0]
+    assert (first.outcome, first.found) == ("passed", "same machine as here")
 
 
 def test_a_host_that_says_other_things_is_not_reached(boxes: Boxes) -> None:

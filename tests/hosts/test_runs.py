@@ -18,7 +18,7 @@ import pytest
 
 import workloads
 from tests import ceilings
-from tests.hosts.conftest import BARE_PYTHON, Boxes
+from tests.hosts.conftest import BARE_PYTHON, NEEDS_MACHINES, Boxes
 from tests.in_process import run_here
 from tests.waiting import assert_gone, until
 from tui.hosts.archive import build_runner_archive
@@ -48,6 +48,7 @@ def _run(
 
 
 @pytest.mark.slow
+@NEEDS_MACHINES
 @pytest.mark.parametrize("together", [(), ("--together",)])
 def test_two_hosts_run_and_their_results_are_compared_here(
     boxes: Boxes, together: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -55,7 +56,7 @@ def test_two_hosts_run_and_their_results_are_compared_here(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     for name in ("a", "b"):
-        boxes.add(name, AS_IT_IS)
+        boxes.add(name, AS_IT_IS, boot_id=f"boot of {name}")
     done = _run(boxes, *SMALL, "--host", "a,b", *together)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -72,6 +73,19 @@ def test_two_hosts_run_and_their_results_are_compared_here(
     assert "matmul" in compared.stdout, compared.stderr
     for name in ("a", "b"):
         assert list((boxes.folder / f"{name}.home").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_two_names_of_one_machine_do_not_run_together(boxes: Boxes) -> None:
+    for name in ("a", "b"):
+        boxes.add(name, AS_IT_IS)
+    done = _run(boxes, *SMALL, "--host", "a,b", "--together", "--no-store")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "gpu-workbench: b is the same machine as a, so runs at the same time would slow each other"
+        " down: leave one out of --host, or leave out --together"
+    ]
 
 
 def test_json_has_an_object_for_each_host(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts.conftest import Boxes
+from tests.hosts.conftest import NEEDS_MACHINES, Boxes
 from tests.hosts.test_old_pythons import find_python
 from tests.in_process import run_here
 from tests.tiers import VARIANT
@@ -71,16 +71,17 @@ def test_figures_are_those_of_the_process_and_a_lost_host_affects_no_other(
 
 
 @VARIANT
+@NEEDS_MACHINES
 def test_rows_are_grouped_by_host_and_the_ranks_of_a_job_over_hosts(
     boxes: Boxes, target_program: Path
 ) -> None:
     variables = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "node0", "MASTER_PORT": "29500"}
     for name in ("a", "b"):
-        boxes.add(name)
+        boxes.add(name, boot_id=f"boot of {name}")
     with running(target_program, variables) as rank:
         rank.make(1)
         rank.do("churn", 0, 40)
-        # Both hosts are this machine, so the rank is on both.
+        # Both hosts list the processes of this machine, so the rank is on both.
         code, out, errors = _watch(boxes, "--host", "a,b", "--pid", rank.pid)
     assert (code, errors) == (0, "")
     parts = [part.splitlines() for part in out.rstrip().split("\n\n")]

@@ -42,6 +42,21 @@ def test_hosts_that_cannot_run_have_their_reasons(boxes: Boxes) -> None:
     assert found["problems"] == ["links between hosts: not measured, fewer than two can run"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel has no boot id")
+def test_two_names_of_one_machine_are_refused(boxes: Boxes) -> None:
+    words = ["--device", "cpu", "--transport", boxes.transport]
+    for name in ("a", "alias"):
+        boxes.add(name, 'exec "$@"')
+        words += ["--host-python", f"{name}={sys.executable}"]
+    done = _links("--host", "a,alias", *words)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "gpu-workbench: alias is the same machine as a, so no link is between them:"
+        " leave one out of --host"
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

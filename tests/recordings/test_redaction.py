@@ -20,6 +20,7 @@ from tui.recordings.lines import AnyEvent
 from tui.recordings.recorder import Redaction, extract_program_name
 from tui.runs.state.events import CeilingsRead, HostRunEvent
 from workloads.protocol import messages, wire
+from workloads.protocol.machine_identity import UNKNOWN, MachineIdentity
 from workloads.protocol.results import Ceiling, TorchDevice
 
 SECRET = "grace"
@@ -174,6 +175,15 @@ def test_names_of_other_hosts_are_left_out() -> None:
     assert found(DeviceSelected("gpu1:3")) == DeviceSelected("host1:3")
     assert found(PeaksReset("ada@gpu2:cpu")) == PeaksReset("host2:cpu")
     assert found(DeviceSelected("cpu")) == DeviceSelected("cpu")
+
+
+def test_what_identifies_a_machine_is_left_out() -> None:
+    machine = MachineIdentity("boot 1", 1000.0, "pid:[1] net:[1]")
+    found = redaction()
+    there = sample()
+    there = replace(there, host=replace(there.host, identity=machine))
+    assert found(HostSample("gpu1", there, 0.1)).sample.host.identity == UNKNOWN
+    assert found(messages.Ready(environment(), 1.0, machine)).identity == UNKNOWN
 
 
 def test_the_names_of_hosts_are_left_out_of_what_runs_there() -> None:

@@ -183,7 +183,7 @@ async def test_one_machine_under_two_names_counts_once(size: tuple[int, int]) ->
         assert isinstance(idle, HostSample)
         named = HostsNamed(("gpu1", "gpu2", "alias"), here=False)
         await _hosts(at, named, *host_events()[1:3], replace(idle, host="alias"))
-        assert "3 hosts, 12 GPUs" in at.rows[0]
+        assert "2 hosts, 12 GPUs" in at.rows[0]
         assert "4 of 12 GPUs free" in at.rows[1]
         assert "same GPUs as gpu2   driver 570.12" in at.row("alias")
         assert "same" not in at.row("gpu2")
@@ -208,6 +208,32 @@ async def test_memory_and_processes_are_those_of_the_selected_host(size: tuple[i
         await at.press("4")
         assert "Processes on gpu1" in at.rows[1]
         assert "4711" in at.text
+
+
+@pytest.mark.parametrize("size", with_variants([(60, 20)], [(80, 24), (120, 40)]))
+async def test_every_tab_says_why_the_shown_host_is_not_reached(size: tuple[int, int]) -> None:
+    later = 0.0
+    async with running(size, now=lambda: NOW + later) as at:
+        named = HostsNamed(("gpu3", "gpu1"), here=False)
+        await _hosts(at, named, HostLost("gpu3", NO_KEY, 5.0, NOW - 12))
+        if size == (60, 20):  # no row has room
+            assert "─ Devices   gpu3 unreachable: Permission denied" in at.rows[1]
+        for key in ("2", "4"):
+            await at.press(key)
+            said = " ".join(at.text.split())
+            assert "unreachable" in said, key
+            assert "Permission denied (publickey)" in said, key
+            assert "waiting" not in said, key
+        # Figures from before the loss are old for the same reason.
+        await at.tell(HostSample("gpu3", _box(1), 0.042, NOW))
+        await at.press("2")
+        assert "unreachable" not in at.text
+        await at.tell(HostLost("gpu3", NO_KEY, 5.0, NOW))
+        later = 60.0
+        for key in ("4", "2"):
+            await at.press(key)
+            assert "unreachable:" in at.text, key
+            assert "see which key it" in at.text, key
 
 
 async def test_no_process_is_signalled_on_another_host() -> None:

@@ -13,10 +13,12 @@ from tui.allocators.messages import ProcessFigures, RankJob, TorchProcess, Torch
 from tui.core.events import EventBus
 from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
-from tui.devices.state.shared_gpus import distinct_devices, find_repeated, find_shared
+from tui.devices.state.same_machine import SeenHost, find_repeated
+from tui.devices.state.shared_gpus import distinct_devices, find_shared
 from tui.hosts.events import HostSample, HostsNamed, HostTorch
 from tui.monitor.messages import Device
 from tui.watch.cli.host_output import HostReading, encode_hosts, hosts_text
+from workloads.protocol.machine_identity import UNKNOWN
 
 NODE = RankJob("127.0.0.1:29500", "exp7")
 
@@ -73,13 +75,18 @@ def test_gpus_without_a_uuid_are_those_of_their_host() -> None:
     assert find_shared(named) == {}
 
 
+def _listed(name: str, gpus: tuple[Device, ...]) -> SeenHost:
+    return SeenHost(name, UNKNOWN, gpus)
+
+
 def test_a_process_is_listed_again_only_by_a_host_that_shares_its_gpus() -> None:
     here, there = (_rank(0, 7), _rank(1, 8)), (_rank(0, 7), _rank(1, 8, start=200.0))
-    assert find_repeated([("a", _gpus(1), here), ("alias", _gpus(1), there)]) == {("alias", 7)}
-    assert find_repeated([("a", _gpus(1), here), ("b", _gpus(2), there)]) == frozenset()
+    first = (_listed("a", _gpus(1)), here)
+    assert find_repeated([first, (_listed("alias", _gpus(1)), there)]) == {("alias", 7)}
+    assert find_repeated([first, (_listed("b", _gpus(2)), there)]) == frozenset()
     # A container has pids of its own.
     inside = (_rank(0, 1),)
-    assert find_repeated([("a", _gpus(1), here), ("box", _gpus(1), inside)]) == {("box", 1)}
+    assert find_repeated([first, (_listed("box", _gpus(1)), inside)]) == {("box", 1)}
 
 
 def test_the_ranks_of_one_machine_under_two_names_are_one_job() -> None:
@@ -100,6 +107,6 @@ def test_the_watch_counts_a_process_once() -> None:
         for name in ("a", "alias")
     ]
     lines = hosts_text(readings)
-    assert lines[0] == "2 torch processes on 2 hosts"
+    assert lines[0] == "2 torch processes on 1 machine under 2 names"
     assert "alias  same GPU as a" in lines
     assert [len(job["ranks"]) for job in encode_hosts(readings)["jobs"]] == [2]

@@ -10,6 +10,7 @@ from typing import Any
 from tui.allocators.process_files import ReadAccess
 from tui.core.text.glyphs import rows_of_text
 from tui.core.text.numbers import count
+from tui.devices.state.same_machine import Overlap, SeenHost, find_overlaps
 from tui.doctor.checks import (
     CheckResult,
     driver_findings,
@@ -18,7 +19,7 @@ from tui.doctor.checks import (
     torch_findings,
 )
 from tui.doctor.text import as_text
-from tui.hosts.address import HostAddress
+from tui.hosts.address import HERE, HostAddress
 from tui.hosts.boot import OLDEST
 from tui.hosts.children import HostConnection
 from tui.hosts.events import HostLost, HostSample
@@ -31,6 +32,7 @@ from tui.kit.command_line.output import print_json, print_text
 from tui.kit.command_line.progress import ProgressLine
 from tui.runs.session.session import Session
 from workloads.protocol import messages
+from workloads.protocol.machine_identity import MachineIdentity, read_machine_identity
 from workloads.protocol.results import Environment
 
 
@@ -41,6 +43,8 @@ class HostFindings:
     host: str
     findings: tuple[CheckResult, ...]
     reached: bool = True
+    seen: SeenHost | None = None
+    """What its monitor reports of the machine; ``None`` without an answer."""
 
     def number_of(self, outcome: str) -> int:
         """Return how many findings have an outcome; equal ones of several GPUs count once."""
@@ -56,9 +60,10 @@ async def print_hosts(plan: HostPlan, *, as_json: bool) -> int:
     """
     progress = ProgressLine()
     progress.show("examining " + ", ".join(host.name for host in plan.hosts))
-    examined = await asyncio.gather(
+    found = await asyncio.gather(
         *(examine_host(host, plan.pythons.get(host.name)) for host in plan.hosts)
     )
+    examined = add_overlaps(found, read_machine_identity())
     progress.clear()
     if as_json:
         print_json({"hosts": [encode_host(each) for each in examined]})
@@ -95,7 +100,35 @@ async def examine_host(host: HostAddress, python: str | None) -> HostFindings:
             *_torch_findings(host.name, python, event, environment),
             access_finding(access),
         ),
+        seen=SeenHost.of_sample(host.name, event.sample) if isinstance(event, HostSample) else None,
     )
+
+
+def add_overlaps(
+    examined: Sequence[HostFindings], here: MachineIdentity
+) -> tuple[HostFindings, ...]:
+    """Return the findings with one more on each host that is a machine named before, or on it.
+
+    Args:
+        examined: in the order of the hosts.
+        here: this machine, which is no host of its own and counts as the first.
+    """
+    hosts = [SeenHost(HERE.name, here), *(host.seen for host in examined if host.seen is not None)]
+    overlaps = find_overlaps(hosts)
+    return tuple(
+        replace(host, findings=(*host.findings, overlap_finding(overlaps[host.host])))
+        if host.host in overlaps
+        else host
+        for host in examined
+    )
+
+
+def overlap_finding(overlap: Overlap) -> CheckResult:
+    """Return the finding on a host that has something in common with an earlier one."""
+    if overlap.is_same_machine and overlap.other != HERE.name:
+        advice = "leave one of the two out of --host"
+        return CheckResult("machine", "warning", overlap.describe(), advice)
+    return CheckResult("machine", "passed", overlap.describe())
 
 
 async def _query_torch(connection: HostConnection) -> Environment | messages.Unusable:

@@ -13,11 +13,12 @@ from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.host_plan import find_other_hosts
 from tui.headless.host_runs import HostRuns, connect_hosts
+from tui.headless.same_machine import explain_same_machine, usable_sessions
 from tui.headless.spanning import SpanningRun, find_spanning, meet, run_spanning
 from tui.headless.waiter import choose_devices, choose_workloads, set_parameters
 from tui.hosts.address import HostAddress
 from tui.hosts.meeting import MeetingError
-from tui.kit.command_line.output import UsageError, print_json, print_notice, print_text
+from tui.kit.command_line.output import Failure, UsageError, print_json, print_notice, print_text
 from tui.kit.command_line.progress import ProgressLine
 from tui.runs.session.session import Session
 from tui.runs.views.result_text import format_run, format_sweeps
@@ -59,6 +60,7 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
         The exit code: 1 if a host was not reached or a run failed.
 
     Raises:
+        Failure: two hosts are to run together, and are one machine or share a GPU.
         UsageError: no host knows a name or accepts a value.
     """
     pythons = dict(options.host_pythons)
@@ -73,6 +75,12 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
 
         for each in lanes:
             each.on_change(show)
+        sessions = usable_sessions(lanes)
+        if options.together and (same := explain_same_machine(sessions, options.devices)):
+            raise Failure(
+                f"{same}, so runs at the same time would slow each other down:"
+                " leave one out of --host, or leave out --together"
+            )
         runs = _HostsRuns(options, lanes)
         await runs.run_alone()
         progress.show("finding where the hosts meet" if runs.spanning else "")
@@ -147,8 +155,12 @@ class _HostsRuns:
         lanes = self._usable()
         if not self.spanning or self._lanes[0].signalled:
             return
+        why = ""
         if len(lanes) < 2:
             why = "not run: a run over hosts takes two that can run"
+        elif same := explain_same_machine(usable_sessions(lanes), self._options.devices):
+            why = f"not run: {same}: leave one out of --host, or --set hosts=1 to run on each alone"
+        if why:
             self.problems = [f"{info.name}: {why}" for info in self.spanning]
             return
         known = {parameter.name for info in self.spanning for parameter in info.parameters}

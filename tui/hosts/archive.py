@@ -44,6 +44,7 @@ _SENT_WORKLOADS = (
     "protocol/__init__.py",
     "protocol/change_writer.py",
     "protocol/keep_alive.py",
+    "protocol/machine_identity.py",
     "protocol/process.py",
     "protocol/torch_memory.py",
     "protocol/wire.py",

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, Tuple, Union
 
+from workloads.protocol.machine_identity import UNKNOWN, MachineIdentity
+
 VERSION = 1
 
 
@@ -297,6 +299,8 @@ class Host:
     name: str
     cpu: Cpu
     memory: HostMemory
+    identity: MachineIdentity = UNKNOWN
+    """What tells it from other machines."""
 
 
 @dataclass(frozen=True)

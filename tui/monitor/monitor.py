@@ -32,6 +32,7 @@ from tui.monitor.messages import (
 )
 from tui.monitor.nvml_loop import NvmlLoop
 from tui.monitor.processes import ProcessOwners
+from workloads.protocol.machine_identity import read_machine_identity
 
 SHORTEST_LOAD = 0.05
 """Seconds between two readings under which a load is noise: the kernel counts in ticks of 10 ms."""
@@ -105,6 +106,7 @@ class HostReader:
         """
         self._cgroup = cgroup or Cgroup()
         self._name = platform.node() or "this machine"
+        self._identity = read_machine_identity()
         self._model = read_cpu_model()
         self._cores = psutil.cpu_count(logical=True) or os.cpu_count() or 1
         self._frequency: tuple[float, float | None, str] | None = None
@@ -118,7 +120,7 @@ class HostReader:
         return int(psutil.virtual_memory().total)
 
     def read(self) -> Host:
-        return Host(name=self._name, cpu=self._read_cpu(), memory=self._read_memory())
+        return Host(self._name, self._read_cpu(), self._read_memory(), self._identity)
 
     def _read_cpu(self) -> Cpu:
         unavailable: dict[str, str] = {}

@@ -27,6 +27,7 @@ from tui.recordings.lines import GZIP, AnyEvent
 from tui.runs.session.session import Session
 from tui.runs.state.events import CeilingsRead, HostRunEvent
 from workloads.protocol import messages, wire
+from workloads.protocol.machine_identity import UNKNOWN
 from workloads.protocol.process import write_whole
 from workloads.protocol.results import Ceiling
 
@@ -126,9 +127,8 @@ class Redaction:
             event = cast(E, replace(event, executable=extract_program_name(event.executable)))
         elif isinstance(event, messages.Ready):
             python = extract_program_name(event.environment.executable)
-            event = cast(
-                E, replace(event, environment=replace(event.environment, executable=python))
-            )
+            there = replace(event.environment, executable=python)
+            event = cast(E, replace(event, environment=there, identity=UNKNOWN))
         return self._clean(event)
 
     def _without_hosts(
@@ -199,7 +199,7 @@ class Redaction:
         return self._clean(
             replace(
                 sample,
-                host=replace(sample.host, name=HOST),
+                host=replace(sample.host, name=HOST, identity=UNKNOWN),
                 devices=devices,
                 host_processes=self._host_processes(hosts),
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Union, get_args
 
+from workloads.protocol.machine_identity import UNKNOWN, MachineIdentity
 from workloads.protocol.results import (
     Ceiling,
     Comparison,
@@ -141,6 +142,8 @@ class Ready:
 
     environment: Environment
     import_s: float
+    identity: MachineIdentity = UNKNOWN
+    """What tells the machine from others."""
 
 
 @dataclass(frozen=True, slots=True)

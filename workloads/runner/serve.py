@@ -22,6 +22,7 @@ from types import FrameType
 from workloads import catalog
 from workloads.declare import user_workloads, workload
 from workloads.measure.malloc import fix_thresholds
+from workloads.protocol.machine_identity import read_machine_identity
 from workloads.protocol.messages import REQUESTS, VERSION, Hello, Ready, Unusable
 from workloads.protocol.process import Channel
 from workloads.runner.runner import EventWriter, Runner
@@ -130,4 +131,4 @@ def _get_ready(launcher: Launcher) -> Ready | Unusable:
         environment = launcher.describe_environment()
     except RuntimeError as error:
         return Unusable(f"torch cannot be used by {sys.executable}: {error}", advice)
-    return Ready(environment, time.monotonic() - start)
+    return Ready(environment, time.monotonic() - start, read_machine_identity())

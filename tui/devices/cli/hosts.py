@@ -14,7 +14,8 @@ from tui.devices.cli.sample import format_figures, format_host, sample_json
 from tui.devices.host_plan import find_hosts
 from tui.devices.state.devices import label_for_host, pair
 from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free
-from tui.devices.state.shared_gpus import SharedGpus, distinct_devices, find_shared
+from tui.devices.state.same_machine import Overlap, SeenHost, find_overlaps
+from tui.devices.state.shared_gpus import distinct_devices
 from tui.devices.views.devices import rank_throttle_reasons
 from tui.hosts.address import HERE, HostAddress
 from tui.hosts.choice import HostChoice
@@ -125,13 +126,19 @@ def hosts_text(events: Sequence[HostEvent], least_bytes: int = FREE_BYTES) -> st
     """Return the hosts as text: the number of free GPUs, then each host with its devices."""
     of_hosts = _list_devices(events)
     devices = list(distinct_devices(of_hosts))
-    shared = find_shared(of_hosts)
+    overlaps = find_overlaps(
+        [
+            SeenHost.of_sample(event.host, event.sample)
+            for event in events
+            if isinstance(event, HostSample)
+        ]
+    )
     free = sum(1 for _ in free_devices(events, least_bytes))
     criteria = f"{fmt.size(least_bytes)} or more, under {FREE_BELOW_PERCENT:g}% busy"
     summary = f"{free} of {fmt.count(len(devices), 'GPU')} free ({criteria})"
     lines = [summary if devices else _describe_none(len(of_hosts), len(events))]
     for event in events:
-        lines += ["", *_host_lines(event, shared.get(event.host))]
+        lines += ["", *_host_lines(event, overlaps.get(event.host))]
     return rows_of_text(lines)
 
 
@@ -141,14 +148,14 @@ def _describe_none(reached: int, hosts: int) -> str:
     return "no GPU found" if reached == hosts else "no GPU found on the hosts that were reached"
 
 
-def _host_lines(event: HostEvent, shared: SharedGpus | None) -> list[str]:
+def _host_lines(event: HostEvent, overlap: Overlap | None) -> list[str]:
     if isinstance(event, HostLost):
         return [f"{event.host}  not reached: {event.reason}"]
     sample, driver = event.sample, event.sample.driver
     parts = [event.host, sample.host.name] if sample.host.name != event.host else [event.host]
     parts.append(_models(sample))
-    if shared is not None:
-        parts.append(shared.describe())
+    if overlap is not None:
+        parts.append(overlap.describe())
     if driver.version:
         parts.append(f"driver {driver.version}")
     if event.round_trip_s is not None:

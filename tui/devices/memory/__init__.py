@@ -43,7 +43,16 @@ def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
     if view.key == CPU:
         pinned = _pinned(machine)
         worker, idle = machine.worker_pid, NEXT_RUN if machine.environment else NO_RUNNER
-        return host_gauge(machine.sample, machine.heap, worker, peak, now, pinned, no_worker=idle)
+        return host_gauge(
+            machine.sample,
+            machine.heap,
+            worker,
+            peak,
+            now,
+            pinned,
+            no_worker=idle,
+            lost=machine.lost,
+        )
     moment = machine.moments.find(view, machine.worker_pid, now)
     torch = moment.torch
     gauge = gpu_gauge(
@@ -55,6 +64,7 @@ def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
         now=now,
         basis=moment.basis,
         ended=moment.ended,
+        lost=machine.lost,
     )
     if machine.allocators is None:
         return gauge

@@ -105,6 +105,7 @@ def collect_figures(
     basis: Basis = "one moment",
     ended: bool = False,
     wording: AccountWording = WORKER,
+    lost: str = "",
 ) -> GpuFigures:
     """Collect the figures of one GPU.
 
@@ -117,6 +118,7 @@ def collect_figures(
         basis: the source whose moment counts; figures of another moment are absent or old.
         ended: the worker has ended.
         wording: the words for the process.
+        lost: why the monitor's host is not connected; empty while it is.
     """
     live = torch if torch is not None and torch.pid == worker_pid else None
     figures = make_torch_figures(live, _explain_no_torch(view, worker_pid), wording)
@@ -126,11 +128,13 @@ def collect_figures(
         figures = _mark_old(figures, now - live.at, wording.ended)
     elif live is not None and basis == "NVML":
         figures = _mark_old(figures, now - live.at, wording.busy)
-    total, used, free, driver, source = _device(view, sample, live, now)
-    holders = _holders(view, sample, worker_pid, live is not None, now)
+    total, used, free, driver, source = _device(view, sample, live, now, lost)
+    holders = _holders(view, sample, worker_pid, live is not None, now, lost)
     if ended and not wording.pinned and view.nvml is not None:
         # Another process may have reused the pid, and the ended worker's memory is free again.
-        holders = _holders(view, sample, None, False, now)._replace(process=Absent(wording.ended))
+        holders = _holders(view, sample, None, False, now, lost)._replace(
+            process=Absent(wording.ended)
+        )
     total_source = source
     if live is not None and live.device_free is not None and basis == "torch":
         # Use torch's moment for all; total and driver do not change.
@@ -195,8 +199,15 @@ def compute_device_age(device: Device, sample: Sample, now: float) -> float:
     return max(0.0, now - (device.read_at or sample.at))
 
 
-def explain_age(sample: Sample) -> str:
-    """Explain why the figures of a sample are old."""
+def explain_age(sample: Sample, lost: str = "") -> str:
+    """Explain why the figures of a sample are old.
+
+    Args:
+        sample: the newest.
+        lost: why the monitor's host is not connected; empty while it is.
+    """
+    if lost:
+        return lost
     if sample.nvml_silent_s is not None:
         return "NVML does not answer"
     return "the monitor has sent nothing since"
@@ -220,17 +231,21 @@ _Memory = tuple[Reading[int], Reading[int], Reading[int], Reading[int], str]
 
 
 def _device(
-    view: DeviceView, sample: Sample | None, torch: TorchMemory | None, now: float
+    view: DeviceView, sample: Sample | None, torch: TorchMemory | None, now: float, lost: str
 ) -> _Memory:
     device = view.nvml
     if device is not None and sample is not None and device.memory.unified:
-        return _unified(sample, now)
+        return _unified(sample, now, lost)
     if device is not None and sample is not None and device.memory.total:
         age = compute_device_age(device, sample, now)
 
         def read_figure(value: int | None, path: str) -> Reading[int]:
             read = reading(value, device.unavailable.get(path))
-            return mark_stale(read, age, explain_age(sample)) if age > stale_after(sample) else read
+            return (
+                mark_stale(read, age, explain_age(sample, lost))
+                if age > stale_after(sample)
+                else read
+            )
 
         memory = device.memory
         return (
@@ -255,26 +270,26 @@ def _device(
         used = make_reading(torch.device_total - torch.device_free)
         free = make_reading(torch.device_free)
         return Value(torch.device_total), used, free, no_driver, MEM_GET_INFO
-    nothing = Absent(_explain_no_memory(view, sample))
+    nothing = Absent(_explain_no_memory(view, sample, lost))
     total = view.torch_device.total_memory if view.torch_device else None
     return (Value(total) if total else nothing), nothing, nothing, nothing, MEM_GET_INFO
 
 
-def _explain_no_memory(view: DeviceView, sample: Sample | None) -> str:
+def _explain_no_memory(view: DeviceView, sample: Sample | None, lost: str) -> str:
     if view.nvml is not None:
         return view.nvml.unavailable.get("memory.total", "NVML gives no total")
     if sample is None:
-        return "waiting for the monitor"
+        return lost or "waiting for the monitor"
     return view.unpaired or "NVML does not list this device"
 
 
-def _unified(sample: Sample, now: float) -> _Memory:
+def _unified(sample: Sample, now: float, lost: str) -> _Memory:
     host = sample.host.memory
     age = now - sample.at
 
     def read_figure(value: int) -> Reading[int]:
         return (
-            mark_stale(Value(value), age, explain_age(sample))
+            mark_stale(Value(value), age, explain_age(sample, lost))
             if age > stale_after(sample)
             else Value(value)
         )
@@ -308,10 +323,11 @@ def _holders(
     worker_pid: int | None,
     holds: bool,
     now: float,
+    lost: str,
 ) -> _Holders:
     device = view.nvml
     if device is None or sample is None or device.processes is None:
-        reason = _explain_no_memory(view, sample)
+        reason = _explain_no_memory(view, sample, lost)
         if device is not None:
             reason = device.unavailable.get("processes", "NVML lists no processes on this machine")
         nothing = Absent(reason)
@@ -335,7 +351,7 @@ def _holders(
     age = compute_device_age(device, sample, now)
     own, others = _sum(our_rows), _sum(strangers)
     if age > stale_after(sample):
-        why = explain_age(sample)
+        why = explain_age(sample, lost)
         process, own, others = (
             mark_stale(process, age, why),
             mark_stale(own, age, why),

@@ -54,6 +54,7 @@ def gpu_gauge(
     basis: Basis = "one moment",
     ended: bool = False,
     wording: AccountWording = WORKER,
+    lost: str = "",
 ) -> Gauge:
     """Account for a GPU.
 
@@ -67,9 +68,10 @@ def gpu_gauge(
         basis: the source whose moment the account describes.
         ended: the worker has ended.
         wording: the words for the process.
+        lost: why the monitor's host is not connected; empty while it is.
     """
     live = torch if torch is not None and torch.pid == worker_pid else None
-    figures = collect_figures(view, sample, torch, worker_pid, now, basis, ended, wording)
+    figures = collect_figures(view, sample, torch, worker_pid, now, basis, ended, wording, lost)
     slices = lay_out(figures)
     terms = _terms(figures)
     if wording.pinned:

@@ -39,6 +39,7 @@ def host_gauge(
     pinned: int | None = None,
     *,
     no_worker: str = NO_RUNNER,
+    lost: str = "",
 ) -> Gauge:
     """Account for the host's memory, whose total is the width of the bar.
 
@@ -50,9 +51,10 @@ def host_gauge(
         now: Unix time.
         pinned: bytes that the worker has pinned; ``None`` without a GPU.
         no_worker: why the worker has no figures, if there is none.
+        lost: why the monitor's host is not connected; empty while it is.
     """
-    total, used, available = _host(sample, now)
-    unique, resident = _watched(sample, worker_pid, now, no_worker)
+    total, used, available = _host(sample, now, lost)
+    unique, resident = _watched(sample, worker_pid, now, no_worker, lost)
     live = heap if heap is not None and heap.pid == worker_pid else None
     in_use, cached = _heap(live, worker_pid, no_worker)
     terms = _terms(
@@ -77,25 +79,27 @@ def host_gauge(
     )
 
 
-def _host(sample: Sample | None, now: float) -> tuple[Reading[int], Reading[int], Reading[int]]:
+def _host(
+    sample: Sample | None, now: float, lost: str
+) -> tuple[Reading[int], Reading[int], Reading[int]]:
     if sample is None:
-        waiting = Absent("waiting for the monitor")
+        waiting = Absent(lost or "waiting for the monitor")
         return waiting, waiting, waiting
     memory = sample.host.memory
     return (
-        _aged(Value(memory.total), sample, now),
-        _aged(Value(memory.total - memory.available), sample, now),
-        _aged(Value(memory.available), sample, now),
+        _aged(Value(memory.total), sample, now, lost),
+        _aged(Value(memory.total - memory.available), sample, now, lost),
+        _aged(Value(memory.available), sample, now, lost),
     )
 
 
-def _aged(read: Reading[int], sample: Sample, now: float) -> Reading[int]:
+def _aged(read: Reading[int], sample: Sample, now: float, lost: str) -> Reading[int]:
     age = now - sample.at
-    return mark_stale(read, age, explain_age(sample)) if age > stale_after(sample) else read
+    return mark_stale(read, age, explain_age(sample, lost)) if age > stale_after(sample) else read
 
 
 def _watched(
-    sample: Sample | None, worker_pid: int | None, now: float, no_worker: str
+    sample: Sample | None, worker_pid: int | None, now: float, no_worker: str, lost: str
 ) -> tuple[Reading[int], Reading[int]]:
     if worker_pid is None:
         nothing = Absent(no_worker)
@@ -107,8 +111,8 @@ def _watched(
         nothing = Absent("the monitor has not read the runner yet")
         return nothing, nothing
     return (
-        _aged(reading(process.unique, process.unavailable.get("unique")), sample, now),
-        _aged(reading(process.resident, process.unavailable.get("resident")), sample, now),
+        _aged(reading(process.unique, process.unavailable.get("unique")), sample, now, lost),
+        _aged(reading(process.resident, process.unavailable.get("resident")), sample, now, lost),
     )
 
 

@@ -88,7 +88,7 @@ class MemoryView(AccountPane):
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return every term with its source or its reason, then the facts of the device."""
-        facts = device_detail(self.view, self.machine.sample, self.now)
+        facts = device_detail(self.view, self.machine.sample, self.now, self.machine.lost)
         return account_lines(self.gauge, self.view, facts, self.machine.worker_pid, cells)
 
     def explanation(self) -> TextScreen:

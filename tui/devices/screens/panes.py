@@ -35,7 +35,7 @@ from tui.devices.views.host_rows import (
     HostGroup,
     HostRow,
     find_differing_drivers,
-    find_shared_gpus,
+    find_group_overlaps,
     heading_row,
     host_groups,
     host_rows,
@@ -236,14 +236,15 @@ class DeviceList(KeyedList):
         now, chosen = self._clock(), self._machine.selected_key
         groups = host_groups(self._machine)
         plan = columns(host_views(groups), cells, hosts=True)
-        differing, shared = find_differing_drivers(groups), find_shared_gpus(groups)
+        differing, overlaps = find_differing_drivers(groups), find_group_overlaps(groups)
         on_gpus = {(row.group.name, row.view.key) for row in self._host_rows if row.view}
         ranks = rank_spans(find_host_jobs(self._machine), on_gpus)
         lines = []
         for row in self._host_rows:
             its = row.group.machine
             if row.kind == "heading":
-                lines.append(heading_row(row, now, cells, differing, shared.get(row.group.name)))
+                overlap = overlaps.get(row.group.name)
+                lines.append(heading_row(row, now, cells, differing, overlap))
             elif row.view is None:
                 lines.append(more_row(row, cells))
             else:
@@ -440,7 +441,8 @@ class DevicesPane(AgingPane):
         def build(cells: int) -> list[Line]:
             machine = self.machine.shown
             view = next((device for device in machine.devices if device.key == key), self._view)
-            return device_page(view, machine.sample, machine.now(self.clock()), cells)
+            now = machine.now(self.clock())
+            return device_page(view, machine.sample, now, cells, machine.lost)
 
         def closed(_result: None) -> None:
             self._actions.watch_device(detail=False)
@@ -543,6 +545,6 @@ class DevicesPane(AgingPane):
         width = self.size.width - ROOM
         order = self.list.order
         if self.machine.hosts:
-            self.retitle(hosts_title(self.machine, self.clock(), width, order))
+            self.retitle(hosts_title(self.machine, self.clock(), width, order, folded=folded))
             return
         self.retitle(devices_title(self.machine, self.clock(), width, folded=folded, order=order))

@@ -277,7 +277,8 @@ class ProcessesPane(AgingPane):
             now=self.machine.now(self.clock()),
             flat=self.flat,
         )
-        holding = holders(machine.selected_device, machine.sample, self.machine.now(self.clock()))
+        now = machine.now(self.clock())
+        holding = holders(machine.selected_device, machine.sample, now, machine.lost)
         if machine.allocators is None or self.of_host:
             return holding
         jobs = job_notes(find_host_jobs(self._machine), machine.host or HERE)

@@ -85,7 +85,7 @@ class HostState:
             self._clocks.popleft()
         # A sample is late by the way and by a busy machine: the least late one shows the clock.
         self.machine.clock_ahead_s = self._clocks[0][1]
-        self.round_trip_s, self.lost = event.round_trip_s, None
+        self.round_trip_s, self.lost, self.machine.lost = event.round_trip_s, None, ""
         self.bus.publish(event.sample)
 
     def apply_torch(self, event: HostTorch) -> Topics:
@@ -102,7 +102,7 @@ class HostState:
         """Apply the end of the connection, or a failure to connect."""
         if self.lost is None:
             self.lost_since = event.at
-        self.lost = event
+        self.lost, self.machine.lost = event, f"unreachable: {event.reason}"
 
     def select(self, event: DeviceSelected) -> None:
         """Select one of the host's devices, by its key within the host."""

@@ -9,7 +9,7 @@ from statistics import median
 from tui.allocators.messages import RankJob, TorchProcess
 from tui.devices.state.hosts import HERE
 from tui.devices.state.machine import MachineState
-from tui.devices.state.shared_gpus import find_repeated
+from tui.devices.state.same_machine import SeenHost, find_repeated
 from tui.devices.state.watched_processes import TorchProcessState
 
 _LOOPBACK = ("localhost", "127.", "::1")
@@ -133,7 +133,7 @@ def find_host_jobs(machine: MachineState) -> tuple[HostsJob, ...]:
     ]
     repeated = find_repeated(
         [
-            (name, each.nvml_devices, [process.description for process in processes])
+            (SeenHost.of_sample(name, each.sample), [process.description for process in processes])
             for name, each, processes in known
         ]
     )

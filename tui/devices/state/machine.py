@@ -29,6 +29,7 @@ from tui.devices.state.hosts import HostsState
 from tui.devices.state.watched_processes import WatchedProcesses
 from tui.monitor.messages import Device, MonitorHello, Sample
 from workloads.protocol import messages
+from workloads.protocol.machine_identity import UNKNOWN
 from workloads.protocol.results import Environment
 
 SIMULATED = "simulated GPU, times invented"
@@ -88,9 +89,13 @@ class MachineState:
         self.hosts.forget()
         self.clock_ahead_s: float | None = None
         """Seconds by which the machine's clock is ahead of this one's; ``None`` if unknown."""
+        self.lost = ""
+        """Why another host is not connected, and what to do; empty while it is."""
         self.sample: Sample | None = None
         self.monitor = MonitorStatus("starting")
         self.environment: Environment | None = None
+        self.identity = UNKNOWN
+        """What the runner reports of the machine."""
         self.worker_pid: int | None = None
         self.devices: tuple[DeviceView, ...] = ()
         self.selected = CPU
@@ -226,6 +231,7 @@ class MachineState:
 
     def _on_ready(self, event: messages.Ready) -> Topics:
         self.environment = event.environment
+        self.identity = event.identity
         self.runner_answered = True
         self._torch_problem = None
         self._pair()

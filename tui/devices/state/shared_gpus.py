@@ -1,7 +1,6 @@
-"""Recognize what two hosts share: one machine under two names, or containers on it. Pure.
+"""Recognize the GPUs that two hosts share. Pure.
 
-A GPU's UUID is the same under every name of its machine, and in every container there. A process
-has another pid in a container, but the same start.
+A GPU's UUID is the same under every name of its machine, and in every container there.
 """
 
 from __future__ import annotations
@@ -9,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tui.allocators.messages import TorchProcess
 from tui.core.text import numbers as text
 from tui.devices.state.free import whole_devices
 from tui.monitor.messages import Device
 
-SAME_START_S = 0.05
-"""Seconds within which two starts are the same: the kernel counts them in hundredths."""
 _NUMBERED = "nvml:"
 """Begins the id of a GPU whose UUID the driver does not give."""
 
@@ -73,30 +69,3 @@ def distinct_devices(
                 yield name, device
             if not device.id.startswith(_NUMBERED):
                 seen.add(device.id)
-
-
-def find_repeated(
-    hosts: Sequence[tuple[str, Sequence[Device], Sequence[TorchProcess]]],
-) -> frozenset[tuple[str, int]]:
-    """Return the processes that an earlier host lists too, as their hosts and pids.
-
-    Only a host that shares GPUs with the earlier one can list a process of it.
-
-    Args:
-        hosts: names, devices and processes, in order.
-    """
-    shared = find_shared([(name, devices) for name, devices, _ in hosts])
-    listed = {name: processes for name, _, processes in hosts}
-    return frozenset(
-        (name, process.pid)
-        for name, of in shared.items()
-        for process in listed[name]
-        if any(_is_same(process, other) for other in listed[of.other])
-    )
-
-
-def _is_same(one: TorchProcess, other: TorchProcess) -> bool:
-    if one.start is None or other.start is None:
-        return False
-    described = (one.rank, one.command) == (other.rank, other.command)
-    return described and abs(one.start - other.start) <= SAME_START_S

@@ -34,19 +34,22 @@ class DeviceSection(NamedTuple):
     facts: tuple[Fact, ...]
 
 
-def device_detail(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
+def device_detail(
+    view: DeviceView, sample: Sample | None, now: float, lost: str = ""
+) -> list[Fact]:
     """Return the labels and values of a device in display order, without sections.
 
     Args:
         view: the device.
         sample: the monitor's newest; ``None`` before the first.
         now: Unix time.
+        lost: why the monitor's host is not connected; empty while it is.
     """
-    return [fact for part in device_sections(view, sample, now) for fact in part.facts]
+    return [fact for part in device_sections(view, sample, now, lost) for fact in part.facts]
 
 
 def device_sections(
-    view: DeviceView, sample: Sample | None, now: float
+    view: DeviceView, sample: Sample | None, now: float, lost: str = ""
 ) -> tuple[DeviceSection, ...]:
     """Return all facts of a device, by section in display order.
 
@@ -54,16 +57,17 @@ def device_sections(
         view: the device.
         sample: the monitor's newest; ``None`` before the first.
         now: Unix time.
+        lost: why the monitor's host is not connected; empty while it is.
     """
     if view.key == CPU:
-        return (DeviceSection("host", tuple(_cpu(view, sample, now))),)
+        return (DeviceSection("host", tuple(_cpu(view, sample, now, lost))),)
     names = _names(view)
     if view.nvml is None:
-        why = view.unpaired or WAITING
+        why = view.unpaired or lost or WAITING
         if sample is not None and sample.driver.error:
             why = sample.driver.error
         return (DeviceSection("device", (*names, ("NVML", f"{text.NA}: {why}"))),)
-    state = _state(view.nvml, sample, now)
+    state = _state(view.nvml, sample, now, lost)
     if view.before_loss is not None:
         state.append(("last figures", f"read {text.age(now - view.before_loss.read_at)}"))
     device = view.before_loss or view.nvml
@@ -250,7 +254,7 @@ def _torch_name(view: DeviceView) -> str:
     return f"{text.NA}: {view.unpaired or 'torch has not reported its devices yet'}"
 
 
-def _state(device: Device, sample: Sample | None, now: float) -> list[Fact]:
+def _state(device: Device, sample: Sample | None, now: float, lost: str) -> list[Fact]:
     if device.lost:
         since = f" {text.age(now - device.lost_at)}" if device.lost_at is not None else ""
         facts = [("lost", f"{device.lost}{f' (found{since})' if since else ''}")]
@@ -262,7 +266,7 @@ def _state(device: Device, sample: Sample | None, now: float) -> list[Fact]:
         return []
     seconds = compute_device_age(device, sample, now)
     if seconds > stale_after(sample):
-        return [("old figures", f"read {text.age(seconds)}: {explain_age(sample)}")]
+        return [("old figures", f"read {text.age(seconds)}: {explain_age(sample, lost)}")]
     return []
 
 
@@ -296,9 +300,9 @@ def _driver(sample: Sample | None) -> list[Fact]:
     return [("driver", f"{driver.version or text.NA}{cuda}")]
 
 
-def _cpu(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
+def _cpu(view: DeviceView, sample: Sample | None, now: float, lost: str) -> list[Fact]:
     if sample is None:
-        return [("name", view.name), ("host", f"{text.NA}: {WAITING}")]
+        return [("name", view.name), ("host", f"{text.NA}: {lost or WAITING}")]
     cpu, memory = sample.host.cpu, sample.host.memory
 
     def format_figure(path: str, value: T | None, format_value: Callable[[T], str]) -> str:
@@ -309,7 +313,7 @@ def _cpu(view: DeviceView, sample: Sample | None, now: float) -> list[Fact]:
         )
 
     seconds = now - sample.at
-    old = [("old figures", f"read {text.age(seconds)}: {explain_age(sample)}")]
+    old = [("old figures", f"read {text.age(seconds)}: {explain_age(sample, lost)}")]
     facts = [
         ("name", cpu.model),
         ("host", sample.host.name),

@@ -9,6 +9,7 @@ from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.devices.state.devices import DeviceView, find_last_reading
 from tui.devices.views.device_detail import DeviceSection, device_sections
+from tui.devices.views.devices import WAITING
 from tui.kit.lines import Line, Span, TextStyle, beside, fit, left, line, paragraph, right, wrap
 from tui.monitor.messages import Device, Sample, TopologyRow
 
@@ -30,7 +31,9 @@ ANCESTOR_WORDS = {
 """The connection of two GPUs, by nvidia-smi's word."""
 
 
-def device_page(view: DeviceView, sample: Sample | None, now: float, cells: int) -> list[Line]:
+def device_page(
+    view: DeviceView, sample: Sample | None, now: float, cells: int, lost: str = ""
+) -> list[Line]:
     """Return the whole page.
 
     Args:
@@ -38,18 +41,20 @@ def device_page(view: DeviceView, sample: Sample | None, now: float, cells: int)
         sample: the monitor's newest; ``None`` before the first.
         now: Unix time.
         cells: width of a line.
+        lost: why the monitor's host is not connected; empty while it is.
     """
     device = find_last_reading(view)
     detail = sample.detail if sample is not None and device is not None else None
     if detail is not None and device is not None and detail.id != device.id:
         detail = None
-    sections = {part.title: part for part in device_sections(view, sample, now) if part.facts}
+    parts = device_sections(view, sample, now, lost)
+    sections = {part.title: part for part in parts if part.facts}
     lines = _lines_of(sections, ("state", "host"), cells)
     lines += _columns(sections, cells)
     if detail is not None and detail.topology:
         lines += [*topology_lines(detail.topology, detail.id, cells), ()]
     elif device is not None and not view.before_loss and detail is None:
-        words = "NVLink, topology, video and ECC: waiting for the monitor"
+        words = f"NVLink, topology, video and ECC: {lost or WAITING}"
         lines += [*paragraph(words, cells, TextStyle.QUIET), ()]
     if device is not None:
         lines += [*process_lines(device, cells), ()]

@@ -38,24 +38,27 @@ class Holders:
     """Remarks about the list, one per line."""
 
 
-def holders(view: DeviceView, sample: Sample | None, now: float) -> Holders:
+def holders(view: DeviceView, sample: Sample | None, now: float, lost: str = "") -> Holders:
     """Return the total memory of a device's processes, and the remainder of its used memory.
 
     Args:
         view: the device.
         sample: the monitor's newest; ``None`` before the first.
         now: Unix time.
+        lost: why the monitor's host is not connected; empty while it is.
     """
     if sample is None:
-        return Holders((), (WAITING,))
+        return Holders((), (lost or WAITING,))
     if view.key == CPU:
-        return _host_holders(sample, now)
+        return _host_holders(sample, now, lost)
     if view.nvml is None:
         return Holders((), (view.unpaired or "NVML does not know this device",))
-    return _gpu_holders(view.nvml, view.before_loss, sample, now)
+    return _gpu_holders(view.nvml, view.before_loss, sample, now, lost)
 
 
-def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now: float) -> Holders:
+def _gpu_holders(
+    device: Device, before_loss: Device | None, sample: Sample, now: float, lost: str
+) -> Holders:
     notes: list[str] = []
     seconds = compute_device_age(device, sample, now)
     if device.lost and before_loss is not None:
@@ -65,7 +68,7 @@ def _gpu_holders(device: Device, before_loss: Device | None, sample: Sample, now
     elif device.lost:
         notes.append(f"lost: {device.lost}")
     elif seconds > stale_after(sample):
-        notes.append(f"old figures, read {text.age(seconds)}: {explain_age(sample)}")
+        notes.append(f"old figures, read {text.age(seconds)}: {explain_age(sample, lost)}")
     rows = device.processes
     memory = device.memory
     if rows is None:
@@ -107,7 +110,7 @@ def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -
     return Remainder("unattributed", rest, about)
 
 
-def _host_holders(sample: Sample, now: float) -> Holders:
+def _host_holders(sample: Sample, now: float, lost: str) -> Holders:
     memory, listed = sample.host.memory, sample.host_processes
     total = [
         Remainder("used", memory.used, "", strong=True),
@@ -115,10 +118,12 @@ def _host_holders(sample: Sample, now: float) -> Holders:
         Remainder("total", memory.total, ""),
     ]
     if listed is None:
-        return Holders(tuple(total), ("waiting for the list of the host's processes",))
+        return Holders(tuple(total), (lost or "waiting for the list of the host's processes",))
     notes = [RESIDENT]
     if now - sample.at > stale_after(sample):
-        notes.insert(0, f"old figures, read {text.age(now - sample.at)}: {explain_age(sample)}")
+        notes.insert(
+            0, f"old figures, read {text.age(now - sample.at)}: {explain_age(sample, lost)}"
+        )
     if listed.hidden:
         who = text.count(listed.hidden, "process", "processes")
         notes.append(f"{who} of other users not shown: their memory needs root")

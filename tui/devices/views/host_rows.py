@@ -16,7 +16,8 @@ from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free
 from tui.devices.state.history import Order, stale_after
 from tui.devices.state.hosts import HERE, HostState
 from tui.devices.state.machine import MachineState
-from tui.devices.state.shared_gpus import SharedGpus, distinct_devices, find_shared
+from tui.devices.state.same_machine import Overlap, SeenHost, count_machines, find_overlaps
+from tui.devices.state.shared_gpus import distinct_devices
 from tui.devices.views.device_columns import shorten_name
 from tui.devices.views.devices import notice, rank_throttle_reasons, shorten_unit
 from tui.kit.lines import Line, Span, TextStyle, fit
@@ -235,7 +236,7 @@ def heading_row(
     now: float,
     cells: int,
     differing: Collection[str],
-    shared: SharedGpus | None = None,
+    overlap: Overlap | None = None,
 ) -> Line:
     """Return the line of a host: its GPUs, driver, round-trip time and runs, or why it has none.
 
@@ -244,7 +245,7 @@ def heading_row(
         now: Unix time of this machine.
         cells: of the line.
         differing: driver versions that differ from most hosts'.
-        shared: the GPUs that an earlier host has too; ``None`` without any.
+        overlap: what the host has in common with an earlier one; ``None`` if nothing.
     """
     group, host = row.group, row.group.host
     sample = group.machine.sample
@@ -257,8 +258,8 @@ def heading_row(
         waiting = "connecting" if host is not None else "waiting for the monitor"
         return (head, Span(fit(f"   {waiting}", cells - head.width), TextStyle.QUIET))
     parts = [_format_models(group)]
-    if shared is not None:
-        parts.append(shared.describe())
+    if overlap is not None:
+        parts.append(overlap.describe())
     version = sample.driver.version
     differs = " !=" if glyphs.GLYPHS.ascii else " \u2260"
     if version:
@@ -307,9 +308,13 @@ def find_differing_drivers(groups: Sequence[HostGroup]) -> frozenset[str]:
     return frozenset(version for version in versions if version and version != usual)
 
 
-def find_shared_gpus(groups: Sequence[HostGroup]) -> Mapping[str, SharedGpus]:
-    """Return, by the names of hosts, the GPUs that an earlier host has too."""
-    return find_shared([(group.name, group.machine.nvml_devices) for group in groups])
+def find_group_overlaps(groups: Sequence[HostGroup]) -> Mapping[str, Overlap]:
+    """Return, by the names of hosts, what each has in common with an earlier one."""
+    return find_overlaps(_see_hosts(groups))
+
+
+def _see_hosts(groups: Sequence[HostGroup]) -> list[SeenHost]:
+    return [SeenHost.of_sample(group.name, group.machine.sample) for group in groups]
 
 
 def _format_models(group: HostGroup) -> str:
@@ -330,13 +335,25 @@ def _reachable(machine: MachineState, now: float) -> list[Device]:
     return [device for _, device in distinct_devices(samples)]
 
 
-def hosts_title(machine: MachineState, now: float, width: int, order: Order = "index") -> str:
+def hosts_title(
+    machine: MachineState, now: float, width: int, order: Order = "index", *, folded: bool = False
+) -> str:
     """Return the title of the pane: how many GPUs of all hosts are free, and how they are sorted.
 
     GPUs of hosts that are not connected, or whose figures are old, do not count; one that several
     hosts have counts once. Without any GPU the title says nothing of them: a host that has not
-    answered may have some.
+    answered may have some. Where no row is on the screen, it says that the selected host is lost.
+
+    Args:
+        machine: the state of this machine, with its hosts.
+        now: Unix time.
+        width: cells of the title.
+        order: the sort order of the rows.
+        folded: the rows are not on the screen.
     """
+    selected = machine.hosts.selected_host
+    if folded and selected is not None and selected.lost is not None:
+        return fit(f"Devices   {selected.name} {selected.machine.lost}", width)
     devices = _reachable(machine, now)
     if not devices:
         return "Devices"
@@ -350,7 +367,7 @@ def hosts_title(machine: MachineState, now: float, width: int, order: Order = "i
 
 
 def format_host_count(machine: MachineState) -> str:
-    """Return the number of hosts and of their known GPUs for the header, each GPU once.
+    """Return the number of machines and of their known GPUs for the header, each once.
 
     Before a host has answered, nothing is known of GPUs.
     """
@@ -362,4 +379,5 @@ def format_host_count(machine: MachineState) -> str:
         1 for _ in distinct_devices((group.name, group.machine.nvml_devices) for group in groups)
     )
     gpus += sum(view.nvml is None for view in host_views(groups))
-    return f"{text.count(len(groups), 'host')}, {text.count(gpus, 'GPU')}"
+    hosts = count_machines(_see_hosts(groups))
+    return f"{text.count(hosts, 'host')}, {text.count(gpus, 'GPU')}"

@@ -14,6 +14,7 @@ from tui.headless.measured_hosts import (
     choose_hosts,
     refuse_files,
 )
+from tui.headless.same_machine import explain_same_machine, usable_sessions
 from tui.headless.spanning import meet
 from tui.hosts.address import HostAddress
 from tui.hosts.meeting import MeetingError
@@ -57,6 +58,7 @@ def links(options: LinksOptions) -> int:
     The code is 1 if a link is slow, or if a host or a link could not be measured.
 
     Raises:
+        Failure: two of the hosts are one machine, or share a GPU.
         UsageError: the options contradict each other.
     """
     refuse_files(options, "links")
@@ -72,6 +74,8 @@ async def _measure(
     progress = ProgressLine()
     found = LinkFindings()
     async with connect_hosts(hosts, pythons, options.devices, progress) as lanes:
+        if same := explain_same_machine(usable_sessions(lanes), options.devices):
+            raise Failure(f"{same}, so no link is between them: leave one out of --host")
         topologies = await asyncio.gather(*(_query(each) for each in lanes))
         # All hosts at once: measurements within a host disturb no other.
         found.within = list(

@@ -8,7 +8,13 @@ from typing import Any
 
 from tui.allocators.messages import ProcessFigures, TorchProcess
 from tui.core.text.numbers import count
-from tui.devices.state.shared_gpus import SharedGpus, find_repeated, find_shared
+from tui.devices.state.same_machine import (
+    Overlap,
+    SeenHost,
+    find_overlaps,
+    find_repeated,
+    format_machines,
+)
 from tui.monitor.messages import Device
 from tui.watch.cli.jobs import NO_STEPS, HostProcessRow, RanksOfJob, RankSteps, find_jobs, job_lines
 from tui.watch.cli.oom_output import encode_oom, explanation_lines, oom_lines
@@ -16,6 +22,7 @@ from tui.watch.cli.output import as_plain, reasons, rows_of, wrap
 from tui.watch.cli.process_table import table
 from tui.watch.cli.verdicts import MOST_VERDICTS
 from tui.watch.state.host_ooms import EXAMINED, HostOom
+from workloads.protocol.machine_identity import UNKNOWN, MachineIdentity
 from workloads.protocol.wire import to_plain
 
 USUAL_CELLS = 100
@@ -32,6 +39,8 @@ class HostReading:
     figures: ProcessFigures | None = None
     """The newest; ``None`` before the first."""
     devices: tuple[Device, ...] = ()
+    identity: MachineIdentity = UNKNOWN
+    """What tells its machine from others."""
     error: str = ""
     """Why the host is not read now; empty if it is."""
     findings: tuple[tuple[int, str, str, str], ...] = ()
@@ -40,6 +49,11 @@ class HostReading:
     """By pid, of the processes that have an agent."""
     ooms: tuple[HostOom, ...] = ()
     """Why processes there have run out of memory, the newest first."""
+
+    @property
+    def seen(self) -> SeenHost:
+        """Return what the monitor reports of the host's machine."""
+        return SeenHost(self.host, self.identity, self.devices)
 
     @property
     def rows(self) -> tuple[HostProcessRow, ...]:
@@ -67,9 +81,9 @@ def hosts_text(readings: Sequence[HostReading], room: int | None = None) -> list
         room: cells of a line; ``None`` for no limit.
     """
     lines = wrap([_headline(readings)], room)
-    shared = find_shared([(reading.host, reading.devices) for reading in readings])
+    overlaps = find_overlaps([reading.seen for reading in readings])
     for reading in readings:
-        lines += ["", *_host_lines(reading, shared.get(reading.host), room)]
+        lines += ["", *_host_lines(reading, overlaps.get(reading.host), room)]
     for job in _jobs_over_hosts(readings):
         rows = [row.row for row in job.rows]
         hosts = [row.host for row in job.rows]
@@ -96,9 +110,7 @@ def ooms_text(readings: Sequence[HostReading], room: int | None = None) -> list[
 
 def distinct_rows(readings: Sequence[HostReading]) -> list[HostProcessRow]:
     """Return the processes of all hosts, each once: two hosts may be one machine."""
-    repeated = find_repeated(
-        [(reading.host, reading.devices, reading.processes) for reading in readings]
-    )
+    repeated = find_repeated([(reading.seen, reading.processes) for reading in readings])
     rows = [row for reading in readings for row in reading.rows]
     return [row for row in rows if (row.host, row.row.process.pid) not in repeated]
 
@@ -107,7 +119,7 @@ def _headline(readings: Sequence[HostReading]) -> str:
     rows = distinct_rows(readings)
     reached = [reading for reading in readings if not reading.error]
     headline = count(len(rows), "torch process", "torch processes") if rows else "no torch process"
-    words = [f"{headline} on {count(len(reached), 'host')}"]
+    words = [f"{headline} on {format_machines([reading.seen for reading in reached])}"]
     failed = sum(len(reading.ooms) for reading in readings)
     if failed:
         words.append(f"{failed} ran out of memory")
@@ -117,14 +129,14 @@ def _headline(readings: Sequence[HostReading]) -> str:
     return "; ".join(words)
 
 
-def _host_lines(reading: HostReading, shared: SharedGpus | None, room: int | None) -> list[str]:
+def _host_lines(reading: HostReading, overlap: Overlap | None, room: int | None) -> list[str]:
     ooms = [oom.line for oom in reading.ooms]
     if reading.error:
         return wrap([f"{reading.host}  not reached: {reading.error}", *ooms], room)
     rows = [row.row for row in reading.rows]
     findings = [f"{pid} {device}: {text}" for pid, device, _, text in reading.findings]
     return [
-        f"{reading.host}  {shared.describe()}" if shared is not None else reading.host,
+        f"{reading.host}  {overlap.describe()}" if overlap is not None else reading.host,
         *wrap(ooms, room),
         *(table(rows, room) or [NOTHING]),
         *wrap([*reasons(rows), *findings], room),

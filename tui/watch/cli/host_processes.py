@@ -16,6 +16,7 @@ from tui.allocators.messages import (
 )
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.host_plan import find_other_hosts
+from tui.devices.state.same_machine import SeenHost
 from tui.devices.state.watched_processes import WatchedProcesses
 from tui.hosts.address import HostAddress
 from tui.hosts.events import HostEvent, HostLost, HostSample
@@ -150,7 +151,7 @@ class WatchedHost:
     @property
     def reading(self) -> HostReading:
         """Return the readings of the host."""
-        devices = self._sample.sample.devices if self._sample is not None else ()
+        seen = SeenHost.of_sample(self.host.name, self._sample.sample if self._sample else None)
         waiting = "" if self._figures else f"no answer within {ANSWER_WITHIN_S:g} s"
         findings = tuple(
             (allocator.process.pid, allocator.figures.device, finding.key, finding.text)
@@ -162,7 +163,8 @@ class WatchedHost:
             self.host.name,
             self._processes.processes,
             self._figures,
-            devices,
+            tuple(seen.devices),
+            seen.identity,
             self.error or waiting,
             findings,
             {

@@ -1,0 +1,122 @@
+"""Recognize hosts that are one machine under two names, or containers of one machine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tui.allocators.messages import TorchProcess
+from tui.core.text.numbers import count
+from tui.devices.state.shared_gpus import SharedGpus, find_shared
+from tui.monitor.messages import Device, Sample
+from workloads.protocol.machine_identity import UNKNOWN, MachineIdentity
+
+SAME_START_S = 0.05
+"""Seconds within which two starts are the same: the kernel counts them in hundredths."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenHost:
+    """What a host's monitor reports of its machine."""
+
+    name: str
+    identity: MachineIdentity
+    devices: Sequence[Device] = ()
+
+    @classmethod
+    def of_sample(cls, name: str, sample: Sample | None) -> SeenHost:
+        """Return what a sample of a host shows; ``None`` before the first shows nothing."""
+        if sample is None:
+            return cls(name, UNKNOWN)
+        return cls(name, sample.host.identity, sample.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """What a host has in common with an earlier one."""
+
+    other: str
+    """Name of the earlier host."""
+    is_same_machine: bool
+    """Both names are of the same system, and not of containers."""
+    gpus: SharedGpus | None = None
+    """The GPUs that both have; ``None`` without any."""
+
+    def describe(self) -> str:
+        """Return a few words for the line of the host."""
+        if self.is_same_machine:
+            return f"same machine as {self.other}"
+        return self.gpus.describe() if self.gpus is not None else f"same kernel as {self.other}"
+
+
+def find_overlaps(hosts: Sequence[SeenHost]) -> Mapping[str, Overlap]:
+    """Return, by the names of hosts, what each has in common with an earlier one.
+
+    Args:
+        hosts: in order.
+    """
+    shared = find_shared([(host.name, host.devices) for host in hosts])
+    overlaps: dict[str, Overlap] = {}
+    booted: dict[str | None, list[SeenHost]] = {}
+    """The earlier hosts by their boot ids."""
+    for host in hosts:
+        gpus, identity = shared.get(host.name), host.identity
+        earlier = booted.setdefault(identity.boot_id, [])
+        same = next((other for other in earlier if identity.is_same_system(other.identity)), None)
+        beside = next((other for other in earlier if identity.shares_kernel(other.identity)), None)
+        earlier.append(host)
+        if same is not None:
+            overlaps[host.name] = Overlap(same.name, True, gpus)
+        elif gpus is not None:
+            overlaps[host.name] = Overlap(gpus.other, False, gpus)
+        elif beside is not None:
+            overlaps[host.name] = Overlap(beside.name, False)
+    return overlaps
+
+
+def count_machines(hosts: Sequence[SeenHost]) -> int:
+    """Return the number of machines: containers of one machine count once, as its names do.
+
+    Args:
+        hosts: the hosts that were reached.
+    """
+    return len(hosts) - len(find_overlaps(hosts))
+
+
+def format_machines(hosts: Sequence[SeenHost]) -> str:
+    """Return the number of machines in words, such as ``1 machine under 2 names``."""
+    machines = count_machines(hosts)
+    if machines == len(hosts):
+        return count(machines, "host")
+    return f"{count(machines, 'machine')} under {len(hosts)} names"
+
+
+def find_repeated(
+    hosts: Sequence[tuple[SeenHost, Sequence[TorchProcess]]],
+) -> frozenset[tuple[str, int]]:
+    """Return the processes that an earlier host lists too, as their hosts and pids.
+
+    Only a name of the same machine, or a host that shares GPUs, can list a process again.
+
+    Args:
+        hosts: with their processes, in order.
+    """
+    overlaps = find_overlaps([host for host, _ in hosts])
+    listed = {host.name: processes for host, processes in hosts}
+    return frozenset(
+        (name, process.pid)
+        for name, overlap in overlaps.items()
+        if overlap.is_same_machine or overlap.gpus is not None
+        for process in listed[name]
+        if any(_is_same(process, other, overlap) for other in listed[overlap.other])
+    )
+
+
+def _is_same(one: TorchProcess, other: TorchProcess, overlap: Overlap) -> bool:
+    # In a container a process has another pid, but the same start.
+    if overlap.is_same_machine and one.pid != other.pid:
+        return False
+    if one.start is None or other.start is None:
+        return False
+    described = (one.rank, one.command) == (other.rank, other.command)
+    return described and abs(one.start - other.start) <= SAME_START_S
