@@ -52,8 +52,8 @@ def main() -> None:
         quit_now()
     parent.send(WatchHello(version=VERSION, pid=os.getpid()))
     lower_priority()
-    wanted = WatchTargets(arguments.pids, not arguments.no_children, arguments.others)
-    watch = AllocatorWatch(arguments.interval, wanted, arguments.listed, steps=arguments.steps)
+    targets = WatchTargets(arguments.pids, not arguments.no_children, arguments.others)
+    watch = AllocatorWatch(arguments.interval, targets, arguments.listed, steps=arguments.steps)
     serve(parent, watch, arguments.keep_alive, changes=arguments.changes)
     quit_now()
 

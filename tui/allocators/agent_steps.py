@@ -46,20 +46,20 @@ class AgentReports:
         Args:
             pids: the processes.
         """
-        wanted = set(pids)
-        for pid in set(self._open) - wanted:
+        requested = set(pids)
+        for pid in set(self._open) - requested:
             self._open.pop(pid).close()
-        missing = wanted.difference(self._open)
+        missing = requested.difference(self._open)
         if missing:
             self._connect(missing)
-        found = {}
+        reports = {}
         for pid in sorted(self._open):
             report = self._request_report(self._open[pid])
             if report is None:
                 self._open.pop(pid).close()
             else:
-                found[pid] = report
-        return found
+                reports[pid] = report
+        return reports
 
     def _connect(self, pids: Iterable[int]) -> None:
         try:
@@ -83,9 +83,9 @@ class AgentReports:
                 if not part or len(data) > LONGEST_LINE:
                     return None
                 data += part
-            told = json.loads(data)
-            identity, run = str(told["identity"]), str(told["run"])
-            program, steps, ooms = (int(told[name]) for name in ("program", "steps", "ooms"))
+            report = json.loads(data)
+            identity, run = str(report["identity"]), str(report["run"])
+            program, steps, ooms = (int(report[name]) for name in ("program", "steps", "ooms"))
         except (OSError, ValueError, KeyError, TypeError):
             return None
         # The name becomes part of a path.

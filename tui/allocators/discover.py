@@ -64,12 +64,12 @@ def job_of(variables: Mapping[str, str]) -> RankJob | None:
     address, port = _name(variables.get("MASTER_ADDR")), _number(variables.get("MASTER_PORT"))
     run_id = _name(variables.get("TORCHELASTIC_RUN_ID"))
     job, step = _number(variables.get("SLURM_JOB_ID")), _number(variables.get("SLURM_STEP_ID"))
-    found = RankJob(
+    rank_job = RankJob(
         master=f"{address}:{port}" if address is not None and port is not None else None,
         run_id=None if run_id == _NO_RUN_ID else run_id,
         slurm=f"{job}.{step}" if job is not None and step is not None else None,
     )
-    return None if found == RankJob() else found
+    return None if rank_job == RankJob() else rank_job
 
 
 def _name(text: str | None) -> str | None:
@@ -104,12 +104,12 @@ class Discovery:
         others: set[int] = set()
         if targets.others or not targets.pids:
             others = with_torch | {pid for pid in listed if pid in parents}
-        found = {}
+        processes = {}
         for pid in sorted(with_torch | others | set(targets.pids)):
             requested = _requested(pid, targets, parents)
             if requested or pid in others:
-                found[pid] = requested
-        return found
+                processes[pid] = requested
+        return processes
 
     def _scan(self) -> dict[int, int]:
         """Read all processes; return the parent of each."""
@@ -192,7 +192,7 @@ def _requested(pid: int, targets: WatchTargets, parents: Mapping[int, int]) -> t
     while (parent := parents.get(pid)) is not None and parent not in line:
         line[parent] = None
         pid = parent
-    return tuple(each for each in line if each in targets.pids)
+    return tuple(pid for pid in line if pid in targets.pids)
 
 
 def absent(pid: int, why: Refusal) -> TorchProcess:
@@ -234,10 +234,10 @@ def _version(files: ProcessFiles) -> tuple[str | None, str]:
         return None, "torch's files were replaced since the process loaded them"
     path = f"{library.path.rpartition('/lib/')[0]}/version.py"
     try:
-        found = _VERSION.search(files.read_in_root(path))
+        match = _VERSION.search(files.read_in_root(path))
     except OSError as error:
         return None, f"{path}: {error.strerror}"
-    return (found[1].decode("ascii"), "") if found else (None, f"{path} names no version")
+    return (match[1].decode("ascii"), "") if match else (None, f"{path} names no version")
 
 
 def _environment(files: ProcessFiles) -> tuple[dict[str, str], str]:

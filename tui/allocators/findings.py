@@ -213,7 +213,7 @@ class Track:
             self._left = self._step - 1
         if len(self._points) > MOST_POINTS:
             pairs = zip(self._points[0::2], self._points[1::2], strict=False)
-            self._points = [_least(one, other) for one, other in pairs]
+            self._points = [_least(pair, other) for pair, other in pairs]
             self._step, self._left = 2 * self._step, 0
         self._retries.append((figures.at, figures.alloc_retries, figures.ooms))
         while self._retries[0][0] < figures.at - WINDOW_S:
@@ -226,8 +226,8 @@ class Track:
             ended: the process has ended, so the findings give no advice for it.
         """
         idle = None if ended else self._idle()
-        found = (self.growth_finding(), self._edge(), idle, self._split())
-        return tuple(each for each in found if each is not None)
+        findings = (self.growth_finding(), self._edge(), idle, self._split())
+        return tuple(finding for finding in findings if finding is not None)
 
     @property
     def _lasted(self) -> float:
@@ -259,13 +259,17 @@ class Track:
         # The cheapest test first: most allocators do not grow.
         if not grows_steadily(points):
             return None
-        found, lasted = growth(points), points[-1][0] - points[0][0]
-        if found is None or found.low * lasted < LEAST_GROWTH:
+        growth_rate, lasted = growth(points), points[-1][0] - points[0][0]
+        if growth_rate is None or growth_rate.low * lasted < LEAST_GROWTH:
             return None
         if self.growth_per == "step":
-            rate, over, part = _rate(found, 1, "step"), fmt.count(round(lasted), "step"), "steps"
+            rate, over, part = (
+                _rate(growth_rate, 1, "step"),
+                fmt.count(round(lasted), "step"),
+                "steps",
+            )
         else:
-            rate, over, part = _rate(found, 60, "min"), fmt.duration(lasted), "time"
+            rate, over, part = _rate(growth_rate, 60, "min"), fmt.duration(lasted), "time"
         return Finding(
             "growth",
             f"allocated grows {rate} (95%), in {over}",
@@ -291,8 +295,8 @@ class Track:
 
     def _recent(self) -> list[_Point]:
         newest = self._points[-1].at if self._points else 0.0
-        found = [point for point in self._points if point.at >= newest - WINDOW_S]
-        return found if found and newest - found[0].at >= SHORTEST_S else []
+        recent = [point for point in self._points if point.at >= newest - WINDOW_S]
+        return recent if recent and newest - recent[0].at >= SHORTEST_S else []
 
     def _idle(self) -> Finding | None:
         points = self._recent()
@@ -324,22 +328,22 @@ class Track:
         )
 
 
-def _rate(found: GrowthRate, times: float, per: str) -> str:
+def _rate(growth_rate: GrowthRate, times: float, per: str) -> str:
     """Return the rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4``."""
-    rates = [times * each for each in (found.rate, found.low, found.high)]
+    rates = [times * value for value in (growth_rate.rate, growth_rate.low, growth_rate.high)]
     power = min(4, max(0, math.floor(math.log(max(rates), 1024))))
-    half_width = (found.high - found.low) / 2 / found.rate
+    half_width = (growth_rate.high - growth_rate.low) / 2 / growth_rate.rate
     rate, low, high = (plain(significant(each / 1024**power, half_width or None)) for each in rates)
     return f"{rate} {_UNITS[power]}/{per}, {low} to {high}"
 
 
-def _least(one: _Point, other: _Point) -> _Point:
-    least = min(one, other, key=lambda point: point.allocated)
+def _least(first: _Point, other: _Point) -> _Point:
+    least = min(first, other, key=lambda point: point.allocated)
     return _Point(
         least.at,
         least.step,
-        min(one.allocated, other.allocated),
-        min(one.idle, other.idle),
-        min(one.split, other.split),
-        max(one.reserved, other.reserved),
+        min(first.allocated, other.allocated),
+        min(first.idle, other.idle),
+        min(first.split, other.split),
+        max(first.reserved, other.reserved),
     )

@@ -66,20 +66,22 @@ def library_at(read: Reader, base: int) -> Library:
     segments = [
         _unpack(read, base + headers_at + number * size, _PROGRAM_HEADER) for number in range(count)
     ]
-    first = next((each for each in segments if each[0] == _PT_LOAD and each[2] == 0), None)
-    dynamic = next((each for each in segments if each[0] == _PT_DYNAMIC), None)
+    first = next(
+        (segment for segment in segments if segment[0] == _PT_LOAD and segment[2] == 0), None
+    )
+    dynamic = next((segment for segment in segments if segment[0] == _PT_DYNAMIC), None)
     if first is None or dynamic is None:
         raise ElfError("it is not linked dynamically")
     bias = base - first[3] // _PAGE * _PAGE
-    found = {}
+    libraries = {}
     for number in range(min(dynamic[6] // _DYNAMIC.size, _MOST_ENTRIES)):
         tag, value = _unpack(read, bias + dynamic[3] + number * _DYNAMIC.size, _DYNAMIC)
         if tag == _DT_NULL:
             break
         # glibc replaces the file's addresses by absolute ones; other C libraries do not.
-        found[tag] = value if value >= base else bias + value
+        libraries[tag] = value if value >= base else bias + value
     try:
-        return Library(bias, found[_DT_STRTAB], found[_DT_SYMTAB], found[_DT_GNU_HASH])
+        return Library(bias, libraries[_DT_STRTAB], libraries[_DT_SYMTAB], libraries[_DT_GNU_HASH])
     except KeyError as error:
         raise ElfError(f"it has no dynamic entry {error.args[0]:#x}") from error
 
@@ -94,16 +96,16 @@ def symbol_address(read: Reader, library: Library, name: bytes) -> int | None:
     buckets, first, blooms, _ = _unpack(read, library.hashes, counts)
     if not buckets:
         return None
-    wanted = _gnu_hash(name)
+    hash_ = _gnu_hash(name)
     buckets_at = library.hashes + counts.size + 8 * blooms
     chains_at = buckets_at + 4 * buckets
     word = struct.Struct("<I")
-    (index,) = _unpack(read, buckets_at + 4 * (wanted % buckets), word)
+    (index,) = _unpack(read, buckets_at + 4 * (hash_ % buckets), word)
     if index < first:
         return None
     for number in range(index, index + _MOST_IN_A_CHAIN):
         (hashed,) = _unpack(read, chains_at + 4 * (number - first), word)
-        if hashed | 1 == wanted | 1:
+        if hashed | 1 == hash_ | 1:
             symbol = _unpack(read, library.symbols + number * _SYMBOL.size, _SYMBOL)
             name_at, _, _, section, value, _ = symbol
             if section and read(library.strings + name_at, len(name) + 1) == name + b"\0":
@@ -196,15 +198,18 @@ def is_sound(numbers: Numbers, before: Numbers = NOTHING) -> bool:
         before: the values at the start of the counts, from :func:`counts_before`.
     """
     current, peak = _every(numbers, 0), _every(numbers, 1)
-    taken, freed = _every(numbers, 2), _every(numbers, 3)
+    allocated, freed = _every(numbers, 2), _every(numbers, 3)
     return (
         min(current) >= 0
         and min(freed) >= 0
         and min(numbers[_IN_ARRAYS:]) >= 0
         and all(map(le, current, peak))
-        and current == tuple(map(add, before, map(sub, taken, freed)))
-        and (before != NOTHING or all(map(le, peak, taken)))
-        and all(one[0::3] == tuple(map(add, one[1::3], one[2::3])) for one in (current, taken))
+        and current == tuple(map(add, before, map(sub, allocated, freed)))
+        and (before != NOTHING or all(map(le, peak, allocated)))
+        and all(
+            counts[0::3] == tuple(map(add, counts[1::3], counts[2::3]))
+            for counts in (current, allocated)
+        )
         and current[0] <= current[6]
         and current[12] <= current[18] <= current[15]
         and current[24] <= current[18]
@@ -213,8 +218,8 @@ def is_sound(numbers: Numbers, before: Numbers = NOTHING) -> bool:
 
 def was_used(numbers: Numbers) -> bool:
     """Return whether the device was ever used: zeros of an unused device fit any layout."""
-    peak, taken = _every(numbers, 1), _every(numbers, 2)
-    return bool(peak[15] or taken[15])
+    peak, allocated = _every(numbers, 1), _every(numbers, 2)
+    return bool(peak[15] or allocated[15])
 
 
 def is_of_an_allocator(numbers: Numbers, before: Numbers = NOTHING) -> bool:
@@ -223,16 +228,16 @@ def is_of_an_allocator(numbers: Numbers, before: Numbers = NOTHING) -> bool:
     No block is smaller than 512 bytes, no request is smaller than a byte, and allocated memory is
     reserved first.
     """
-    current, taken = _every(numbers, 0), _every(numbers, 2)
+    current, allocated = _every(numbers, 0), _every(numbers, 2)
     return (
         was_used(numbers)
         and is_sound(numbers, before)
         and current[12] >= _SMALLEST_BLOCK * current[0]
         and current[18] >= _SMALLEST_BLOCK * current[6]
         and current[24] >= current[6]
-        and taken[12] >= _SMALLEST_BLOCK * taken[0]
-        and taken[18] >= _SMALLEST_BLOCK * taken[6]
-        and taken[24] >= taken[6]
+        and allocated[12] >= _SMALLEST_BLOCK * allocated[0]
+        and allocated[18] >= _SMALLEST_BLOCK * allocated[6]
+        and allocated[24] >= allocated[6]
     )
 
 

@@ -234,13 +234,13 @@ def rows_by_pid(devices: Sequence[Device]) -> dict[int, dict[str, GpuProcess]]:
 
     A GPU that is split is left out: programs use its MIG instances instead.
     """
-    found: dict[int, dict[str, GpuProcess]] = {}
+    rows: dict[int, dict[str, GpuProcess]] = {}
     split = {device.parent for device in devices}
     for device in devices:
         for row in (device.processes or ()) if device.id not in split else ():
             if row.started_at is not None:
-                found.setdefault(row.pid, {}).setdefault(device.id, row)
-    return found
+                rows.setdefault(row.pid, {}).setdefault(device.id, row)
+    return rows
 
 
 def listed_in(
@@ -281,18 +281,18 @@ def place_listed(
     """
     if not listed:
         reason = _why_not_listed(process, devices)
-        return {each.device: Placed(None, None, reason, reason) for each in figures}
+        return {figure.device: Placed(None, None, reason, reason) for figure in figures}
     if len(figures) == 1 and len(listed) == 1:
         ((identity, (memory, why)),) = listed.items()
         return {figures[0].device: Placed(identity, memory, "", why)}
     visible = _visible(process, devices)
-    ids = {each.device: visible.get(int(each.device.partition(":")[2])) for each in figures}
-    if all(_can_be(each, listed.get(ids[each.device] or "")) for each in figures):
+    ids = {figure.device: visible.get(int(figure.device.partition(":")[2])) for figure in figures}
+    if all(_can_be(figure, listed.get(ids[figure.device] or "")) for figure in figures):
         placed = {}
-        for name, found in ids.items():
-            assert found is not None
-            memory, why = listed[found]
-            placed[name] = Placed(found, memory, "", why)
+        for name, ids_of_device in ids.items():
+            assert ids_of_device is not None
+            memory, why = listed[ids_of_device]
+            placed[name] = Placed(ids_of_device, memory, "", why)
         return placed
     reason = (
         "unknown GPU: NVML lists the process on GPUs that were not in its CUDA_VISIBLE_DEVICES "
@@ -300,13 +300,13 @@ def place_listed(
         if process.visible_devices
         else "unknown GPU: CUDA_VISIBLE_DEVICES and NVML's list do not identify it"
     )
-    return {each.device: Placed(None, None, reason, reason) for each in figures}
+    return {figure.device: Placed(None, None, reason, reason) for figure in figures}
 
 
-def is_same(one: float | None, other: float | None) -> bool:
+def is_same(first: float | None, other: float | None) -> bool:
     """Return whether two Unix times, derived from clock ticks, are the start of one process."""
     # psutil may round the machine's start differently at each call.
-    return one is not None and other is not None and abs(one - other) < 2.0
+    return first is not None and other is not None and abs(first - other) < 2.0
 
 
 def _can_be(figures: TorchMemory, listed: tuple[int | None, str] | None) -> bool:
@@ -321,11 +321,11 @@ def _visible(process: TorchProcess, devices: Sequence[Device]) -> dict[int, str]
     """
     whole = [device for device in devices if device.parent is None]
     in_order = len(whole) == len(devices) and (
-        process.device_order == "PCI_BUS_ID" or len({each.name for each in whole}) == 1
+        process.device_order == "PCI_BUS_ID" or len({device.name for device in whole}) == 1
     )
     if process.visible_devices is None:
-        return {at: each.id for at, each in enumerate(whole)} if in_order else {}
-    found = {}
+        return {at: device.id for at, device in enumerate(whole)} if in_order else {}
+    visible = {}
     for ordinal, word in enumerate(process.visible_devices.split(",")):
         text = word.strip()
         if text.isascii() and text.isdigit():
@@ -335,14 +335,16 @@ def _visible(process: TorchProcess, devices: Sequence[Device]) -> dict[int, str]
             identity = fitting[0] if len(fitting) == 1 else None
         if identity is None:
             break  # CUDA ignores all entries after a device that does not exist
-        found[ordinal] = identity
-    return found
+        visible[ordinal] = identity
+    return visible
 
 
 def _why_not_listed(process: TorchProcess, devices: Sequence[Device]) -> str:
     if not devices:
         return "this machine has no NVML device"
-    reasons = [each.unavailable.get("processes", "") for each in devices if each.processes is None]
+    reasons = [
+        device.unavailable.get("processes", "") for device in devices if device.processes is None
+    ]
     if len(reasons) == len(devices):
         return reasons[0] or "NVML lists no processes on this machine"
     return f"NVML does not list process {process.pid}: in a container it lists the host's pids"

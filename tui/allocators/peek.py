@@ -258,9 +258,9 @@ def library_of_torch(maps: bytes) -> Mapping:
     Raises:
         UnreadableError: the process has no such mapping.
     """
-    found = library_in(maps, LIBRARY)
-    if found is not None:
-        return found
+    library = library_in(maps, LIBRARY)
+    if library is not None:
+        return library
     if library_in(maps, b"libc10_hip") is not None:
         raise UnreadableError(ROCM_BUILD)
     if library_in(maps, b"libtorch_cpu") is not None:
@@ -318,12 +318,12 @@ def _pointers(memory: Memory, vector: bytes) -> tuple[int, ...]:
     count, rest = divmod(end - begin, 8)
     if rest or not 0 < count <= _MOST_DEVICES or capacity < end or begin not in _ADDRESSES:
         return ()
-    held = memory.read(begin, 8 * count)
-    if len(held) != 8 * count:
+    content = memory.read(begin, 8 * count)
+    if len(content) != 8 * count:
         return ()
-    found = struct.unpack(f"<{count}Q", held)
-    real = all(pointer in _ADDRESSES for pointer in found) and len(set(found)) == count
-    return found if real else ()
+    pointers = struct.unpack(f"<{count}Q", content)
+    real = all(pointer in _ADDRESSES for pointer in pointers) and len(set(pointers)) == count
+    return pointers if real else ()
 
 
 def _matches(memory: Memory, devices: tuple[int, ...]) -> set[tuple[int, DeviceStatsLayout]]:
@@ -331,26 +331,26 @@ def _matches(memory: Memory, devices: tuple[int, ...]) -> set[tuple[int, DeviceS
     for device in devices:
         for _ in range(_TRIES):
             inside = memory.read(device, _IN_DEVICE + LONGEST)
-            found = _fits_in(inside)
-            if found or not _has_numbers(inside):
+            layouts = _fits_in(inside)
+            if layouts or not _has_numbers(inside):
                 break
-        if found:
-            return found
+        if layouts:
+            return layouts
     return set()
 
 
 def _fits_in(inside: bytes) -> set[tuple[int, DeviceStatsLayout]]:
     """Return the layouts that fit behind the mutex, else all that fit."""
     for places in (range(_STATS_AT, _STATS_AT + 1), range(0, _IN_DEVICE, 8)):
-        found = {
+        layouts = {
             (place, layout)
             for layout in LAYOUTS
             for place in places
             if len(inside) >= place + layout.form.size
             and _fits(layout.form.unpack_from(inside, place))
         }
-        if found:
-            return found
+        if layouts:
+            return layouts
     return set()
 
 
@@ -374,8 +374,8 @@ def _seem_used(memory: Memory, devices: tuple[int, ...]) -> bool:
 
 
 def _pointer(memory: Memory, address: int) -> int:
-    found = memory.read(address, _POINTER.size)
-    return int(_POINTER.unpack(found)[0]) if len(found) == _POINTER.size else 0
+    content = memory.read(address, _POINTER.size)
+    return int(_POINTER.unpack(content)[0]) if len(content) == _POINTER.size else 0
 
 
 def _class_of(memory: Memory, instance: int) -> bytes:

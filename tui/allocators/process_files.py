@@ -168,8 +168,8 @@ class ProcessFiles:
     def user(self) -> int | None:
         """Return the process's user id, or ``None`` once the process has ended."""
         with contextlib.suppress(OSError):
-            found = re.search(rb"^Uid:\s+\d+\s+(\d+)", self.read("status"), re.MULTILINE)
-            return int(found[1]) if found else None
+            match = re.search(rb"^Uid:\s+\d+\s+(\d+)", self.read("status"), re.MULTILINE)
+            return int(match[1]) if match else None
         return None
 
 
@@ -187,12 +187,12 @@ class Memory:
             GoneError: the process has ended, or runs another program.
         """
         try:
-            found = os.pread(self.descriptor, size, address)
+            content = os.pread(self.descriptor, size, address)
         except (OSError, OverflowError):
             return b""
-        if not found and size:
+        if not content and size:
             raise GoneError(f"process {self._pid} has ended, or runs another program")
-        return found
+        return content
 
 
 @dataclass(frozen=True)
@@ -218,13 +218,13 @@ def library_in(maps: bytes, name: bytes) -> Mapping | None:
     """
     if name not in maps:
         return None
-    for found in _LINE.finditer(maps):
-        deleted = found[2].endswith(_DELETED)
+    for match in _LINE.finditer(maps):
+        deleted = match[2].endswith(_DELETED)
         # Python 3.8, which some hosts have, lacks removesuffix.
-        path = found[2][: len(found[2]) - deleted * len(_DELETED)]
+        path = match[2][: len(match[2]) - deleted * len(_DELETED)]
         file = path.rpartition(b"/")[2]
         if file.startswith(name) and b".so" in file:
-            return Mapping(int(found[1], 16), os.fsdecode(path), deleted)
+            return Mapping(int(match[1], 16), os.fsdecode(path), deleted)
     return None
 
 
@@ -372,8 +372,8 @@ def _name(user: int) -> str:
 
 def _may_trace() -> bool:
     status = (PROC / "self" / "status").read_bytes()
-    found = re.search(rb"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
-    return bool(found and int(found[1], 16) >> _CAP_SYS_PTRACE & 1)
+    match = re.search(rb"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    return bool(match and int(match[1], 16) >> _CAP_SYS_PTRACE & 1)
 
 
 def _scope() -> int:

@@ -132,23 +132,23 @@ class AllocatorWatch:
         Args:
             now: Unix time.
         """
-        wanted, listed = self.wanted, self.listed
-        pids = self._discovery.find(wanted, listed)
+        targets, listed = self.wanted, self.listed
+        pids = self._discovery.find(targets, listed)
         for pid in set(self._watched).difference(pids):
             self._drop(pid)
         listed_processes = [self._list_process(pid, requested) for pid, requested in pids.items()]
         self._discovery.forget_all_but(pids)
         self._lost = False
-        found = tuple(each for each in listed_processes if each is not None)
+        processes = tuple(process for process in listed_processes if process is not None)
         # Compare by identity: an equal request gets an answer too.
         if (
-            self._answered is wanted
+            self._answered is targets
             and self._latest is not None
-            and self._latest.processes == found
+            and self._latest.processes == processes
         ):
             return None
-        self._answered = wanted
-        self._latest = TorchProcesses(now, found)
+        self._answered = targets
+        self._latest = TorchProcesses(now, processes)
         return self._latest
 
     def read(self, now: float) -> ProcessFigures:
@@ -189,12 +189,12 @@ class AllocatorWatch:
         if self._agents is None:
             return None
         self._reports = self._agents.read(self._watched)
-        return StepsCounted(now, {str(pid): each.steps for pid, each in self._reports.items()})
+        return StepsCounted(now, {str(pid): report.steps for pid, report in self._reports.items()})
 
     def read_logs(self) -> tuple[AgentLogPart, ...]:
         """Return new lines of logs with an OOM, and the last lines of processes that are gone."""
-        here = {pid: each for pid, each in self._reports.items() if pid in self._watched}
-        return tuple(self._logs.read(here, self._watched))
+        present = {pid: report for pid, report in self._reports.items() if pid in self._watched}
+        return tuple(self._logs.read(present, self._watched))
 
     def _drop(self, pid: int) -> None:
         watched = self._watched.pop(pid, None)

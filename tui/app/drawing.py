@@ -131,11 +131,11 @@ class Coalescer:
 
     def due(self, now: float) -> Topics:
         """Return the changed topics that are due, or nearly so."""
-        found = {part for part in self._waiting if self._time_of(part) <= now + GATHER_S}
-        if found:
+        parts = {part for part in self._waiting if self._time_of(part) <= now + GATHER_S}
+        if parts:
             self._last = now
-            found |= self._waiting & JOINS
-        return self._release(found, now)
+            parts |= self._waiting & JOINS
+        return self._release(parts, now)
 
     def all(self, now: float) -> Topics:
         """Return everything that changed, after a key."""

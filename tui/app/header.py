@@ -35,10 +35,11 @@ def describe_runner(runs: RunsState, cells: int = 10_000) -> Span:
         return Span("")  # --no-here: the user wants no runner
     runner: RunnerStatus = runs.runner
     if runner.status == "ready":
-        found = format_current_run(runs)
-        if found:
+        current = format_current_run(runs)
+        if current:
             return Span(
-                next((words for words in found if len(words) <= cells), found[-1]), TextStyle.KEY
+                next((words for words in current if len(words) <= cells), current[-1]),
+                TextStyle.KEY,
             )
         waiting = len(runs.pending())
         return Span(f"{waiting} queued" if waiting else "ready", TextStyle.GOOD)
@@ -52,13 +53,13 @@ def describe_runner(runs: RunsState, cells: int = 10_000) -> Span:
 
 def facts(machine: MachineState) -> list[Line]:
     """Return the facts that figures depend on, the most important first."""
-    found: list[Line] = []
+    lines: list[Line] = []
     if machine.hosts:
-        found.append(line(format_host_count(machine)))
+        lines.append(line(format_host_count(machine)))
     elif machine.sample:
-        found.append(line(machine.sample.host.name))
+        lines.append(line(machine.sample.host.name))
         driver = machine.sample.driver
-        found.append(line(_driver(driver)))
+        lines.append(line(_driver(driver)))
     environment = machine.shown.environment
     if environment:
         for name, version in (
@@ -66,8 +67,8 @@ def facts(machine: MachineState) -> list[Line]:
             ("CUDA", environment.cuda),
             ("cuDNN", environment.cudnn),
         ):
-            found.append(line(f"{name} {version or text.NA}"))
-    return found
+            lines.append(line(f"{name} {version or text.NA}"))
+    return lines
 
 
 def _driver(driver: Driver) -> str:
@@ -86,7 +87,8 @@ def tabs_line(tab: str, cells: int) -> Line:
         cells: width of the whole header; where it is narrow, titles are short or only keys remain.
     """
     return tuple(
-        Span(_tab(each, cells, chosen=each.id == tab), _tab_style(each.id == tab)) for each in TABS
+        Span(_tab(entry, cells, chosen=entry.id == tab), _tab_style(entry.id == tab))
+        for entry in TABS
     )
 
 
@@ -113,10 +115,10 @@ def tab_at(machine: MachineState, x: int, cells: int, tab: str) -> str | None:
     """Return the tab under a column of a header ``cells`` wide in which ``tab`` is open."""
     spans = tabs_shown(machine, tab, cells)
     start = cells - width(spans)
-    for each, span in zip(TABS, spans, strict=True):
+    for entry, span in zip(TABS, spans, strict=True):
         end = start + span.width
         if start <= x < end:
-            return each.id
+            return entry.id
         start = end
     return None
 
@@ -152,11 +154,11 @@ def header_line(
     gap = "  " if left else " "
     words = describe_runner(runs, room - width(left) - len(gap) - 1)
     # The words change several times a second: the facts must not come and go with them.
-    kept = max(words.width, GOING_ON) if busy else words.width
-    kept += 2 if kept else 0
+    least = max(words.width, GOING_ON) if busy else words.width
+    least += 2 if least else 0
     for fact in facts(machine):
         more = (Span("  " if left else " "), *fact)
-        if width(left) + width(more) + kept + 1 <= room:
+        if width(left) + width(more) + least + 1 <= room:
             left += more
     runner: Line = (Span("  " if left else " "), words)
     runner = fit_line(runner, max(0, room - width(left) - 1))

@@ -46,14 +46,14 @@ def list_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
 
 def find_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
     """Return the offers of a tab that are found in files, the most wanted first."""
-    found: list[Offer] = []
+    offers: list[Offer] = []
     if app.replay or tab == RESULTS:
-        return found
+        return offers
     oom = find_newest_oom() if tab == SNAPSHOT else None
     if oom is not None:
-        found.append(_oom_offer(app, *oom))
+        offers.append(_oom_offer(app, *oom))
     results = _results_offer(app)
-    return [*found, *([] if results is None else [results])]
+    return [*offers, *([] if results is None else [results])]
 
 
 def find_newest_oom() -> tuple[StartedRun, Oom] | None:
@@ -66,7 +66,7 @@ def find_newest_oom() -> tuple[StartedRun, Oom] | None:
     ]
     if not ooms:
         return None
-    _, _, run, oom = max(ooms, key=lambda each: each[:2])
+    _, _, run, oom = max(ooms, key=lambda entry: entry[:2])
     return run, oom
 
 

@@ -88,27 +88,27 @@ class Preferences:
     def _apply_parameters(self) -> None:
         for info in self._state.runs.catalogue:
             if info.name not in self._began_with:
-                found = self._read_parameters(info)
+                parameters = self._read_parameters(info)
                 if info.name in self._chosen.file.parameters:
-                    self._publish(ParametersSet(info.name, found))
+                    self._publish(ParametersSet(info.name, parameters))
                 for host in self._state.runs.of_hosts:
                     self._apply_to_host(info, host)
 
     def _apply_to_host(self, info: WorkloadInfo, host: str) -> None:
-        found = self._began_with.get(info.name)
-        if found is None:
-            found = self._read_parameters(info)
+        parameters = self._began_with.get(info.name)
+        if parameters is None:
+            parameters = self._read_parameters(info)
         if info.name in self._chosen.file.parameters and (host, info.name) not in self._set:
-            self._publish(HostRunEvent(host, ParametersSet(info.name, found)))
+            self._publish(HostRunEvent(host, ParametersSet(info.name, parameters)))
 
     def _read_parameters(self, info: WorkloadInfo) -> dict[str, Setting]:
         """Return a workload's parameters according to the file, and log what it may not set."""
-        found, errors = replace_invalid(info, self._chosen.file.parameters.get(info.name, {}))
-        self._began_with[info.name] = found
+        parameters, errors = replace_invalid(info, self._chosen.file.parameters.get(info.name, {}))
+        self._began_with[info.name] = parameters
         for error in errors:
             table = f"{settings.PARAMETERS}.{info.name}"
             self._complain(f"{self._chosen.file.path}: [{table}] {error}; it is left out")
-        return found
+        return parameters
 
     def _publish(self, event: ParametersSet | HostRunEvent) -> None:
         self._is_applying = True
@@ -118,15 +118,17 @@ class Preferences:
             self._is_applying = False
 
     def _check_device(self) -> None:
-        """Report a wanted device that is missing, once all devices are known."""
+        """Report a chosen device that is missing, once all devices are known."""
         machine = self._state.machine
-        wanted = self._chosen.chosen["device"]
+        setting = self._chosen.chosen["device"]
         if machine.environment is None or machine.sample is None:
             return
         self._device_seen = True
-        if wanted.value and machine.find_device(str(wanted.value)) is None:
-            there = ", ".join(view.torch or view.key for view in machine.devices)
-            self._complain(f"{wanted.source}: device {wanted.value} is not here; there are {there}")
+        if setting.value and machine.find_device(str(setting.value)) is None:
+            present = ", ".join(view.torch or view.key for view in machine.devices)
+            self._complain(
+                f"{setting.source}: device {setting.value} is not here; there are {present}"
+            )
 
     # ---- at the end ----
 
@@ -158,7 +160,7 @@ class Preferences:
             values["device"] = state.machine.selected
         parameters: dict[str, dict[str, Setting]] = {}
         for name in dict.fromkeys(
-            info.name for each in state.runs.everywhere for info in each.catalogue
+            workload.name for runs in state.runs.everywhere for workload in runs.catalogue
         ):
             its = self._find_newest(state, name)
             info = its.find_workload(name)

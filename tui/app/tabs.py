@@ -135,7 +135,9 @@ class TabbedApp(textual_private.HookedApp):
             has_workloads=bool(runs.catalogue),
             has_selection=False,
             pending=bool(runs.pending()),
-            pending_anywhere=any(each.pending() for each in self.all_runs.everywhere),
+            pending_anywhere=any(
+                runs_of_host.pending() for runs_of_host in self.all_runs.everywhere
+            ),
             has_switches=False,
             has_worker=machine.worker_pid is not None and machine.selected_device.torch is not None,
             on_process=False,
@@ -214,16 +216,16 @@ class TabbedApp(textual_private.HookedApp):
         if await self._import_or_notify("tab"):
             await super().action_switch_mode(mode)
 
-    async def _import_or_notify(self, what: str) -> bool:
+    async def _import_or_notify(self, module: str) -> bool:
         """Import the tabs, and return whether that succeeded; notify the user if it did not.
 
         Args:
-            what: kind of screen to open, such as ``tab``.
+            module: kind of screen to open, such as ``tab``.
         """
         try:
             await self.import_tabs()
         except ImportError as error:
-            self.notify(f"the {what} cannot be opened: {error}", severity="error", markup=False)
+            self.notify(f"the {module} cannot be opened: {error}", severity="error", markup=False)
             return False
         return True
 

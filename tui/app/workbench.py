@@ -146,7 +146,7 @@ class WorkbenchApp(TabbedApp):
     handles_signals = False
     """Signals and the terminal's hang-up end the app; true where it has a process to itself."""
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings_of(each for each in REGISTRY.commands if each.target == "app"),
+        *bindings_of(command for command in REGISTRY.commands if command.target == "app"),
         Binding("ctrl+c", "interrupt", show=False, priority=True, system=True),
     ]
 
@@ -302,7 +302,7 @@ class WorkbenchApp(TabbedApp):
         for runs in self.all_runs.everywhere:
             host = runs.machine.host
             alarms = self._alarms.setdefault(host, RunAlarms(self.clock))
-            lines += [f"{host}: {each}" if host else each for each in alarms.of_runs(runs)]
+            lines += [f"{host}: {run}" if host else run for run in alarms.of_runs(runs)]
         if self.watched is not None:
             lines += self.watched.alarm_lines()
         for words in lines:
@@ -401,7 +401,9 @@ class WorkbenchApp(TabbedApp):
 
         title = "Quit and cancel the runs?"
         words = [
-            each for runs in busy for each in format_quit_warning(runs, stored=self.stores_results)
+            warning
+            for runs in busy
+            for warning in format_quit_warning(runs, stored=self.stores_results)
         ]
         words += [left] if left else []
         self.push_screen(ConfirmScreen(title, words), answered)

@@ -63,16 +63,16 @@ def program_findings() -> list[CheckResult]:
 def terminal_finding() -> CheckResult:
     """Check whether the terminal can draw the screens, and with which characters."""
     term = os.environ.get("TERM", "")
-    found = f"TERM={term or 'not set'}, {sys.stdout.encoding}"
+    fact = f"TERM={term or 'not set'}, {sys.stdout.encoding}"
     if not sys.stdout.isatty():
-        return CheckResult("terminal", "passed", f"standard output is no terminal ({found})")
+        return CheckResult("terminal", "passed", f"standard output is no terminal ({fact})")
     if term in ("", "dumb", "unknown"):
         advice = "set TERM to your terminal's type, such as xterm-256color"
-        return CheckResult("terminal", "warning", found, advice)
+        return CheckResult("terminal", "warning", fact, advice)
     if "utf" not in sys.stdout.encoding.lower():
         advice = "blocks are drawn in ASCII; set a UTF-8 locale for the finer ones"
-        return CheckResult("terminal", "warning", found, advice)
-    return CheckResult("terminal", "passed", found)
+        return CheckResult("terminal", "warning", fact, advice)
+    return CheckResult("terminal", "passed", fact)
 
 
 def state_folder_finding() -> CheckResult:
@@ -93,8 +93,8 @@ def state_folder_finding() -> CheckResult:
 
 def silent_state_folder_finding() -> CheckResult:
     """Return the finding for a check that took longer than :data:`STATE_S`."""
-    found = f"{reports.folder()} gave no answer within {STATE_S:g} s"
-    return CheckResult("state folder", "warning", found, NO_STATE)
+    fact = f"{reports.folder()} gave no answer within {STATE_S:g} s"
+    return CheckResult("state folder", "warning", fact, NO_STATE)
 
 
 def driver_findings(
@@ -121,8 +121,8 @@ def driver_findings(
             )
         return [CheckResult("NVML", "warning", driver.error, advice)]
     devices = count(len(sample.devices), "device")
-    found = f"driver {driver.version}, CUDA {driver.cuda}, {devices}"
-    findings = [CheckResult("NVML", "passed", found)]
+    fact = f"driver {driver.version}, CUDA {driver.cuda}, {devices}"
+    findings = [CheckResult("NVML", "passed", fact)]
     for device in sample.devices:
         if device.lost is not None:
             advice = "look at dmesg for its Xid; a lost GPU comes back with a reset or a reboot"
@@ -172,8 +172,8 @@ def torch_findings(
     """
     if isinstance(environment, messages.Unusable):
         return [CheckResult("torch", "failed", environment.reason, environment.advice)]
-    found = f"{environment.torch} in Python {environment.python} at {python}"
-    findings = [CheckResult("torch", "passed", found)]
+    fact = f"{environment.torch} in Python {environment.python} at {python}"
+    findings = [CheckResult("torch", "passed", fact)]
     if environment.cuda is None:
         advice = f"for a GPU, install a CUDA build of torch, or choose one with {option}"
         lacking = environment.unavailable.get("cuda", "this torch has no CUDA and gives no reason")
@@ -183,8 +183,8 @@ def torch_findings(
             CheckResult("CUDA", "warning", why, "see NVML above, and torch's own message")
         )
     else:
-        found = f"CUDA {environment.cuda}, cuDNN {environment.cudnn or 'n/a'}"
-        findings.append(CheckResult("CUDA", "passed", found))
+        fact = f"CUDA {environment.cuda}, cuDNN {environment.cudnn or 'n/a'}"
+        findings.append(CheckResult("CUDA", "passed", fact))
     if environment.variables.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
         advice = "unset it: every launch waits, and no GPU timing is taken"
         findings.append(CheckResult("variables", "failed", "CUDA_LAUNCH_BLOCKING is set", advice))
@@ -215,8 +215,8 @@ def watch_finding(refused: Refusal | None) -> CheckResult:
         refused: the reason that processes of this user are unreadable; ``None`` if readable.
     """
     if refused is None:
-        found = f"your torch processes can be read; for an OOM: {EXAMPLE}"
-        return CheckResult("watch", "passed", found)
+        fact = f"your torch processes can be read; for an OOM: {EXAMPLE}"
+        return CheckResult("watch", "passed", fact)
     return CheckResult("watch", "warning", refused.reason, f"{EXAMPLE} explains an OOM anyway")
 
 
@@ -252,22 +252,22 @@ async def run_with_timeout(seconds: float, check: Callable[[], T], otherwise: T)
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
 
-    def deliver(found: T | None, error: BaseException | None) -> None:
+    def deliver(value: T | None, error: BaseException | None) -> None:
         if answer.done():
             return
         if error is not None:
             answer.set_exception(error)
         else:
-            answer.set_result(cast(T, found))
+            answer.set_result(cast(T, value))
 
     def run_check() -> None:
-        found, error = None, None
+        value, error = None, None
         try:
-            found = check()
+            value = check()
         except Exception as problem:  # noqa: BLE001 (raised again where it is waited for)
             error = problem
         with contextlib.suppress(RuntimeError):  # the loop is closed: no one waits any longer
-            loop.call_soon_threadsafe(deliver, found, error)
+            loop.call_soon_threadsafe(deliver, value, error)
 
     threading.Thread(target=run_check, daemon=True, name="check").start()
     try:

@@ -201,16 +201,18 @@ class Anonymizer:
     def __init__(
         self, users: Iterable[str] = (), hosts: Iterable[str] = (), homes: Iterable[str] = ()
     ) -> None:
-        mine = [os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME")]
+        own_names = [
+            os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME")
+        ]
         folders = (*homes, os.path.expanduser("~"))  # noqa: PTH111 (never raises)
-        people = {*users, *mine, _read_own_name(), *(Path(each).name for each in folders)}
+        people = {*users, *own_names, _read_own_name(), *(Path(each).name for each in folders)}
         names = {*hosts, socket.gethostname(), os.environ.get("HOSTNAME", "")}
         names |= {name.partition(".")[0] for name in names}
         self._users = whole_words(people - {"root", "home", "user"})
         self._hosts = whole_words(names - {"localhost"})
-        ours = {str(Path(tui.__file__).parents[1]): ""}
+        own_folders = {str(Path(tui.__file__).parents[1]): ""}
         python = (sysconfig.get_paths()["stdlib"], sys.base_prefix, sys.prefix)
-        self._known = {**{folder: "python" for folder in python if len(folder) > 1}, **ours}
+        self._known = {**{folder: "python" for folder in python if len(folder) > 1}, **own_folders}
 
     def __call__(self, text: str) -> str:
         """Return the text without these names."""
@@ -281,8 +283,8 @@ def build_bundle(
 
 def _find_homes(paths: Iterable[str]) -> list[str]:
     """Return the home folders that contain the paths."""
-    found = [re.match(r"/(?:home|Users|export/home|var/home)/[^/]+", path) for path in paths]
-    return [match[0] for match in found if match]
+    homes = [re.match(r"/(?:home|Users|export/home|var/home)/[^/]+", path) for path in paths]
+    return [match[0] for match in homes if match]
 
 
 def _anonymize(sample: Sample) -> Sample:
@@ -334,14 +336,14 @@ def read_newest_reports() -> list[str]:
     Likely secrets in them are masked.
     """
     paths = sorted((reports.folder() / "reports").glob("*.txt"), reverse=True)[:REPORTS]
-    found = []
+    texts = []
     for path in paths:
         try:
             content = path.read_bytes()[-REPORT_BYTES:]
         except OSError as error:
-            found.append(f"a report cannot be read: {error.strerror}")
+            texts.append(f"a report cannot be read: {error.strerror}")
         else:
             # Older versions of this program did not mask secrets.
             lines = content.decode("utf-8", errors="replace").split("\n")
-            found.append("\n".join(map(secrets.text, lines)))
-    return found
+            texts.append("\n".join(map(secrets.text, lines)))
+    return texts

@@ -66,10 +66,10 @@ async def print_hosts(plan: HostPlan, *, as_json: bool) -> int:
     examined = add_overlaps(found, read_machine_identity())
     progress.clear()
     if as_json:
-        print_json({"hosts": [encode_host(each) for each in examined]})
+        print_json({"hosts": [encode_host(host) for host in examined]})
     else:
         print_text(hosts_text(examined))
-    return 1 if any(each.number_of("failed") for each in examined) else 0
+    return 1 if any(host.number_of("failed") for host in examined) else 0
 
 
 async def examine_host(host: HostAddress, python: str | None) -> HostFindings:
@@ -84,8 +84,8 @@ async def examine_host(host: HostAddress, python: str | None) -> HostFindings:
     try:
         survey = await survey_host(host, python)
     except HostFailureError as error:
-        found = CheckResult("connection", "failed", error.failure.reason, error.failure.advice)
-        return HostFindings(host.name, (found,), reached=False)
+        connection = CheckResult("connection", "failed", error.failure.reason, error.failure.advice)
+        return HostFindings(host.name, (connection,), reached=False)
     (event,), environment, access = await asyncio.gather(
         first_samples((host,), {host.name: python} if python else None),
         _query_torch(HostConnection(host, python)),
@@ -181,15 +181,15 @@ def python_findings(name: str, survey: Survey, event: HostSample | HostLost) -> 
         event: the answer of the monitor.
     """
     findings = []
-    for each in survey.pythons:
-        if each.torch is None:
+    for python in survey.pythons:
+        if python.torch is None:
             torch = "no torch"
         else:
-            torch = f"torch {each.torch}" if each.torch else "torch of an unknown version"
-        version = ".".join(map(str, each.version))
-        findings.append(CheckResult("python", "passed", f"{version} at {each.path}, {torch}"))
+            torch = f"torch {python.torch}" if python.torch else "torch of an unknown version"
+        version = ".".join(map(str, python.version))
+        findings.append(CheckResult("python", "passed", f"{version} at {python.path}, {torch}"))
     if isinstance(event, HostLost):
-        usable = [each.path for each in survey.pythons if each.version[:2] >= OLDEST]
+        usable = [python.path for python in survey.pythons if python.version[:2] >= OLDEST]
         advice = f"try --host-python {name}={usable[0]}" if usable else ""
         findings.append(CheckResult("monitor", "failed", event.reason, advice))
     return findings
@@ -234,10 +234,10 @@ def access_finding(access: ReadAccess | HostFailure) -> CheckResult:
 
 def hosts_text(examined: Sequence[HostFindings]) -> str:
     """Return which hosts work, then the findings on each."""
-    lines = [", ".join(f"{each.host}: {_summary(each)}" for each in examined)]
+    lines = [", ".join(f"{host.host}: {_summary(host)}" for host in examined)]
     text = rows_of_text(lines)
-    for each in examined:
-        text += rows_of_text(["", each.host]) + as_text(each.findings)
+    for host in examined:
+        text += rows_of_text(["", host.host]) + as_text(host.findings)
     return text
 
 
@@ -252,7 +252,7 @@ def _summary(host: HostFindings) -> str:
 
 def encode_host(host: HostFindings) -> dict[str, Any]:
     """Return the object of a host for ``--json``; ``error`` where it was not reached."""
-    found: dict[str, Any] = {"host": host.host}
+    encoded: dict[str, Any] = {"host": host.host}
     if not host.reached:
-        found["error"] = HostFailure(host.findings[0].found, host.findings[0].advice).text
-    return {**found, "checks": list(host.findings)}
+        encoded["error"] = HostFailure(host.findings[0].found, host.findings[0].advice).text
+    return {**encoded, "checks": list(host.findings)}

@@ -15,11 +15,11 @@ def as_text(findings: Sequence[CheckResult]) -> str:
     for finding in findings:
         alike.setdefault(replace(finding, device="", key=""), []).append(finding)
     lines = []
-    for finding, each in alike.items():
-        names = format_indices([one.device for one in each if one.device])
+    for finding, results in alike.items():
+        names = format_indices([result.device for result in results if result.device])
         words = f"{names}: {finding.found}" if names else finding.found
-        if len(each) == 1 and each[0].key:
-            words += f" ({each[0].key})"
+        if len(results) == 1 and results[0].key:
+            words += f" ({results[0].key})"
         lines.append(f"{finding.outcome:<8} {finding.name:<14} {words}")
         if finding.advice:
             lines.append(f"{'':<23} → {finding.advice}")

@@ -66,18 +66,20 @@ def compare_with_peers(
     Returns:
         The devices with at least two rounds, in the order of their first appearance.
     """
-    found: dict[str, list[float]] = {}
+    seconds_of: dict[str, list[float]] = {}
     peers: dict[str, set[str]] = {}
     for times in rounds:
         for device, seconds in times.items():
             others = {name: time for name, time in times.items() if name != device}
             if others:
                 ratio = seconds / statistics.median(others.values())
-                found.setdefault(device, []).append(ratio)
+                seconds_of.setdefault(device, []).append(ratio)
                 peers.setdefault(device, set()).update(others)
-    error = ERROR / (comparisons or max(1, len(found)))
+    error = ERROR / (comparisons or max(1, len(seconds_of)))
     intervals = {
-        device: mean_interval(ratios, error) for device, ratios in found.items() if len(ratios) > 1
+        device: mean_interval(ratios, error)
+        for device, ratios in seconds_of.items()
+        if len(ratios) > 1
     }
     means = {device: mean for device, (mean, _, _) in intervals.items()}
     odd = {
@@ -94,7 +96,7 @@ def compare_with_peers(
             mean,
             low,
             high,
-            len(found[device]),
+            len(seconds_of[device]),
             len(peers[device]),
             slower=low > 1 + SLOWER_BY,
             odd=device in odd,
@@ -132,11 +134,11 @@ def choose_suspects(ratios: Sequence[PeerRatio], most_peers: int) -> tuple[str, 
         ratios: the comparison so far.
         most_peers: number of other devices that run beside the suspects, those nearest to 1.
     """
-    suspects = [each.device for each in ratios if each.may_be_slower]
+    suspects = [ratio.device for ratio in ratios if ratio.may_be_slower]
     if not suspects:
         return ()
     others = sorted(
-        (each for each in ratios if not each.may_be_slower), key=lambda each: abs(each.mean - 1)
+        (ratio for ratio in ratios if not ratio.may_be_slower), key=lambda each: abs(each.mean - 1)
     )
-    chosen = {*suspects, *(each.device for each in others[:most_peers])}
-    return tuple(each.device for each in ratios if each.device in chosen)
+    chosen = {*suspects, *(other.device for other in others[:most_peers])}
+    return tuple(ratio.device for ratio in ratios if ratio.device in chosen)

@@ -90,7 +90,7 @@ class FleetRounds:
         for number in range(rounds or FIRST_ROUNDS):
             await self._round(number, self.members)
         suspects = self.suspects() if rounds is None else ()
-        chosen = tuple(each for each in self.members if each.name in suspects)
+        chosen = tuple(member for member in self.members if member.name in suspects)
         for number in range(FURTHER_ROUNDS if len(chosen) > 1 else 0):
             await self._round(FIRST_ROUNDS + number, chosen)
 
@@ -110,31 +110,31 @@ class FleetRounds:
         }
 
     async def _round(self, number: int, members: Sequence[FleetMember]) -> None:
-        if any(each.runs.signalled for each in members):
+        if any(member.runs.signalled for member in members):
             return
         for work in members[0].works:
             self._progress(f"round {number + 1}: {work.title} on {len(members)} devices")
             hosts: dict[str, list[FleetMember]] = {}
-            for each in members:
-                hosts.setdefault(each.name if self._together else each.host, []).append(each)
-            found: dict[str, float] = {}
+            for member in members:
+                hosts.setdefault(member.name if self._together else member.host, []).append(member)
+            times: dict[str, float] = {}
             await asyncio.gather(
-                *(self._in_turn(work, rotate(each, number), found) for each in hosts.values())
+                *(self._in_turn(work, rotate(host, number), times) for host in hosts.values())
             )
-            self._times.setdefault(work.title, []).append(found)
+            self._times.setdefault(work.title, []).append(times)
 
     async def _in_turn(
-        self, work: FleetWork, members: Sequence[FleetMember], found: dict[str, float]
+        self, work: FleetWork, members: Sequence[FleetMember], times: dict[str, float]
     ) -> None:
-        for each in members:
-            state = await each.runs.time(work.workload, each.device, dict(work.parameters))
+        for member in members:
+            state = await member.runs.time(work.workload, member.device, dict(work.parameters))
             result = state.result if state is not None else None
             if state is None or result is None or result.time is None:
-                reason = each.runs.error or (result.reason if result else "")
-                each.problem = f"{work.title}: {reason or 'not run'}"
+                reason = member.runs.error or (result.reason if result else "")
+                member.problem = f"{work.title}: {reason or 'not run'}"
                 continue
-            found[each.name] = result.time.median_s
-            each.done.setdefault(work.title, []).append(state)
+            times[member.name] = result.time.median_s
+            member.done.setdefault(work.title, []).append(state)
 
     def typical_s(self, member: FleetMember, title: str) -> float | None:
         """Return a device's median seconds per call in a work."""

@@ -28,30 +28,30 @@ class SlowDevice:
 
     def describe(self) -> str:
         """Return the finding in one line."""
-        found = self.ratio
-        percent, low, high = (100 * (x - 1) for x in (found.mean, found.low, found.high))
+        ratio = self.ratio
+        percent, low, high = (100 * (x - 1) for x in (ratio.mean, ratio.low, ratio.high))
         if self.peer:
-            who = f"{found.device} is {percent:.1f}% ({low:.1f}–{high:.1f}) slower than {self.peer}"
+            who = f"{ratio.device} is {percent:.1f}% ({low:.1f}–{high:.1f}) slower than {self.peer}"
             return f"{who} in {self.title}"
-        verdict = "odd" if found.odd else "slower"
-        peers = fmt.count(found.peers, "peer")
+        verdict = "odd" if ratio.odd else "slower"
+        peers = fmt.count(ratio.peers, "peer")
         return (
-            f"{found.device} is {verdict}: {percent:.1f}% slower than its {peers} in"
+            f"{ratio.device} is {verdict}: {percent:.1f}% slower than its {peers} in"
             f" {self.title} ({low:.1f}–{high:.1f})"
         )
 
 
 def find_slow(fleets: Sequence[FleetRounds]) -> list[SlowDevice]:
     """Return the slower devices, the odd ones first, then by how much."""
-    found = []
+    slow = []
     for fleet in fleets:
-        names = [each.name for each in fleet.members]
+        names = [member.name for member in fleet.members]
         for title, ratios in fleet.ratios().items():
-            for each in ratios:
-                if each.slower:
-                    peer = next(name for name in names if name != each.device)
-                    found.append(SlowDevice(title, each, peer if len(names) == 2 else ""))
-    return sorted(found, key=lambda each: (not each.ratio.odd, -each.ratio.mean))
+            for ratio in ratios:
+                if ratio.slower:
+                    peer = next(name for name in names if name != ratio.device)
+                    slow.append(SlowDevice(title, ratio, peer if len(names) == 2 else ""))
+    return sorted(slow, key=lambda device: (not device.ratio.odd, -device.ratio.mean))
 
 
 def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[str]:
@@ -71,12 +71,12 @@ def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[
         wide = max(len(each.name) for each in fleet.members)
         for title, of_title in ratios.items():
             lines.append(f"  {title}")
-            found = {each.device: each for each in of_title}
+            by_device = {ratio.device: ratio for ratio in of_title}
             for member in fleet.members:
-                text = _member_text(fleet, member, title, found.get(member.name))
+                text = _member_text(fleet, member, title, by_device.get(member.name))
                 lines.append(f"    {member.name:<{wide}}  {text}")
         lines += [f"  {each.name}: {each.problem}" for each in fleet.members if each.problem]
-        for name in dict.fromkeys(each.ratio.device for each in slow):
+        for name in dict.fromkeys(device.ratio.device for device in slow):
             if name in [each.name for each in fleet.members]:
                 different = list(differences(fleet, name))
                 lines += ["", f"  Different at {name} (not necessarily the cause)"]
@@ -88,21 +88,21 @@ def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[
 
 def answer_lines(fleets: Sequence[FleetRounds], slow: Sequence[SlowDevice]) -> list[str]:
     """Return a line for each slower device, or a line if there is none."""
-    return [each.describe() for each in slow] or [_describe_none_slower(fleets)]
+    return [device.describe() for device in slow] or [_describe_none_slower(fleets)]
 
 
 def _describe_none_slower(fleets: Sequence[FleetRounds]) -> str:
-    compared = [each for fleet in fleets for of in fleet.ratios().values() for each in of]
+    compared = [ratio for fleet in fleets for of in fleet.ratios().values() for ratio in of]
     if not compared:
         return "nothing was compared: no two devices of one model were timed twice"
-    members = [each for fleet in fleets for each in fleet.members]
-    noun = "CPU" if all(each.device == CPU for each in members) else "GPU"
-    rounds = max(each.rounds for each in compared)
-    names = dict.fromkeys(each.device for each in compared)
+    members = [member for fleet in fleets for member in fleet.members]
+    noun = "CPU" if all(member.device == CPU for member in members) else "GPU"
+    rounds = max(ratio.rounds for ratio in compared)
+    names = dict.fromkeys(ratio.device for ratio in compared)
     by = f"slower than its peers by more than {100 * SLOWER_BY:g}%"
     measured = f"({fmt.count(len(names), noun)}, {fmt.count(rounds, 'round')})"
-    unclear = list(dict.fromkeys(each.device for each in compared if each.may_be_slower))
-    left_out = [each.name for each in members if each.name not in names]
+    unclear = list(dict.fromkeys(ratio.device for ratio in compared if ratio.may_be_slower))
+    left_out = [member.name for member in members if member.name not in names]
     if len(unclear) == len(names):
         text = f"not clear whether a {noun} is {by} {measured}: the times vary too much"
     else:
@@ -125,10 +125,10 @@ def _member_text(
 
 def differences(fleet: FleetRounds, name: str) -> Iterator[str]:
     """Yield the facts in which a device differs from its peers' median or usual value."""
-    facts = {each.name: member_facts(each) for each in fleet.members}
+    facts = {member.name: member_facts(member) for member in fleet.members}
     peers = [found for other, found in facts.items() if other != name]
     for fact, value in facts[name].items():
-        others = [found[fact] for found in peers if fact in found]
+        others = [peer[fact] for peer in peers if fact in peer]
         numbers = [other for other in others if isinstance(other, (int, float))]
         if isinstance(value, (int, float)) and numbers:
             usual: float | str = median(numbers)
@@ -146,9 +146,9 @@ def member_facts(member: FleetMember) -> dict[str, float | str]:
     states = [state for of in member.done.values() for state in of]
     seen = [state.conditions for state in states if state.conditions is not None]
     for name, values in {
-        "SM clock, MHz": [each.sm_clock_mhz_median for each in seen],
-        "highest power, W": [each.power_w_max for each in seen],
-        "highest temperature, °C": [each.temperature_c_max for each in seen],
+        "SM clock, MHz": [conditions.sm_clock_mhz_median for conditions in seen],
+        "highest power, W": [conditions.power_w_max for conditions in seen],
+        "highest temperature, °C": [conditions.temperature_c_max for conditions in seen],
         "cores used by other processes": [
             state.result.time.other_cpu_cores
             for state in states
@@ -158,8 +158,10 @@ def member_facts(member: FleetMember) -> dict[str, float | str]:
         known = [value for value in values if value is not None]
         if known:
             facts[name] = float(median(known))
-    if any(each.samples for each in seen):
-        reasons = sorted({reason for each in seen for reason in each.throttle} - {"idle"})
+    if any(conditions.samples for conditions in seen):
+        reasons = sorted(
+            {reason for conditions in seen for reason in conditions.throttle} - {"idle"}
+        )
         facts["clocks limited by"] = ", ".join(reasons) or "nothing"
     session = member.runs.session
     view = session.state.machine.find_device(member.device) if session is not None else None
@@ -200,26 +202,26 @@ def encode_fleet(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> dict
                 "model": fleet.members[0].model,
                 "devices": [
                     {
-                        "name": each.name,
-                        "host": each.host,
-                        "device": each.device,
-                        "facts": member_facts(each),
-                        "problem": each.problem or None,
+                        "name": member.name,
+                        "host": member.host,
+                        "device": member.device,
+                        "facts": member_facts(member),
+                        "problem": member.problem or None,
                     }
-                    for each in fleet.members
+                    for member in fleet.members
                 ],
                 "works": {
                     title: [
                         {
-                            "device": each.device,
-                            "ratio": each.mean,
-                            "interval": [each.low, each.high],
-                            "rounds": each.rounds,
-                            "peers": each.peers,
-                            "slower": each.slower,
-                            "odd": each.odd,
+                            "device": ratio.device,
+                            "ratio": ratio.mean,
+                            "interval": [ratio.low, ratio.high],
+                            "rounds": ratio.rounds,
+                            "peers": ratio.peers,
+                            "slower": ratio.slower,
+                            "odd": ratio.odd,
                         }
-                        for each in ratios
+                        for ratio in ratios
                     ]
                     for title, ratios in fleet.ratios().items()
                 },

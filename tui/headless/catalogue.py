@@ -66,6 +66,6 @@ async def _report_silence(files: Sequence[str], progress: ProgressLine) -> None:
     while files:
         waited = time.monotonic() - started
         if waited > SILENT_S:
-            found = describe_file_import(files, waited)
-            progress.show_silence(f"{found.reason}; {found.advice}")
+            description = describe_file_import(files, waited)
+            progress.show_silence(f"{description.reason}; {description.advice}")
         await asyncio.sleep(max(1.0, SILENT_S - waited))

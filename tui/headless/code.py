@@ -69,9 +69,9 @@ def find_script(hello: Hello, name: str) -> str:
         UsageError: the catalogue has no such workload.
         Failure: likewise, but an unreadable file may declare it; or it has no script.
     """
-    info = next((each for each in hello.workloads if each.name == name), None)
+    info = next((workload for workload in hello.workloads if workload.name == name), None)
     if info is None:
-        raise unknown_name(hello, "workload", name, [each.name for each in hello.workloads])
+        raise unknown_name(hello, "workload", name, [workload.name for workload in hello.workloads])
     if not info.script:
         raise Failure(f"{name} has no script: your own file declares it; copy its code from there")
     return info.script

@@ -157,19 +157,19 @@ async def _run_comparison(python: str, options: CompareOptions) -> int:
     for problem in recorder.problems if recorder else ():
         print_notice(problem)
     states = [entry for entry in session.state.runs.comparisons.values() if entry.comparison]
-    found = [entry.comparison for entry in states if entry.comparison]
+    comparisons = [entry.comparison for entry in states if entry.comparison]
     for entry in states:
         if options.json:
             print_json(encode_comparison(session.state.machine.environment, entry), "compare")
         else:
             print_text(fit_to_terminal(format_comparison(entry)), "compare.txt")
-    if not found and waiter.signalled is None:
+    if not comparisons and waiter.signalled is None:
         raise Failure("the comparison ended before it began")
-    failed = not found or found[0].status == "failed"
+    failed = not comparisons or comparisons[0].status == "failed"
     return waiter.exit_code(1 if failed else 0)
 
 
-def _choose_device(session: Session, flag: str, wanted: Sequence[str]) -> str:
+def _choose_device(session: Session, flag: str, names: Sequence[str]) -> str:
     """Return the torch device to compare on: the requested one, or the flag's first.
 
     Raises:
@@ -180,10 +180,10 @@ def _choose_device(session: Session, flag: str, wanted: Sequence[str]) -> str:
     flags = {known.name: known for known in environment.flags} if environment else {}
     if flag not in flags:
         raise UsageError(not_known("flag", flag, list(flags)))
-    if len(wanted) > 1:
+    if len(names) > 1:
         raise UsageError("compare takes one --device")
-    if wanted:
-        return choose_devices(session, wanted)[0]
+    if names:
+        return choose_devices(session, names)[0]
     device = session.state.runs.device_for_flag(flag)
     if device is None:
         reason = flags[flag].unavailable or "there is no device that it acts on"

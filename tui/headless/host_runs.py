@@ -84,14 +84,14 @@ class HostRuns:
     def problems(self) -> Sequence[str]:
         """Problems with the user's workload files there, then why results were not stored."""
         hello = self.state.hello if self.state is not None else None
-        of_files = [f"{self.host.name}: {each}" for each in (hello.problems if hello else ())]
+        of_files = [f"{self.host.name}: {problem}" for problem in (hello.problems if hello else ())]
         return (*of_files, *(self._recorder.problems if self._recorder else ()))
 
     @property
     def failed(self) -> bool:
         """True if the host was not reached or a run failed."""
         ended = [entry.result for entry in self.entries]
-        return bool(self.error) or any(each and each.status == "failed" for each in ended)
+        return bool(self.error) or any(result and result.status == "failed" for result in ended)
 
     @property
     def progress(self) -> str:
@@ -220,20 +220,20 @@ class HostRuns:
 
     def encode(self) -> dict[str, Any]:
         """Return the host's object of ``--json``."""
-        found: dict[str, Any] = {"host": self.host.name}
+        encoded: dict[str, Any] = {"host": self.host.name}
         if self.error:
-            found["error"] = self.error
+            encoded["error"] = self.error
         if self.state is not None and self.entries:
-            found.update(encode_results(self.state, self.entries))
-        return found
+            encoded.update(encode_results(self.state, self.entries))
+        return encoded
 
 
 def end_on_signals(runs: Sequence[HostRuns]) -> None:
     """End the runs at a signal, also those added to ``runs`` until then."""
 
     def note(number: signal.Signals) -> None:
-        for each in runs:
-            each.note_signal(number)
+        for run in runs:
+            run.note_signal(number)
 
     handle_signals(SIGNALS, note)
 
@@ -272,17 +272,17 @@ async def connect_hosts(
 
     def show() -> None:
         if is_connecting:
-            doing = "   ".join(each.progress for each in lanes if each.progress)
+            doing = "   ".join(lane.progress for lane in lanes if lane.progress)
             progress.show(doing or "connecting to " + ", ".join(host.name for host in hosts))
 
-    for each in lanes:
-        each.on_change(show)
+    for lane in lanes:
+        lane.on_change(show)
     show()
     try:
-        await asyncio.gather(*(each.connect() for each in lanes))
+        await asyncio.gather(*(lane.connect() for lane in lanes))
         is_connecting = False
         yield lanes
     finally:
         is_connecting = False
         progress.clear()
-        await asyncio.gather(*(each.close() for each in lanes))
+        await asyncio.gather(*(lane.close() for lane in lanes))

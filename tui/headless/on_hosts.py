@@ -71,10 +71,10 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
     ) as lanes:
 
         def show() -> None:
-            progress.show("   ".join(each.progress for each in lanes if each.progress))
+            progress.show("   ".join(lane.progress for lane in lanes if lane.progress))
 
-        for each in lanes:
-            each.on_change(show)
+        for lane in lanes:
+            lane.on_change(show)
         sessions = usable_sessions(lanes)
         if options.together and (same := explain_same_machine(sessions, options.devices)):
             raise Failure(
@@ -85,16 +85,16 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
         await runs.run_alone()
         progress.show("finding where the hosts meet" if runs.spanning else "")
         await runs.run_over_all()
-    for problem in dict.fromkeys(problem for each in lanes for problem in each.problems):
+    for problem in dict.fromkeys(problem for lane in lanes for problem in lane.problems):
         print_notice(problem)
     if options.json:
-        found: dict[str, object] = {"hosts": [each.encode() for each in lanes]}
+        encoded: dict[str, object] = {"hosts": [lane.encode() for lane in lanes]}
         if runs.problems:
-            found["problems"] = runs.problems
-        print_json(found, "run")
+            encoded["problems"] = runs.problems
+        print_json(encoded, "run")
     else:
         print_text(format_hosts(lanes, runs.over_all, runs.problems), "run.txt")
-    failed = bool(runs.problems) or any(each.failed for each in lanes)
+    failed = bool(runs.problems) or any(lane.failed for lane in lanes)
     return lanes[0].exit_code(1 if failed else 0)
 
 
@@ -122,7 +122,7 @@ class _HostsRuns:
             self.spanning = find_spanning(catalogue, names, self._given, len(lanes))
 
     def _usable(self) -> list[HostRuns]:
-        return [each for each in self._lanes if each.session is not None and not each.error]
+        return [lane for lane in self._lanes if lane.session is not None and not lane.error]
 
     def _choose_names(self, session: Session) -> list[str]:
         return choose_workloads(
@@ -145,10 +145,10 @@ class _HostsRuns:
             )
 
         if self._options.together:
-            await asyncio.gather(*(each.run(request) for each in self._lanes))
+            await asyncio.gather(*(lane.run(request) for lane in self._lanes))
         else:
-            for each in self._lanes:
-                await each.run(request)
+            for lane in self._lanes:
+                await lane.run(request)
 
     async def run_over_all(self) -> None:
         """Run workloads of several ranks over all hosts that can run."""
@@ -195,7 +195,7 @@ def format_hosts(
         over_all: the runs over several hosts, each counted once.
         problems: why others are missing, a line each.
     """
-    joint = {(name, each.request.id) for of in over_all for name, each in of.states.items()}
+    joint = {(name, state.request.id) for of in over_all for name, state in of.states.items()}
     own = {
         lane.host.name: [
             entry for entry in lane.entries if (lane.host.name, entry.request.id) not in joint
@@ -204,16 +204,16 @@ def format_hosts(
     }
     ended = [entry.result for of in own.values() for entry in of]
     well = sum(1 for result in ended if result is not None and result.status == "ok")
-    well += sum(1 for each in over_all if each.well)
+    well += sum(1 for spanning in over_all if spanning.well)
     total = len(ended) + len(over_all)
-    useless = sum(1 for each in lanes if each.error)
+    useless = sum(1 for lane in lanes if lane.error)
     first = f"{well} of {fmt.count(total, 'run')} ended well" if total else "nothing ran"
     if useless:
         first += f"; {fmt.count(useless, 'host')} of {len(lanes)} cannot run"
     text = rows_of_text([first, *problems])
     states = {lane.host.name: lane.state for lane in lanes}
-    for each in over_all:
-        text += "".join(_format_spanning(each, states))
+    for spanning in over_all:
+        text += "".join(_format_spanning(spanning, states))
     for lane in lanes:
         entries = own[lane.host.name]
         if entries or lane.error or not over_all:

@@ -61,25 +61,25 @@ async def run_rounds(
     earlier = Baseline(options.against) if options.against else None
     rounds: list[Round] = []
     for number in range(1, options.rounds + 1):
-        one = Round(python, options, number, note_ooms)
-        rounds.append(one)
-        await one.run()
-        if one.ended_early:
+        current = Round(python, options, number, note_ooms)
+        rounds.append(current)
+        await current.run()
+        if current.ended_early:
             break
     states = [entry for one in rounds for entry in one.states]
     problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
     for problem in problems:
         print_notice(problem)
-    found = None
+    comparison = None
     if earlier is not None and not rounds[-1].ended_early:
-        found = earlier.compare([name for one in rounds for name in one.processes], problems)
+        comparison = earlier.compare([name for one in rounds for name in one.processes], problems)
     if options.json:
         plain = encode_results(rounds[-1].state, states)
-        print_json({**plain, "against": found} if found else plain, "run")
-    elif found is not None and earlier is not None:
-        print_text(earlier.text(found, width()), "against.txt")
+        print_json({**plain, "against": comparison} if comparison else plain, "run")
+    elif comparison is not None and earlier is not None:
+        print_text(earlier.text(comparison, width()), "against.txt")
     failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
-    slower = found is not None and bool(found.slower)
+    slower = comparison is not None and bool(comparison.slower)
     return rounds[-1].exit_code(1 if failed or slower or any(one.broken for one in rounds) else 0)
 
 
@@ -101,43 +101,45 @@ async def run_interleaved(
         The exit code.
     """
     turns: tuple[list[Round], list[Round]] = ([], [])
-    wanted = options.runs or TURNS
-    for number in range(1, 2 * wanted + 1):
+    count = options.runs or TURNS
+    for number in range(1, 2 * count + 1):
         side = (number - 1) % 2
         if not options.json:
-            turn = f"{'AB'[side]}: {arms[side].text}, turn {(number + 1) // 2} of {wanted}"
+            turn = f"{'AB'[side]}: {arms[side].text}, turn {(number + 1) // 2} of {count}"
             print_line(turn)
-        one = Round(arms[side].python or python, options, number, note_ooms, arms[side])
-        turns[side].append(one)
-        await one.run()
-        if one.ended_early:
+        current = Round(arms[side].python or python, options, number, note_ooms, arms[side])
+        turns[side].append(current)
+        await current.run()
+        if current.ended_early:
             break
     rounds = [*turns[0], *turns[1]]
     problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
     for problem in problems:
         print_notice(problem)
-    found = None
-    if not one.ended_early:
-        a, b = ([name for each in side for name in each.processes] for side in turns)
-        found = compare_turns(a, b, problems)
+    comparison = None
+    if not current.ended_early:
+        a, b = ([name for finished in side for name in finished.processes] for side in turns)
+        comparison = compare_turns(a, b, problems)
     if options.json:
         sides = {
             letter: encode_results(
-                side[-1].state, [entry for each in side for entry in each.states]
+                side[-1].state, [entry for finished in side for entry in finished.states]
             )
             for letter, side in zip("ab", turns, strict=True)
             if side
         }
         # Two environments: one JSON object could not assign results to them.
-        print_json({"interleaved": list(options.interleave), "sides": sides, "compared": found})
-    elif found is not None:
+        print_json(
+            {"interleaved": list(options.interleave), "sides": sides, "compared": comparison}
+        )
+    elif comparison is not None:
         print_text(
-            format_comparison(found, (arms[0].text, arms[1].text), width()), "interleave.txt"
+            format_comparison(comparison, (arms[0].text, arms[1].text), width()), "interleave.txt"
         )
     states = [entry for each in rounds for entry in each.states]
     failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
-    slower = found is not None and bool(found.slower)
-    return one.exit_code(1 if failed or slower or any(each.broken for each in rounds) else 0)
+    slower = comparison is not None and bool(comparison.slower)
+    return current.exit_code(1 if failed or slower or any(each.broken for each in rounds) else 0)
 
 
 class Round:
@@ -188,7 +190,9 @@ class Round:
         """The runs, with ids that are unique among all rounds."""
         states = list(self.state.book.values())
         return (
-            states if self._number == 1 else [_add_round_to_id(one, self._number) for one in states]
+            states
+            if self._number == 1
+            else [_add_round_to_id(state, self._number) for state in states]
         )
 
     @property
@@ -331,11 +335,11 @@ def format_progress(state: RunsState, cells: int) -> str:
         state: the state of the runs.
         cells: width of the line.
     """
-    found = build_queue(state)
+    queue = build_queue(state)
     words = describe_current_run(state)
-    if found is None or found.wanted < 2:
+    if queue is None or queue.wanted < 2:
         return words
-    return plain(queue_line(found, cells, words)).strip()
+    return plain(queue_line(queue, cells, words)).strip()
 
 
 def compare_turns(a: Iterable[str], b: Iterable[str], problems: Sequence[str]) -> StoreComparison:

@@ -35,35 +35,35 @@ class SpanningRun:
     @property
     def well(self) -> bool:
         """True if it ended well on every host."""
-        return all(_ended_well(each) for each in self.states.values())
+        return all(_ended_well(state) for state in self.states.values())
 
 
 def find_spanning(
-    catalogue: Sequence[WorkloadInfo], names: Sequence[str], given: Mapping[str, str], hosts: int
+    catalogue: Sequence[WorkloadInfo], names: Sequence[str], texts: Mapping[str, str], hosts: int
 ) -> list[WorkloadInfo]:
     """Return the workloads that run over all hosts together.
 
     Args:
         catalogue: all workloads.
         names: the chosen ones.
-        given: typed values by parameter.
+        texts: typed values by parameter.
         hosts: number of hosts that can run.
     """
-    if hosts < 2 or any(name in given for name in OWN_HOSTS):
+    if hosts < 2 or any(name in texts for name in OWN_HOSTS):
         return []
     return [info for info in catalogue if info.name in names and info.ranks]
 
 
-def first_of_each_kind(session: Session, wanted: Sequence[str]) -> dict[str, str]:
+def first_of_each_kind(session: Session, requested: Sequence[str]) -> dict[str, str]:
     """Return the first chosen device of each type: the ranks of a host begin there.
 
     Raises:
         Failure: torch does not have a device.
     """
-    found: dict[str, str] = {}
-    for device in choose_devices(session, wanted):
-        found.setdefault(device.partition(":")[0], device)
-    return found
+    devices: dict[str, str] = {}
+    for device in choose_devices(session, requested):
+        devices.setdefault(device.partition(":")[0], device)
+    return devices
 
 
 async def meet(lanes: Sequence[HostRuns], *, pairwise: bool = False) -> Meetings:
@@ -76,14 +76,14 @@ async def meet(lanes: Sequence[HostRuns], *, pairwise: bool = False) -> Meetings
     Raises:
         MeetingError: a host does not answer.
     """
-    connections = [HostConnection(each.reached, each.python) for each in lanes]
+    connections = [HostConnection(lane.reached, lane.python) for lane in lanes]
     return await find_meetings(connections, pairwise=pairwise)
 
 
 async def run_spanning(
     lanes: Sequence[HostRuns],
     info: WorkloadInfo,
-    wanted: Sequence[str],
+    requested: Sequence[str],
     budget: Budget,
     meetings: Meetings,
 ) -> tuple[list[SpanningRun], list[str]]:
@@ -92,7 +92,7 @@ async def run_spanning(
     Args:
         lanes: connected hosts, whose sessions have the parameters.
         info: the workload.
-        wanted: the devices, as typed.
+        requested: the devices, as typed.
         budget: time for the measurement.
         meetings: where they meet.
 
@@ -104,7 +104,7 @@ async def run_spanning(
     for lane in lanes:
         assert lane.session is not None
         try:
-            devices[lane.host.name] = first_of_each_kind(lane.session, wanted)
+            devices[lane.host.name] = first_of_each_kind(lane.session, requested)
         except Failure as failure:
             return [], [f"{info.name}: {lane.host.name}: {failure}"]
     kinds = dict.fromkeys(kind for of in devices.values() for kind in of)
@@ -178,8 +178,8 @@ async def run_together(
                     lane.cancel()
             await asyncio.gather(*waiting)
             break
-    found = {name: task.result() for name, task in tasks.items()}
-    return {name: state for name, state in found.items() if state is not None}
+    results = {name: task.result() for name, task in tasks.items()}
+    return {name: state for name, state in results.items() if state is not None}
 
 
 def _ended_well(state: RunState | None) -> bool:

@@ -191,29 +191,29 @@ def set_parameters(
             raise UsageError(f"--set {key}: {not_known('parameter', key, known)}")
     for info in infos:
         own = {parameter.name for parameter in info.parameters}
-        found = parse_sweep(info, {key: text for key, text in texts.items() if key in own})
-        if isinstance(found, Invalid):
-            raise UsageError(f"--set {'; '.join(found.errors.values())}")
-        if isinstance(found, Valid):
-            session.set_parameters(info.name, found.parameters)
+        parsed = parse_sweep(info, {key: text for key, text in texts.items() if key in own})
+        if isinstance(parsed, Invalid):
+            raise UsageError(f"--set {'; '.join(parsed.errors.values())}")
+        if isinstance(parsed, Valid):
+            session.set_parameters(info.name, parsed.parameters)
         elif not sweeps:
-            several = " ".join(f"{key}={text}" for key, text in found.texts.items())
+            several = " ".join(f"{key}={text}" for key, text in parsed.texts.items())
             raise UsageError(f"--set {several}: one value each; sweeps are for the run command")
         else:
-            session.set_sweep(info.name, found)
+            session.set_sweep(info.name, parsed)
 
 
-def choose_devices(session: Session, wanted: Sequence[str]) -> tuple[str, ...]:
+def choose_devices(session: Session, requested: Sequence[str]) -> tuple[str, ...]:
     """Return the torch devices to run on; ``all`` means all GPUs, or the CPU where there is none.
 
     Raises:
         Failure: torch does not have a device.
     """
-    if not wanted:
+    if not requested:
         return session.state.machine.usual_devices
     environment = session.state.machine.environment
     known = [device.id for device in environment.devices] if environment else []
-    devices = ["cuda:0" if device == "cuda" else device for device in wanted]
+    devices = ["cuda:0" if device == "cuda" else device for device in requested]
     if ALL in devices:
         gpus = tuple(name for name in known if name != CPU)
         return gpus or (CPU,)

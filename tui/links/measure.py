@@ -103,15 +103,15 @@ class LinkFindings:
         """Return the measured links between GPUs; the model and the label are their kind."""
         return [
             MeasuredLink(
-                name_gpu(of.host, each.source),
-                name_gpu(of.host, each.target),
-                each.byte_per_s,
-                each.byte_per_s,
-                f"{of.gpus[0].name} {each.label or 'unknown'}",
+                name_gpu(of.host, link.source),
+                name_gpu(of.host, link.target),
+                link.byte_per_s,
+                link.byte_per_s,
+                f"{of.gpus[0].name} {link.label or 'unknown'}",
             )
             for of in self.within
-            for each in of.links
-            if each.byte_per_s is not None
+            for link in of.links
+            if link.byte_per_s is not None
         ]
 
     def host_links(self) -> list[MeasuredLink]:
@@ -122,9 +122,9 @@ class LinkFindings:
 def link_hosts(pairs: Sequence[HostPair]) -> list[MeasuredLink]:
     """Return the measured pairs of hosts."""
     return [
-        MeasuredLink(each.first, each.second, each.bus_byte_per_s, each.high)
-        for each in pairs
-        if each.bus_byte_per_s is not None and each.high is not None
+        MeasuredLink(pair.first, pair.second, pair.bus_byte_per_s, pair.high)
+        for pair in pairs
+        if pair.bus_byte_per_s is not None and pair.high is not None
     ]
 
 
@@ -151,20 +151,20 @@ async def measure_within(
     environment = session.state.machine.environment if session is not None else None
     if session is None or environment is None:
         return HostLinks(lane.host.name, problem=lane.error or "not connected")
-    gpus = tuple(each for each in environment.devices if each.id.startswith("cuda:"))
-    found = HostLinks(lane.host.name, gpus)
+    gpus = tuple(device for device in environment.devices if device.id.startswith("cuda:"))
+    links = HostLinks(lane.host.name, gpus)
     if len(gpus) < 2:
-        return found
+        return links
     progress(f"copies between the {len(gpus)} GPUs of {lane.host.name}")
     state = await lane.time("peer_copies", gpus[0].id, {})
     result = state.result if state is not None else None
     rates = copy_rates(result, gpus) if result is not None else {}
     if not rates:
-        found.problem = lane.error or (result.reason if result else "") or "not measured"
+        links.problem = lane.error or (result.reason if result else "") or "not measured"
     reason = topology if isinstance(topology, str) else topology.reason
     if reason:
-        found.problem = "; ".join(filter(None, (found.problem, f"no labels: {reason}")))
-    found.links = tuple(
+        links.problem = "; ".join(filter(None, (links.problem, f"no labels: {reason}")))
+    links.links = tuple(
         GpuLink(
             source.id,
             target.id,
@@ -175,7 +175,7 @@ async def measure_within(
         for target in gpus
         if source is not target
     )
-    return found
+    return links
 
 
 def copy_rates(result: RunResult, gpus: Sequence[TorchDevice]) -> dict[tuple[str, str], float]:
@@ -184,7 +184,7 @@ def copy_rates(result: RunResult, gpus: Sequence[TorchDevice]) -> dict[tuple[str
     if matrix is None:
         return {}
     targets = [column.name.removeprefix("to ") for column in matrix.columns[1:]]
-    known = {each.id for each in gpus}
+    known = {gpu.id for gpu in gpus}
     return {
         (str(row[0]), target): float(cell)
         for row in matrix.rows
@@ -208,11 +208,11 @@ def _find_pair(
 
 def without_p2p(links: Sequence[GpuLink]) -> dict[str, list[GpuLink]]:
     """Return the links without peer access, by the reason."""
-    found: dict[str, list[GpuLink]] = {}
-    for each in links:
-        if each.p2p is not None and each.p2p != P2P_ALLOWED:
-            found.setdefault(each.p2p, []).append(each)
-    return found
+    pairs: dict[str, list[GpuLink]] = {}
+    for link in links:
+        if link.p2p is not None and link.p2p != P2P_ALLOWED:
+            pairs.setdefault(link.p2p, []).append(link)
+    return pairs
 
 
 class BetweenHosts:
@@ -233,7 +233,7 @@ class BetweenHosts:
         self,
         lanes: Sequence[HostRuns],
         meetings: Meetings,
-        wanted: Sequence[str],
+        requested: Sequence[str],
         largest_mib: int | None,
         progress: Callable[[str], None],
     ) -> None:
@@ -244,7 +244,7 @@ class BetweenHosts:
         for lane in lanes:
             assert lane.session is not None
             try:
-                chosen.append(choose_devices(lane.session, wanted)[0])
+                chosen.append(choose_devices(lane.session, requested)[0])
             except Failure as failure:
                 raise Failure(f"{lane.host.name}: {failure}") from failure
         on_gpus = all(device != CPU for device in chosen)
@@ -288,23 +288,23 @@ class BetweenHosts:
         A slow pair is measured again, alone, and the better time counts, because one disturbance
         would make it look slow.
         """
-        found: list[HostPair] = []
+        host_pairs: list[HostPair] = []
         rounds = tournament(self._lanes)
         for number, pairs in enumerate(rounds, 1):
             if self._lanes[0].signalled:
                 break
             self._progress(f"pairs of hosts: round {number} of {len(rounds)}")
-            found += await asyncio.gather(*(self._run_pair(number, pair) for pair in pairs))
+            host_pairs += await asyncio.gather(*(self._run_pair(number, pair) for pair in pairs))
         lanes = {lane.host.name: lane for lane in self._lanes}
-        low = judge_links(link_hosts(found)).low
-        for link in (each.link for each in low):
+        low = judge_links(link_hosts(host_pairs)).low
+        for link in (finding.link for finding in low):
             if self._lanes[0].signalled:
                 break
             self._progress(f"{link.first} and {link.second} again, alone")
             again = await self._run_pair(len(rounds) + 1, (lanes[link.first], lanes[link.second]))
             if (again.bus_byte_per_s or 0.0) > link.rate:
-                found = [again if _is_between(each, link) else each for each in found]
-        return found
+                host_pairs = [again if _is_between(pair, link) else pair for pair in host_pairs]
+        return host_pairs
 
     async def _run_pair(self, number: int, lanes: tuple[HostRuns, HostRuns]) -> HostPair:
         first, second = (lane.host.name for lane in lanes)

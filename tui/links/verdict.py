@@ -59,7 +59,9 @@ class LinksVerdict:
     def unexplained(self) -> tuple[LowLink, ...]:
         """The low links between ends that are not named."""
         named = set(self.slow_ends)
-        return tuple(each for each in self.low if not {each.link.first, each.link.second} & named)
+        return tuple(
+            finding for finding in self.low if not {finding.link.first, finding.link.second} & named
+        )
 
 
 def judge_links(links: Sequence[MeasuredLink]) -> LinksVerdict:
@@ -68,38 +70,38 @@ def judge_links(links: Sequence[MeasuredLink]) -> LinksVerdict:
     Args:
         links: between different ends; both directions of a pair may be given.
     """
-    expected = {kind: _expected(links, kind) for kind in dict.fromkeys(each.kind for each in links)}
+    expected = {kind: _expected(links, kind) for kind in dict.fromkeys(link.kind for link in links)}
     low = tuple(
-        LowLink(each, expected[each.kind])
-        for each in links
-        if each.high < LOW_BELOW * expected[each.kind]
+        LowLink(link, expected[link.kind])
+        for link in links
+        if link.high < LOW_BELOW * expected[link.kind]
     )
-    ends = dict.fromkeys(end for each in links for end in (each.first, each.second))
+    ends = dict.fromkeys(end for link in links for end in (link.first, link.second))
     named = tuple(
         end
         for end in ends
         if len(_partners(links, end)) >= FEWEST_LINKS
-        and all(any(each is found.link for found in low) for each in _links_of(links, end))
+        and all(any(link is finding.link for finding in low) for link in _links_of(links, end))
     )
     return LinksVerdict(expected, low, named)
 
 
 def _expected(links: Sequence[MeasuredLink], kind: str) -> float:
     """Return the median, over the ends of a kind of link, of each end's best rate."""
-    of_kind = [each for each in links if each.kind == kind]
-    ends = dict.fromkeys(end for each in of_kind for end in (each.first, each.second))
-    return median_high([max(each.rate for each in _links_of(of_kind, end)) for end in ends])
+    of_kind = [link for link in links if link.kind == kind]
+    ends = dict.fromkeys(end for link in of_kind for end in (link.first, link.second))
+    return median_high([max(link.rate for link in _links_of(of_kind, end)) for end in ends])
 
 
 def _links_of(links: Sequence[MeasuredLink], end: str) -> list[MeasuredLink]:
-    return [each for each in links if end in (each.first, each.second)]
+    return [link for link in links if end in (link.first, link.second)]
 
 
 def _partners(links: Sequence[MeasuredLink], end: str) -> set[str]:
     return {
-        each.second if each.first == end else each.first
-        for each in links
-        if end in (each.first, each.second)
+        link.second if link.first == end else link.first
+        for link in links
+        if end in (link.first, link.second)
     }
 
 

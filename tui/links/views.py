@@ -59,18 +59,18 @@ def answer_lines(findings: LinkFindings) -> list[str]:
 def _slow_lines(verdict: LinksVerdict, links: Sequence[MeasuredLink], noun: str) -> Iterator[str]:
     for end in verdict.slow_ends:
         own = [each for each in links if end in (each.first, each.second)]
-        best = max(own, key=lambda each: each.rate)
-        count = len({each.first if each.second == end else each.second for each in own})
+        best = max(own, key=lambda link: link.rate)
+        count = len({link.first if link.second == end else link.second for link in own})
         yield (
             f"{end} is slow: all its {count} pairs are, with {_rate(best.rate)} at most instead of"
             f" {_rate(verdict.expected[best.kind])}"
         )
     alone = verdict.unexplained
-    for each in alone[:_MOST_NAMED]:
-        link = each.link
+    for slow in alone[:_MOST_NAMED]:
+        link = slow.link
         yield (
             f"{link.first} to {link.second} is slow: {_rate(link.rate)} instead of"
-            f" {_rate(each.expected)}; other pairs of both are not, so neither {noun} is named"
+            f" {_rate(slow.expected)}; other pairs of both are not, so neither {noun} is named"
         )
     if len(alone) > _MOST_NAMED:
         yield f"{len(alone) - _MOST_NAMED} more pairs are slow: see --json"
@@ -78,11 +78,11 @@ def _slow_lines(verdict: LinksVerdict, links: Sequence[MeasuredLink], noun: str)
 
 def _no_slow_line(findings: LinkFindings) -> str:
     counted = {
-        "pair of hosts": [{each.first, each.second} for each in findings.host_links()],
-        "pair of GPUs": [{each.first, each.second} for each in findings.gpu_links()],
+        "pair of hosts": [{link.first, link.second} for link in findings.host_links()],
+        "pair of GPUs": [{link.first, link.second} for link in findings.gpu_links()],
     }
     distinct = {
-        noun: len({frozenset(each) for each in pairs}) for noun, pairs in counted.items() if pairs
+        noun: len({frozenset(pair) for pair in pairs}) for noun, pairs in counted.items() if pairs
     }
     if not distinct:
         return "nothing was measured: it takes two hosts, or two GPUs in one"
@@ -90,7 +90,7 @@ def _no_slow_line(findings: LinkFindings) -> str:
         fmt.count(count, noun, noun.replace("pair", "pairs")) for noun, count in distinct.items()
     ]
     if set(distinct.values()) == {1}:
-        rates = [each.rate for each in (*findings.host_links(), *findings.gpu_links())]
+        rates = [link.rate for link in (*findings.host_links(), *findings.gpu_links())]
         return f"{' and '.join(parts)}: {_rate(max(rates))}; there is no other link to compare with"
     below = f"{100 * LOW_BELOW:g}%"
     return f"no link is below {below} of what others of its kind reach ({', '.join(parts)})"
@@ -100,10 +100,10 @@ def _all_reduce_lines(all_reduce: AllReduce) -> Iterator[str]:
     ranks = "" if all_reduce.ranks is None else f"{fmt.count(all_reduce.ranks, 'rank')}, "
     yield f"all-reduce over {', '.join(all_reduce.hosts)} ({ranks}{all_reduce.backend})"
     yield f"  {'size':>9}  {'time':>9}  {'algorithm':>10}  {'bus':>10}"
-    for each in all_reduce.points:
+    for point in all_reduce.points:
         yield (
-            f"  {fmt.round_size(int(each.byte)):>9}  {fmt.seconds(each.seconds):>9}"
-            f"  {_rate(each.algorithm_byte_per_s):>10}  {_rate(each.bus_byte_per_s):>10}"
+            f"  {fmt.round_size(int(point.byte)):>9}  {fmt.seconds(point.seconds):>9}"
+            f"  {_rate(point.algorithm_byte_per_s):>10}  {_rate(point.bus_byte_per_s):>10}"
         )
 
 
@@ -112,22 +112,24 @@ def _pair_lines(findings: LinkFindings) -> Iterator[str]:
     count = fmt.count(len(findings.pairs), "pair")
     yield f"bus bandwidth of {count} of hosts at {size}, disjoint pairs at the same time"
     links = findings.host_links()
-    low = {frozenset((each.link.first, each.link.second)) for each in judge_links(links).low}
+    low = {
+        frozenset((finding.link.first, finding.link.second)) for finding in judge_links(links).low
+    }
     ends = {end for each in findings.pairs for end in (each.first, each.second)}
     names = [of.host for of in findings.within if of.host in ends]
     wide = max(len("host"), *(len(name) for name in names))
     yield f"  {'host':<{wide}}  {'best':>10}  {'median':>10}  {'worst':>10}"
     for name in names:
-        own = [each for each in links if name in (each.first, each.second)]
+        own = [link for link in links if name in (link.first, link.second)]
         if not own:
             yield f"  {name:<{wide}}  n/a: no pair of it was measured"
             continue
-        worst = min(own, key=lambda each: each.rate)
+        worst = min(own, key=lambda link: link.rate)
         other = worst.second if worst.first == name else worst.first
         mark = "  low" if frozenset((worst.first, worst.second)) in low else ""
         yield (
-            f"  {name:<{wide}}  {_rate(max(each.rate for each in own)):>10}"
-            f"  {_rate(median(each.rate for each in own)):>10}"
+            f"  {name:<{wide}}  {_rate(max(link.rate for link in own)):>10}"
+            f"  {_rate(median(link.rate for link in own)):>10}"
             f"  {_rate(worst.rate):>10} with {other}{mark}"
         )
     for pair in findings.pairs:
@@ -137,10 +139,10 @@ def _pair_lines(findings: LinkFindings) -> Iterator[str]:
 
 def _matrix_lines(of: HostLinks) -> Iterator[str]:
     yield f"{of.host}: {len(of.gpus)} x {of.gpus[0].name}"
-    names = [each.id for each in of.gpus]
-    cells = {(each.source, each.target): each for each in of.links}
+    names = [gpu.id for gpu in of.gpus]
+    cells = {(link.source, link.target): link for link in of.links}
     for title, word in (
-        ("connection, row to column", lambda each: each.label or "n/a"),
+        ("connection, row to column", lambda link: link.label or "n/a"),
         ("rate of copies, GB/s", _copy_rate),
     ):
         yield f"  {title}"
@@ -148,7 +150,7 @@ def _matrix_lines(of: HostLinks) -> Iterator[str]:
         for source in names:
             row = ["-" if source == target else word(cells[source, target]) for target in names]
             yield "  " + "".join(f"{text:>8}" for text in (source, *row))
-    used = {each.label for each in of.links}
+    used = {link.label for link in of.links}
     legend = [f"{name} {words}" for name, words in ANCESTOR_WORDS.items() if name in used]
     if any(label is not None and label.startswith("NV") for label in used):
         legend.insert(0, "NV# that many NVLinks")
@@ -182,20 +184,20 @@ def encode_links(findings: LinkFindings) -> dict[str, Any]:
         "slow_gpus": list(gpus.slow_ends),
         "low": [
             {
-                "first": each.link.first,
-                "second": each.link.second,
-                "byte_per_s": each.link.rate,
-                "expected_byte_per_s": each.expected,
+                "first": finding.link.first,
+                "second": finding.link.second,
+                "byte_per_s": finding.link.rate,
+                "expected_byte_per_s": finding.expected,
             }
-            for each in (*hosts.low, *gpus.low)
+            for finding in (*hosts.low, *gpus.low)
         ],
         "all_reduce": None if findings.over_all is None else asdict(findings.over_all),
-        "pairs": [asdict(each) for each in findings.pairs],
+        "pairs": [asdict(pair) for pair in findings.pairs],
         "hosts": [
             {
                 "host": of.host,
-                "devices": [{"device": each.id, "name": each.name} for each in of.gpus],
-                "links": [asdict(each) for each in of.links],
+                "devices": [{"device": gpu.id, "name": gpu.name} for gpu in of.gpus],
+                "links": [asdict(link) for link in of.links],
                 "problem": of.problem or None,
             }
             for of in findings.within

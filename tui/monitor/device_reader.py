@@ -80,14 +80,14 @@ _NOT_FIGURES = frozenset({"torch", "lost", "lost_at", "parent"})
 
 def find_absent_paths(value: Any, prefix: str = "") -> list[str]:
     """Return the dotted paths of a device's absent figures."""
-    found = []
+    paths = []
     for item in fields(value):
         part = getattr(value, item.name)
         if is_dataclass(part):
-            found += find_absent_paths(part, f"{prefix}{item.name}.")
+            paths += find_absent_paths(part, f"{prefix}{item.name}.")
         elif part is None and item.name not in _NOT_FIGURES:
-            found.append(prefix + item.name)
-    return found
+            paths.append(prefix + item.name)
+    return paths
 
 
 UNIFIED = "unified memory: shared with the host"

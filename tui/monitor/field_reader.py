@@ -94,11 +94,11 @@ class FieldReader:
 
     # ---- asking ----
 
-    def query(self, what: str, *ways: NvmlCall) -> Any:
+    def query(self, name: str, *ways: NvmlCall) -> Any:
         """Query a field with the first call that works.
 
         Args:
-            what: The field's name, under which a permanent refusal is remembered.
+            name: The field's name, under which a permanent refusal is remembered.
             ways: Function name and arguments, the preferred first.
 
         Returns:
@@ -107,15 +107,15 @@ class FieldReader:
         Raises:
             DeviceGoneError: the whole device is lost.
         """
-        if what in self._refused:
-            return self._explain_mig(what, self._refused[what])
+        if name in self._refused:
+            return self._explain_mig(name, self._refused[name])
         refusal: NoAnswer | None = None
-        for number in range(self._first_way.get(what, 0), len(ways)):
-            name, *args = ways[number]
-            answer = call(self._nvml, name, self.handle, *args)
+        for number in range(self._first_way.get(name, 0), len(ways)):
+            function, *args = ways[number]
+            answer = call(self._nvml, function, self.handle, *args)
             self._on_answer()
             if not isinstance(answer, NoAnswer):
-                self._first_way[what] = number
+                self._first_way[name] = number
                 return answer
             self.uninitialized |= answer.code == Code.UNINITIALIZED
             # The answer of another function says more about the device than a missing function.
@@ -125,34 +125,34 @@ class FieldReader:
                 refusal = answer
                 break
         if refusal is None:
-            raise ValueError(f"no way to ask for {what}")
+            raise ValueError(f"no way to ask for {name}")
         if refusal.permanent:
-            self._refused[what] = refusal
-        return self._explain_mig(what, refusal)
+            self._refused[name] = refusal
+        return self._explain_mig(name, refusal)
 
-    def query_if_due(self, what: str, *ways: NvmlCall) -> Any:
+    def query_if_due(self, name: str, *ways: NvmlCall) -> Any:
         """Return the field of a slow query: the earlier answer unless slow fields are due."""
         if self._slow_due:
-            self._known.pop(what, None)
-        return self.query_until_known(what, *ways)
+            self._known.pop(name, None)
+        return self.query_until_known(name, *ways)
 
-    def query_until_known(self, what: str, *ways: NvmlCall) -> Any:
+    def query_until_known(self, name: str, *ways: NvmlCall) -> Any:
         """Return the first answer to the query of a field that never changes."""
-        if what in self._known:
-            return self._known[what]
-        answer = self.query(what, *ways)
+        if name in self._known:
+            return self._known[name]
+        answer = self.query(name, *ways)
         # A temporary refusal is not cached: the next reading queries again.
         if not isinstance(answer, NoAnswer):
-            self._known[what] = answer
+            self._known[name] = answer
         return answer
 
-    def _explain_mig(self, what: str, refusal: NoAnswer) -> NoAnswer:
+    def _explain_mig(self, name: str, refusal: NoAnswer) -> NoAnswer:
         """Return a refusal, with MIG as its reason if MIG causes it."""
-        if not self.mig or what in _ALSO_OF_INSTANCES:
+        if not self.mig or name in _ALSO_OF_INSTANCES:
             return refusal
         if self._instance and refusal.code in (Code.NOT_SUPPORTED, Code.INVALID_ARGUMENT):
             return replace(refusal, reason="not offered for a MIG instance")
-        if refusal.code == Code.NOT_SUPPORTED and what in _NOT_UNDER_MIG:
+        if refusal.code == Code.NOT_SUPPORTED and name in _NOT_UNDER_MIG:
             return replace(refusal, reason="not offered under MIG")
         return refusal
 

@@ -109,10 +109,10 @@ class DeviceSet:
             watch: which device, and whether to read its details.
             slow: query slowly changing figures again.
         """
-        found = self._find_reader(watch.id)
-        if found is None:
+        device_reader = self._find_reader(watch.id)
+        if device_reader is None:
             return None, None
-        handle, instance = found
+        handle, instance = device_reader
         if self._watched is None or self._watched[0] is not handle:
             fields = self._make_fields(handle, instance)
             self._watched = (handle, WatchedDeviceReader(fields, watch.id))
@@ -214,17 +214,17 @@ class DeviceSet:
         nvml = self.session.nvml
         parent = self._readers[index].handle
         slots = call(nvml, "nvmlDeviceGetMaxMigDeviceCount", parent)
-        found: dict[int, DeviceReader] = {}
+        instances: dict[int, DeviceReader] = {}
         for slot in range(0 if isinstance(slots, NoAnswer) else int(slots)):
             try:
                 handle = call(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", parent, slot)
                 self._on_answer()
                 # Most slots are empty.
                 if not isinstance(handle, NoAnswer):
-                    found[slot] = self._make_reader(handle, index, gpu.id)
+                    instances[slot] = self._make_reader(handle, index, gpu.id)
             except DeviceGoneError:
                 continue
-        return found
+        return instances
 
 
 SILENT_AFTER = 3.0

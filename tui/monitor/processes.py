@@ -114,9 +114,9 @@ class ProcessOwners:
 
     def forget_all_but(self, pids: Iterable[int]) -> None:
         """Forget every process that is not among ``pids``."""
-        wanted = set(pids)
-        self._known = {pid: owner for pid, owner in self._known.items() if pid in wanted}
-        self._loads = {pid: look for pid, look in self._loads.items() if pid in wanted}
+        present = set(pids)
+        self._known = {pid: owner for pid, owner in self._known.items() if pid in present}
+        self._loads = {pid: look for pid, look in self._loads.items() if pid in present}
 
     def find_owner(self, pid: int, listed_at: float) -> ProcessOwner:
         """Return the owner of a process.
@@ -171,10 +171,10 @@ class ProcessOwners:
             doubt = _explain_pid_doubt(process.pid)
             if doubt:
                 return make_unknown_owner(doubt)
-        ours = self._is_ours(process)
+        is_own = self._is_ours(process)
         parent_pid = _read_parent_pid(process)
         parent = _read_parent(parent_pid)
-        return ProcessOwner(user, command, started_at, ours, parent, parent_pid, unavailable)
+        return ProcessOwner(user, command, started_at, is_own, parent, parent_pid, unavailable)
 
     def read_load(self, pid: int, owner: ProcessOwner) -> ProcessLoad:
         """Return the load that the process puts on the host.
@@ -222,10 +222,10 @@ class ProcessOwners:
 
     def _is_descendant(self, process: psutil.Process) -> bool:
         below: psutil.Process | None = None
-        for each in (process, *process.parents()):
-            if each.pid == self._program:
+        for ancestor in (process, *process.parents()):
+            if ancestor.pid == self._program:
                 return below is None or self._boot_text in " ".join(below.cmdline())
-            below = each
+            below = ancestor
         return False
 
     def _explain_error(self, error: psutil.Error) -> str:
@@ -317,7 +317,7 @@ def query_lists(fields: FieldReader) -> tuple[list[ListedProcess] | None, dict[s
     Raises:
         DeviceGoneError: the whole device is lost.
     """
-    found: list[ListedProcess] = []
+    listed: list[ListedProcess] = []
     missing: dict[str, str] = {}
     for kind, name in _LISTS.items():
         # The name without a version is the newest that the binding knows; v2 is for old drivers.
@@ -328,10 +328,10 @@ def query_lists(fields: FieldReader) -> tuple[list[ListedProcess] | None, dict[s
         for entry in answer:
             memory = entry.usedGpuMemory
             memory = None if memory is None else int(memory)
-            found.append(ListedProcess(int(entry.pid), kind, memory))
-    if "processes.compute" in missing and "processes.graphics" in missing and not found:
+            listed.append(ListedProcess(int(entry.pid), kind, memory))
+    if "processes.compute" in missing and "processes.graphics" in missing and not listed:
         return None, {"processes": missing["processes.compute"]}
-    return found, missing
+    return listed, missing
 
 
 SAMPLED_S = 2.0
@@ -357,7 +357,9 @@ def query_sm_percent(fields: FieldReader, at: float) -> dict[int, float] | NoAns
     if isinstance(answer, NoAnswer):
         return {} if answer.code == Code.NOT_FOUND else answer
     # The newest comes last, and replaces the others.
-    samples = sorted((int(each.timeStamp), int(each.pid), float(each.smUtil)) for each in answer)
+    samples = sorted(
+        (int(entry.timeStamp), int(entry.pid), float(entry.smUtil)) for entry in answer
+    )
     return {pid: sm for taken_us, pid, sm in samples if taken_us >= since_us and sm <= 100}
 
 
@@ -417,16 +419,16 @@ def _choose_memory(
     entries: list[ListedProcess], total: int | None, mig: bool, own_pids: bool
 ) -> tuple[int | None, str | None]:
     """Return the memory of one PID: the largest of the lists, since each counts all of it."""
-    given = [
+    reported = [
         entry.memory
         for entry in entries
         if entry.memory is not None and entry.memory != _NOT_AVAILABLE
     ]
-    possible = [memory for memory in given if total is None or memory <= total]
+    possible = [memory for memory in reported if total is None or memory <= total]
     if possible:
         return max(possible), None
-    if given:
-        return None, f"the driver gave {max(given)} bytes, more than the device has"
+    if reported:
+        return None, f"the driver gave {max(reported)} bytes, more than the device has"
     if mig:
         return None, "not offered under MIG"
     if is_windows_driver():

@@ -45,7 +45,7 @@ def read_gpu_topology() -> GpuTopology:
         gpus = [_connect(session, index) for index in range(session.count_devices())]
         return GpuTopology(
             read_topology(gpus),
-            tuple(tuple(_read_p2p(session, one, other) for other in gpus) for one in gpus),
+            tuple(tuple(_read_p2p(session, gpu, other) for other in gpus) for gpu in gpus),
         )
     except (NoDriverError, DeviceGoneError) as error:
         return GpuTopology((), (), str(error))
@@ -75,10 +75,10 @@ def _connect(session: NvmlSession, index: int) -> ConnectedGpu:
     )
 
 
-def _read_p2p(session: NvmlSession, one: ConnectedGpu, other: ConnectedGpu) -> str | None:
-    if one is other:
+def _read_p2p(session: NvmlSession, first: ConnectedGpu, other: ConnectedGpu) -> str | None:
+    if first is other:
         return None
-    handles = (one.fields.handle, other.fields.handle)
+    handles = (first.fields.handle, other.fields.handle)
     answer = driver.call(session.nvml, "nvmlDeviceGetP2PStatus", *handles, _P2P_READ)
     return None if isinstance(answer, NoAnswer) else _P2P.get(int(answer))
 

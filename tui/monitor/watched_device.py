@@ -110,10 +110,10 @@ def read_nvlinks(fields: FieldReader) -> tuple[NvLink, ...] | None:
     Raises:
         DeviceGoneError: the device is lost.
     """
-    found: list[NvLink] = []
+    links: list[NvLink] = []
     for number in range(_MOST_LINKS):
-        what = f"nvlink.{number}"
-        state = fields.query_if_due(what, ("nvmlDeviceGetNvLinkState", number))
+        name = f"nvlink.{number}"
+        state = fields.query_if_due(name, ("nvmlDeviceGetNvLinkState", number))
         if isinstance(state, NoAnswer):
             if number == 0:
                 # A device without NVLink refuses the question or calls the first link invalid.
@@ -122,13 +122,13 @@ def read_nvlinks(fields: FieldReader) -> tuple[NvLink, ...] | None:
                 return None
             break
         if not state:
-            found.append(NvLink(number, active=False, remote=None))
+            links.append(NvLink(number, active=False, remote=None))
             continue
-        bus = fields.query_if_due(f"{what}.remote", ("nvmlDeviceGetNvLinkRemotePciInfo", number))
+        bus = fields.query_if_due(f"{name}.remote", ("nvmlDeviceGetNvLinkRemotePciInfo", number))
         kind = fields.query_until_known(
-            f"{what}.kind", ("nvmlDeviceGetNvLinkRemoteDeviceType", number)
+            f"{name}.kind", ("nvmlDeviceGetNvLinkRemoteDeviceType", number)
         )
-        found.append(
+        links.append(
             NvLink(
                 number,
                 active=True,
@@ -136,7 +136,7 @@ def read_nvlinks(fields: FieldReader) -> tuple[NvLink, ...] | None:
                 is_switch=not isinstance(kind, NoAnswer) and int(kind) == _REMOTE_SWITCH,
             )
         )
-    return tuple(found)
+    return tuple(links)
 
 
 def _parse_bus_id(bus_id: str | bytes) -> str:
@@ -199,9 +199,9 @@ def _read_ancestor(gpu: ConnectedGpu, other: ConnectedGpu) -> str | None:
 
 
 def _read_set(
-    fields: FieldReader, what: str, function: str, words: int, *more: int
+    fields: FieldReader, name: str, function: str, words: int, *more: int
 ) -> tuple[int, ...] | None:
-    answer = fields.query(what, (function, words, *more))
+    answer = fields.query(name, (function, words, *more))
     return None if isinstance(answer, NoAnswer) else members_of(answer)
 
 

@@ -328,10 +328,10 @@ CARDS: tuple[Card, ...] = (
 
 def parse_size(text: str) -> int | None:
     """Return the MiB of a size such as ``24G`` or ``24576M``; ``None`` for another text."""
-    found = re.fullmatch(r"(\d{1,6})\s*([GM])(?:i?B)?", text.strip(), re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,6})\s*([GM])(?:i?B)?", text.strip(), re.IGNORECASE)
+    if match is None:
         return None
-    return int(found[1]) * (1024 if found[2].upper() == "G" else 1)
+    return int(match[1]) * (1024 if match[2].upper() == "G" else 1)
 
 
 _TOO_OLD = {"v100": 70, "titanv": 70, "p100": 60, "p40": 61, "1080ti": 61, "1080": 61, "k80": 37}

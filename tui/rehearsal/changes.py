@@ -54,8 +54,10 @@ def _find_options(command: Sequence[str], names: re.Pattern[str]) -> Iterator[Co
         if names.fullmatch(option + equals) is None:
             continue
         at = place if equals else place + 1
-        given = value if equals else command[at] if at < len(command) else ""
-        yield CommandOption(tuple(command), option, given, at, option + equals if equals else "")
+        value_text = value if equals else command[at] if at < len(command) else ""
+        yield CommandOption(
+            tuple(command), option, value_text, at, option + equals if equals else ""
+        )
 
 
 def find_batch(command: Sequence[str]) -> CommandOption | None:
@@ -86,15 +88,15 @@ def lower_precision(command: Sequence[str]) -> tuple[str, tuple[str, ...]] | Non
 
 def changes(plan: Rehearsal) -> list[tuple[str, Rehearsal]]:
     """Return changed rehearsals that may fit where one does not, each with a label."""
-    found = [
+    rehearsals = [
         (EXPANDABLE, replace(plan, expandable=True)),
         (f"{NOT_FOREACH} in the optimizer", replace(plan, foreach=False)),
     ]
     for changed in (halve_batch(plan.command), lower_precision(plan.command)):
         if changed is not None:
             label, command = changed
-            found.append((label, replace(plan, command=command)))
-    return found
+            rehearsals.append((label, replace(plan, command=command)))
+    return rehearsals
 
 
 def savings(
@@ -107,10 +109,10 @@ def savings(
         has_optimizer: true if the program makes optimizer steps.
         inherited: the environment in which it is rehearsed.
     """
-    found = []
+    saving = []
     own = allocator_settings(inherited)[1]
     if "expandable_segments:true" not in own.lower() and "cudamallocasync" not in own.lower():
-        found.append((EXPANDABLE, replace(plan, expandable=True)))
+        saving.append((EXPANDABLE, replace(plan, expandable=True)))
     if has_optimizer:
-        found.append((NOT_FOREACH, replace(plan, foreach=False)))
-    return found
+        saving.append((NOT_FOREACH, replace(plan, foreach=False)))
+    return saving

@@ -33,8 +33,8 @@ async def rehearse_and_conclude(
     def begun(run: StartedRun) -> None:
         save_note(run.folder, note)
 
-    found = await rehearse(plan, device, show, begun)
-    verdict = judge(found)
-    conclusion = tuple(conclusion_paragraphs(found, verdict))
-    save_note(found.run.folder, replace(note, answer=verdict.answer, conclusion=conclusion))
-    return found, verdict
+    rehearsal = await rehearse(plan, device, show, begun)
+    verdict = judge(rehearsal)
+    conclusion = tuple(conclusion_paragraphs(rehearsal, verdict))
+    save_note(rehearsal.run.folder, replace(note, answer=verdict.answer, conclusion=conclusion))
+    return rehearsal, verdict

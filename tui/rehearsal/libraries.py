@@ -79,7 +79,7 @@ def read_target(path: Path) -> TargetLibraries:
 
 def _parse_requirements(text: str) -> dict[str, SpecifierSet]:
     """Parse the lines with versions; ignore options and addresses."""
-    found: dict[str, SpecifierSet] = {}
+    requirements: dict[str, SpecifierSet] = {}
     for line in text.replace("\\\n", " ").splitlines():
         words = line.partition(" #")[0].partition(" --")[0].strip()
         if not words or words[0] in "#-":
@@ -90,8 +90,8 @@ def _parse_requirements(text: str) -> dict[str, SpecifierSet]:
             continue  # a path, or the address of an archive
         if requirement.specifier:
             name = canonicalize_name(requirement.name)
-            found[name] = found.get(name, SpecifierSet()) & requirement.specifier
-    return found
+            requirements[name] = requirements.get(name, SpecifierSet()) & requirement.specifier
+    return requirements
 
 
 def _parse_lock(path: Path, text: str) -> dict[str, SpecifierSet]:
@@ -102,9 +102,9 @@ def _parse_lock(path: Path, text: str) -> dict[str, SpecifierSet]:
     versions: dict[str, set[str]] = {}
     for key in ("package", "packages"):
         packages = data.get(key)
-        for each in packages if isinstance(packages, list) else ():
-            if isinstance(each, dict):
-                name, version = each.get("name"), each.get("version")
+        for package in packages if isinstance(packages, list) else ():
+            if isinstance(package, dict):
+                name, version = package.get("name"), package.get("version")
                 if isinstance(name, str) and isinstance(version, str):
                     versions.setdefault(canonicalize_name(name), set()).add(version)
     # A lock for several platforms may have several versions of one library: which is unknown.
@@ -122,18 +122,18 @@ def find_differences(
 
     Libraries that the target does not name are not compared.
     """
-    found = []
-    for each in versions:
-        allowed = target.allowed.get(canonicalize_name(each.name))
+    differences = []
+    for version in versions:
+        allowed = target.allowed.get(canonicalize_name(version.name))
         if allowed is None:
             continue
         try:
-            is_same = allowed.contains(Version(each.version), prereleases=True)
+            is_same = allowed.contains(Version(version.version), prereleases=True)
         except InvalidVersion:
-            is_same = str(allowed).lstrip("=") == each.version
+            is_same = str(allowed).lstrip("=") == version.version
         if not is_same:
-            found.append(DifferentLibrary(each.name, each.version, str(allowed)))
-    return tuple(found)
+            differences.append(DifferentLibrary(version.name, version.version, str(allowed)))
+    return tuple(differences)
 
 
 def library_line(versions: Sequence[LibraryVersion], target: TargetLibraries | None) -> str:
@@ -148,15 +148,17 @@ def library_line(versions: Sequence[LibraryVersion], target: TargetLibraries | N
     if target is not None:
         different = find_differences(versions, target)
         if different:
-            each = ", ".join(f"{one.name} {one.here} is not {one.there}" for one in different)
-            return f"Not the libraries of {target.file}: {each}. With them it is another program."
-    names = ", ".join(f"{each.name} {each.version}" for each in versions)
+            listed = ", ".join(
+                f"{library.name} {library.here} is not {library.there}" for library in different
+            )
+            return f"Not the libraries of {target.file}: {listed}. With them it is another program."
+    names = ", ".join(f"{version.name} {version.version}" for version in versions)
     if target is None:
         return (
             f"Libraries: {names}. With others it is another program;"
             " --target-requirements FILE compares."
         )
-    compared = sum(canonicalize_name(each.name) in target.allowed for each in versions)
+    compared = sum(canonicalize_name(version.name) in target.allowed for version in versions)
     if not compared:
         return f"Libraries: {names}; {target.file} names none of them."
     return f"Libraries: {names}; as far as {target.file} names them, they are the target's."
@@ -174,8 +176,8 @@ def has_kernels(architectures: Sequence[str], capability: int) -> bool:
     """
     if not architectures:
         return True
-    for each in architectures:
-        kind, _, digits = each.partition("_")
+    for architecture in architectures:
+        kind, _, digits = architecture.partition("_")
         number = int("".join(filter(str.isdigit, digits)) or 0)
         if digits[-1:].isalpha():  # such as sm_90a: for that capability alone
             if number == capability:

@@ -63,9 +63,9 @@ def find_error(lines: Sequence[str]) -> PrintedError:
     own_lines = [line for line in before if not _LAUNCHER.match(line)]
     by_rank = _errors(own_lines)
     for rank in (report.rank, None):
-        found = [line for owner, line in by_rank if owner == rank]
-        if found:
-            return _with_line(report, found[-1], raised=True)
+        of_rank = [line for owner, line in by_rank if owner == rank]
+        if of_rank:
+            return _with_line(report, of_rank[-1], raised=True)
     if report.code is not None and report.code < 0:
         return report  # earlier lines need not belong to it
     last = next((each for each in reversed(own_lines) if re.search(r"\w", each)), "").strip()
@@ -87,10 +87,10 @@ def _read_report(lines: Sequence[str]) -> PrintedError:
     place = _find_report(lines)
     rank = pid = code = None
     for line in () if place is None else lines[place : place + _MOST_REPORT_LINES]:
-        if rank is None and (found := _RANK.match(line)):
-            rank = found[1]
-        elif pid is None and (found := _EXIT.match(line)):
-            code, pid = int(found[1]), int(found[2])
+        if rank is None and (match := _RANK.match(line)):
+            rank = match[1]
+        elif pid is None and (match := _EXIT.match(line)):
+            code, pid = int(match[1]), int(match[2])
     return PrintedError(rank=rank, pid=pid, code=code)
 
 
@@ -100,7 +100,7 @@ def _is_launchers(line: str) -> bool:
 
 def _errors(lines: Sequence[str]) -> list[tuple[str | None, str]]:
     """Return the errors that end tracebacks, each with the rank in its prefix, if it has one."""
-    found: list[tuple[str | None, str]] = []
+    errors: list[tuple[str | None, str]] = []
     within: set[str | None] = set()
     for line in lines:
         prefix = _PREFIX.match(line)
@@ -110,5 +110,5 @@ def _errors(lines: Sequence[str]) -> list[tuple[str | None, str]]:
             within.add(rank)
         elif rank in within and text[:1].strip():
             within.discard(rank)
-            found.append((rank, text.strip()))
-    return found
+            errors.append((rank, text.strip()))
+    return errors

@@ -41,7 +41,7 @@ class ReadUse(Enum):
 
 def reads_with(use: ReadUse, reads: Iterable[HostRead]) -> tuple[HostRead, ...]:
     """Return the reads whose values a program uses in one way."""
-    return tuple(each for each in reads if find_use(each.filename, each.line) is use)
+    return tuple(read for read in reads if find_use(read.filename, read.line) is use)
 
 
 @functools.lru_cache(maxsize=1000)
@@ -135,12 +135,12 @@ def _covers(node: ast.AST, line: int) -> bool:
 
 
 def _names(node: ast.AST) -> Iterator[ast.Name]:
-    return (each for each in ast.walk(node) if isinstance(each, ast.Name))
+    return (name for name in ast.walk(node) if isinstance(name, ast.Name))
 
 
 def _mentions(node: ast.AST) -> bool:
     return any(
-        (isinstance(each, ast.Attribute) and each.attr == FINITE)
-        or (isinstance(each, ast.Name) and each.id == FINITE)
-        for each in ast.walk(node)
+        (isinstance(name, ast.Attribute) and name.attr == FINITE)
+        or (isinstance(name, ast.Name) and name.id == FINITE)
+        for name in ast.walk(node)
     )

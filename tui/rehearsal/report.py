@@ -39,28 +39,35 @@ def encode_rehearsal(
         "stopped": verdict.stopped,
         "compiled": verdict.compiled,
         "margin": verdict.margin,
-        "devices": [_encode_device(each) for each in verdict.devices],
+        "devices": [_encode_device(device) for device in verdict.devices],
         "reads": [
             {
-                "file": each.filename,
-                "line": each.line,
-                "function": each.name,
-                "count": each.count,
-                "use": find_use(each.filename, each.line).value,
+                "file": read.filename,
+                "line": read.line,
+                "function": read.name,
+                "count": read.count,
+                "use": find_use(read.filename, read.line).value,
             }
-            for each in verdict.reads
+            for read in verdict.reads
         ],
         "copies_to_host": verdict.copies,
-        "libraries": {each.name: each.version for each in verdict.libraries},
+        "libraries": {library.name: library.version for library in verdict.libraries},
         "libraries_not_of_target": None
         if target is None
-        else [{"name": each.name, "here": each.here, "target": each.there} for each in different],
+        else [
+            {"name": library.name, "here": library.here, "target": library.there}
+            for library in different
+        ],
         "host_peak": rehearsed.host_peak,
         "exit": {"code": rehearsed.run.code, "signal": rehearsed.run.signal},
         "folder": str(rehearsed.run.folder),
         "attempts": [
-            {"change": each.label, "answer": each.verdict.answer, "peak": _peak(each.verdict)}
-            for each in attempts
+            {
+                "change": attempt.label,
+                "answer": attempt.verdict.answer,
+                "peak": _peak(attempt.verdict),
+            }
+            for attempt in attempts
         ],
         "problems": list(rehearsed.problems),
         "unavailable": unavailable,
@@ -97,16 +104,16 @@ def _encode_device(device: DeviceVerdict) -> dict[str, Any]:
         "account": dict(account_terms(device)),
         "processes": [
             {
-                "pid": each.pid,
-                "rank": each.rank,
-                "requested_peak": each.requested,
-                "reserved_then": each.account.reserved,
-                "step": each.step,
-                "line": each.account.site.label,
-                "after": None if each.account.after is None else each.account.after.label,
-                "doubts": list(each.account.doubts),
+                "pid": peak.pid,
+                "rank": peak.rank,
+                "requested_peak": peak.requested,
+                "reserved_then": peak.account.reserved,
+                "step": peak.step,
+                "line": peak.account.site.label,
+                "after": None if peak.account.after is None else peak.account.after.label,
+                "doubts": list(peak.account.doubts),
             }
-            for each in device.peaks
+            for peak in device.peaks
         ],
     }
 
@@ -134,11 +141,11 @@ def encode_search(
         "peaks": [{"value": value, "peak": peak} for value, peak in search.peaks],
         "with": [
             {
-                "setting": each.label,
-                **_encode_limit(each.search, each.tried),
-                "problem": each.problem or None,
+                "setting": other.label,
+                **_encode_limit(other.search, other.tried),
+                "problem": other.problem or None,
             }
-            for each in others
+            for other in others
         ],
     }
 

@@ -51,7 +51,7 @@ _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 def allocator_settings(inherited: Mapping[str, str]) -> tuple[str, str]:
     """Return the variable that sets torch's allocator, and its value, empty if it is not set."""
-    name = next((each for each in _ALLOCATOR if each in inherited), _ALLOCATOR[1])
+    name = next((variable for variable in _ALLOCATOR if variable in inherited), _ALLOCATOR[1])
     return name, inherited.get(name, "")
 
 
@@ -74,15 +74,15 @@ class Rehearsal:
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """Return the command's environment without the simulated GPU."""
-        found = {**inherited, REHEARSE: str(self.steps)}
+        variables = {**inherited, REHEARSE: str(self.steps)}
         # These would hide the simulated devices, or select real ones.
-        found.pop("CUDA_VISIBLE_DEVICES", None)
+        variables.pop("CUDA_VISIBLE_DEVICES", None)
         if not self.foreach:
-            found[FOREACH] = "0"
+            variables[FOREACH] = "0"
         if self.expandable:
             name, own = allocator_settings(inherited)
-            found[name] = ",".join(filter(None, [own, "expandable_segments:True"]))
-        return found
+            variables[name] = ",".join(filter(None, [own, "expandable_segments:True"]))
+        return variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ async def rehearse(
         contents.logs,
         records,
         tuple(peaks),
-        tuple((each.log, each.explanation) for each in explained),
+        tuple((item.log, item.explanation) for item in explained),
         waiting.host_peak,
         waiting.time_is_up,
         find_error(last_lines(run)),
@@ -253,9 +253,9 @@ class _Waiting:
         resident = 0
         with contextlib.suppress(psutil.Error):
             own = psutil.Process(self._process.pid)
-            for each in (own, *own.children(recursive=True)):
+            for process in (own, *own.children(recursive=True)):
                 with contextlib.suppress(psutil.Error):
-                    resident += each.memory_info().rss
+                    resident += process.memory_info().rss
         self.host_peak = max(self.host_peak, resident)
 
 
@@ -270,7 +270,7 @@ async def _read_peaks(
     run: StartedRun, logs: Sequence[ProcessLog]
 ) -> tuple[list[ProcessPeak], list[str]]:
     """Return the peaks in the processes' snapshots, and why others are unknown."""
-    found: list[ProcessPeak] = []
+    peaks: list[ProcessPeak] = []
     problems: list[str] = []
     for log in logs:
         measured = log.rehearsed
@@ -283,7 +283,7 @@ async def _read_peaks(
         try:
             async with open_reader(Load(0, (str(path),))) as reader:
                 loaded = await reader.loaded()
-                counters = {each.device: each for each in measured.devices}
+                counters = {device.device: device for device in measured.devices}
                 for summary in loaded.devices:
                     account = await reader.call(PEAK, PeakArguments(summary.device))
                     if account.live:
@@ -292,11 +292,11 @@ async def _read_peaks(
                         counted = None if counter is None else counter.requested
                         recorded = counter is None or counter.recorded
                         peak = ProcessPeak(log.pid, log.rank, account, step, counted, recorded)
-                        found.append(peak)
+                        peaks.append(peak)
                         problems += describe_gap(peak)
         except Failure as failure:
             problems.append(f"{path} cannot be read: {failure}")
-    return found, problems
+    return peaks, problems
 
 
 def describe_gap(peak: ProcessPeak) -> list[str]:
@@ -326,5 +326,5 @@ def find_step(time_us: int | None, step_times: Sequence[int], steps: int) -> int
     """
     if time_us is None or not steps:
         return None
-    before = sum(each < time_us for each in step_times)
+    before = sum(time < time_us for time in step_times)
     return before + 1 if before < len(step_times) or steps == len(step_times) else None

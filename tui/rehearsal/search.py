@@ -40,13 +40,13 @@ def parse_range(text: str) -> SearchRange:
     Raises:
         BadRangeError: it has another form, or is empty.
     """
-    found = re.fullmatch(r"([A-Za-z_]\w*)=(\d{1,12})\.\.(\d{1,12})", text.strip())
-    if found is None:
+    match = re.fullmatch(r"([A-Za-z_]\w*)=(\d{1,12})\.\.(\d{1,12})", text.strip())
+    if match is None:
         raise BadRangeError(f"{text}: give a name and two numbers, such as batch=1..1024")
-    one = SearchRange(found[1], int(found[2]), int(found[3]))
-    if one.low > one.high:
-        raise BadRangeError(f"{text}: {one.low} is larger than {one.high}")
-    return one
+    search_range = SearchRange(match[1], int(match[2]), int(match[3]))
+    if search_range.low > search_range.high:
+        raise BadRangeError(f"{text}: {search_range.low} is larger than {search_range.high}")
+    return search_range
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,10 +131,10 @@ def _devices(rehearsed: Rehearsed) -> tuple[DeviceVerdict, ...]:
     used = []
     for index, record in enumerate(rehearsed.records):
         if record.contexts:
-            peaks = [each for each in rehearsed.peaks if each.account.device == index]
-            peaks.sort(key=lambda each: -each.account.live)
+            peaks = [peak for peak in rehearsed.peaks if peak.account.device == index]
+            peaks.sort(key=lambda peak: -peak.account.live)
             used.append(DeviceVerdict(index, record, total, tuple(peaks)))
-    return tuple(sorted(used, key=lambda each: each.headroom))
+    return tuple(sorted(used, key=lambda device: device.headroom))
 
 
 def _answer(
@@ -264,10 +264,12 @@ def _first_raised(raised: Sequence[ProcessLog], printed: PrintedError) -> Proces
 
 
 def _libraries(logs: Sequence[ProcessLog]) -> tuple[LibraryVersion, ...]:
-    found: dict[LibraryVersion, None] = {}
+    libraries: dict[LibraryVersion, None] = {}
     for log in logs:
-        found.update(dict.fromkeys(log.rehearsed.libraries if log.rehearsed is not None else ()))
-    return tuple(found)
+        libraries.update(
+            dict.fromkeys(log.rehearsed.libraries if log.rehearsed is not None else ())
+        )
+    return tuple(libraries)
 
 
 def _lacks_kernels(rehearsed: Rehearsed) -> str:
@@ -287,6 +289,6 @@ def _lacks_kernels(rehearsed: Rehearsed) -> str:
 def _reads(logs: Sequence[ProcessLog]) -> tuple[HostRead, ...]:
     counts: Counter[tuple[str, int, str]] = Counter()
     for log in logs:
-        for each in log.rehearsed.reads if log.rehearsed is not None else ():
-            counts[each.filename, each.line, each.name] += each.count
+        for read in log.rehearsed.reads if log.rehearsed is not None else ():
+            counts[read.filename, read.line, read.name] += read.count
     return tuple(HostRead(*place, count) for place, count in counts.most_common())

@@ -93,15 +93,15 @@ def failure_limits(verdict: RehearsalVerdict) -> list[str]:
     if not verdict.devices:
         return []
     if verdict.reads:
-        what = f"it read values of the device, which are zeros here, at {_places(verdict.reads)}"
+        reason = f"it read values of the device, which are zeros here, at {_places(verdict.reads)}"
     elif verdict.copies:
-        what = f"it read values of the device, which are zeros here, {verdict.copies} times"
+        reason = f"it read values of the device, which are zeros here, {verdict.copies} times"
     else:
         return [
             "It had read no device values. On a real card it may not fail if it measures times or "
             "calls functions that are not simulated."
         ]
-    return [f"On a real card it may not fail: {what}."]
+    return [f"On a real card it may not fail: {reason}."]
 
 
 def _doubts(verdict: RehearsalVerdict, target: TargetLibraries | None) -> list[str]:
@@ -135,8 +135,8 @@ def _peak_lines(rehearsed: Rehearsed, verdict: RehearsalVerdict, cells: int) -> 
     caught = _find_caught(rehearsed, verdict)
     if caught is not None:
         return [*_wrap(_caught_line(caught), cells, "  "), *explanation_lines(caught, cells)]
-    devices = sorted(verdict.devices, key=lambda each: each.index)
-    return [row for each in devices for row in _device_lines(rehearsed, each, cells)]
+    devices = sorted(verdict.devices, key=lambda device: device.index)
+    return [row for device in devices for row in _device_lines(rehearsed, device, cells)]
 
 
 def _find_caught(rehearsed: Rehearsed, verdict: RehearsalVerdict) -> Explanation | None:
@@ -160,10 +160,10 @@ def conclusion_paragraphs(rehearsed: Rehearsed, verdict: RehearsalVerdict) -> li
     if caught is not None:
         paragraphs.append(_caught_line(caught))
     if verdict.answer in ("fits", "close"):
-        for each in sorted(verdict.devices, key=lambda each: each.index):
-            place = [f"{place_line(peak)}." for peak in each.peaks[:1]]
-            terms = " ".join(account_rows(each, 1 << 30))
-            name = [f"cuda:{each.index}"] if rehearsed.rehearsal.gpus > 1 else []
+        for device in sorted(verdict.devices, key=lambda each: each.index):
+            place = [f"{place_line(peak)}." for peak in device.peaks[:1]]
+            terms = " ".join(account_rows(device, 1 << 30))
+            name = [f"cuda:{device.index}"] if rehearsed.rehearsal.gpus > 1 else []
             paragraphs.append(" ".join([*name, *place, f"The peak is {terms}"]))
     if verdict.answer == "failed":
         return [*paragraphs, *failure_limits(verdict)]
@@ -203,8 +203,8 @@ def _device_lines(rehearsed: Rehearsed, device: DeviceVerdict, cells: int) -> li
     lines = []
     if several:
         lines.append(f"cuda:{device.index}  peak {device.peak_of_total}")
-    for each in device.peaks[:1]:
-        lines += _wrap(place_line(each), cells, indent)
+    for peak in device.peaks[:1]:
+        lines += _wrap(place_line(peak), cells, indent)
     return [*lines, *(indent + row for row in account_rows(device, cells))]
 
 
@@ -253,12 +253,12 @@ def account_terms(device: DeviceVerdict) -> list[tuple[str, int]]:
     """
     roles: dict[str, int] = {}
     requested = rounding = reserved = 0
-    for each in device.peaks:
-        for role in each.account.roles:
+    for peak in device.peaks:
+        for role in peak.account.roles:
             roles[role.role] = roles.get(role.role, 0) + role.bytes
-        requested += each.account.live
-        rounding += each.account.rounding
-        reserved += each.account.reserved_peak
+        requested += peak.account.live
+        rounding += peak.account.rounding
+        reserved += peak.account.reserved_peak
     return [
         *roles.items(),
         ("rounding", rounding),
@@ -277,13 +277,13 @@ def attempt_lines(attempts: Sequence[Attempt], cells: int) -> list[str]:
         cells: width of a line.
     """
     lines = []
-    for each in attempts:
-        answer, peak = _short_answer(each.verdict)
+    for attempt in attempts:
+        answer, peak = _short_answer(attempt.verdict)
         if peak:
             answer += f", peak {peak}"
-        elif each.verdict.answer == "does not fit":
+        elif attempt.verdict.answer == "does not fit":
             answer += " either"
-        lines += _wrap(f"with {each.label}: {answer}", cells, "  ")
+        lines += _wrap(f"with {attempt.label}: {answer}", cells, "  ")
     return lines
 
 
@@ -299,7 +299,7 @@ def _short_answer(verdict: RehearsalVerdict) -> tuple[str, str]:
 
 def _places(reads: Sequence[HostRead]) -> str:
     """Return the first lines of some, such as ``train.py:57 and 2 other lines``."""
-    places = [f"{each.filename.rpartition('/')[2]}:{each.line}" for each in reads[:MOST_READS]]
+    places = [f"{read.filename.rpartition('/')[2]}:{read.line}" for read in reads[:MOST_READS]]
     more = len(reads) - len(places)
     return ", ".join(places) + (f" and {fmt.count(more, 'other line')}" if more else "")
 
@@ -392,9 +392,9 @@ def setting_lines(others: Sequence[SearchWith], cells: int) -> list[str]:
         cells: width of a line.
     """
     lines = []
-    for each in others:
-        result = f"unknown: {each.problem}" if each.problem else _limit(each.search)
-        text = f"with {each.label}: {result}; {fmt.count(each.tried, 'rehearsal')}"
+    for other in others:
+        result = f"unknown: {other.problem}" if other.problem else _limit(other.search)
+        text = f"with {other.label}: {result}; {fmt.count(other.tried, 'rehearsal')}"
         lines += _wrap(text, cells, "  ")
     return lines
 

@@ -75,7 +75,7 @@ async def _compare(
         if options.together:
             extra = _separate_lanes(members)
             lanes += extra
-            await asyncio.gather(*(each.connect() for each in extra))
+            await asyncio.gather(*(host_runs.connect() for host_runs in extra))
         models: dict[str, list[FleetMember]] = {}
         for member in members:
             models.setdefault(member.model, []).append(member)
@@ -85,8 +85,8 @@ async def _compare(
             if len(of) > 1
         ]
         problems += [f"{of[0].name}: the only {name}" for name, of in models.items() if len(of) < 2]
-        for each in fleets:
-            await each.run(options.rounds)
+        for fleet in fleets:
+            await fleet.run(options.rounds)
         if options.json:
             print_json(encode_fleet(fleets, problems))
         else:
@@ -94,9 +94,9 @@ async def _compare(
             lines = fleet_lines(fleets, problems)
             print_text(fit_to_terminal(rows_of_text(lines)), "fleet.txt")
     failed = any(lane.error for lane in lanes) or any(
-        member.problem for each in fleets for member in each.members
+        member.problem for fleet in fleets for member in fleet.members
     )
-    odd = any(each.ratio.odd for each in find_slow(fleets))
+    odd = any(device.ratio.odd for device in find_slow(fleets))
     return lanes[0].exit_code(1 if failed or odd or not fleets else 0)
 
 

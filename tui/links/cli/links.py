@@ -72,13 +72,13 @@ async def _measure(
     options: LinksOptions, hosts: Sequence[HostAddress], pythons: Mapping[str, str]
 ) -> int:
     progress = ProgressLine()
-    found = LinkFindings()
+    findings = LinkFindings()
     async with connect_hosts(hosts, pythons, options.devices, progress) as lanes:
         if same := explain_same_machine(usable_sessions(lanes), options.devices):
             raise Failure(f"{same}, so no link is between them: leave one out of --host")
         topologies = await asyncio.gather(*(_query(each) for each in lanes))
         # All hosts at once: measurements within a host disturb no other.
-        found.within = list(
+        findings.within = list(
             await asyncio.gather(
                 *(
                     measure_within(lane, topology, progress.show)
@@ -88,21 +88,21 @@ async def _measure(
         )
         usable = [each for each in lanes if not each.error and each.session is not None]
         if len(usable) > 1 and not lanes[0].signalled:
-            await _measure_between(usable, options, found, progress)
+            await _measure_between(usable, options, findings, progress)
         elif len(lanes) > 1:
-            found.problems.append("links between hosts: not measured, fewer than two can run")
+            findings.problems.append("links between hosts: not measured, fewer than two can run")
         if options.json:
-            print_json(encode_links(found))
+            print_json(encode_links(findings))
         else:
             progress.clear()
-            print_text(fit_to_terminal(rows_of_text(links_lines(found))), "links.txt")
+            print_text(fit_to_terminal(rows_of_text(links_lines(findings))), "links.txt")
     problems = [
-        *found.problems,
+        *findings.problems,
         *(each.error for each in lanes if each.error),
-        *(each.problem for each in found.within if each.problem),
-        *(each.problem for each in found.pairs if each.problem),
+        *(host.problem for host in findings.within if host.problem),
+        *(pair.problem for pair in findings.pairs if pair.problem),
     ]
-    return lanes[0].exit_code(1 if problems or is_slow(found) else 0)
+    return lanes[0].exit_code(1 if problems or is_slow(findings) else 0)
 
 
 async def _measure_between(

@@ -272,11 +272,11 @@ def find_interpreter(command: Sequence[str]) -> str:
     with Path(path).open("rb") as file:
         first, second = file.readline(4096), file.readline(4096)
     # pip writes a shell's first line where the interpreter's path is too long for the kernel's.
-    found = re.match(rb"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(\S*python[\d.]*t?)(?:\s|$)", first)
-    found = found or re.match(rb"'''exec' \"?([^\"]+)\"? ", second)
-    if found is None:
+    match = re.match(rb"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(\S*python[\d.]*t?)(?:\s|$)", first)
+    match = match or re.match(rb"'''exec' \"?([^\"]+)\"? ", second)
+    if match is None:
         raise UsageError(f"{command[0]}: unknown which Python runs it; give --python PATH")
-    return found[1].decode("utf-8", "surrogateescape")
+    return match[1].decode("utf-8", "surrogateescape")
 
 
 class _Work:
@@ -318,32 +318,34 @@ class _Work:
     async def rehearse(self, card: Card) -> int:
         """Rehearse on one card; if the program does not fit, try changes that may help."""
         plan = self._plan(card)
-        found, verdict = await self._run(plan)
+        rehearsal, verdict = await self._run(plan)
         attempts = []
         if verdict.answer == "does not fit":
             attempts = [
                 Attempt(label, (await self._run(changed, label))[1])
                 for label, changed in changes(plan)
             ]
-        self._print(found, verdict, attempts)
+        self._print(rehearsal, verdict, attempts)
         return verdict.exit_code
 
     async def compare(self, cards: Sequence[Card]) -> int:
         """Rehearse on each card, and print a table; return the best answer's exit code."""
-        found = []
+        judged_rehearsals = []
         for number, card in enumerate(cards, 1):
-            found.append(await self._run(self._plan(card), f"{number} of {len(cards)}"))
-            if found[-1][1].answer == "failed":
+            judged_rehearsals.append(await self._run(self._plan(card), f"{number} of {len(cards)}"))
+            if judged_rehearsals[-1][1].answer == "failed":
                 break
-        last, verdict = found[-1]
+        last, verdict = judged_rehearsals[-1]
         if self._options.json:
             target = self._options.target
-            encoded = [encode_rehearsal(*each, (), target) for each in found]
+            encoded = [encode_rehearsal(*judged, (), target) for judged in judged_rehearsals]
             print_json({"schema": SCHEMA, "cards": encoded})
         elif verdict.answer == "failed":
             self._print(last, verdict)
         else:
-            rows = [(each.rehearsal.card.name, judged) for each, judged in found]
+            rows = [
+                (rehearsal.rehearsal.card.name, judged) for rehearsal, judged in judged_rehearsals
+            ]
             lines = card_lines(rows, _cells())
             libraries = library_line(verdict.libraries, self._options.target)
             if libraries:
@@ -354,7 +356,7 @@ class _Work:
             print_text(rows_of_text(lines))
         if verdict.answer == "failed":
             return verdict.exit_code
-        return min(judged.exit_code for _, judged in found)
+        return min(judged.exit_code for _, judged in judged_rehearsals)
 
     async def find(self, values: Values, card: Card) -> int:
         """Find the largest value that fits, also with settings that save memory.
@@ -362,21 +364,23 @@ class _Work:
         The exit code is 1 if no value fits.
         """
         plan = self._plan(card)
-        found = await self._search(values.search, plan, values)
-        if found.stopped is not None:
-            return self._give_up(found.stopped, f"{values.label}={found.stopped_at}")
-        search = found.search
+        progress = await self._search(values.search, plan, values)
+        if progress.stopped is not None:
+            return self._give_up(progress.stopped, f"{values.label}={progress.stopped_at}")
+        search = progress.search
         if not self._options.json:
-            lines = search_lines(search, values.label, card.name, found.tried, found.best, _cells())
+            lines = search_lines(
+                search, values.label, card.name, progress.tried, progress.best, _cells()
+            )
             print_text(rows_of_text(lines))
         others = []
         if search.fits is not None:
-            has_optimizer = found.best is not None and found.best.steps is not None
+            has_optimizer = progress.best is not None and progress.best.steps is not None
             for label, changed in savings(plan, has_optimizer):
                 other = await self._search(search.near(), changed, values, f"with {label}, ")
                 others.append(SearchWith(label, other.search, other.tried, other.reason))
         if self._options.json:
-            result = encode_search(values.label, search, found.tried, others)
+            result = encode_search(values.label, search, progress.tried, others)
             print_json(
                 {
                     "schema": SCHEMA,
@@ -393,29 +397,29 @@ class _Work:
         self, search: Search, plan: Rehearsal, values: Values, note: str = ""
     ) -> _SearchProgress:
         """Rehearse until the largest value that fits is known, or a rehearsal is inconclusive."""
-        found = _SearchProgress(search)
-        while not found.search.is_over:
-            value = found.search.next_value(int(plan.card.total * (1 - EAGER_MARGIN)))
+        progress = _SearchProgress(search)
+        while not progress.search.is_over:
+            value = progress.search.next_value(int(plan.card.total * (1 - EAGER_MARGIN)))
             changed = replace(plan, command=values.command_with(str(value)))
-            number = f"rehearsal {found.tried + 1}"
+            number = f"rehearsal {progress.tried + 1}"
             rehearsed, verdict = await self._run(changed, f"{note}{values.label}={value}, {number}")
-            found.tried += 1
+            progress.tried += 1
             if verdict.answer in ("unknown", "failed") or verdict.fullest is None:
-                found.stopped, found.stopped_at = (rehearsed, verdict), value
+                progress.stopped, progress.stopped_at = (rehearsed, verdict), value
                 break
             fits = verdict.answer == "fits"
             peak = verdict.fullest.record.peak if fits else None
             is_close = verdict.answer == "close"
-            found.search = found.search.apply(value, peak, is_close=is_close)
-            if fits and found.search.fits == value:
-                found.best = verdict
-        return found
+            progress.search = progress.search.apply(value, peak, is_close=is_close)
+            if fits and progress.search.fits == value:
+                progress.best = verdict
+        return progress
 
     def _give_up(self, last: tuple[Rehearsed, RehearsalVerdict], value: str) -> int:
-        found, verdict = last
+        rehearsal, verdict = last
         if not self._options.json:
             print_notice(f"the search ends at {value}")
-        self._print(found, verdict)
+        self._print(rehearsal, verdict)
         return verdict.exit_code
 
 

@@ -58,7 +58,7 @@ def read_imports(torch: Path) -> TorchImports:
     return TorchImports(
         frozenset(libraries),
         functions,
-        {name: frozenset(found) for name, found in versions.items() if LIBRARIES.match(name)},
+        {name: frozenset(version) for name, version in versions.items() if LIBRARIES.match(name)},
     )
 
 

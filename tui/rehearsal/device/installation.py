@@ -62,13 +62,13 @@ def find_torch(python: str) -> TorchInstallation:
         CannotSimulateError: the interpreter does not run; it has no torch; its torch is a build
             without CUDA, or for a version of torch or CUDA that cannot be simulated.
     """
-    found = shutil.which(python)
-    if found is None:
+    executable = shutil.which(python)
+    if executable is None:
         raise CannotSimulateError(f"{python} is not a program; name a Python that has torch")
-    origin = _torch_origin(found)
+    origin = _torch_origin(executable)
     if origin is None:
         raise CannotSimulateError(f"{python} has no torch; install its CUDA build there")
-    return read_torch(Path(found), Path(origin).parent)
+    return read_torch(Path(executable), Path(origin).parent)
 
 
 def _torch_origin(python: str) -> str | None:
@@ -132,11 +132,11 @@ def _required_cudnn(site: Path) -> int | None:
     """
     for path in site.glob("torch-*.dist-info/METADATA"):
         text = path.read_text(encoding="utf-8", errors="replace")
-        found = re.search(
+        match = re.search(
             r"^Requires-Dist: nvidia-cudnn-\S+?==(\d+)\.(\d+)\.(\d+)", text, re.MULTILINE
         )
-        if found is not None:
-            major, minor, patch = (int(each) for each in found.groups())
+        if match is not None:
+            major, minor, patch = (int(group) for group in match.groups())
             return major * 10_000 + minor * 100 + patch
     return None
 
@@ -155,15 +155,15 @@ def _check(name: str, version: str, oldest: tuple[int, int], newest: tuple[int, 
 
 def _value(text: str, name: str) -> str | None:
     """Return a string assigned in ``version.py``, such as ``cuda: Optional[str] = '13.0'``."""
-    found = re.search(rf"^{name}\s*(?::[^=]*)?=\s*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
-    return found[1] if found else None
+    match = re.search(rf"^{name}\s*(?::[^=]*)?=\s*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
+    return match[1] if match else None
 
 
 def _numbers(version: str) -> tuple[int, int]:
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if found is None:
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if match is None:
         raise CannotSimulateError(f"{version!r} is not a version of torch or CUDA")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _text(version: tuple[int, int]) -> str:

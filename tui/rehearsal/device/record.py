@@ -66,5 +66,5 @@ def read_records(state: Path) -> tuple[DeviceRecord, ...]:
     magic, *numbers = layout.unpack(data)
     if magic != _MAGIC:
         raise ValueError(f"{state} is of another version of the simulator")
-    columns = [numbers[each * MOST_DEVICES :][:MOST_DEVICES] for each in range(_FIELDS)]
+    columns = [numbers[field * MOST_DEVICES :][:MOST_DEVICES] for field in range(_FIELDS)]
     return tuple(DeviceRecord(*values) for values in zip(*columns, strict=True))

@@ -70,9 +70,9 @@ def errors(header: str) -> str:
         cases["Name"] += f'case {code}: return "{name}"; '
         cases["String"] += f'case {code}: return "{words.get(name, spaced)}"; '
     return "".join(
-        f"const char *cudaGetError{what}(int code) {{ switch (code) {{ {text}}} "
+        f"const char *cudaGetError{description}(int code) {{ switch (code) {{ {text}}} "
         'return "unknown error"; }\n'
-        for what, text in cases.items()
+        for description, text in cases.items()
     )
 
 
@@ -101,7 +101,7 @@ def _solver_stub(name: str) -> str:
     if not name.endswith("_bufferSize"):
         return f"int {name}(void) {{ return sim_work(0, 0, 20000) ? 7 : 0; }}"
     routine = name.removeprefix("cusolverDn").removesuffix("_bufferSize")
-    places = [found for key, found in WORK_AREA.items() if re.fullmatch(f"[SDCZ]?({key})", routine)]
+    places = [place for key, place in WORK_AREA.items() if re.fullmatch(f"[SDCZ]?({key})", routine)]
     if not places:
         raise UnknownFunctionError(f"stubs.py does not know where {name} writes its result")
     ((first, second),) = places
