@@ -289,10 +289,10 @@ def place_listed(
     ids = {figure.device: visible.get(int(figure.device.partition(":")[2])) for figure in figures}
     if all(_can_be(figure, listed.get(ids[figure.device] or "")) for figure in figures):
         placed = {}
-        for name, ids_of_device in ids.items():
-            assert ids_of_device is not None
-            memory, why = listed[ids_of_device]
-            placed[name] = Placed(ids_of_device, memory, "", why)
+        for name, device_id in ids.items():
+            assert device_id is not None
+            memory, why = listed[device_id]
+            placed[name] = Placed(device_id, memory, "", why)
         return placed
     reason = (
         "unknown GPU: NVML lists the process on GPUs that were not in its CUDA_VISIBLE_DEVICES "

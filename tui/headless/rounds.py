@@ -66,13 +66,15 @@ async def run_rounds(
         await current.run()
         if current.ended_early:
             break
-    states = [entry for one in rounds for entry in one.states]
-    problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
+    states = [entry for finished in rounds for entry in finished.states]
+    problems = list(dict.fromkeys(problem for finished in rounds for problem in finished.problems))
     for problem in problems:
         print_notice(problem)
     comparison = None
     if earlier is not None and not rounds[-1].ended_early:
-        comparison = earlier.compare([name for one in rounds for name in one.processes], problems)
+        comparison = earlier.compare(
+            [name for finished in rounds for name in finished.processes], problems
+        )
     if options.json:
         plain = encode_results(rounds[-1].state, states)
         print_json({**plain, "against": comparison} if comparison else plain, "run")
@@ -80,7 +82,9 @@ async def run_rounds(
         print_text(earlier.text(comparison, width()), "against.txt")
     failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
     slower = comparison is not None and bool(comparison.slower)
-    return rounds[-1].exit_code(1 if failed or slower or any(one.broken for one in rounds) else 0)
+    return rounds[-1].exit_code(
+        1 if failed or slower or any(finished.broken for finished in rounds) else 0
+    )
 
 
 async def run_interleaved(
@@ -113,7 +117,7 @@ async def run_interleaved(
         if current.ended_early:
             break
     rounds = [*turns[0], *turns[1]]
-    problems = list(dict.fromkeys(problem for one in rounds for problem in one.problems))
+    problems = list(dict.fromkeys(problem for finished in rounds for problem in finished.problems))
     for problem in problems:
         print_notice(problem)
     comparison = None
@@ -136,10 +140,12 @@ async def run_interleaved(
         print_text(
             format_comparison(comparison, (arms[0].text, arms[1].text), width()), "interleave.txt"
         )
-    states = [entry for each in rounds for entry in each.states]
+    states = [entry for finished in rounds for entry in finished.states]
     failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
     slower = comparison is not None and bool(comparison.slower)
-    return current.exit_code(1 if failed or slower or any(each.broken for each in rounds) else 0)
+    return current.exit_code(
+        1 if failed or slower or any(finished.broken for finished in rounds) else 0
+    )
 
 
 class Round:
