@@ -333,7 +333,7 @@ def _rate(growth_rate: GrowthRate, times: float, per: str) -> str:
     rates = [times * value for value in (growth_rate.rate, growth_rate.low, growth_rate.high)]
     power = min(4, max(0, math.floor(math.log(max(rates), 1024))))
     half_width = (growth_rate.high - growth_rate.low) / 2 / growth_rate.rate
-    rate, low, high = (plain(significant(each / 1024**power, half_width or None)) for each in rates)
+    rate, low, high = (plain(significant(rate / 1024**power, half_width or None)) for rate in rates)
     return f"{rate} {_UNITS[power]}/{per}, {low} to {high}"
 
 

@@ -331,7 +331,7 @@ def _visible(process: TorchProcess, devices: Sequence[Device]) -> dict[int, str]
         if text.isascii() and text.isdigit():
             identity = whole[int(text)].id if in_order and int(text) < len(whole) else None
         else:
-            fitting = [each.id for each in devices if text and each.id.startswith(text)]
+            fitting = [device.id for device in devices if text and device.id.startswith(text)]
             identity = fitting[0] if len(fitting) == 1 else None
         if identity is None:
             break  # CUDA ignores all entries after a device that does not exist

@@ -100,7 +100,7 @@ class ReplayApp(WorkbenchApp):
 
 
 def run_replay(
-    found: RecordingSummary | None,
+    summary: RecordingSummary | None,
     chosen: Settings,
     problems: Sequence[str],
     *,
@@ -111,7 +111,7 @@ def run_replay(
     """Play a recording on the terminal; return the exit code.
 
     Args:
-        found: the recording; ``None`` for the demo, with its snapshot.
+        summary: the recording; ``None`` for the demo, with its snapshot.
         chosen: the settings of the screen.
         problems: lines about settings, to print after the end.
         speed: multiple of real time; infinity never waits.
@@ -122,9 +122,9 @@ def run_replay(
         UsageError: the command line names an unknown theme.
     """
     chosen, problems = with_theme(chosen, problems)
-    if found is None:
-        found, snapshot = scan_recording(FOLDER / DEMO), FOLDER / DEMO_SNAPSHOT
-    session = ReplaySession(found, speed, loop=loop)
+    if summary is None:
+        summary, snapshot = scan_recording(FOLDER / DEMO), FOLDER / DEMO_SNAPSHOT
+    session = ReplaySession(summary, speed, loop=loop)
     explain_host_ooms(session.state.bus, session.state.machine.hosts)
     app = ReplayApp(session, theme=str(chosen.value("theme")), snapshot=snapshot)
     app.handles_signals = True

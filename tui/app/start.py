@@ -82,7 +82,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
 
 
 def play_recording(
-    found: RecordingSummary | None,
+    summary: RecordingSummary | None,
     overrides: Mapping[str, Value],
     *,
     speed: float,
@@ -100,7 +100,7 @@ def play_recording(
     # Deferred: Textual reads the variables of prepare_screen() when it is imported (270 ms).
     from tui.app.replay import run_replay
 
-    return run_replay(found, chosen, problems, speed=speed, loop=loop, snapshot=snapshot)
+    return run_replay(summary, chosen, problems, speed=speed, loop=loop, snapshot=snapshot)
 
 
 def open_run(find: Callable[[], StartedRun], instead: str, overrides: Mapping[str, Value]) -> int:
@@ -184,7 +184,9 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     runs = {run.folder: run for run in (first, app.run_left) if run is not None}
     for words in filter(None, map(app.tab_screens.describe_run, runs.values()) if runs else ()):
         print_notice(words)
-    stored = dict.fromkeys(problem for each in result_recorders for problem in each.problems)
+    stored = dict.fromkeys(
+        problem for recorder in result_recorders for problem in recorder.problems
+    )
     for problem in (*preferences.problems, *stored):
         print_notice(problem)
     if recorder is not None and recorder.problem:

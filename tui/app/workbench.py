@@ -219,7 +219,7 @@ class WorkbenchApp(TabbedApp):
             return [*filters, Nearest256()]
         if not self.no_color:
             return filters
-        return [NO_COLOR if isinstance(each, Monochrome) else each for each in filters]
+        return [NO_COLOR if isinstance(item, Monochrome) else item for item in filters]
 
     def on_resize(self, event: events.Resize) -> None:
         """Redraw everything even if the terminal has its old size again.

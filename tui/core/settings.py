@@ -283,14 +283,14 @@ def _checked(place: Path, text: str, settings: Mapping[str, object]) -> FromFile
 
 
 def _parameters(
-    place: Path, text: str, found: object, problems: list[str]
+    place: Path, text: str, content: object, problems: list[str]
 ) -> dict[str, dict[str, Setting]]:
     """Return the tables of the workloads; each workload checks its values itself."""
-    if not isinstance(found, Mapping):
+    if not isinstance(content, Mapping):
         problems.append(f"{place}:{_line_of(text, PARAMETERS)}: {PARAMETERS} is not a table")
         return {}
     tables: dict[str, dict[str, Setting]] = {}
-    for name, table in found.items():
+    for name, table in content.items():
         if not isinstance(table, Mapping):
             problems.append(f"{place}:{_line_of(text, name)}: {PARAMETERS}.{name} is not a table")
             continue

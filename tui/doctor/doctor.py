@@ -205,7 +205,7 @@ class Anonymizer:
             os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME")
         ]
         folders = (*homes, os.path.expanduser("~"))  # noqa: PTH111 (never raises)
-        people = {*users, *own_names, _read_own_name(), *(Path(each).name for each in folders)}
+        people = {*users, *own_names, _read_own_name(), *(Path(folder).name for folder in folders)}
         names = {*hosts, socket.gethostname(), os.environ.get("HOSTNAME", "")}
         names |= {name.partition(".")[0] for name in names}
         self._users = whole_words(people - {"root", "home", "user"})

@@ -48,7 +48,7 @@ class HostFindings:
 
     def number_of(self, outcome: str) -> int:
         """Return how many findings have an outcome; equal ones of several GPUs count once."""
-        different = {replace(each, device="", key="") for each in self.findings}
+        different = {replace(finding, device="", key="") for finding in self.findings}
         return sum(1 for finding in different if finding.outcome == outcome)
 
 

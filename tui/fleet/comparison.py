@@ -138,7 +138,8 @@ def choose_suspects(ratios: Sequence[PeerRatio], most_peers: int) -> tuple[str, 
     if not suspects:
         return ()
     others = sorted(
-        (ratio for ratio in ratios if not ratio.may_be_slower), key=lambda each: abs(each.mean - 1)
+        (ratio for ratio in ratios if not ratio.may_be_slower),
+        key=lambda ratio: abs(ratio.mean - 1),
     )
     chosen = {*suspects, *(other.device for other in others[:most_peers])}
     return tuple(ratio.device for ratio in ratios if ratio.device in chosen)

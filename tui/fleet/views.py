@@ -68,16 +68,18 @@ def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[
         if 2 < len(fleet.members) <= FEWEST_PEERS:
             lines.append(f"  fewer than {FEWEST_PEERS} peers: none can be called odd")
         ratios = fleet.ratios()
-        wide = max(len(each.name) for each in fleet.members)
+        wide = max(len(member.name) for member in fleet.members)
         for title, of_title in ratios.items():
             lines.append(f"  {title}")
             by_device = {ratio.device: ratio for ratio in of_title}
             for member in fleet.members:
                 text = _member_text(fleet, member, title, by_device.get(member.name))
                 lines.append(f"    {member.name:<{wide}}  {text}")
-        lines += [f"  {each.name}: {each.problem}" for each in fleet.members if each.problem]
+        lines += [
+            f"  {member.name}: {member.problem}" for member in fleet.members if member.problem
+        ]
         for name in dict.fromkeys(device.ratio.device for device in slow):
-            if name in [each.name for each in fleet.members]:
+            if name in [member.name for member in fleet.members]:
                 different = list(differences(fleet, name))
                 lines += ["", f"  Different at {name} (not necessarily the cause)"]
                 lines += [f"    {text}" for text in different or ["nothing that was measured"]]
@@ -126,7 +128,7 @@ def _member_text(
 def differences(fleet: FleetRounds, name: str) -> Iterator[str]:
     """Yield the facts in which a device differs from its peers' median or usual value."""
     facts = {member.name: member_facts(member) for member in fleet.members}
-    peers = [found for other, found in facts.items() if other != name]
+    peers = [fact for other, fact in facts.items() if other != name]
     for fact, value in facts[name].items():
         others = [peer[fact] for peer in peers if fact in peer]
         numbers = [other for other in others if isinstance(other, (int, float))]

@@ -199,7 +199,7 @@ def _find_pair(
     """Return the label of a pair of GPUs, and whether there is peer access."""
     if isinstance(topology, str):
         return None, None
-    numbers = {each.id: number for number, each in enumerate(topology.rows)}
+    numbers = {row.id: number for number, row in enumerate(topology.rows)}
     row, column = numbers.get(first or ""), numbers.get(second or "")
     if row is None or column is None:
         return None, None
@@ -265,9 +265,9 @@ class BetweenHosts:
         places = self._meetings.of(names)
         states = await self._all_reduce(self._lanes, places, self._largest, time_only=False)
         result = _agreed_result(states, len(names))
-        chart = next((each for each in result.charts if each.name == "sizes"), None)
+        chart = next((chart for chart in result.charts if chart.name == "sizes"), None)
         ranks, backend = result.figures.get("ranks"), result.figures.get("backend")
-        series = [each.values for each in chart.series] if chart is not None else []
+        series = [series.values for series in chart.series] if chart is not None else []
         rows = zip(chart.places, *series, strict=True) if chart is not None else ()
         return AllReduce(
             hosts=tuple(names),

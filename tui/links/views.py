@@ -58,7 +58,7 @@ def answer_lines(findings: LinkFindings) -> list[str]:
 
 def _slow_lines(verdict: LinksVerdict, links: Sequence[MeasuredLink], noun: str) -> Iterator[str]:
     for end in verdict.slow_ends:
-        own = [each for each in links if end in (each.first, each.second)]
+        own = [link for link in links if end in (link.first, link.second)]
         best = max(own, key=lambda link: link.rate)
         count = len({link.first if link.second == end else link.second for link in own})
         yield (
@@ -115,7 +115,7 @@ def _pair_lines(findings: LinkFindings) -> Iterator[str]:
     low = {
         frozenset((finding.link.first, finding.link.second)) for finding in judge_links(links).low
     }
-    ends = {end for each in findings.pairs for end in (each.first, each.second)}
+    ends = {end for pair in findings.pairs for end in (pair.first, pair.second)}
     names = [of.host for of in findings.within if of.host in ends]
     wide = max(len("host"), *(len(name) for name in names))
     yield f"  {'host':<{wide}}  {'best':>10}  {'median':>10}  {'worst':>10}"

@@ -109,9 +109,9 @@ def _parse_lock(path: Path, text: str) -> dict[str, SpecifierSet]:
                     versions.setdefault(canonicalize_name(name), set()).add(version)
     # A lock for several platforms may have several versions of one library: which is unknown.
     return {
-        name: SpecifierSet(f"=={found.pop()}")
-        for name, found in versions.items()
-        if len(found) == 1
+        name: SpecifierSet(f"=={version.pop()}")
+        for name, version in versions.items()
+        if len(version) == 1
     }
 
 

@@ -53,7 +53,7 @@ def find_error(lines: Sequence[str]) -> PrintedError:
     report = _read_report(lines)
     if report.rank is None:
         errors = _errors(lines)
-        last = next((each for each in reversed(lines) if re.search(r"\w", each)), "").strip()
+        last = next((line for line in reversed(lines) if re.search(r"\w", line)), "").strip()
         if errors and _is_launchers(last):
             own = [line for _, line in errors if not _is_launchers(line)]
             return PrintedError(own[-1], raised=True) if own else PrintedError(last)
@@ -68,7 +68,9 @@ def find_error(lines: Sequence[str]) -> PrintedError:
             return _with_line(report, of_rank[-1], raised=True)
     if report.code is not None and report.code < 0:
         return report  # earlier lines need not belong to it
-    last = next((each for each in reversed(own_lines) if re.search(r"\w", each)), "").strip()
+    last = next(
+        (printed for printed in reversed(own_lines) if re.search(r"\w", printed)), ""
+    ).strip()
     return _with_line(report, _PREFIX.sub("", last), raised=False)
 
 

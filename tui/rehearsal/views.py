@@ -160,7 +160,7 @@ def conclusion_paragraphs(rehearsed: Rehearsed, verdict: RehearsalVerdict) -> li
     if caught is not None:
         paragraphs.append(_caught_line(caught))
     if verdict.answer in ("fits", "close"):
-        for device in sorted(verdict.devices, key=lambda each: each.index):
+        for device in sorted(verdict.devices, key=lambda device: device.index):
             place = [f"{place_line(peak)}." for peak in device.peaks[:1]]
             terms = " ".join(account_rows(device, 1 << 30))
             name = [f"cuda:{device.index}"] if rehearsed.rehearsal.gpus > 1 else []

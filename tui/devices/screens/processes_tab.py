@@ -55,7 +55,7 @@ class ProcessList(KeyedList):
 
     def __init__(
         self,
-        found: Callable[[], Sequence[ProcessRow]],
+        read_rows: Callable[[], Sequence[ProcessRow]],
         of_host: Callable[[], bool],
         torch: Callable[[], bool],
         clock: Callable[[], float],
@@ -63,13 +63,13 @@ class ProcessList(KeyedList):
         """List the owner's rows.
 
         Args:
-            found: returns the rows in order.
+            read_rows: returns the rows in order.
             of_host: returns whether the rows are the host's processes.
             torch: returns whether a listed process is known to use torch.
             clock: returns the present Unix time, for ages.
         """
         super().__init__()
-        self._found = found
+        self._found = read_rows
         self._of_host = of_host
         self._torch = torch
         self._clock = clock

@@ -76,7 +76,7 @@ async def _measure(
     async with connect_hosts(hosts, pythons, options.devices, progress) as lanes:
         if same := explain_same_machine(usable_sessions(lanes), options.devices):
             raise Failure(f"{same}, so no link is between them: leave one out of --host")
-        topologies = await asyncio.gather(*(_query(each) for each in lanes))
+        topologies = await asyncio.gather(*(_query(lane) for lane in lanes))
         # All hosts at once: measurements within a host disturb no other.
         findings.within = list(
             await asyncio.gather(
@@ -86,7 +86,7 @@ async def _measure(
                 )
             )
         )
-        usable = [each for each in lanes if not each.error and each.session is not None]
+        usable = [lane for lane in lanes if not lane.error and lane.session is not None]
         if len(usable) > 1 and not lanes[0].signalled:
             await _measure_between(usable, options, findings, progress)
         elif len(lanes) > 1:
@@ -98,7 +98,7 @@ async def _measure(
             print_text(fit_to_terminal(rows_of_text(links_lines(findings))), "links.txt")
     problems = [
         *findings.problems,
-        *(each.error for each in lanes if each.error),
+        *(lane.error for lane in lanes if lane.error),
         *(host.problem for host in findings.within if host.problem),
         *(pair.problem for pair in findings.pairs if pair.problem),
     ]

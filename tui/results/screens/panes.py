@@ -259,13 +259,13 @@ class ComparisonPane(Pane):
         " stand below."
     )
 
-    def __init__(self, found: EnvironmentComparison) -> None:
+    def __init__(self, environments: EnvironmentComparison) -> None:
         super().__init__(id=COMPARISON)
-        self.found = found
-        self.table = QuestionList(found)
-        self._sides = LinesView(lambda cells: comparison.render_sides(found, cells))
+        self.found = environments
+        self.table = QuestionList(environments)
+        self._sides = LinesView(lambda cells: comparison.render_sides(environments, cells))
         self._foot = LinesView(
-            lambda cells: comparison.render_foot(found, self.table.question, cells)
+            lambda cells: comparison.render_foot(environments, self.table.question, cells)
         )
         for part in (self._sides, self._foot):
             part.can_focus = False

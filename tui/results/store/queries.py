@@ -72,13 +72,13 @@ def parse_filter(text: str, now: float) -> Selection:
     Raises:
         SelectionError: a part is unfinished, or has an unknown form.
     """
-    found = Selection()
+    selection = Selection()
     for part in text.replace(",", " ").split():
         if "=" in part or _DATED.match(part):
-            found = intersect(found, parse_selection(part, now)[0])
+            selection = intersect(selection, parse_selection(part, now)[0])
         else:
-            found = intersect(found, Selection(words=(part,)))
-    return found
+            selection = intersect(selection, Selection(words=(part,)))
+    return selection
 
 
 def read_listing(place: Path, text: str, now: float, *, traceless: bool) -> Listing:
@@ -88,11 +88,11 @@ def read_listing(place: Path, text: str, now: float, *, traceless: bool) -> List
         StoreError: the store cannot be read.
         SelectionError: as in :func:`parse_filter`.
     """
-    wanted = parse_filter(text, now)
+    selection = parse_filter(text, now)
     with Database(place, traceless=traceless) as database, database.read_transaction():
-        rows = database.read_rows(wanted, MOST)
+        rows = database.read_rows(selection, MOST)
         total = database.count()
-        many = len(rows) if len(rows) < MOST else database.count(wanted)
+        many = len(rows) if len(rows) < MOST else database.count(selection)
         tags = database.read_tags(rows)
         used = {row.environment for row in rows}
         facts = {key: database.read_facts()[key] for key in used}
@@ -119,15 +119,15 @@ def compare_environments(
                 "both were measured by one session in one environment: mark results of two"
             )
         names, sets = [], []
-        for one, other in ((a, b), (b, a)):
-            rows = database.read_rows(Selection(environments=(one.environment,)))
-            _check_exists(one, rows)
+        for first, other in ((a, b), (b, a)):
+            rows = database.read_rows(Selection(environments=(first.environment,)))
+            _check_exists(first, rows)
             if of_session:
-                rows = [row for row in rows if find_session(row) == find_session(one)]
+                rows = [row for row in rows if find_session(row) == find_session(first)]
             sets.append(rows)
-            names.append(describe_side(one, other, facts, of_session=of_session))
-        found = compare_rows(database, *sets)
-    return EnvironmentComparison((names[0], names[1]), found, facts)
+            names.append(describe_side(first, other, facts, of_session=of_session))
+        comparison = compare_rows(database, *sets)
+    return EnvironmentComparison((names[0], names[1]), comparison, facts)
 
 
 def _check_exists(row: StoredRow, rows: Sequence[StoredRow]) -> None:
@@ -148,7 +148,7 @@ def describe_side(
     row: StoredRow, other: StoredRow, facts: dict[str, Facts], *, of_session: bool
 ) -> str:
     """Describe the environment of a result briefly, with the flags that differ from another's."""
-    values, theirs = facts[row.environment].values, facts[other.environment].values
+    values, other_values = facts[row.environment].values, facts[other.environment].values
     words = [values.get("box") or "box not known", row.device]
     if find_gpu(facts[row.environment]):
         words.append(f"driver {values.get('driver', 'not known')}")
@@ -156,7 +156,7 @@ def describe_side(
     words += [
         f"{name} {text}"
         for name, text in values.items()
-        if name.startswith(FLAG) and theirs.get(name) != text
+        if name.startswith(FLAG) and other_values.get(name) != text
     ]
     if of_session:
         # To the second if both have the same minute.
@@ -187,18 +187,19 @@ def read_history(place: Path, subject: StoredRow, *, traceless: bool) -> Workloa
         if row.status == "ok" and row.median_s and row.measured == subject.measured
     ]
     kind = subject.device.partition(":")[0]
-    mine = _history_key(facts.get(subject.environment))
-    here = [
+    subject_key = _history_key(facts.get(subject.environment))
+    rows_here = [
         row
         for row in timed
-        if row.device.partition(":")[0] == kind and _history_key(facts[row.environment]) == mine
+        if row.device.partition(":")[0] == kind
+        and _history_key(facts[row.environment]) == subject_key
     ]
-    used = {row.environment for row in here}
+    used = {row.environment for row in rows_here}
     return WorkloadHistory(
         subject,
-        tuple(sorted(here, key=lambda row: row.at)),
+        tuple(sorted(rows_here, key=lambda row: row.at)),
         {key: facts[key] for key in used},
-        len(timed) - len(here),
+        len(timed) - len(rows_here),
     )
 
 

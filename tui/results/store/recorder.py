@@ -191,9 +191,9 @@ class ResultHistory:
         """Publish the newest stored results of each workload."""
         sample = runs.machine.sample
         box = runs.machine.box or (sample.host.name if sample else platform.node())
-        found = await self._query(lambda earlier: earlier.read_newest(box), runs, publish)
-        if found:
-            publish(EarlierRead(runs.machine.now(self.began), found))
+        earlier_results = await self._query(lambda earlier: earlier.read_newest(box), runs, publish)
+        if earlier_results:
+            publish(EarlierRead(runs.machine.now(self.began), earlier_results))
 
     async def compare(self, run_id: str, runs: RunsState, publish: Publish) -> None:
         """Publish the comparison of a successful run with earlier runs."""
@@ -203,9 +203,11 @@ class ResultHistory:
         if state.result.time is None or not len(runs.earlier):
             return
         alike, machine = _find_alike(state.result, runs), runs.machine
-        found = await self._query(lambda earlier: earlier.compare(alike, machine), runs, publish)
-        if found is not None:
-            publish(ComparedWithEarlier(run_id, found))
+        comparison = await self._query(
+            lambda earlier: earlier.compare(alike, machine), runs, publish
+        )
+        if comparison is not None:
+            publish(ComparedWithEarlier(run_id, comparison))
 
     async def _query(
         self, query: Callable[[EarlierSessions], T], runs: RunsState, publish: Publish

@@ -92,9 +92,9 @@ class Record:
     @property
     def marks(self) -> tuple[str, ...]:
         """Doubts about the record, a line each; comparisons include it anyway."""
-        found = self.run or self.comparison
+        measured = self.run or self.comparison
         seen = self.conditions.warnings if self.conditions else ()
-        return tuple(dict.fromkeys((*seen, *(found.warnings if found else ()))))
+        return tuple(dict.fromkeys((*seen, *(measured.warnings if measured else ()))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,8 +368,8 @@ def _add_gpus(
 
 
 def _find_gpu_name(device: TorchDevice, seen: Mapping[str, Device]) -> str:
-    found = seen.get(device.id)
-    return found.name if found else device.name
+    seen_device = seen.get(device.id)
+    return seen_device.name if seen_device else device.name
 
 
 def _format_watts(device: Device) -> str | None:
@@ -378,10 +378,10 @@ def _format_watts(device: Device) -> str | None:
 
 def _join_counted(texts: Iterable[str | None]) -> str:
     """Join distinct texts with their counts; return ``None`` if one of them is unknown."""
-    found = list(texts)
-    if not all(found):
+    items = list(texts)
+    if not all(items):
         return ""
-    counted = {text: found.count(text) for text in found}
+    counted = {text: items.count(text) for text in items}
     return ", ".join(
         f"{count} x {text}" if count > 1 else f"{text}" for text, count in counted.items()
     )

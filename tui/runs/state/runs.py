@@ -113,7 +113,7 @@ class EarlierResults:
     def __init__(self, results: Sequence[EarlierResult] = (), at: float = 0.0) -> None:
         self.at = at
         self._results: dict[tuple[str, str], list[EarlierResult]] = {}
-        for result in sorted(results, key=lambda one: one.at, reverse=True):
+        for result in sorted(results, key=lambda result: result.at, reverse=True):
             self._results.setdefault((result.workload, result.gpu), []).append(result)
 
     def __eq__(self, other: object) -> bool:

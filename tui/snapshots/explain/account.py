@@ -200,7 +200,7 @@ def _has_graph(evidence: Evidence) -> bool:
 def _by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     by_name: Counter[AccountName] = Counter()
     most: dict[AccountName, str] = {}
-    for purpose in sorted(evidence.purposes, key=lambda each: -each.bytes):
+    for purpose in sorted(evidence.purposes, key=lambda purpose: -purpose.bytes):
         name = PURPOSES.get(purpose.name, "other tensors")
         by_name[name] += purpose.bytes
         if purpose.site:
@@ -245,7 +245,7 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
             "CUDA context, kernels, libraries",
         )
     if evidence.holders:
-        for holder in sorted(evidence.holders, key=lambda each: -each.bytes):
+        for holder in sorted(evidence.holders, key=lambda holder: -holder.bytes):
             who = " ".join(
                 filter(None, [f"process {holder.pid}", holder.user, holder.command[:60]])
             )

@@ -447,12 +447,12 @@ async def _without_a_screen(options: LaunchOptions) -> int:
     return 128 + run.signal if run.signal is not None else run.code or 0
 
 
-def entries_of(given: str) -> int:
+def entries_of(text: str) -> int:
     """Return the number given with ``--record=ENTRIES``.
 
     Raises:
         UsageError: it is not a valid number.
     """
-    if not (given.isascii() and given.isdigit() and 0 < len(given) <= 8 and int(given) > 0):
-        raise UsageError(f"--record={given}: give a number of entries, such as {ENTRIES}")
-    return int(given)
+    if not (text.isascii() and text.isdigit() and 0 < len(text) <= 8 and int(text) > 0):
+        raise UsageError(f"--record={text}: give a number of entries, such as {ENTRIES}")
+    return int(text)

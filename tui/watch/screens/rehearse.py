@@ -40,8 +40,8 @@ class RehearseScreen(Dialog["RehearsalRequest | None"]):
     def __init__(self, first: RehearsalRequest) -> None:
         super().__init__()
         self._inputs = {
-            each.name: Input(getattr(first, each.name), id=each.name, select_on_focus=True)
-            for each in fields(RehearsalRequest)
+            field.name: Input(getattr(first, field.name), id=field.name, select_on_focus=True)
+            for field in fields(RehearsalRequest)
         }
         for field in self._inputs.values():
             field.cursor_blink = False

@@ -169,8 +169,8 @@ def tiny_model(
     from workloads.scripts.tiny_model import build, forward
 
     # The model that is timed beside the widest of the study, and the results of a layer.
-    each = sum(LAYERS * wide * (wide + 1) + 4 * batch * wide for wide in (width, WIDTHS[-1]))
-    on.require(4 * each, "the model that is timed and the widest of the others")
+    numbers = sum(LAYERS * wide * (wide + 1) + 4 * batch * wide for wide in (width, WIDTHS[-1]))
+    on.require(4 * numbers, "the model that is timed and the widest of the others")
     operations = 2 * LAYERS
 
     def built(width: int, device: torch.device) -> Callable[[], object]:
@@ -186,14 +186,14 @@ def tiny_model(
         series = [(name, "s") for name in names]
         study.chart("widths", "time over width", "width", *series, ("overhead", "%"))
         floor, times = 0.0, []
-        for each in WIDTHS:
-            seconds = [study.time(built(each, on.device), "wall")]
+        for hidden in WIDTHS:
+            seconds = [study.time(built(hidden, on.device), "wall")]
             if not on_cpu:
-                seconds.append(study.time(built(each, torch.device("cpu")), "wall"))
+                seconds.append(study.time(built(hidden, torch.device("cpu")), "wall"))
             # The narrowest computes next to nothing: its time is the overhead.
             floor = floor or seconds[0]
             times.append(seconds)
-            study.point("widths", each, *seconds, min(100.0, 100 * (floor / seconds[0])))
+            study.point("widths", hidden, *seconds, min(100.0, 100 * (floor / seconds[0])))
         about = f"of the {operations} operations at width {WIDTHS[0]}: launch and Python"
         study.figure("overhead_per_operation", floor / operations, "s", about)
         if on_cpu:

@@ -206,8 +206,8 @@ class BusRates:
         """Add a table of the operations on one size; return the operations of the backend."""
         import torch.distributed as dist
 
-        found, available = self.found, []
-        found.table(
+        study, available = self.found, []
+        study.table(
             "operations", f"{size / MIB:.3g} MiB, by operation", DataColumn("operation"),
             DataColumn("time", "s"), DataColumn("algorithm bandwidth", "byte/s"),
             DataColumn("bus bandwidth", "byte/s"), DataColumn("largest difference"),
@@ -217,16 +217,16 @@ class BusRates:
             try:
                 checked = check(operation)
             except (RuntimeError, ValueError) as failure:
-                found.log_line(f"{operation}: {dist.get_backend()} has none: {first_line(failure)}")
+                study.log_line(f"{operation}: {dist.get_backend()} has none: {first_line(failure)}")
                 continue
             available.append(operation)
             seconds = self._time(operation, data)
             bus = self._bus(operation, size, seconds)
             result = "passed" if checked.passed else "wrong"
-            found.row("operations", operation, seconds, size / seconds, bus, checked.error, result)
-        found.unavailable["tables.operations.largest difference"] = "it is not a finite number"
+            study.row("operations", operation, seconds, size / seconds, bus, checked.error, result)
+        study.unavailable["tables.operations.largest difference"] = "it is not a finite number"
         if self.ranks == 1:
-            found.unavailable["tables.operations.bus bandwidth"] = ALONE
+            study.unavailable["tables.operations.bus bandwidth"] = ALONE
         return available
 
     def chart(self, data: CollectiveData, operations: Sequence[str], sizes: Sequence[int]) -> None:
