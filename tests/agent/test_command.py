@@ -128,7 +128,7 @@ def test_a_program_that_is_not_there_leaves_no_run(state: Path) -> None:
 def test_what_stands_after_two_dashes_is_the_command_s(
     words: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
-    found = parse(("watch", *words)).found
+    found = parse(("watch", *words)).values
     assert tuple(found["command"]) == expected
     assert found.get("entries") in (None, 5, ENTRIES)
     assert "json" not in found

@@ -67,7 +67,7 @@ def test_a_flag_of_another_form_is_refused_with_an_example(text: str) -> None:
 
 
 def test_parameters_are_names_and_values() -> None:
-    found = parse(["run", "matmul", "--set", "n=64", "--set", "dtype=bfloat16", "--quick"]).found
+    found = parse(["run", "matmul", "--set", "n=64", "--set", "dtype=bfloat16", "--quick"]).values
     assert dict(found["parameters"]) == {"n": "64", "dtype": "bfloat16"}
     assert found["budget"] == "quick"
 
@@ -78,7 +78,7 @@ def test_python_stands_before_or_after_the_command(place: int, tmp_path: Path) -
     program.touch(0o755)
     argv = ["run", "matmul"]
     argv[place:place] = ["--python", str(program)]
-    chosen, _problems = resolve(parse(argv).found["overrides"])
+    chosen, _problems = resolve(parse(argv).values["overrides"])
     assert python_of(chosen) == PythonChoice(str(program), "--python")
 
 
@@ -408,8 +408,8 @@ def test_a_part_of_a_name_or_a_few_wrong_letters_lead_to_it(typed: str, meant: s
 def test_how_a_screen_looks_may_stand_after_the_command_that_opens_it() -> None:
     options = ["--theme", "dracula", "--ascii", "--no-mouse"]
     after = parse(["replay", "--demo", *options])
-    assert after.found["overrides"] == {"theme": "dracula", "ascii": True, "mouse": False}
-    assert parse([*options, "replay", "--demo"]).found["overrides"] == after.found["overrides"]
+    assert after.values["overrides"] == {"theme": "dracula", "ascii": True, "mouse": False}
+    assert parse([*options, "replay", "--demo"]).values["overrides"] == after.values["overrides"]
 
 
 REQUIRED = {
@@ -458,7 +458,7 @@ def test_an_option_before_a_command_is_the_commands_or_is_refused() -> None:
 def outcome(argv: list[str]) -> str:
     """What was found, or the refusal, in words."""
     try:
-        return str(sorted(parse(argv).found.items()))
+        return str(sorted(parse(argv).values.items()))
     except UsageError as error:
         return str(error)
 

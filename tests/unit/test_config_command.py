@@ -22,7 +22,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def settings_of(*argv: str) -> tuple[Settings, tuple[str, ...]]:
     """The settings of a start with these arguments, and what is wrong with their sources."""
-    return resolve(parse(argv).found["overrides"])
+    return resolve(parse(argv).values["overrides"])
 
 
 def test_each_value_is_printed_with_its_source(

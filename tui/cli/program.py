@@ -101,7 +101,7 @@ class Invocation:
     name: str
     """Name of the command; empty for the workbench."""
     subcommand: Subcommand[Any]
-    found: dict[str, Any]
+    values: dict[str, Any]
     """Values by the names of options; ``overrides`` has the settings among them."""
 
     def carry_out(self) -> int:
@@ -110,12 +110,12 @@ class Invocation:
         Raises:
             UsageError: the arguments cannot be carried out.
         """
-        if self.found.get("ascii"):
+        if self.values.get("ascii"):
             glyphs.use_ascii()
         usage = self.subcommand.usage_when_first
-        if usage and REST not in self.found:
+        if usage and REST not in self.values:
             raise UsageError(f"{self.name} comes first: gpu-workbench {self.name} {usage}")
-        return self.subcommand.carry_out(self.found)
+        return self.subcommand.carry_out(self.values)
 
 
 def parse(argv: Sequence[str]) -> Invocation:

@@ -98,7 +98,7 @@ def _check_shown(arguments: Sequence[str]) -> None:
     shown = parse(arguments)
     if shown.name not in SHOWN:
         raise UsageError(f"serve {' '.join(arguments)}: it shows the workbench or a replay")
-    if shown.found.get("record"):
+    if shown.values.get("record"):
         raise UsageError("serve --record: each visit is a run of its own; record in a terminal")
 
 

@@ -109,7 +109,7 @@ class _HostsRuns:
     def __init__(self, options: RunOptions, lanes: Sequence[HostRuns]) -> None:
         self._options = options
         self._lanes = lanes
-        self._given = dict(options.parameters)
+        self._texts = dict(options.parameters)
         self.spanning: list[WorkloadInfo] = []
         """The workloads that run over all hosts."""
         self.over_all: list[SpanningRun] = []
@@ -119,7 +119,7 @@ class _HostsRuns:
         if usable and usable[0].session is not None:
             first = usable[0].session
             catalogue, names = first.state.runs.catalogue, self._choose_names(first)
-            self.spanning = find_spanning(catalogue, names, self._given, len(lanes))
+            self.spanning = find_spanning(catalogue, names, self._texts, len(lanes))
 
     def _usable(self) -> list[HostRuns]:
         return [lane for lane in self._lanes if lane.session is not None and not lane.error]
@@ -138,7 +138,7 @@ class _HostsRuns:
 
         def request(session: Session) -> None:
             names = self._choose_names(session)
-            set_parameters(session, names, self._given, sweeps=True)
+            set_parameters(session, names, self._texts, sweeps=True)
             devices = choose_devices(session, self._options.devices)
             session.run(
                 [name for name in names if name not in together], devices, self._options.budget
@@ -164,7 +164,7 @@ class _HostsRuns:
             self.problems = [f"{info.name}: {why}" for info in self.spanning]
             return
         known = {parameter.name for info in self.spanning for parameter in info.parameters}
-        texts = {name: text for name, text in self._given.items() if name in known}
+        texts = {name: text for name, text in self._texts.items() if name in known}
         texts["hosts"] = str(len(lanes))
         for lane in lanes:
             assert lane.session is not None

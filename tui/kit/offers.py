@@ -57,20 +57,20 @@ class OfferList(KeyedList):
     ) -> None:
         super().__init__(id=id)
         self._at_once, self._read = at_once, read
-        self._found: Sequence[Offer] = ()
+        self._offers_in_files: Sequence[Offer] = ()
         self.add_class("offers")
 
     @property
     def offers(self) -> tuple[Offer, ...]:
         """All offers in the order of the list."""
-        return (*self._found, *self._at_once())
+        return (*self._offers_in_files, *self._at_once())
 
     def load(self) -> None:
         """Search the files for offers, in a thread."""
         _: Worker[None] = self.run_worker(self._load, exclusive=True, group="offers")
 
     async def _load(self) -> None:
-        self._found = await asyncio.to_thread(self._read)
+        self._offers_in_files = await asyncio.to_thread(self._read)
         self.rebuild()
 
     def rebuild(self) -> None:

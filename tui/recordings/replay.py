@@ -144,7 +144,7 @@ class ReplaySession:
     ) -> None:
         self.state = WorkbenchState(simulated=summary.recording.simulated)
         self.playhead = Playhead(summary.seconds, speed, now)
-        self._found = summary
+        self._summary = summary
         self._loop = loop
         self._changed = asyncio.Event()
         self._again = False
@@ -196,7 +196,7 @@ class ReplaySession:
 
     def clock(self) -> float:
         """Return the Unix time in the recording, from which its figures' ages are computed."""
-        return self._found.recording.at + self.playhead.position
+        return self._summary.recording.at + self.playhead.position
 
     @property
     def ended(self) -> bool:
@@ -206,7 +206,7 @@ class ReplaySession:
     def describe_position(self) -> str:
         """Return the position and speed, as the header shows them."""
         head = self.playhead
-        place = f"{format_time(head.position)}/{format_time(self._found.seconds)}"
+        place = f"{format_time(head.position)}/{format_time(self._summary.seconds)}"
         if self.ended:
             return f"REPLAY {place} end"
         return f"REPLAY {place} {'paused' if head.paused else format_speed(head.speed)}"
@@ -216,7 +216,7 @@ class ReplaySession:
 
         A snapshot has only part of its text.
         """
-        for entry in lines.read_events(self._found.path):
+        for entry in lines.read_events(self._summary.path):
             result = entry.message.get("result") if _is_end_of_run(entry) else None
             reason = result.get("reason") if isinstance(result, dict) else None
             if isinstance(reason, str) and OUT_OF_MEMORY in reason:
@@ -265,7 +265,7 @@ class ReplaySession:
 
     async def _once(self) -> None:
         began = self._now()
-        for entry in lines.read_events(self._found.path):
+        for entry in lines.read_events(self._summary.path):
             await self._wait_for(entry.at)
             self._play_line(entry)
             self.playhead.reached(entry.at)
@@ -273,8 +273,8 @@ class ReplaySession:
             if self._now() - began > BREATH_S:
                 await asyncio.sleep(0)
                 began = self._now()
-        await self._wait_for(self._found.seconds)
-        self.playhead.reached(self._found.seconds)
+        await self._wait_for(self._summary.seconds)
+        self.playhead.reached(self._summary.seconds)
 
     async def _wait_for(self, at: float) -> None:
         while (wait := self.playhead.until(at)) != 0:
@@ -317,10 +317,10 @@ class ReplaySession:
             self.state.bus.announce(frozenset({Topic.RUNNER}))
 
     def _log_description(self) -> None:
-        recording = self._found.recording
+        recording = self._summary.recording
         description = f"recording of {recording.date} by gpu-workbench {recording.program}"
         self._log(f"{description}: {recording.title}" if recording.title else description)
-        if self._found.cut:
+        if self._summary.cut:
             self._log("it breaks off in the middle of a line: played up to there", "warning")
         self._is_chosen_due = self._chosen is not None
 

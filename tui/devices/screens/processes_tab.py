@@ -69,7 +69,7 @@ class ProcessList(KeyedList):
             clock: returns the present Unix time, for ages.
         """
         super().__init__()
-        self._found = read_rows
+        self._list_rows = read_rows
         self._of_host = of_host
         self._torch = torch
         self._clock = clock
@@ -78,17 +78,17 @@ class ProcessList(KeyedList):
     def selected(self) -> ProcessRow | None:
         """The row under the cursor."""
         key = self.key
-        return next((row for row in self._found() if row.key == key), None)
+        return next((row for row in self._list_rows() if row.key == key), None)
 
     def row_keys(self) -> Sequence[str]:
         """Return the keys of the rows in order."""
-        return [row.key for row in self._found()]
+        return [row.key for row in self._list_rows()]
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return a line per process with its user and its memory."""
         now, of_host, torch = self._clock(), self._of_host(), self._torch()
         return [
-            process_line(row, now, cells, of_host=of_host, torch=torch) for row in self._found()
+            process_line(row, now, cells, of_host=of_host, torch=torch) for row in self._list_rows()
         ]
 
 

@@ -159,7 +159,7 @@ class SharedWatch:
         self._bus = bus
         self._spawn = spawn
         self._parties: list[WatchParty] = []
-        self._wanted = WatchTargets(())
+        self._targets = WatchTargets(())
         self._pace = 0.0
         self._listed: tuple[int, ...] = ()
         self._supervisor: WatchSupervisor | None = None
@@ -224,9 +224,9 @@ class SharedWatch:
             self._task = self._spawn(self._supervisor.supervise())
         else:
             self._supervisor.set_pace(self._pace)
-            if needs_list or targets != self._wanted:
+            if needs_list or targets != self._targets:
                 self._supervisor.set_targets(targets)
-        self._wanted = targets
+        self._targets = targets
 
     def _end(self) -> None:
         supervisor, task = self._supervisor, self._task

@@ -47,19 +47,19 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
         super().__init__()
         self._publish = publish
         self._pace = WatchPace(pace)
-        self._wanted = targets
+        self._targets = targets
         self._listed = ListedProcesses(listed)
-        self._given: frozenset[object] = frozenset()
+        self._at_start: frozenset[object] = frozenset()
         """Requests passed to the newest child at its start."""
 
     def make_child(self) -> ChildProcess[WatchEvent]:
-        self._given = frozenset((self._wanted, self._listed, self._pace))
+        self._at_start = frozenset((self._targets, self._listed, self._pace))
         arguments = watch.serve_arguments(
             self._pace.seconds,
-            self._wanted.pids,
+            self._targets.pids,
             self._listed.pids,
-            children=self._wanted.children,
-            others=self._wanted.others,
+            children=self._targets.children,
+            others=self._targets.others,
         )
         return ChildProcess(
             watch.serving(arguments),
@@ -69,8 +69,8 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
         )
 
     def send_first_requests(self) -> None:
-        for request in (self._wanted, self._listed, self._pace):
-            if request not in self._given:
+        for request in (self._targets, self._listed, self._pace):
+            if request not in self._at_start:
                 self.send(request)
 
     def apply_event(self, event: WatchEvent) -> None:
@@ -98,7 +98,7 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
 
     def set_targets(self, targets: WatchTargets) -> None:
         """Watch these processes; the watch answers with its list, even if nothing changes."""
-        self._wanted = targets
+        self._targets = targets
         self.send(targets)
 
     def set_listed(self, pids: tuple[int, ...]) -> None:

@@ -78,10 +78,10 @@ class Baseline:
         """Number of earlier runs that count as B, in addition to this command's runs."""
         with open_store() as database:
             # Later runs belong to the other side, even if the text selects them too.
-            self._wanted: Selection = intersect(
+            self._selection: Selection = intersect(
                 resolve_selection(database, text), Selection(before=time.time())
             )
-            if not database.count(self._wanted):
+            if not database.count(self._selection):
                 raise UsageError(f"--against {text}: no match; see results list")
 
     def compare(self, processes: Iterable[str], problems: Sequence[str]) -> StoreComparison:
@@ -102,7 +102,7 @@ class Baseline:
                 f"--against {self._text}: nothing is compared: not all results were stored"
             )
         with open_store() as database:
-            earlier = database.read_rows(self._wanted)
+            earlier = database.read_rows(self._selection)
             newer = database.read_rows(Selection(processes=tuple(processes)))
             asked_questions = {question_of(row) for row in newer}
             numbers = {row.number for row in (*earlier, *newer)}

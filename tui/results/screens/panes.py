@@ -52,21 +52,21 @@ class ResultList(KeyedList):
     def columns(self) -> Layout[ListedRow] | None:
         """Return the columns that fit; computed again for other results or another width."""
         pane, cells = self._pane, max(1, self.cells)
-        if pane.found is None:
+        if pane.listing is None:
             return None
         if self._columns is None or self._of is not pane.rows or self._wide != cells:
             self._of, self._wide = pane.rows, cells
-            self._columns = listing.fit_list_columns(pane.found, pane.rows, cells, self._clock())
+            self._columns = listing.fit_list_columns(pane.listing, pane.rows, cells, self._clock())
         return self._columns
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return the lines of the list, each rendered when it is shown."""
         pane, chosen = self._pane, self.columns()
-        if chosen is None or pane.found is None:
+        if chosen is None or pane.listing is None:
             return []
         rows = pane.rows
-        if not rows and pane.pattern.strip() and pane.found.all:
-            return listing.render_no_match(pane.pattern, pane.found.all, cells)
+        if not rows and pane.pattern.strip() and pane.listing.all:
+            return listing.render_no_match(pane.pattern, pane.listing.all, cells)
         return LinesOnDemand(
             len(rows),
             lambda at: row_line(chosen, ListedRow(at, rows[at], pane.letter(rows[at]))),
@@ -97,7 +97,7 @@ class ResultsPane(Pane):
         """
         super().__init__(id=LIST)
         self._keeps = keeps
-        self.found: Listing | None = None
+        self.listing: Listing | None = None
         self.rows: list[StoredRow] = []
         self.marked: list[StoredRow] = []
         """At most two marked results: A, then B."""
@@ -112,7 +112,7 @@ class ResultsPane(Pane):
             lambda cells: paragraph(self._sentence[0], cells, self._sentence[1])
         )
         self._whole = LinesView(
-            lambda cells: listing.render_selected(self.table.selected, self.found, cells)
+            lambda cells: listing.render_selected(self.table.selected, self.listing, cells)
         )
         self._message.can_focus = self._whole.can_focus = False
         self._message.add_class("foot")
@@ -148,12 +148,12 @@ class ResultsPane(Pane):
 
     def show(self, listing: Listing) -> None:
         """List other results; the marks stay."""
-        self.found = listing
+        self.listing = listing
         self._sort()
 
     def clear(self) -> None:
         """Clear the list, because the store cannot be read."""
-        self.found, self.rows = None, []
+        self.listing, self.rows = None, []
         self.redraw()
 
     def next_order(self) -> None:
@@ -162,7 +162,7 @@ class ResultsPane(Pane):
         self._sort()
 
     def _sort(self) -> None:
-        self.rows = listing.sort_rows(self.found.rows, self.order) if self.found else []
+        self.rows = listing.sort_rows(self.listing.rows, self.order) if self.listing else []
         self.redraw()
 
     def letter(self, row: StoredRow) -> str:
@@ -194,13 +194,13 @@ class ResultsPane(Pane):
             return
         self.retitle(
             listing.format_list_title(
-                self.found, self.order, self.pattern, self.marked, keeps=self._keeps
+                self.listing, self.order, self.pattern, self.marked, keeps=self._keeps
             )
         )
         self._message.display = bool(self._sentence[0])
-        has_list = self.found is not None and self.found.all > 0
+        has_list = self.listing is not None and self.listing.all > 0
         self._heading.display = self._whole.display = has_list
-        empty = self.found is not None and not self.found.all
+        empty = self.listing is not None and not self.listing.all
         if self.offers.display != empty:
             self.offers.display, self.table.display = empty, not empty
             if self.table.has_focus or self.offers.has_focus:
@@ -228,24 +228,24 @@ class QuestionList(KeyedList):
 
     def __init__(self, comparison: EnvironmentComparison) -> None:
         super().__init__()
-        self._found = comparison
+        self._comparison = comparison
 
     @property
     def question(self) -> Question | None:
         """The workload under the cursor."""
         at = self.cursor
-        return None if at is None else self._found.compared.questions[at]
+        return None if at is None else self._comparison.compared.questions[at]
 
     def row_keys(self) -> Sequence[str]:
         """Return the keys of the workloads in their order."""
-        return list(map(comparison.build_question_key, self._found.compared.questions))
+        return list(map(comparison.build_question_key, self._comparison.compared.questions))
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return lines with both times, the verdict and the interval."""
-        questions = self._found.compared.questions
+        questions = self._comparison.compared.questions
         if not questions:
             return paragraph(comparison.NONE_SHARED, cells, TextStyle.NOTE)
-        chosen = comparison.fit_comparison_columns(self._found, cells)
+        chosen = comparison.fit_comparison_columns(self._comparison, cells)
         return [comparison.render_question(question, chosen) for question in questions]
 
 
@@ -261,7 +261,7 @@ class ComparisonPane(Pane):
 
     def __init__(self, environments: EnvironmentComparison) -> None:
         super().__init__(id=COMPARISON)
-        self.found = environments
+        self.environments = environments
         self.table = QuestionList(environments)
         self._sides = LinesView(lambda cells: comparison.render_sides(environments, cells))
         self._foot = LinesView(
@@ -283,11 +283,11 @@ class ComparisonPane(Pane):
         yield self._foot
 
     def on_mount(self) -> None:
-        self.retitle(comparison.format_comparison_title(self.found))
+        self.retitle(comparison.format_comparison_title(self.environments))
 
     def _heading_line(self, cells: int) -> Line:
         return comparison.render_heading(
-            comparison.fit_comparison_columns(self.found, self.table.cells or cells)
+            comparison.fit_comparison_columns(self.environments, self.table.cells or cells)
         )
 
     @on(KeyedList.Moved, "QuestionList")
@@ -305,7 +305,7 @@ class HistoryPane(Pane):
 
     def __init__(self, history: WorkloadHistory, clock: Callable[[], float]) -> None:
         super().__init__(id=PAST)
-        self.found = history
+        self.history = history
         self.body = LinesView(
             lambda cells: comparison.render_history(history, clock(), cells, self.body.size.height)
         )
@@ -319,4 +319,4 @@ class HistoryPane(Pane):
         yield self.body
 
     def on_mount(self) -> None:
-        self.retitle(comparison.format_history_title(self.found))
+        self.retitle(comparison.format_history_title(self.history))

@@ -48,7 +48,7 @@ class WorkloadList(KeyedList):
         self.pattern = ""
         self.folded = frozenset({FIRST_STEPS})
         self.order: Order = ORDERS[0]
-        self.found: list[Entry] = []
+        self.entries: list[Entry] = []
 
     @property
     def _state(self) -> RunsState:
@@ -59,14 +59,14 @@ class WorkloadList(KeyedList):
 
     def otherwise(self) -> int:
         """Return the first workload, else the first group."""
-        rows = (place for place, entry in enumerate(self.found) if isinstance(entry, WorkloadRow))
+        rows = (place for place, entry in enumerate(self.entries) if isinstance(entry, WorkloadRow))
         return next(rows, 0)
 
     @property
     def entry(self) -> Entry | None:
         """The entry under the cursor."""
         at = self.cursor
-        return None if at is None else self.found[at]
+        return None if at is None else self.entries[at]
 
     @property
     def workload(self) -> str | None:
@@ -97,12 +97,12 @@ class WorkloadList(KeyedList):
     def row_keys(self) -> list[str]:
         """Return the keys of the entries in their order."""
         entries = build_entries(self._state, self.pattern, self.folded)
-        self.found = sort_entries(self._state, entries, self.order)
-        return list(map(get_entry_key, self.found))
+        self.entries = sort_entries(self._state, entries, self.order)
+        return list(map(get_entry_key, self.entries))
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return the table's lines, each rendered on access."""
-        entries, at = self.found, self.cursor
+        entries, at = self.entries, self.cursor
         if not entries and self.pattern.strip():
             return explain_no_match(self.pattern, cells)
         chosen = fit_workload_columns(self._state, entries, cells)
@@ -112,13 +112,13 @@ class WorkloadList(KeyedList):
 
     def heading(self, _cells: int) -> Line:
         """Return the heading line, as wide as the table's lines."""
-        if not self.found:
+        if not self.entries:
             self.read_keys()  # the heading is drawn before the table
-        return heading_line(fit_workload_columns(self._state, self.found, max(1, self.cells)))
+        return heading_line(fit_workload_columns(self._state, self.entries, max(1, self.cells)))
 
     def hidden_columns(self) -> tuple[str, ...]:
         """Return the names of the columns that do not fit."""
-        layout = fit_workload_columns(self._state, self.found, max(1, self.cells))
+        layout = fit_workload_columns(self._state, self.entries, max(1, self.cells))
         return list_hidden_columns(self._state, layout)
 
     # ---- moving ----
@@ -130,7 +130,7 @@ class WorkloadList(KeyedList):
 
     def above(self, index: int) -> int:
         """Include a group's heading when scrolling to its first workload."""
-        return index - 1 if index and isinstance(self.found[index - 1], Group) else index
+        return index - 1 if index and isinstance(self.entries[index - 1], Group) else index
 
     def sort_by(self, order: Order) -> None:
         """Change the order; the cursor stays on its workload."""

@@ -81,7 +81,7 @@ class FileScreen(Dialog["str | None"]):
         self._title = title
         self.field = PathInput(folder if folder.endswith("/") else f"{folder}/")
         self.list = NumberedList(self._lines, id="files")
-        self._found: tuple[FileEntry, ...] = ()
+        self._files: tuple[FileEntry, ...] = ()
         self._why = ""
 
     def compose(self) -> ComposeResult:
@@ -98,7 +98,7 @@ class FileScreen(Dialog["str | None"]):
     def _lines(self, cells: int) -> list[Line]:
         if self._why:
             return [line(Span(self._why, TextStyle.NOTE))]
-        return [file_line(item, cells) for item in self._found]
+        return [file_line(item, cells) for item in self._files]
 
     @on(Input.Changed, "#path")
     def _path_changed(self, event: Input.Changed) -> None:
@@ -106,7 +106,7 @@ class FileScreen(Dialog["str | None"]):
         self._list_files()
 
     def _list_files(self) -> None:
-        self._found, self._why = find_files(self.field.value)
+        self._files, self._why = find_files(self.field.value)
         self.list.index = 0
         self.list.scroll_to(y=0, animate=False)
         self.list.rebuild()
@@ -118,13 +118,13 @@ class FileScreen(Dialog["str | None"]):
 
     def complete(self) -> None:
         """Complete the path with the start common to all listed files, else use the selection."""
-        longer = complete_path(self.field.value, self._found)
-        if longer == self.field.value and self._found:
+        longer = complete_path(self.field.value, self._files)
+        if longer == self.field.value and self._files:
             longer = self._under_cursor()
         self._set_path(longer)
 
     def _under_cursor(self) -> str:
-        item = self._found[self.list.index]
+        item = self._files[self.list.index]
         folder, _ = split_path(self.field.value)
         return folder + item.name + ("/" if item.folder else "")
 
@@ -139,7 +139,7 @@ class FileScreen(Dialog["str | None"]):
         typed = os.path.expanduser(self.field.value)  # noqa: PTH111 (a text)
         if os.path.isfile(typed):  # noqa: PTH113
             self.dismiss(typed)
-        elif self._found:
+        elif self._files:
             path = self._under_cursor()
             if path.endswith("/"):
                 self._set_path(path)

@@ -142,7 +142,7 @@ def read_folder(folder: Path) -> Contents:
         except OSError as error:
             skipped.append(f"{path.name} cannot be read: {error.strerror or error}")
             continue
-        logs += reading.found
+        logs += reading.logs
         skipped += reading.skipped
     newest: dict[str, int] = {}
     for log in logs:
@@ -164,7 +164,7 @@ def parse_log(identity: str, folder: Path, lines: Iterable[bytes]) -> Contents:
         lines: each with its end.
     """
     reading = _FileReading(folder, Path(f"{identity}.jsonl"), lines, is_here=False)
-    return Contents(tuple(reading.found), tuple(reading.skipped))
+    return Contents(tuple(reading.logs), tuple(reading.skipped))
 
 
 def agent_files(folder: Path) -> list[Path]:
@@ -229,7 +229,7 @@ class _FileReading:
         *,
         is_here: bool = True,
     ) -> None:
-        self.found: list[ProcessLog] = []
+        self.logs: list[ProcessLog] = []
         self.skipped: list[str] = []
         self._folder = folder
         self._path = path
@@ -279,7 +279,7 @@ class _FileReading:
 
         Older agents wrote all programs of a process to one file.
         """
-        before = self.found[-1].program if self.found else 0
+        before = self.logs[-1].program if self.logs else 0
         program = max(event.program, before + 1)
         own = process_of(event.identity)
         identity = own if program == 1 else f"{own}.{program}"
@@ -289,7 +289,7 @@ class _FileReading:
 
     def _finish(self) -> None:
         if self._program is not None:
-            self.found.append(self._program.result())
+            self.logs.append(self._program.result())
             self.skipped += [f"{self._path.name}: {kind}" for kind in self._program.beyond]
             self._program = None
 

@@ -35,7 +35,7 @@ class StacksScreen(Dialog[None]):
     def __init__(self, ask: Callable[[], Awaitable[tuple[tuple[RankStacks, ...], str]]]) -> None:
         super().__init__()
         self._ask = ask
-        self._found: tuple[tuple[RankStacks, ...], str] | None = None
+        self._answer: tuple[tuple[RankStacks, ...], str] | None = None
         self._text = LinesView(self._lines)
 
     def compose(self) -> ComposeResult:
@@ -51,15 +51,15 @@ class StacksScreen(Dialog[None]):
 
     async def _read(self) -> None:
         try:
-            self._found = await self._ask()
+            self._answer = await self._ask()
         except (OSError, asyncio.TimeoutError) as error:
-            self._found = (), f"the processes cannot be reached: {error}"
+            self._answer = (), f"the processes cannot be reached: {error}"
         self._text.rebuild()
 
     def _lines(self, cells: int) -> list[Line]:
-        if self._found is None:
+        if self._answer is None:
             return paragraph(WAITING, cells, TextStyle.QUIET)
-        return rank_stack_lines(*self._found, cells)
+        return rank_stack_lines(*self._answer, cells)
 
     def action_leave(self) -> None:
         self.dismiss()

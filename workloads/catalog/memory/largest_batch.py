@@ -94,7 +94,7 @@ class Trials:
         budget: int | None,
         let_go: Callable[[], object],
     ) -> None:
-        self._found = study
+        self._study = study
         self._step = step
         self._batch_of = batch_of
         self._budget = budget
@@ -112,14 +112,14 @@ class Trials:
             if peak is not None and (self._budget is None or peak <= self._budget):
                 trial = self._timed(size, peak)
         except torch.OutOfMemoryError as error:
-            self._found.log_line(f"batch {size}: {first_line(error)}")
+            self._study.log_line(f"batch {size}: {first_line(error)}")
         if trial is None:
             self._let_go()
             needs = "" if peak is None else f", a step needs {peak / MIB:.1f} MiB"
-            self._found.log_line(f"batch {size}: does not fit{needs}")
+            self._study.log_line(f"batch {size}: does not fit{needs}")
             return False
         self.done[size] = trial
-        self._found.log_line(f"batch {size}: fits, peak {trial.peak / MIB:.1f} MiB")
+        self._study.log_line(f"batch {size}: fits, peak {trial.peak / MIB:.1f} MiB")
         return True
 
     def _peak(self, size: int) -> int | None:
@@ -128,19 +128,19 @@ class Trials:
         def made_and_used() -> None:
             self._step(*self._batch_of(size))
 
-        peak = self._found.peak(made_and_used)
+        peak = self._study.peak(made_and_used)
         least = max((trial.peak for trial in self.done.values()), default=0)
         if peak is not None and self.done and size > max(self.done) and peak < least:
             # It needs at least as much as a smaller one: pages of an earlier step distorted the
             # figure.
-            peak = self._found.peak(made_and_used)
+            peak = self._study.peak(made_and_used)
         return peak
 
     def _timed(self, size: int, peak: int) -> Trial:
         """Time only the step, with a batch made beforehand."""
         batch = self._batch_of(size)
-        seconds = self._found.time(lambda: self._step(*batch))
-        return Trial(peak, size / seconds, self._found.memory_in_use())
+        seconds = self._study.time(lambda: self._step(*batch))
+        return Trial(peak, size / seconds, self._study.memory_in_use())
 
 
 def _training(on: Place) -> Callable[..., None]:

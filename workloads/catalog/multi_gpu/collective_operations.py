@@ -193,12 +193,12 @@ class BusRates:
     """The bandwidths of all operations.
 
     Args:
-        found: receives them.
+        study: receives them.
         ranks: number of ranks.
         limit: the kind of limit of the bus bandwidth, if there is one.
     """
 
-    found: Study
+    study: Study
     ranks: int
     limit: str | None
 
@@ -206,7 +206,7 @@ class BusRates:
         """Add a table of the operations on one size; return the operations of the backend."""
         import torch.distributed as dist
 
-        study, available = self.found, []
+        study, available = self.study, []
         study.table(
             "operations", f"{size / MIB:.3g} MiB, by operation", DataColumn("operation"),
             DataColumn("time", "s"), DataColumn("algorithm bandwidth", "byte/s"),
@@ -232,17 +232,17 @@ class BusRates:
     def chart(self, data: CollectiveData, operations: Sequence[str], sizes: Sequence[int]) -> None:
         """Add a chart of the bus bandwidths over the size."""
         lines = [(operation, "byte/s") for operation in operations]
-        self.found.chart("sizes", "bus bandwidth over the size of the tensor", "byte", *lines)
+        self.study.chart("sizes", "bus bandwidth over the size of the tensor", "byte", *lines)
         for size in sizes:
             part = data.first(size, self.ranks)
             buses = [self._bus(name, size, self._time(name, part)) for name in operations]
-            self.found.point("sizes", size, *buses)
+            self.study.point("sizes", size, *buses)
 
     def _time(self, operation: str, data: CollectiveData) -> float:
         from workloads.scripts.collectives import communicate
 
         call = functools.partial(communicate, operation, data.whole, data.part, data.other)
-        return self.found.time(call)
+        return self.study.time(call)
 
     def _bus(self, operation: str, size: int, seconds: float) -> float | None:
         if self.ranks == 1:
@@ -250,5 +250,5 @@ class BusRates:
         rate = size / seconds * bus_factor(operation, self.ranks)
         # Reductions within the switch (NVLS) send each byte once, so no link bounds this rate.
         if self.limit and operation != ALL_REDUCE:
-            self.found.check_rate(f"{operation} of {size} bytes", rate, self.limit)
+            self.study.check_rate(f"{operation} of {size} bytes", rate, self.limit)
         return rate
