@@ -47,6 +47,7 @@ from tui.monitor.messages import (
 from workloads.protocol import wire
 from workloads.protocol.change_reader import ChangeReader
 from workloads.protocol.change_writer import ChangeWriter
+from workloads.protocol.keep_alive import KeepAlive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
 
@@ -240,6 +241,32 @@ async def test_a_keep_alive_gives_the_round_trip_time(boxes: Boxes) -> None:
     assert await watch_hosts((host,), apply, interval=0.1, within_s=60)
 
 
+async def test_some_keep_alives_ask_for_no_answer(
+    boxes: Boxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The samples show that the host is there, and an answer takes processor time."""
+    monkeypatch.setattr(supervisor_module, "EVERY_S", 0.05)
+    asked: set[bool] = set()
+    has_asked_for_both = asyncio.Event()
+
+    class Told(HostMonitor):
+        def send(self, message: object) -> bool:
+            if isinstance(message, KeepAlive):
+                asked.add(message.answer)
+            if len(asked) == 2:
+                has_asked_for_both.set()
+            return super().send(message)
+
+    monitor = Told(boxes.add("gpu1"), lambda _event: None)
+    task = asyncio.create_task(monitor.watch())
+    try:
+        await asyncio.wait_for(has_asked_for_both.wait(), 60)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await monitor.close()
+
+
 async def test_nothing_is_left_once_the_watching_ends(boxes: Boxes) -> None:
     seen: set[psutil.Process] = set()
     # Other tests of this process may have children of their own.
@@ -267,8 +294,12 @@ def test_a_child_ends_itself_when_its_keep_alive_is_missed(requests: int) -> Non
         assert b"monitor_hello" in child.stdout.readline()
         began = time.monotonic()
         for number in range(requests):
-            child.stdin.write(b'{"type":"keep_alive","number":%d}\n' % number)
-            child.stdin.flush()
+            # Of two keep-alives one asks for an answer.
+            for answer in (b"true", b"false"):
+                child.stdin.write(
+                    b'{"type":"keep_alive","number":%d,"answer":%b}\n' % (number, answer)
+                )
+                child.stdin.flush()
         output = child.stdout.read()
         assert child.wait() == 0
         assert output.count(b'"alive"') == requests

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-ROUND_S = 0.06
-"""Seconds of a round: less than what passes from a sample to its drawing."""
+ROUND_S = 0.14
+"""Seconds of a round: a little less than what passes from a sample to its drawing, which then shows
+what all hosts have sent meanwhile."""
 
 
 class Reader(Protocol):

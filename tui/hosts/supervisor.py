@@ -23,6 +23,9 @@ E = TypeVar("E")
 RECONNECT_S = (1.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds before the next attempt: after a connection that was of use, and after one failure, two
 and so on."""
+ANSWERED_EVERY = 2
+"""Of so many keep-alives one is answered: a child sends samples as well, and two answers of each of
+ten hosts take as much processor time as many of these."""
 _CONFIGURATION_WITHIN_S = 5.0
 
 
@@ -50,7 +53,7 @@ class HostSupervisor(ChildSupervisor[E]):
         self.greeted = False
         """The child there has confirmed our protocol version."""
         self.round_trip_s: float | None = None
-        """Seconds of the newest keep-alive; ``None`` until one was answered."""
+        """Seconds of the newest answered keep-alive; ``None`` until one was answered."""
         self._banner: deque[str] = deque(maxlen=BANNER_LINES)
         self._newest_at = 0.0
         self._number = 0
@@ -115,7 +118,7 @@ class HostSupervisor(ChildSupervisor[E]):
         """Apply the child's greeting; return ``False`` if it speaks another version."""
         self.greeted = speaks == expected
         if self.greeted:
-            self._send_keep_alive()
+            self._send_keep_alive(answer=True)
         else:
             self.give_up(f"its child speaks version {speaks} and not {expected}")
         return self.greeted
@@ -173,7 +176,8 @@ class HostSupervisor(ChildSupervisor[E]):
         while True:
             # All hosts' in one turn of the event loop, which takes less processor time than many.
             await asyncio.sleep(EVERY_S - time.monotonic() % EVERY_S)
-            silent_s = time.monotonic() - self._newest_at
+            now = time.monotonic()
+            silent_s = now - self._newest_at
             if self.child is None or not self.child.running:
                 continue
             if not self.greeted and silent_s > CONNECT_WITHIN_S:
@@ -181,19 +185,20 @@ class HostSupervisor(ChildSupervisor[E]):
             elif self.greeted and silent_s > SILENT_AFTER_S:
                 self._give_up_silent(f"not answering for {silent_s:.0f} s")
             elif self.greeted:
-                self._send_keep_alive()
+                self._send_keep_alive(answer=round(now / EVERY_S) % ANSWERED_EVERY == 0)
 
     def _give_up_silent(self, why: str) -> None:
         # The shared connection itself may be stuck, and whatever joins it would be, too.
         self.connection = self.connection.unshared()
         self.give_up(why)
 
-    def _send_keep_alive(self) -> None:
+    def _send_keep_alive(self, *, answer: bool) -> None:
         self._number += 1
-        self._sent_at[self._number] = time.monotonic()
-        # In a round, the answer would wait for its end.
-        self.resume_reading()
-        self.send(KeepAlive(self._number))
+        if answer:
+            self._sent_at[self._number] = time.monotonic()
+            # In a round, the answer would wait for its end.
+            self.resume_reading()
+        self.send(KeepAlive(self._number, answer))
 
 
 async def with_shared_connection(host: HostAddress) -> HostAddress:

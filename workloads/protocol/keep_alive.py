@@ -12,9 +12,11 @@ MISSED_AFTER_S = 4.5
 
 @dataclass(frozen=True)
 class KeepAlive:
-    """Request: continue, and answer at once."""
+    """Request: continue."""
 
     number: int
+    answer: bool = True
+    """Answer at once."""
 
 
 @dataclass(frozen=True)

@@ -122,10 +122,10 @@ class ParentChannel:
                 except WireError as error:
                     complain(f"not a request: {error}")
                     continue
-                if isinstance(request, KeepAlive):
-                    self.send(Alive(request.number))
-                else:
+                if not isinstance(request, KeepAlive):
                     handle(request)
+                elif request.answer:
+                    self.send(Alive(request.number))
 
 
 def interval_s(text: str) -> float:
