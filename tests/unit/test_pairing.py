@@ -48,6 +48,15 @@ def test_a_device_that_only_torch_sees_is_listed_under_its_name() -> None:
     assert views[0].unpaired == "NVML does not list this device"
 
 
+def test_the_devices_of_another_host_are_labelled_with_its_name() -> None:
+    split = gpu(1, mig=True)
+    parts = [gpu(1, id=f"MIG-{name}", parent=split.id) for name in "ab"]
+    seen = (TorchDevice("cuda:1", "of torch alone"), CPU_DEVICE)
+    views = pair((gpu(0), split, *parts), seen, host="gpu9")
+    labels = [view.label for view in views]
+    assert labels == ["gpu9:0", "gpu9:1", "gpu9:1.0", "gpu9:1.1", "gpu9:cuda1", "gpu9:cpu"]
+
+
 def test_before_torch_is_known_nothing_is_called_unpaired() -> None:
     view, cpu = pair((gpu(0),), ())
     assert view.unpaired is None

@@ -12,7 +12,7 @@ from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.sample import format_figures, format_host, sample_json
 from tui.devices.host_plan import find_hosts
-from tui.devices.state.devices import label_for_host, pair
+from tui.devices.state.devices import pair
 from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free
 from tui.devices.state.same_machine import Overlap, SeenHost, find_overlaps
 from tui.devices.state.shared_gpus import distinct_devices
@@ -164,7 +164,7 @@ def _host_lines(event: HostEvent, overlap: Overlap | None) -> list[str]:
     if driver.error:
         lines.append(f"  {driver.error}")
     lines += [f"  {problem}" for problem in sample.problems]
-    for view in label_for_host(pair(sample.devices, ()), event.host):
+    for view in pair(sample.devices, (), host=event.host):
         if view.nvml is not None:
             lines.append(f"  {device_line(view.label, view.nvml)}")
     lines.append(f"  cpu  {format_host(sample.host)}")

@@ -234,7 +234,7 @@ class DeviceList(KeyedList):
 
     def _host_lines(self, cells: int) -> Sequence[Line]:
         now, chosen = self._clock(), self._machine.selected_key
-        groups = host_groups(self._machine)
+        groups = [row.group for row in self._host_rows if row.kind == "heading"]
         plan = columns(host_views(groups), cells, hosts=True)
         differing, overlaps = find_differing_drivers(groups), find_group_overlaps(groups)
         on_gpus = {(row.group.name, row.view.key) for row in self._host_rows if row.view}
@@ -528,17 +528,16 @@ class DevicesPane(AgingPane):
         Args:
             most: the available rows.
         """
-        return len(self._draw_notice(max(1, self.size.width - 1), most))
+        return len(self._notice(max(1, self.size.width - 1), most))
 
-    def _notice(self, cells: int) -> list[Line]:
-        # Devices and headings have priority: without a GPU there are empty rows below them.
-        room = self.size.height - self.list.count_rows() - 1
-        return self._draw_notice(cells, max(1, room))
-
-    def _draw_notice(self, cells: int, rows: int) -> list[Line]:
-        if self.machine.hosts:
+    def _notice(self, cells: int, most: int | None = None) -> list[Line]:
+        machine = self.machine
+        if machine.hosts:
             return []  # the rows of the hosts have it
-        return notice_lines(self.machine.sample, self.machine.monitor, self.clock(), cells, rows)
+        if most is None:
+            # Devices and headings have priority: without a GPU there are empty rows below them.
+            most = max(1, self.size.height - self.list.count_rows() - 1)
+        return notice_lines(machine.sample, machine.monitor, self.clock(), cells, most)
 
     def _retitle(self) -> None:
         folded = self.has_class("-folded")

@@ -13,7 +13,7 @@ reports is consistent with both.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -40,7 +40,8 @@ class DeviceView:
     expected: str = ""
     """The name that torch is expected to give it, while torch lists no GPU."""
     host_label: str = ""
-    """Name of host and device, such as ``gpu1:0``; empty for this machine."""
+    """Name of host and device: ``gpu1:0``, or ``gpu1:cuda0`` if only torch reports it; empty for
+    this machine."""
 
     @property
     def torch(self) -> str | None:
@@ -94,6 +95,7 @@ def pair(
     no_cuda: str = "",
     no_nvml: str = "",
     no_torch: str | None = None,
+    host: str = "",
 ) -> tuple[DeviceView, ...]:
     """Return all devices: GPUs in NVML's order, then GPUs that only torch reports, then the CPU.
 
@@ -103,22 +105,24 @@ def pair(
         no_cuda: torch's own reason for seeing no CUDA device.
         no_nvml: the reason that NVML is unavailable.
         no_torch: the reason that torch is unavailable; ``None`` while its report may still come.
+        host: name of another host, whose devices are labelled with it; empty for this machine.
     """
     left = [device for device in torch_devices if device.id != CPU]
     views = []
-    for device in nvml:
+    for device, label in zip(nvml, _label_on_host(nvml, host), strict=True):
         match = next((candidate for candidate in left if _matches(device, candidate)), None)
         if match:
             left.remove(match)
         unpaired = None
         if not match:
             unpaired = _explain_no_torch(torch_devices, no_cuda) if torch_devices else no_torch
-        views.append(DeviceView(device.id, device, match, unpaired))
-    for device_only_torch in left:
+        views.append(DeviceView(device.id, device, match, unpaired, host_label=label))
+    for only in left:
         reason = no_nvml or "NVML does not list this device"
-        views.append(DeviceView(device_only_torch.id, None, device_only_torch, reason))
+        label = f"{host}:{only.id.replace(':', '')}" if host else ""
+        views.append(DeviceView(only.id, None, only, reason, host_label=label))
     cpu = next((device for device in torch_devices if device.id == CPU), None)
-    views.append(DeviceView(CPU, None, cpu))
+    views.append(DeviceView(CPU, None, cpu, host_label=f"{host}:{CPU}" if host else ""))
     return tuple(views)
 
 
@@ -156,30 +160,21 @@ def _find_visible(devices: Sequence[Device], word: str) -> Device | None:
     return found[0] if len(found) == 1 else None
 
 
-def label_for_host(views: tuple[DeviceView, ...], host: str) -> tuple[DeviceView, ...]:
-    """Return another host's devices with its name: ``gpu1:0``, or ``gpu1:0.2`` for a MIG instance.
-
-    A GPU that only torch reports has torch's number, as in ``gpu1:cuda0``.
+def _label_on_host(devices: Sequence[Device], host: str) -> Iterator[str]:
+    """Yield the labels of NVML's devices: ``gpu1:0``, or ``gpu1:0.2`` for a MIG instance.
 
     Args:
-        views: of :func:`pair`.
-        host: the name.
+        devices: in NVML's order.
+        host: the name; empty for this machine, whose devices have no such label.
     """
     instances: dict[int, int] = {}
-    found = []
-    for view in views:
-        device, number = view.nvml, (view.torch or view.key).replace(":", "")
-        if device is not None:
-            number = f"{device.nvml_index}"
-            if device.parent is not None:
-                place = instances.get(device.nvml_index, 0)
-                instances[device.nvml_index] = place + 1
-                number += f".{place}"
-        label = f"{host}:{number}"
-        found.append(
-            DeviceView(view.key, device, view.torch_device, view.unpaired, host_label=label)
-        )
-    return tuple(found)
+    for device in devices:
+        number = f"{device.nvml_index}"
+        if device.parent is not None:
+            place = instances.get(device.nvml_index, 0)
+            instances[device.nvml_index] = place + 1
+            number += f".{place}"
+        yield f"{host}:{number}" if host else ""
 
 
 def _explain_no_torch(torch_devices: tuple[TorchDevice, ...], no_cuda: str) -> str:

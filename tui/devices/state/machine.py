@@ -20,7 +20,6 @@ from tui.devices.state.devices import (
     ConsistentReadings,
     DeviceView,
     expect_names,
-    label_for_host,
     pair,
     reconcile_driver,
 )
@@ -298,10 +297,10 @@ class MachineState:
             if driver is not self.sample.driver:
                 self.sample = replace(self.sample, driver=driver)
         no_nvml = NOT_ASKED if self.sample and self.sample.driver.error else ""
-        views = pair(nvml, torch, absent.get("devices", ""), no_nvml, self._torch_problem)
-        if self.host:
-            views = label_for_host(views, self.host)
-        elif not any(view.torch for view in views if view.key != CPU):
+        views = pair(
+            nvml, torch, absent.get("devices", ""), no_nvml, self._torch_problem, self.host
+        )
+        if not self.host and not any(view.torch for view in views if view.key != CPU):
             names = expect_names(
                 nvml,
                 os.environ.get("CUDA_VISIBLE_DEVICES"),
