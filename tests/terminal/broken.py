@@ -57,7 +57,7 @@ def break_it(where: str) -> None:
         _break_event(int(count))
         return
     owner, name = {
-        "drawing": (Drawing, "_due"),
+        "drawing": (Drawing, "_draw_due"),
         "look": (Drawing, "_redraw_aged"),
         "key": (WorkbenchScreen, "action_show_detail"),
         "paint": (DevicesPane, "state_changed"),

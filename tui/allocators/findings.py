@@ -75,7 +75,7 @@ def growth(points: Sequence[tuple[float, float]]) -> GrowthRate | None:
     low = max(0, math.floor((count - spread) / 2) - 1)
     high = min(count - 1, math.ceil((count + spread) / 2))
     span = points[-1][0] - points[0][0]
-    steady = _rises(floors) and still_grows(points)
+    steady = _is_rising(floors) and still_grows(points)
     return GrowthRate(median(slopes), slopes[low], slopes[high], span, steady)
 
 
@@ -90,10 +90,10 @@ def grows_steadily(points: Sequence[tuple[float, float]]) -> bool:
     Args:
         points: those of :func:`growth`.
     """
-    return _rises(block_floors(points)) and still_grows(points)
+    return _is_rising(block_floors(points)) and still_grows(points)
 
 
-def _rises(floors: Sequence[tuple[float, float]]) -> bool:
+def _is_rising(floors: Sequence[tuple[float, float]]) -> bool:
     """Return whether all of the last third of the floors exceed all of the first third."""
     values = [value for _, value in floors]
     third = len(values) // 3
@@ -206,14 +206,14 @@ class Track:
             figures.reserved,
         )
         if self._left and self._points:
-            self._points[-1] = _least(self._points[-1], point)
+            self._points[-1] = _compute_minima(self._points[-1], point)
             self._left -= 1
         else:
             self._points.append(point)
             self._left = self._step - 1
         if len(self._points) > MOST_POINTS:
             pairs = zip(self._points[0::2], self._points[1::2], strict=False)
-            self._points = [_least(pair, other) for pair, other in pairs]
+            self._points = [_compute_minima(pair, other) for pair, other in pairs]
             self._step, self._left = 2 * self._step, 0
         self._retries.append((figures.at, figures.alloc_retries, figures.ooms))
         while self._retries[0][0] < figures.at - WINDOW_S:
@@ -225,12 +225,12 @@ class Track:
         Args:
             ended: the process has ended, so the findings give no advice for it.
         """
-        idle = None if ended else self._idle()
-        findings = (self.growth_finding(), self._edge(), idle, self._split())
+        idle = None if ended else self._find_idle()
+        findings = (self.growth_finding(), self._find_edge(), idle, self._find_split())
         return tuple(finding for finding in findings if finding is not None)
 
     @property
-    def _lasted(self) -> float:
+    def _duration(self) -> float:
         return self._points[-1].at - self._points[0].at if self._points else 0.0
 
     @property
@@ -243,7 +243,7 @@ class Track:
 
         Return ``None`` after too short a time.
         """
-        return growth(self._grows_over()) if self._lasted >= SHORTEST_GROWTH_S else None
+        return growth(self._grows_over()) if self._duration >= SHORTEST_GROWTH_S else None
 
     def _by_step(self) -> list[tuple[float, float]]:
         return [(p.step, p.allocated) for p in self._points if p.step is not None]
@@ -255,7 +255,7 @@ class Track:
 
     def growth_finding(self) -> Finding | None:
         """Return that the allocated memory grows; ``None`` if it does not, or not for certain."""
-        points = self._grows_over() if self._lasted >= SHORTEST_GROWTH_S else []
+        points = self._grows_over() if self._duration >= SHORTEST_GROWTH_S else []
         # The cheapest test first: most allocators do not grow.
         if not grows_steadily(points):
             return None
@@ -264,19 +264,19 @@ class Track:
             return None
         if self.growth_per == "step":
             rate, over, part = (
-                _rate(growth_rate, 1, "step"),
+                _format_rate(growth_rate, 1, "step"),
                 fmt.count(round(lasted), "step"),
                 "steps",
             )
         else:
-            rate, over, part = _rate(growth_rate, 60, "min"), fmt.duration(lasted), "time"
+            rate, over, part = _format_rate(growth_rate, 60, "min"), fmt.duration(lasted), "time"
         return Finding(
             "growth",
             f"allocated grows {rate} (95%), in {over}",
             f"{FROM_OUTSIDE}: allocated_bytes, the least of each part of the {part}; Sen 1968",
         )
 
-    def _edge(self) -> Finding | None:
+    def _find_edge(self) -> Finding | None:
         if not self._retries:
             return None
         (first, before, ooms_before), (last, now, ooms) = self._retries[0], self._retries[-1]
@@ -293,13 +293,13 @@ class Track:
             f"{FROM_OUTSIDE}: num_alloc_retries, num_ooms",
         )
 
-    def _recent(self) -> list[_Point]:
+    def _select_recent(self) -> list[_Point]:
         newest = self._points[-1].at if self._points else 0.0
         recent = [point for point in self._points if point.at >= newest - WINDOW_S]
         return recent if recent and newest - recent[0].at >= SHORTEST_S else []
 
-    def _idle(self) -> Finding | None:
-        points = self._recent()
+    def _find_idle(self) -> Finding | None:
+        points = self._select_recent()
         if not points:
             return None
         idle = min(point.idle for point in points)
@@ -313,8 +313,8 @@ class Track:
             f"{FROM_OUTSIDE}: reserved_bytes - active_bytes - inactive_split_bytes",
         )
 
-    def _split(self) -> Finding | None:
-        points = self._recent()
+    def _find_split(self) -> Finding | None:
+        points = self._select_recent()
         if not points:
             return None
         split = min(point.split for point in points)
@@ -328,7 +328,7 @@ class Track:
         )
 
 
-def _rate(growth_rate: GrowthRate, times: float, per: str) -> str:
+def _format_rate(growth_rate: GrowthRate, times: float, per: str) -> str:
     """Return the rate and its bounds in one unit: ``3.1 MiB/min, 2.8 to 3.4``."""
     rates = [times * value for value in (growth_rate.rate, growth_rate.low, growth_rate.high)]
     power = min(4, max(0, math.floor(math.log(max(rates), 1024))))
@@ -337,7 +337,7 @@ def _rate(growth_rate: GrowthRate, times: float, per: str) -> str:
     return f"{rate} {_UNITS[power]}/{per}, {low} to {high}"
 
 
-def _least(first: _Point, other: _Point) -> _Point:
+def _compute_minima(first: _Point, other: _Point) -> _Point:
     least = min(first, other, key=lambda point: point.allocated)
     return _Point(
         least.at,

@@ -287,7 +287,7 @@ def place_listed(
         return {figures[0].device: Placed(identity, memory, "", why)}
     visible = _visible(process, devices)
     ids = {figure.device: visible.get(int(figure.device.partition(":")[2])) for figure in figures}
-    if all(_can_be(figure, listed.get(ids[figure.device] or "")) for figure in figures):
+    if all(_may_match(figure, listed.get(ids[figure.device] or "")) for figure in figures):
         placed = {}
         for name, device_id in ids.items():
             assert device_id is not None
@@ -309,7 +309,7 @@ def is_same(first: float | None, other: float | None) -> bool:
     return first is not None and other is not None and abs(first - other) < 2.0
 
 
-def _can_be(figures: TorchMemory, listed: tuple[int | None, str] | None) -> bool:
+def _may_match(figures: TorchMemory, listed: tuple[int | None, str] | None) -> bool:
     return listed is not None and (listed[0] is None or listed[0] >= figures.reserved)
 
 

@@ -306,7 +306,7 @@ def _find_devices(memory: Memory, allocator: int) -> AllocatorAddress:
         if len(matches) == 1:
             ((stats_at, layout),) = matches
             return AllocatorAddress(allocator + 8 * word, devices, stats_at, layout)
-        used = used or _seem_used(memory, devices)
+        used = used or _are_used(memory, devices)
     raise UnreadableError(UNKNOWN_LAYOUT if used else NOT_USED_YET)
 
 
@@ -369,7 +369,7 @@ def _has_numbers(inside: bytes) -> bool:
     return inside[16:20] == b"\1\0\0\0" and any(inside[_STATS_AT : _STATS_AT + 96])
 
 
-def _seem_used(memory: Memory, devices: tuple[int, ...]) -> bool:
+def _are_used(memory: Memory, devices: tuple[int, ...]) -> bool:
     return any(_has_numbers(memory.read(device, _STATS_AT + 96)) for device in devices)
 
 

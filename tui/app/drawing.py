@@ -66,9 +66,9 @@ class Drawing:
                 return
             # What has changed since is due earlier.
             self._timer.cancel()
-        self._timer = loop.call_later(seconds, self._app.call_later, self._due)
+        self._timer = loop.call_later(seconds, self._app.call_later, self._draw_due)
 
-    def _due(self) -> None:
+    def _draw_due(self) -> None:
         self._timer = None
         if self._ended:
             return

@@ -68,7 +68,7 @@ class Preferences:
         if Topic.DEVICES in parts and not self._device_seen:
             self._check_device()
 
-    def _complain(self, problem: str) -> None:
+    def _log_problem(self, problem: str) -> None:
         self.problems.append(problem)
         self._state.publish(LogLine("workbench", problem, "warning"))
 
@@ -107,7 +107,7 @@ class Preferences:
         self._began_with[info.name] = parameters
         for error in errors:
             table = f"{settings.PARAMETERS}.{info.name}"
-            self._complain(f"{self._chosen.file.path}: [{table}] {error}; it is left out")
+            self._log_problem(f"{self._chosen.file.path}: [{table}] {error}; it is left out")
         return parameters
 
     def _publish(self, event: ParametersSet | HostRunEvent) -> None:
@@ -126,7 +126,7 @@ class Preferences:
         self._device_seen = True
         if setting.value and machine.find_device(str(setting.value)) is None:
             present = ", ".join(view.torch or view.key for view in machine.devices)
-            self._complain(
+            self._log_problem(
                 f"{setting.source}: device {setting.value} is not here; there are {present}"
             )
 

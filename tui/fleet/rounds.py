@@ -119,11 +119,11 @@ class FleetRounds:
                 hosts.setdefault(member.name if self._together else member.host, []).append(member)
             times: dict[str, float] = {}
             await asyncio.gather(
-                *(self._in_turn(work, rotate(host, number), times) for host in hosts.values())
+                *(self._run_in_turn(work, rotate(host, number), times) for host in hosts.values())
             )
             self._times.setdefault(work.title, []).append(times)
 
-    async def _in_turn(
+    async def _run_in_turn(
         self, work: FleetWork, members: Sequence[FleetMember], times: dict[str, float]
     ) -> None:
         for member in members:

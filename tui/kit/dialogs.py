@@ -327,9 +327,9 @@ class WorkbenchCommands(Provider):
 
     def _run(self, command: Command) -> Callable[[], Coroutine[Any, Any, bool]]:
         # The palette has closed by then, so this is the screen below it.
-        return partial(self._do, command)
+        return partial(self._run_action, command)
 
-    async def _do(self, command: Command) -> bool:
+    async def _run_action(self, command: Command) -> bool:
         front = front_of(self.app)
         if front is not None and front.TAB not in command.tabs:
             await self.app.action_switch_mode(command.tabs[0])

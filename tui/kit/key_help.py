@@ -185,23 +185,23 @@ def help_sections(
         known = [command for command in known if command not in special]
         if special:
             sections[pane] = special
-    own = [command for command in known if command.offered(now) and not _everywhere(command)]
+    own = [command for command in known if command.offered(now) and not _is_everywhere(command)]
     for command in own:
         grouped = len(own) > GROUPED_FROM and command.group != NAMES[now.tab]
         heading = f"{NAMES[now.tab]}: {command.group}" if grouped else NAMES[now.tab]
         sections.setdefault(heading, []).append(command)
     for command in known:
-        if command.offered(now) and _everywhere(command):
+        if command.offered(now) and _is_everywhere(command):
             sections.setdefault(ALL_SCREENS, []).append(command)
     for command in known:
         if not command.offered(now):
-            place = "all others" if _everywhere(command) else NAMES[command.tabs[0]]
+            place = "all others" if _is_everywhere(command) else NAMES[command.tabs[0]]
             heading = "a replay" if command.replays else place
             sections.setdefault(heading, []).append(command)
     return sections
 
 
-def _everywhere(command: Command) -> bool:
+def _is_everywhere(command: Command) -> bool:
     return set(EVERYWHERE) <= set(command.tabs)
 
 

@@ -146,7 +146,7 @@ def heading_line(layout: Layout[Row], order: str | None = None) -> Line:
         name = placed.column.name + (glyphs.GLYPHS.unfolded if sorts else "")
         style = TextStyle.KEY if sorts else TextStyle.QUIET
         pieces += _cell_pieces(Span(name, style), placed, fills=placed is not layout[-1])
-    return _joined(pieces)
+    return _join_pieces(pieces)
 
 
 def order_at(layout: Layout[Row], cell: int) -> str | None:
@@ -160,7 +160,7 @@ def row_line(layout: Layout[Row], row: Row) -> Line:
     for placed in layout:
         cell = placed.column.render(row)
         pieces += _cell_pieces(cell, placed, fills=placed is not layout[-1])
-    return _joined(pieces)
+    return _join_pieces(pieces)
 
 
 _Piece = tuple[TextStyle, str]
@@ -182,7 +182,7 @@ def _cell_pieces(cell: CellText, placed: PlacedColumn[Row], *, fills: bool) -> l
     return [*pieces, (parts[-1].style, blank)] if fills and not right else pieces
 
 
-def _joined(pieces: Sequence[_Piece]) -> Line:
+def _join_pieces(pieces: Sequence[_Piece]) -> Line:
     """Merge adjacent pieces of equal style into one span, which draws faster."""
     joined: list[tuple[TextStyle, list[str]]] = []
     for style, text in pieces:

@@ -157,7 +157,7 @@ def _matrix_lines(of: HostLinks) -> Iterator[str]:
     if legend:
         yield f"  {'; '.join(legend)}"
     for reason, links in without_p2p(of.links).items():
-        which = "all pairs" if len(links) == len(of.links) else ", ".join(map(_arrow, links))
+        which = "all pairs" if len(links) == len(of.links) else ", ".join(map(_format_arrow, links))
         yield f"  no peer access ({reason}), so copies pass through host memory: {which}"
     if of.problem:
         yield f"  {of.problem}"
@@ -167,7 +167,7 @@ def _copy_rate(link: GpuLink) -> str:
     return "n/a" if link.byte_per_s is None else f"{link.byte_per_s / _GIGA:.3g}"
 
 
-def _arrow(link: GpuLink) -> str:
+def _format_arrow(link: GpuLink) -> str:
     return f"{link.source} to {link.target}"
 
 

@@ -120,7 +120,7 @@ class DeviceSet:
         reader = self._watched[1]
         try:
             traffic = reader.read_traffic()
-            detail = reader.read_detail(self._connected(), slow) if watch.detail else None
+            detail = reader.read_detail(self._find_connected(), slow) if watch.detail else None
         except DeviceGoneError:
             # The next reading finds the lost device and says why.
             return None, None
@@ -137,7 +137,7 @@ class DeviceSet:
                     return reader.handle, True
         return None
 
-    def _connected(self) -> list[ConnectedGpu]:
+    def _find_connected(self) -> list[ConnectedGpu]:
         return [
             ConnectedGpu(
                 identity.id, index, identity.pci_bus_id, self._make_fields(reader.handle, False)

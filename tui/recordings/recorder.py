@@ -84,9 +84,9 @@ class Redaction:
 
     def _without_uuids(self, text: str) -> str:
         # Most of the many texts in a recording have none.
-        return _UUID.sub(self._stand_in, text) if "-" in text else text
+        return _UUID.sub(self._replace_uuid, text) if "-" in text else text
 
-    def _stand_in(self, match: re.Match[str]) -> str:
+    def _replace_uuid(self, match: re.Match[str]) -> str:
         """Return the stand-in for a UUID, which CUDA_VISIBLE_DEVICES may abbreviate."""
         number = (match["number"] or match["bare"]).lower()
         known = self._stand_ins

@@ -250,7 +250,7 @@ class ReplaySession:
     async def _play(self) -> None:
         while True:
             self._log_description()
-            await self._once()
+            await self._play_once()
             self.state.bus.announce(frozenset({Topic.RUNNER}))
             while not (self._loop or self._again):
                 self._changed.clear()
@@ -263,7 +263,7 @@ class ReplaySession:
             # A recording without duration would otherwise loop without a pause.
             await asyncio.sleep(BREATH_S)
 
-    async def _once(self) -> None:
+    async def _play_once(self) -> None:
         began = self._now()
         for entry in lines.read_events(self._summary.path):
             await self._wait_for(entry.at)

@@ -57,9 +57,9 @@ def find_use(filename: str, line: int) -> ReadUse:
         return ReadUse.OTHER
     scope: ast.AST = tree
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _covers(node, line):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _covers_line(node, line):
             scope = node  # inner functions come after outer ones
-    expressions = [node for node in _heads(scope) if _covers(node, line)]
+    expressions = [node for node in _iterate_heads(scope) if _covers_line(node, line)]
     if _is_finite(scope, expressions, line):
         return ReadUse.GUARD
     assigned = {
@@ -67,12 +67,12 @@ def find_use(filename: str, line: int) -> ReadUse:
         for node in expressions
         if isinstance(node, ast.Assign)
         for target in node.targets
-        for name in _names(target)
+        for name in _iterate_names(target)
     }
-    for test in _tests(scope):
-        if _covers(test, line) or any(name.id in assigned for name in _names(test)):
+    for test in _iterate_tests(scope):
+        if _covers_line(test, line) or any(name.id in assigned for name in _iterate_names(test)):
             return ReadUse.BRANCH
-    if expressions and all(_prints(node) for node in expressions):
+    if expressions and all(_is_print(node) for node in expressions):
         return ReadUse.PRINT
     return ReadUse.OTHER
 
@@ -91,19 +91,19 @@ def _parse(filename: str) -> ast.AST | None:
 
 def _is_finite(scope: ast.AST, expressions: Iterable[ast.AST], line: int) -> bool:
     """Return whether expressions of a line contain the result of ``isfinite``."""
-    if any(_mentions(node) for node in expressions):
+    if any(_mentions_value(node) for node in expressions):
         return True
-    used = {name.id for node in expressions for name in _names(node)}
+    used = {name.id for node in expressions for name in _iterate_names(node)}
     return any(
         isinstance(node, ast.Assign)
         and node.lineno <= line
-        and _mentions(node.value)
-        and any(name.id in used for target in node.targets for name in _names(target))
+        and _mentions_value(node.value)
+        and any(name.id in used for target in node.targets for name in _iterate_names(target))
         for node in ast.walk(scope)
     )
 
 
-def _heads(scope: ast.AST) -> Iterator[ast.AST]:
+def _iterate_heads(scope: ast.AST) -> Iterator[ast.AST]:
     """Yield simple statements, and the heads of compound statements."""
     for node in ast.walk(scope):
         if isinstance(node, (ast.If, ast.While)):
@@ -112,7 +112,7 @@ def _heads(scope: ast.AST) -> Iterator[ast.AST]:
             yield node
 
 
-def _tests(scope: ast.AST) -> Iterator[ast.AST]:
+def _iterate_tests(scope: ast.AST) -> Iterator[ast.AST]:
     """Yield the conditions and iterables that decide which statements run, and how often."""
     for node in ast.walk(scope):
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
@@ -121,7 +121,7 @@ def _tests(scope: ast.AST) -> Iterator[ast.AST]:
             yield node.iter
 
 
-def _prints(node: ast.AST) -> bool:
+def _is_print(node: ast.AST) -> bool:
     if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
         return False
     called = node.value.func
@@ -129,16 +129,16 @@ def _prints(node: ast.AST) -> bool:
     return name in PRINTS
 
 
-def _covers(node: ast.AST, line: int) -> bool:
+def _covers_line(node: ast.AST, line: int) -> bool:
     first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None)
     return first <= line <= (last or first)
 
 
-def _names(node: ast.AST) -> Iterator[ast.Name]:
+def _iterate_names(node: ast.AST) -> Iterator[ast.Name]:
     return (name for name in ast.walk(node) if isinstance(name, ast.Name))
 
 
-def _mentions(node: ast.AST) -> bool:
+def _mentions_value(node: ast.AST) -> bool:
     return any(
         (isinstance(name, ast.Attribute) and name.attr == FINITE)
         or (isinstance(name, ast.Name) and name.id == FINITE)

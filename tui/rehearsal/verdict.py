@@ -120,7 +120,7 @@ def judge(rehearsed: Rehearsed) -> RehearsalVerdict:
         max(steps) if steps else None,
         any(log.rehearsed is not None and log.rehearsed.stopped for log in rehearsed.logs),
         compiled,
-        _reads(rehearsed.logs),
+        _collect_reads(rehearsed.logs),
         sum(record.reads for record in rehearsed.records),
         _libraries(rehearsed.logs),
     )
@@ -286,7 +286,7 @@ def _lacks_kernels(rehearsed: Rehearsed) -> str:
     return ""
 
 
-def _reads(logs: Sequence[ProcessLog]) -> tuple[HostRead, ...]:
+def _collect_reads(logs: Sequence[ProcessLog]) -> tuple[HostRead, ...]:
     counts: Counter[tuple[str, int, str]] = Counter()
     for log in logs:
         for read in log.rehearsed.reads if log.rehearsed is not None else ():

@@ -89,7 +89,7 @@ def words(form: str, form_about: str, about: str) -> ParameterInfo:
 
     Args:
         form: the expression.
-        form_about: the same in words, for the error message.
+        form_about: the expression in words, for the error message.
         about: the meaning of the text.
     """
     return ParameterInfo("", "", about, form=form, form_about=form_about)
@@ -210,7 +210,7 @@ def workload(
     With ``convolutions`` the screens know that the flags of convolutions change its figures;
     ``only``: those of matrix products do not.
 
-    A reader of the first steps is asked the ``question`` after the run, and shown the ``answer``.
+    The first steps show the ``question`` after the run, and then the ``answer``.
 
     Raises:
         ValueError: the name is taken, a parameter has no default or no annotation with its

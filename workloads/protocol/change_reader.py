@@ -93,7 +93,7 @@ def _changer_of(kind: Any) -> Changer:
 
 @functools.cache
 def _descent_of(kind: Any) -> Changer:
-    """Return what changes parts of a value of a type."""
+    """Return the function that changes parts of a value of a type."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind):
         return _change_fields(typing.cast(type, kind))
@@ -183,7 +183,7 @@ def _change_entries(kind: Any) -> Changer:
 
 
 def _change_member(kinds: tuple[Any, ...]) -> Changer:
-    """Return what changes parts of a value of a union, by the member that the value is of."""
+    """Return the function that changes parts of a union's value, by the value's member."""
     descents = {typing.get_origin(kind) or kind: _descent_of(kind) for kind in kinds}
 
     def change_member(value: Any, change: dict[str, Any]) -> Any:

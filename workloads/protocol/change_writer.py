@@ -2,8 +2,8 @@
 
 A change is nested as the message is. ``{"power_w": ..., "memory": ...}`` has the changes of an
 object's fields by name, and those of a list's items by place; ``[612.5]`` is a value that stands in
-place of the one before, and a list of which all items are new is such a value. Whatever is not
-named is as before.
+place of the one before, and a list of which all items are new is such a value. All other parts stay
+as before.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ChangeWriter:
 
 
 def find_change(before: Any, after: Any) -> dict[str, Any] | list[Any] | None:
-    """Return what changes one value into another; ``None`` if they are equal.
+    """Return the change from one value to another; ``None`` if they are equal.
 
     Args:
         before: plain data, as of :func:`~workloads.protocol.wire.to_plain`.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from workloads.protocol.results import Convolutions
 
 PRECISION = ".fp32_precision"
-"""Names of flags that set a precision end so; their settings are ``ieee``, and ``tf32`` or, for
+"""End of the names of flags that set a precision; their settings are ``ieee``, and ``tf32`` or, for
 oneDNN, ``bf16``."""
 CUBLAS, CUDNN, ONEDNN = "cuda.", "cudnn.", "mkldnn."
-"""Names of a library's flags begin so, as its module does in ``torch.backends``."""
+"""Beginnings of the names of each library's flags, as of its module in ``torch.backends``."""
 PRODUCTS = (CUBLAS, f"{ONEDNN}matmul.")
-"""Names of the flags of matrix products begin so."""
+"""Beginnings of the names of the flags of matrix products."""
 CONVOLUTIONS = (CUDNN, f"{ONEDNN}conv.")
-"""Words of the convolutions' flags."""
+"""Beginnings of the names of the flags of convolutions."""
 
 _SETTINGS = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 

@@ -78,7 +78,7 @@ class Channel:
         """Write one message whole.
 
         Raises:
-            BrokenPipeError: the channel has no reader any more.
+            BrokenPipeError: the channel has no reader.
         """
         self.write(wire.encode(message))
 
@@ -86,7 +86,7 @@ class Channel:
         """Write the line of one message whole.
 
         Raises:
-            BrokenPipeError: the channel has no reader any more.
+            BrokenPipeError: the channel has no reader.
         """
         write_whole(self.writing, line)
 

@@ -33,7 +33,7 @@ class ParameterInfo:
     form: str = ""
     """For a text: a regular expression that it must match in full."""
     form_about: str = ""
-    """The same in words."""
+    """The regular expression in words."""
 
 
 @dataclass(frozen=True, slots=True)

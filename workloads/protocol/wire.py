@@ -3,7 +3,7 @@
 One message is one line: a JSON object whose ``type`` names the dataclass. Decoding ignores unknown
 keys, so that newer peers can add some; a missing or ill-typed field is a :class:`WireError` that
 names its path. A float that is not finite becomes ``null``: JSON has no NaN. A line that has one
-anyway is refused: what shows a figure does not expect it.
+anyway is rejected, because screens expect finite figures.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class _Field(typing.NamedTuple):
 
     name: str
     key: str
-    """In JSON."""
+    """The field's key in JSON."""
     taken_as_is: frozenset[type]
     reader: Reader
     required: bool

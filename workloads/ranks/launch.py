@@ -190,7 +190,7 @@ def _follow(
         launch.listen(CHECK_S)
         if first.measured is not None and first.measured is not last:
             last = first.measured
-            on_result(_ours(last, begun, launch))
+            on_result(_as_requested(last, begun, launch))
         try:
             _report(control, first.progress)
         except Cancelled:
@@ -199,7 +199,7 @@ def _follow(
         assert first.finished is not None
         # Failed ranks of other hosts make torchrun fail here too, but our result is complete.
         launch.listen_until(lambda: launch.torchrun.poll() is not None, LEAVE_S)
-        return _ours(first.finished, begun, launch)
+        return _as_requested(first.finished, begun, launch)
     launch.listen_until(lambda: launch.torchrun.poll() is not None, REPORTS_S)
     launch.listen(0.0)
     return _failed(launch, planned, begun)
@@ -214,7 +214,7 @@ def _report(control: Control, latest: Progress | None) -> None:
     )
 
 
-def _ours(result: RunResult, begun: RunResult, launch: TorchrunLaunch) -> RunResult:
+def _as_requested(result: RunResult, begun: RunResult, launch: TorchrunLaunch) -> RunResult:
     """Return a rank's result as the result of the requested run."""
     joined = [rank.joined for rank in launch.ranks if rank.joined is not None]
     devices = tuple(dict.fromkeys(result.device for result in joined))
@@ -253,7 +253,7 @@ def _cancelled(launch: TorchrunLaunch, begun: RunResult) -> RunResult:
     if best is None:
         raise Cancelled
     reason = best.reason if best.status == "cancelled" else "its processes had to be ended"
-    return replace(_ours(best, begun, launch), status="cancelled", reason=reason)
+    return replace(_as_requested(best, begun, launch), status="cancelled", reason=reason)
 
 
 def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> RunResult:
@@ -264,12 +264,12 @@ def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> Ru
         if not torchrun.exits("\n".join(output)):
             reason, known = torchrun.explain_no_start(planned, "\n".join(output))
             return replace(begun, reason=reason, log=() if known else tuple(output[-TAIL:]))
-    rank = _culprit(launch, output)
+    rank = _find_culprit(launch, output)
     tail = launch.output(rank.local_rank)[-TAIL:]
     name = f"rank {rank.joined.rank}" if rank.joined else f"local rank {rank.local_rank}"
     log = (f"last words of {name}:", *tail) if tail else ()
     measured = rank.finished or launch.ranks[0].measured
-    base = _ours(measured, begun, launch) if measured else begun
+    base = _as_requested(measured, begun, launch) if measured else begun
     if rank.finished is not None and rank.failed:
         status, reason = rank.finished.status, rank.finished.reason or "it did not say why"
         # An unmet need concerns the host, not the rank.
@@ -280,7 +280,7 @@ def _failed(launch: TorchrunLaunch, planned: RankLayout, begun: RunResult) -> Ru
     return replace(base, status=status, reason=text, log=(*base.log, *log))
 
 
-def _culprit(launch: TorchrunLaunch, output: list[str]) -> Rank:
+def _find_culprit(launch: TorchrunLaunch, output: list[str]) -> Rank:
     """Return the rank that ended first; the others fail because it is missing.
 
     A rank without any message ended before those that could still report it as missing; torchrun

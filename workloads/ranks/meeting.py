@@ -2,8 +2,8 @@
 
 A name by which one host is known says little about how others reach it: it may stand for loopback
 there, or be an alias of one user's ssh. So each host listens on a port that is free, the others
-try its addresses, and what answered is used. Nothing listens any more when this process ends, and
-torchrun takes the port.
+try its addresses, and the first address that answers is used. The port is free again when this
+process ends, and torchrun takes it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Reach:
     port: int
     token: str
     addresses: tuple[str, ...]
-    """To try, in this order."""
+    """Addresses to try, in this order."""
 
 
 @dataclass(frozen=True, slots=True)

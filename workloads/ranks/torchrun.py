@@ -77,14 +77,14 @@ def layout(request: Run, device_type: str, gpus: int) -> RankLayout:
     if not requested and ranks * hosts < 2:
         raise Skip(f"needs 2 GPUs: torch sees {gpus}, and a rank has nobody to speak to")
     wait_s = _number(request, "wait_s")
-    return RankLayout(ranks, hosts, rendezvous, wait_s, _meeting(request), place)
+    return RankLayout(ranks, hosts, rendezvous, wait_s, _name_meeting(request), place)
 
 
 def _number(request: Run, name: str) -> int:
     return int(request.parameters[name])
 
 
-def _meeting(request: Run) -> str:
+def _name_meeting(request: Run) -> str:
     local = {"ranks", "rendezvous", "wait_s"}
     own = {key: value for key, value in request.parameters.items() if key not in local}
     kind = request.device.partition(":")[0]

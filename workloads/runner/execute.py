@@ -40,20 +40,20 @@ from workloads.runner.reporting import outcome, retain_device_error, trace
 
 
 def unmet(needs: tuple[Need, ...], device_type: str) -> str | None:
-    """Return the first unmet need with what was found instead; ``None`` if all are met.
+    """Return the first unmet need with its reason; ``None`` if all are met.
 
     Args:
         needs: the workload's needs.
         device_type: type of the device: the CPU needs the compiler, a GPU needs Triton.
     """
     for need in needs:
-        reason = _unmet(need, device_type)
+        reason = _explain_unmet(need, device_type)
         if reason is not None:
             return f"needs {need}: {reason}"
     return None
 
 
-def _unmet(need: Need, device_type: str) -> str | None:
+def _explain_unmet(need: Need, device_type: str) -> str | None:
     import torch
 
     if need == "2 GPUs":

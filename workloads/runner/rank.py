@@ -34,7 +34,7 @@ def run(order: Order, channel: Channel, folder: RanksFolder) -> bool:
     """Run the order in lock-step with the other ranks, and report the result.
 
     Returns:
-        Whether the run went well or was cancelled.
+        True if the run went well or was cancelled.
     """
     request = replace(order.request, device=_device(order.request.device))
     try:

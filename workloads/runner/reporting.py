@@ -62,7 +62,7 @@ def outcome(error: BaseException, device: str) -> tuple[Status, str]:
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return "failed", f"{OUT_OF_MEMORY}{first_line(error)}"
     if isinstance(error, RuntimeError) and _REFUSED.search(first_line(error)):
-        return "failed", f"{OUT_OF_MEMORY}{first_line(error)}: {_refused(device)}"
+        return "failed", f"{OUT_OF_MEMORY}{first_line(error)}: {_describe_refusal(device)}"
     if isinstance(error, SystemExit):
         return "failed", f"it called sys.exit with {_describe_exit(error)}"
     return "failed", f"{type(error).__name__}: {first_line(error)}"
@@ -75,7 +75,7 @@ def _describe_exit(error: SystemExit) -> str:
     return f"the message {first_line(error)}"
 
 
-def _refused(device: str) -> str:
+def _describe_refusal(device: str) -> str:
     """Describe in a line a refusal of memory outside torch's allocator, with the free memory."""
     who = "CUDA, for itself or a library, or for pinned memory of the host, and not for a tensor"
     try:
@@ -226,11 +226,11 @@ def add_findings(result: RunResult, study: Study | None) -> RunResult:
         log=tuple(study.log),
         spans=(*result.spans, *study.spans),
         unavailable={**result.unavailable, **study.unavailable},
-        warnings=(*result.warnings, *_beside(study, result.device)),
+        warnings=(*result.warnings, *_warn_beside(study, result.device)),
     )
 
 
-def _beside(study: Study, device: str) -> tuple[str, ...]:
+def _warn_beside(study: Study, device: str) -> tuple[str, ...]:
     """Return warnings for tables, charts and figures timed while other processes were at work."""
     if device != "cpu":
         return ()
@@ -274,7 +274,7 @@ def add_impossible_warnings(
     """
     lines: list[str] = []
     if result.limit is not None:
-        lines += [*_exceeded(result.limit), *_disturbed(result.limit)]
+        lines += [*_exceeded(result.limit), *_warn_disturbed(result.limit)]
         lines += _find_naive_warning(result.limit, result)
     highest: dict[str, tuple[str, Limit]] = {}
     for label, limit in sorted(others, key=lambda other: other[1].fraction):
@@ -293,7 +293,7 @@ def _exceeded(limit: Limit) -> tuple[str, ...]:
     return (f"{limit.fraction:.0%} {words}",)
 
 
-def _disturbed(limit: Limit) -> tuple[str, ...]:
+def _warn_disturbed(limit: Limit) -> tuple[str, ...]:
     if not limit.disturbed:
         return ()
     return (

@@ -69,7 +69,7 @@ def serve(reading: int, writing: int, files: Sequence[str] = ()) -> int:
     try:
         # The greeting is longer than a pipe: without this, its end would wait for torch's import.
         output.finish()
-        ready = _get_ready(launcher)
+        ready = _describe_devices(launcher)
         output.send(ready)
         if isinstance(ready, Unusable):
             output.finish()
@@ -99,7 +99,7 @@ def _import_for_first_run() -> None:
         gc.freeze()
 
 
-def _where_to_get_torch() -> str:
+def _describe_installation() -> str:
     """Return the command that installs torch, in one line."""
     if Path(sys.prefix, "pipx_metadata.json").exists():
         install = "pipx inject gpu-workbench torch"
@@ -113,7 +113,7 @@ def _where_to_get_torch() -> str:
     )
 
 
-def _get_ready(launcher: Launcher) -> Ready | Unusable:
+def _describe_devices(launcher: Launcher) -> Ready | Unusable:
     start = time.monotonic()
     advice = "choose a Python that has torch with --python PATH, or install torch in this one"
     if CAN_FORK:
@@ -123,7 +123,7 @@ def _get_ready(launcher: Launcher) -> Ready | Unusable:
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 return Unusable(f"torch cannot be imported by {sys.executable}: {error}", advice)
-            return Unusable(f"there is no torch in {sys.executable}", _where_to_get_torch())
+            return Unusable(f"there is no torch in {sys.executable}", _describe_installation())
         except ImportError as error:
             return Unusable(f"torch cannot be imported by {sys.executable}: {error}", advice)
         assert workloads.runner.worker

@@ -281,7 +281,7 @@ class Worker:
         """Send the allocator's figures of each CUDA device in use, and the heap's."""
         self.channel.send(memory.host_heap())
         for figures in self._allocators():
-            self.channel.send(_since(self._before.get(figures.device), figures))
+            self.channel.send(_subtract_counts(self._before.get(figures.device), figures))
 
     def _allocators(self) -> Iterator[TorchMemory]:
         """Yield the allocator's current figures for each CUDA device in use."""
@@ -298,7 +298,7 @@ class Worker:
                 yield figures
 
 
-def _since(before: TorchMemory | None, figures: TorchMemory) -> TorchMemory:
+def _subtract_counts(before: TorchMemory | None, figures: TorchMemory) -> TorchMemory:
     """Return the figures with event counts since ``before``, not since the process started."""
     if before is None:
         return figures

@@ -57,7 +57,7 @@ def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
     """
     total = get_value(figures.total)
     if total is None or total <= 0:
-        return _without_total(figures)
+        return _lay_out_without_total(figures)
     driver = clip(get_value(figures.driver), 0, total)
     room = total - driver
     used, free, gap = _used_and_free(figures, room)
@@ -138,7 +138,7 @@ def _divide_rest(
     return [*parts, ("unattributed", nobody)] if nobody else parts
 
 
-def _without_total(figures: GpuFigures) -> tuple[Slice, ...]:
+def _lay_out_without_total(figures: GpuFigures) -> tuple[Slice, ...]:
     return (
         _slice("allocated", figures.torch.allocated),
         _slice("cached", cached(figures.torch)),

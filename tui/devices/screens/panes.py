@@ -418,14 +418,14 @@ class DevicesPane(AgingPane):
         return devices + block_rows(self._view, history)
 
     @property
-    def _few(self) -> bool:
+    def _has_few_rows(self) -> bool:
         """True if so few GPUs have rows that one figure is always drawn large."""
         return not self.machine.hosts and self.list.count_gpu_rows() <= FOR_GPUS
 
     @property
     def _is_large(self) -> bool:
         """True if one figure of the selected device is drawn large."""
-        return self._few or bool(self.figure)
+        return self._has_few_rows or bool(self.figure)
 
     @on(DeviceList.Chosen)
     def _chosen(self, event: DeviceList.Chosen) -> None:
@@ -453,7 +453,7 @@ class DevicesPane(AgingPane):
     def next_figure(self) -> None:
         """Draw another figure's history."""
         sample = self.machine.shown.sample
-        few = self._few or self._stacked
+        few = self._has_few_rows or self._stacked
         self.figure = next_figure(self._view, sample, self.figure, few=few)
         self.state_changed()
 

@@ -32,7 +32,7 @@ def _describe(job: HostsJob) -> str:
 def _findings(job: HostsJob) -> Iterator[str]:
     stalled = job.stalled
     for rank in stalled:
-        yield f"rank {rank.rank} on {rank.host} stalls{_since(rank)}"
+        yield f"rank {rank.rank} on {rank.host} stalls{_describe_stall(rank)}"
     if not stalled and job.all_stopped:
         yield "all ranks have stopped at the same step"
     for rank in job.ranks:
@@ -47,7 +47,7 @@ def _findings(job: HostsJob) -> Iterator[str]:
             yield f"rank {rank.rank} on {rank.host} has {share} more allocated than the median"
 
 
-def _since(rank: HostRank) -> str:
+def _describe_stall(rank: HostRank) -> str:
     """Return for how long a rank has made no step, and which step that is."""
     at = f" at step {text.grouped(rank.process.steps)}" if rank.process.steps is not None else ""
     since = rank.process.stalled_s
@@ -74,7 +74,7 @@ def rank_spans(
             if places.isdisjoint(gpus):
                 continue
             if rank in stalled:
-                span = Span(f"rank {rank.rank} stalls{_since(rank)}", TextStyle.BAD)
+                span = Span(f"rank {rank.rank} stalls{_describe_stall(rank)}", TextStyle.BAD)
             elif rank.grows:
                 span = Span(f"rank {rank.rank} grows", TextStyle.NOTE)
             else:

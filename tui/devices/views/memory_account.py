@@ -281,12 +281,12 @@ def _term_rows(
             Span(right(size, SIZE), style),
             Span(f"{gap}{left(source, source_cells)}".rstrip(), TextStyle.QUIET),
         )
-        remark = _doubt(term, shared) or (term.about if explained else "")
+        remark = _explain_doubt(term, shared) or (term.about if explained else "")
         rows += _with_remark(head, remark, lead, cells)
     return rows
 
 
-def _doubt(term: Term, shared: Stale[int] | None) -> str:
+def _explain_doubt(term: Term, shared: Stale[int] | None) -> str:
     """Return why a term is unknown or old; ``shared`` already explains all old figures."""
     if isinstance(term.bytes, Absent):
         return term.bytes.reason

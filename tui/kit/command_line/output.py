@@ -53,12 +53,12 @@ def prepare() -> None:
     """
     # In this order: each replacement gets the lowest free descriptor, which is the missing one.
     if sys.stdin is None:
-        sys.stdin = _nowhere(os.O_RDONLY, "r")
+        sys.stdin = _open_nowhere(os.O_RDONLY, "r")
     if sys.stdout is None:
         # Read-only: a write fails, as on a closed descriptor.
-        sys.stdout = _nowhere(os.O_RDONLY, "w")
+        sys.stdout = _open_nowhere(os.O_RDONLY, "w")
     if sys.stderr is None:
-        sys.stderr = _nowhere(os.O_WRONLY, "w")
+        sys.stderr = _open_nowhere(os.O_WRONLY, "w")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=glyphs.SPELLED_OUT)
@@ -171,7 +171,7 @@ def put_on_stderr(text: str) -> None:
         _abandon(sys.stderr)
 
 
-def _nowhere(flags: int, mode: str) -> TextIO:
+def _open_nowhere(flags: int, mode: str) -> TextIO:
     # `fdopen` is typed for every mode; this one gives text.
     return cast(TextIO, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8"))
 

@@ -202,7 +202,7 @@ def unnamed(variables: Mapping[str, str] = os.environ) -> PythonChoice:
         variables: environment variables.
     """
     active = {name: variables[name] for name in ACTIVE if variables.get(name)}
-    if any(not _same(Path(prefix), Path(sys.prefix)) for prefix in active.values()):
+    if any(not _is_same(Path(prefix), Path(sys.prefix)) for prefix in active.values()):
         # Check only if there is a choice: each folder adds 0.1 ms to a start.
         if own_has_torch():
             return PythonChoice(sys.executable, OWN)
@@ -219,7 +219,7 @@ def has_torch(prefix: Path) -> bool:
     Args:
         prefix: folder with ``bin/python``.
     """
-    folders = [(prefix, SITE_PACKAGES), *((home, SYSTEM_PACKAGES) for home in _beneath(prefix))]
+    folders = [(prefix, SITE_PACKAGES), *((home, SYSTEM_PACKAGES) for home in _yield_base(prefix))]
     return any(
         next(packages.glob(mark), None) is not None
         for root, places in folders
@@ -229,7 +229,7 @@ def has_torch(prefix: Path) -> bool:
     )
 
 
-def _beneath(prefix: Path) -> Iterator[Path]:
+def _yield_base(prefix: Path) -> Iterator[Path]:
     """Yield the base environment if the virtual environment sees its packages.
 
     ``pyvenv.cfg`` states both (PEP 405).
@@ -244,7 +244,7 @@ def _beneath(prefix: Path) -> Iterator[Path]:
         yield Path(headers["home"]).parent
 
 
-def _same(first: Path, other: Path) -> bool:
+def _is_same(first: Path, other: Path) -> bool:
     try:
         return first.samefile(other)
     except OSError:

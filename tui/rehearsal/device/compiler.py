@@ -51,10 +51,12 @@ class Compiler:
         except OSError as error:
             raise CannotSimulateError(f"{self.name} does not run: {error.strerror}") from error
         if done.returncode:
-            raise CannotSimulateError(f"{self.name} cannot build the simulated GPU: {_why(done)}")
+            raise CannotSimulateError(
+                f"{self.name} cannot build the simulated GPU: {_explain_failure(done)}"
+            )
 
 
-def _why(done: subprocess.CompletedProcess[str]) -> str:
+def _explain_failure(done: subprocess.CompletedProcess[str]) -> str:
     """Return the line of a compiler's output that names its first error."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower() or "No space left" in line]

@@ -52,12 +52,12 @@ class SimulatedDevice:
             **settings.variables(state),
             # torch's libraries name the folders of NVIDIA's, which precede LD_LIBRARY_PATH; what
             # is loaded already precedes them.
-            "LD_PRELOAD": _joined(self.libraries / build.PRELOAD, inherited.get("LD_PRELOAD")),
-            "LD_LIBRARY_PATH": _joined(self.libraries, inherited.get("LD_LIBRARY_PATH")),
+            "LD_PRELOAD": _join_paths(self.libraries / build.PRELOAD, inherited.get("LD_PRELOAD")),
+            "LD_LIBRARY_PATH": _join_paths(self.libraries, inherited.get("LD_LIBRARY_PATH")),
         }
 
 
-def _joined(first: Path, others: str | None) -> str:
+def _join_paths(first: Path, others: str | None) -> str:
     return os.pathsep.join([str(first), *([others] if others else [])])
 
 

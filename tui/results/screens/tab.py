@@ -69,7 +69,7 @@ class ResultsTab(CommandScreen):
         now = super().situation()
         return replace(
             now,
-            pane=self._top.id,
+            pane=self._top_pane.id,
             has_selection=not self._over and self.pane.table.selected is not None,
             can_go_back=bool(self._over) or bool(self.pane.pattern),
         )
@@ -148,16 +148,16 @@ class ResultsTab(CommandScreen):
     # ---- panes in place of the list ----
 
     @property
-    def _top(self) -> Pane:
+    def _top_pane(self) -> Pane:
         return self._over[-1] if self._over else self.pane
 
     async def _put_over(self, pane: Pane) -> None:
-        below = self._top
+        below = self._top_pane
         self._over.append(pane)
         # A key may come while it is being mounted, and take it away again.
         below.display = False
         await self.mount(pane, after=below)
-        if self._top is pane:
+        if self._top_pane is pane:
             self.set_focus(pane.keys_go_to)
         self.query_one(FooterBar).rebuild()
 
@@ -169,7 +169,7 @@ class ResultsTab(CommandScreen):
 
     @on(KeyedList.Chosen, "QuestionList")
     def _question_chosen(self) -> None:
-        top = self._top
+        top = self._top_pane
         if isinstance(top, ComparisonPane) and (question := top.table.question) is not None:
             self._show_past(question.b.rows[-1])
 
@@ -214,8 +214,8 @@ class ResultsTab(CommandScreen):
             self.pane.filter_line.end(keep=False)
             return
         top = self._over.pop()
-        self._top.display = True
-        self.set_focus(self._top.keys_go_to)
+        self._top_pane.display = True
+        self.set_focus(self._top_pane.keys_go_to)
         self.query_one(FooterBar).rebuild()
         # The next that is put here may be of the same kind, and no two have one name.
         await top.remove()

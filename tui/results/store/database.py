@@ -269,7 +269,7 @@ class Database:
         rows = (
             decode_row(row)
             for first in range(0, len(numbers), _AT_ONCE)
-            for row in self._numbered(numbers[first : first + _AT_ONCE])
+            for row in self._read_numbered(numbers[first : first + _AT_ONCE])
         )
         # A run from before the workload gained a parameter is a row of its own in the query.
         newest: dict[tuple[str, str, str], StoredRow] = {}
@@ -295,7 +295,7 @@ class Database:
                 requested[number] = _parse_requested(body)
         return requested
 
-    def _numbered(self, numbers: Sequence[int]) -> list[Any]:
+    def _read_numbered(self, numbers: Sequence[int]) -> list[Any]:
         marks = ",".join("?" * len(numbers))
         return self._query(f"SELECT {_ROW} FROM results r WHERE r.number IN ({marks})", numbers)
 

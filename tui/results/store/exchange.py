@@ -119,7 +119,7 @@ class ResultRedaction:
     def facts(self, facts: Facts) -> Facts:
         """Return the facts without names."""
         values = {
-            name: self._stand_in(name, text) if name in ("box", "gpu uuid") else self._text(text)
+            name: self._replace_box(name, text) if name in ("box", "gpu uuid") else self._text(text)
             for name, text in facts.values.items()
         }
         return replace(facts, values=values)
@@ -128,7 +128,7 @@ class ResultRedaction:
         text = self._users(text)
         return text if self._boxes is None else self._boxes.sub(HOST, text)
 
-    def _stand_in(self, name: str, text: str) -> str:
+    def _replace_box(self, name: str, text: str) -> str:
         key = (name, text)
         if key not in self._named:
             before = sum(of == name for of, _ in self._named)

@@ -87,7 +87,9 @@ class ResultRecorder:
         self._waiting.put(None)
         await asyncio.to_thread(thread.join, END_S)
         if thread.is_alive():
-            self._complain(f"the newest results may not be stored: no answer within {END_S:.0f} s")
+            self._log_problem(
+                f"the newest results may not be stored: no answer within {END_S:.0f} s"
+            )
 
     def _note_sweep(self, request: messages.Run, runs: RunsState) -> None:
         sweep = runs.sweeps.get(request.workload)
@@ -129,11 +131,11 @@ class ResultRecorder:
                 with database_class(self._place or store_path(), writing=True) as database:
                     database.add([stored])
             except StoreError as error:
-                self._complain(f"results are not stored: {error}")
+                self._log_problem(f"results are not stored: {error}")
             except Exception as error:  # noqa: BLE001 (whatever it is, it costs this result alone)
-                self._complain(f"results are not stored: {reports.describe_failure(error)}")
+                self._log_problem(f"results are not stored: {reports.describe_failure(error)}")
 
-    def _complain(self, problem: str) -> None:
+    def _log_problem(self, problem: str) -> None:
         if problem not in self.problems:
             self.problems.append(problem)
             if self._loop is not None and self._publish is not None:

@@ -257,7 +257,7 @@ def decode_row(columns: tuple[Any, ...]) -> StoredRow:
     if not is_time(at):
         wrong.append(f"its time is {_shorten(at)}")
         at = UNKNOWN_TIME
-    times = [_decode_seconds(value, name, wrong) for name, value in _named(median, low, high)]
+    times = [_decode_seconds(value, name, wrong) for name, value in _name_times(median, low, high)]
     if status not in ("ok", "failed", "skipped", "cancelled"):
         wrong.append(f"its status is {_shorten(status)}")
     if kind not in ("run", "comparison"):
@@ -293,7 +293,7 @@ def decode_row(columns: tuple[Any, ...]) -> StoredRow:
     return StoredRow(**values)
 
 
-def _named(median: Any, low: Any, high: Any) -> tuple[tuple[str, Any], ...]:
+def _name_times(median: Any, low: Any, high: Any) -> tuple[tuple[str, Any], ...]:
     return (("median", median), ("interval's low end", low), ("interval's high end", high))
 
 

@@ -102,7 +102,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             words = f"{info.name}: {info.about}; {describe_allowed(info)}"
             words += f"; default {_format_default(info)}"
             rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
-            rows += paragraph(self._several(info), cells, TextStyle.QUIET, indent="  ")
+            rows += paragraph(self._describe_several(info), cells, TextStyle.QUIET, indent="  ")
         elif not self._fields:
             rows.append(line(Span(f"{text.count(0, 'parameter')} to edit", TextStyle.QUIET)))
         if any(map(self._is_changed, self._info.parameters)):
@@ -110,7 +110,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
         return rows
 
-    def _several(self, info: ParameterInfo) -> str:
+    def _describe_several(self, info: ParameterInfo) -> str:
         """Describe how to enter several values in the field."""
         if isinstance(self._fields[info.name], ChoiceField):
             return "left and right choose; space marks several, F6 all"

@@ -241,7 +241,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             # Wait until it can have been silent for long enough.
             await asyncio.sleep(max(1.0, SILENT_S - silent))
             now, runner = time.monotonic(), self._runs.runner
-            who, pid, silent = self._most_silent(now)
+            who, pid, silent = self._find_silent(now)
             waited = now - self._started
             if self._reads_files() and waited > SILENT_S:
                 description = describe_file_import(self._files, waited)
@@ -265,7 +265,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         starting = self._runs.runner.status == "starting"
         return bool(self._files) and running and starting and not self._heard
 
-    def _most_silent(self, now: float) -> tuple[Who, int | None, float]:
+    def _find_silent(self, now: float) -> tuple[Who, int | None, float]:
         """Return the runner if it is silent, else the busy worker."""
         silent = now - self._heard
         pid = self.child.pid if self.child is not None else None

@@ -275,7 +275,7 @@ class Curves:
         for (after, sign), (by, then) in itertools.pairwise(decided):
             if sign != then:
                 winner, loser = (device, base) if then > 0 else (base, device)
-                place = self._meeting(device, base, variant, after, by)
+                place = self._find_meeting(device, base, variant, after, by)
                 crossings.append(Crossover(winner, loser, after, by, place, variant))
                 low, high = place_text(after), place_text(by)
                 between = f"between {self._axis}={low} and {self._axis}={high}"
@@ -286,7 +286,7 @@ class Curves:
             words.append(f"{winner} is faster than {loser} {where}{about}: no crossover")
         return crossings, "; ".join(words)
 
-    def _meeting(self, device: str, base: str, variant: str, after: float, by: float) -> float:
+    def _find_meeting(self, device: str, base: str, variant: str, after: float, by: float) -> float:
         """Return where the lines between the medians cross between two places, by ratios."""
         ratios: list[tuple[float, float]] = []
         for place in self._places:

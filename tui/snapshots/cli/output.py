@@ -111,7 +111,7 @@ async def snapshot_text(
     if compares:
         rows = await _difference(reader, loaded, cells, top, at_peak=at_peak)
     elif event is not None:
-        rows = await _at_event(reader, loaded, event, cells, top)
+        rows = await _read_event(reader, loaded, event, cells, top)
     else:
         rows = await _overview(reader, loaded, cells, top)
     return "".join(f"{plain(row).rstrip()}\n" for row in rows)
@@ -132,7 +132,7 @@ async def _overview(reader: SnapshotReader, loaded: Loaded, cells: int, top: int
 
 async def _verdicts(reader: SnapshotReader, summary: Summary, cells: int, top: int) -> list[Line]:
     rows: list[Line] = []
-    # The last one is what ended the program; a library that retries leaves others before it.
+    # The last one ended the program; a library that retries leaves others before it.
     shown = summary.ooms[-MOST_VERDICTS:][::-1]
     for event in shown:
         verdict = await reader.call(VERDICT, VerdictArguments(summary.device, event, top))
@@ -143,7 +143,7 @@ async def _verdicts(reader: SnapshotReader, summary: Summary, cells: int, top: i
     return rows
 
 
-async def _at_event(
+async def _read_event(
     reader: SnapshotReader, loaded: Loaded, event: int, cells: int, top: int
 ) -> list[Line]:
     """Return the state of each device right after an event, and its memory by site.

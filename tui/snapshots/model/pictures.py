@@ -92,7 +92,7 @@ class Timeline:
     stacking: Stacking
     layers: tuple[Layer, ...]
     """Layers from the bottom up: those with the largest maximum over the whole trace, regardless of
-    the part shown, of which what changes least stands lowest; then the rest, if any."""
+    the part shown, the steadiest of them lowest; then the rest, if any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class Load:
     paths: tuple[str, ...]
     """``-`` is the descriptor that the child received as its input."""
     device: int | None = None
-    """TraceFilter only this device, as :class:`tui.snapshots.read.normalise.TraceFilter` says."""
+    """The only device to keep, as in :class:`tui.snapshots.read.normalise.TraceFilter`."""
     first: int = 0
     last: int | None = None
     minimal_size: int = 0

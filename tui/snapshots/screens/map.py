@@ -150,7 +150,7 @@ class MapPane(SnapshotPane):
 
     # ---- the segment under the cursor ----
 
-    def _ends(self) -> tuple[int, int] | None:
+    def _find_ends(self) -> tuple[int, int] | None:
         selection = self.selected
         if selection is None:
             return None
@@ -164,7 +164,7 @@ class MapPane(SnapshotPane):
         return start + (end - start) * min(self._cell, self._cells - 1) // self._cells
 
     def _stretch_need(self) -> Need[StretchArguments, Stretch] | None:
-        focus, ends, selection = self.session.focus, self._ends(), self.selected
+        focus, ends, selection = self.session.focus, self._find_ends(), self.selected
         if focus is None or ends is None or selection is None:
             return None
         start, end = ends
@@ -213,7 +213,7 @@ class MapPane(SnapshotPane):
 
     def along(self, by: int) -> None:
         """Move along the segment; at the edge of a magnified range, shift the range."""
-        ends, selection = self._ends(), self.selected
+        ends, selection = self._find_ends(), self.selected
         if ends is None or selection is None:
             return
         cell = self._cell + by
@@ -230,7 +230,7 @@ class MapPane(SnapshotPane):
 
     def zoom(self, factor: float) -> None:
         """Zoom in or out at the cursor's address."""
-        ends, selection = self._ends(), self.selected
+        ends, selection = self._find_ends(), self.selected
         if ends is None or selection is None:
             return
         start, end = ends

@@ -303,7 +303,7 @@ class SnapshotReader:
             OSError: standard input cannot be passed to the reader.
         """
         self._end_child()
-        request = replace(request, paths=tuple(map(_absolute, request.paths)))
+        request = replace(request, paths=tuple(map(_make_absolute, request.paths)))
         self.store.begin(request.paths, request.oom_text)
         # A copy with its own number: the child's standard input is the pipe for requests.
         source = os.dup(sys.stdin.fileno()) if STANDARD_INPUT in request.paths else None
@@ -444,5 +444,5 @@ class SnapshotReader:
         )
 
 
-def _absolute(path: str) -> str:
+def _make_absolute(path: str) -> str:
     return path if path == STANDARD_INPUT else str(Path(path).expanduser().absolute())

@@ -416,7 +416,7 @@ def legend_lines(
             continue
         style = TextStyle.STRONG if letters else _on_area(timeline, number)
         name = TextStyle.CURSOR if layer.key == chosen else TextStyle.PLAIN
-        purpose = "" if narrow else _purpose(timeline, layer)
+        purpose = "" if narrow else _name_purpose(timeline, layer)
         parts.append(
             line(
                 Span(f" {get_letter(timeline, number)} ", style),
@@ -429,7 +429,7 @@ def legend_lines(
     return flow(parts, cells, gap="  ")
 
 
-def _purpose(timeline: Timeline, layer: Layer) -> str:
+def _name_purpose(timeline: Timeline, layer: Layer) -> str:
     """Return the category for the legend, unless the layers are categories themselves."""
     has_categories = layer.categories and layer.categories != (NO_CATEGORY,)
     if timeline.stacking == "category" or not has_categories:

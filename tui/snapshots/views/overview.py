@@ -425,7 +425,7 @@ def account_lines(explanation: Explanation, cells: int, *, whole: bool = True) -
         whole: wrap the words about a cause, else cut them to one line.
     """
     rows: list[Line] = [(), line(Span(format_used(explanation), TextStyle.STRONG))]
-    shown, small = _apart(explanation.account)
+    shown, small = _split_account(explanation.account)
     for row in shown:
         rows += _account_rows(row, cells) if whole else [account_line(row, cells)]
     if small:
@@ -434,7 +434,7 @@ def account_lines(explanation: Explanation, cells: int, *, whole: bool = True) -
     return rows
 
 
-def _apart(account: Sequence[AccountRow]) -> tuple[list[AccountRow], list[AccountRow]]:
+def _split_account(account: Sequence[AccountRow]) -> tuple[list[AccountRow], list[AccountRow]]:
     if len(account) <= FEWEST_ROWS_WITH_REST:
         return list(account), []
     small = [row for row in account if row.share < SMALL]

@@ -206,7 +206,7 @@ class HostProcessReport:
         plan = find_other_hosts(options, options.overrides)
         self._changed = asyncio.Event()
         self._hosts = tuple(
-            WatchedHost(host, plan.pythons.get(host.name), options, self._note)
+            WatchedHost(host, plan.pythons.get(host.name), options, self._note_change)
             for host in plan.hosts
         )
         handle_signals(SIGNALS, self._apply_signal)
@@ -229,7 +229,7 @@ class HostProcessReport:
             await asyncio.gather(*(host.close() for host in self._hosts))
         return self._end(readings)
 
-    def _note(self, host: WatchedHost) -> None:
+    def _note_change(self, host: WatchedHost) -> None:
         self._changed.set()
         options, now, name = self._options, time.monotonic(), host.host.name
         if not (options.jsonl and host.settled):

@@ -40,16 +40,16 @@ def first_failure(logs: Sequence[ProcessLog], command: Sequence[str]) -> str:
     words = f"rank {first.rank} ran out of memory"
     later = [log for _, log in failed[1:] if log.rank != first.rank]
     if later:
-        words += f" first, {_named(later)} after it"
+        words += f" first, {_name_ranks(later)} after it"
     out = {log.rank for _, log in failed}
     # An agent that wrote no end was killed from outside, or left by os._exit.
     ended = [rank for rank in ranks if rank.rank not in out and not rank.ended]
     if ended:
-        words += f"; {_launcher(command)} ended {_named(ended)}"
+        words += f"; {_launcher(command)} ended {_name_ranks(ended)}"
     return words
 
 
-def _named(some: Sequence[ProcessLog]) -> str:
+def _name_ranks(some: Sequence[ProcessLog]) -> str:
     numbers = sorted({log.rank or "" for log in some}, key=lambda rank: (len(rank), rank))
     return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 

@@ -118,7 +118,7 @@ class Supervisor:
                     self._note({"ended": time.time()})
                     self._send({"over": True})
                     continue
-                self._beat()
+                self._touch_heartbeat()
                 signal.sigtimedwait({signal.SIGCHLD}, CHECK_S)
             elif pid == drain:
                 drain = None
@@ -158,7 +158,7 @@ class Supervisor:
         # A counter that decreased belongs to another group.
         return None if before is None or now is None or now < before else now - before
 
-    def _beat(self) -> None:
+    def _touch_heartbeat(self) -> None:
         """Touch the file ``heartbeat``, if it is time; the lock lasts as long as the run."""
         if time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + BEAT_S

@@ -115,14 +115,14 @@ def regular_size(path: Path) -> int | None:
 # ---- their contents ----
 
 
-def _whole(text: str) -> int:
+def _parse_whole(text: str) -> int:
     # With more digits, even the conversion takes long.
     if len(text) > 20 or abs(int(text)) > MOST:
         raise UntrustedError(f"the number {text[:24]} is out of range")
     return int(text)
 
 
-def _real(text: str) -> float:
+def _parse_real(text: str) -> float:
     value = float(text)
     if not math.isfinite(value) or abs(value) > MOST:
         raise UntrustedError(f"the number {text[:24]} is out of range")
@@ -133,7 +133,9 @@ def _constant(text: str) -> float:
     raise UntrustedError(f"{text} is no number")
 
 
-_DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real, parse_constant=_constant)
+_DECODER = json.JSONDecoder(
+    parse_int=_parse_whole, parse_float=_parse_real, parse_constant=_constant
+)
 
 
 def parse_object(line: bytes, most: int = LONGEST_LINE) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class StoredRunsPane(Pane):
         """``None`` while they are being read."""
         self.list = StoredRunList(lambda: self.runs or (), clock)
         self._heading = LineBar(stored_run_heading)
-        self._none = LinesView(self._nothing)
+        self._none = LinesView(self._empty_lines)
 
     def compose(self) -> ComposeResult:
         yield self._heading
@@ -115,7 +115,7 @@ class StoredRunsPane(Pane):
         """The list of stored runs, else the offers of the empty tab."""
         return self.list if self.runs else self.offers
 
-    def _nothing(self, cells: int) -> list[Line]:
+    def _empty_lines(self, cells: int) -> list[Line]:
         if self.runs is None:
             return [line(f"reading the stored runs{glyphs.GLYPHS.ellipsis}")]
         return none_lines(cells)

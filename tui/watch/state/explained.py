@@ -109,7 +109,7 @@ def circumstances(
     gpu = _gpu(seen, gpus or {})
     source = ""
     if run is not None and where is not None:
-        source = source_line(_absolute(where.filename, run), where.line)
+        source = source_line(_make_absolute(where.filename, run), where.line)
     return Circumstances(
         watched=True,
         recorded=log.records,
@@ -142,7 +142,7 @@ def _holders(
     return gpu.others(pid) if oom.request is None and gpu is not None else ()
 
 
-def _absolute(filename: str, run: StartedRun) -> str:
+def _make_absolute(filename: str, run: StartedRun) -> str:
     return filename if filename.startswith("/") else f"{run.cwd}/{filename}"
 
 

@@ -30,7 +30,9 @@ RATE_DIGITS = 0.005
 _FormatRow = Callable[[WatchedDevice], str]
 
 
-def _of(pick: Callable[[TorchMemory], int], render: Callable[[int], str] = text.size) -> _FormatRow:
+def _figure_text(
+    pick: Callable[[TorchMemory], int], render: Callable[[int], str] = text.size
+) -> _FormatRow:
     """Return a function for the text of an allocator figure."""
 
     def format_row(row: WatchedDevice) -> str:
@@ -102,7 +104,7 @@ COLUMNS: tuple[Column[WatchedDevice], ...] = (
     Column(
         "peak",
         9,
-        _figure(_of(lambda figures: figures.allocated_peak)),
+        _figure(_figure_text(lambda figures: figures.allocated_peak)),
         gap=1,
         drop_order=5,
         leaves=3,
@@ -116,7 +118,7 @@ COLUMNS: tuple[Column[WatchedDevice], ...] = (
         gap=1, drop_order=2, leaves=9,
     ),
     Column(
-        "retries", 7, _figure(_of(lambda figures: figures.alloc_retries, text.count)),
+        "retries", 7, _figure(_figure_text(lambda figures: figures.alloc_retries, text.count)),
         gap=1, drop_order=1, leaves=9,
     ),
     Column(

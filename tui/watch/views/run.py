@@ -340,7 +340,7 @@ def _choose_style(stored: StoredRun) -> TextStyle:
     return TextStyle.BAD if stored.ooms else TextStyle.PLAIN
 
 
-def _duration_text(stored: StoredRun, now: float) -> str:
+def _format_duration_of(stored: StoredRun, now: float) -> str:
     return format_run_duration(stored.run, now, is_running=stored.is_running)
 
 
@@ -361,7 +361,7 @@ _COLUMNS: tuple[Column[_ListedRun], ...] = (
         _cell(lambda stored, _now: describe_run_end(stored.run, is_running=stored.is_running)),
         "left",
     ),
-    Column("took", 12, _cell(_duration_text), "left", drop_order=0, leaves=22),
+    Column("took", 12, _cell(_format_duration_of), "left", drop_order=0, leaves=22),
     Column("steps", 6, _cell(_steps), drop_order=2, leaves=14),
     Column("OOMs", 6, _cell(lambda stored, _now: text.count(stored.ooms)), drop_order=3, leaves=14),
     Column(

@@ -65,7 +65,7 @@ def placement(
 
     def study(study: Study) -> None:
         _selection(study)
-        _where(study, model, before)
+        _show_locations(study, model, before)
         on_device = data.to(on.device)
         same = {True: "the same tensor", False: "a new tensor"}
         about = "what .to(device) returned for a tensor in host memory"
@@ -110,7 +110,7 @@ def _selection(study: Study) -> None:
         study.log_line(f"cuda:{index} is {torch.cuda.get_device_name(index)}")
 
 
-def _where(study: Study, model: torch.nn.Module, before: dict[str, str]) -> None:
+def _show_locations(study: Study, model: torch.nn.Module, before: dict[str, str]) -> None:
     study.table(
         "tensors",
         "the model's tensors before and after model.to(device)",

@@ -93,13 +93,13 @@ def attention(
     if heads % kv_heads:
         raise ParameterError(f"attention: kv_heads={kv_heads}: a divisor of heads={heads}")
     shape = AttentionShape(batch, heads, kv_heads, length, width, mask, dtype)
-    room, host = _room(batch * heads, length, width, DTYPES[dtype].itemsize)
+    room, host = _count_bytes(batch * heads, length, width, DTYPES[dtype].itemsize)
     purpose = "queries, keys, values and the math backend's scores"
     flushed = flush_bytes(on, cache)
     on.require((max(room, host) if on.type == "cpu" else room) + flushed, purpose, host=host)
     data = shape.data(on)
     timed = partial(attend, *data, mask == CAUSAL)
-    if backend != AUTO and (why := reason_against(_under([backend], timed))):
+    if backend != AUTO and (why := reason_against(_restrict([backend], timed))):
         raise Skip(f"{backend}: does not run here: {why}")
     used = attention_precision(on, dtype)
     under_cache = cache_setter(cache, on)
@@ -114,7 +114,7 @@ def attention(
         _picked(study, timed)
         with nullcontext() if study.quick else compiler():
             title = f"by backend, {length} positions, {cache} cache"
-            ways = _ways(study, shape, data, timed)
+            ways = _collect_ways(study, shape, data, timed)
             _compare(study, "kernels", title, ways, under_cache, shape.flop)
             _differences(study, ways, shape.reference(data, -1, -1), TOLERANCES[used])
             chosen = study.figures["picked"].value if backend == AUTO else backend
@@ -126,7 +126,7 @@ def attention(
 
     def long_kernels(study: Study) -> None:
         """Compare the backends where the launch is a small part, if there is room."""
-        room, _ = _room(batch * heads, LONG_SEQUENCE, width, DTYPES[dtype].itemsize)
+        room, _ = _count_bytes(batch * heads, LONG_SEQUENCE, width, DTYPES[dtype].itemsize)
         try:
             on.require(room, purpose)
         except Skip as skip:
@@ -135,13 +135,13 @@ def attention(
         longer = replace(shape, length=LONG_SEQUENCE)
         long_data = longer.data(on)
         title = f"by backend, {LONG_SEQUENCE} positions, {cache} cache"
-        ways = _ways(study, longer, long_data, partial(attend, *long_data, mask == CAUSAL))
+        ways = _collect_ways(study, longer, long_data, partial(attend, *long_data, mask == CAUSAL))
         _compare(study, "long_kernels", title, ways, under_cache, longer.flop)
 
     # Around the whole run, as entering it for each call would be timed.
     allowed = ExitStack()
     if backend != AUTO:
-        allowed.enter_context(_allowing([backend]))
+        allowed.enter_context(_allow([backend]))
     return Case(
         under_cache(timed),
         flop=shape.flop,
@@ -222,7 +222,7 @@ class AttentionShape:
         return result
 
 
-def _room(heads: int, length: int, width: int, itemsize: int) -> tuple[int, int]:
+def _count_bytes(heads: int, length: int, width: int, itemsize: int) -> tuple[int, int]:
     """Return the math kernel's bytes, and the check's bytes on the host.
 
     The math kernel computes 16-bit numbers in float32 (ATen: ``attention.cpp``). It has the scores
@@ -246,16 +246,16 @@ def _room(heads: int, length: int, width: int, itemsize: int) -> tuple[int, int]
     return room, check
 
 
-def _allowing(names: Iterable[str]) -> AbstractContextManager[None]:
+def _allow(names: Iterable[str]) -> AbstractContextManager[None]:
     """Return the context that allows some of :data:`BACKENDS` alone."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     return sdpa_kernel([getattr(SDPBackend, BACKENDS[name]) for name in names])
 
 
-def _under(names: Iterable[str], attend: Callable[[], object]) -> Within:
+def _restrict(names: Iterable[str], attend: Callable[[], object]) -> Within:
     """Return the same call with some backends allowed alone."""
-    return Within(partial(_allowing, names), attend)
+    return Within(partial(_allow, names), attend)
 
 
 def picked_backend(attend: Callable[[], object]) -> str:
@@ -288,7 +288,7 @@ def picked_backend(attend: Callable[[], object]) -> str:
 def _picked(study: Study, attend: Callable[[], torch.Tensor]) -> None:
     about = "by torch, if it may choose"
     try:
-        study.figure("picked", picked_backend(_under(BACKENDS, attend)), "", about)
+        study.figure("picked", picked_backend(_restrict(BACKENDS, attend)), "", about)
     except RuntimeError as error:
         study.absent("picked", first_line(error), "", about)
 
@@ -305,10 +305,10 @@ class AttentionWay:
 
     def under(self, cache: Callable[[Call], Call]) -> Within:
         """Return the call to time, with the cache warm or cold."""
-        return _under(self.allowed, cache(self.call))
+        return _restrict(self.allowed, cache(self.call))
 
 
-def _ways(
+def _collect_ways(
     study: Study, shape: AttentionShape, data: AttentionData, attend: Callable[[], object]
 ) -> dict[str, AttentionWay]:
     """Return the backends and functions that run here, and say why the others do not."""
@@ -333,7 +333,7 @@ def _ways(
 
         def first_call() -> object:
             built.append(build())
-            return _under(allowed, built[0])()
+            return _restrict(allowed, built[0])()
 
         if why := reason_against(first_call, warned=warned):
             log_once(f"{name}: does not run here: {why}")
@@ -378,7 +378,7 @@ def _differences(
     )  # fmt: skip
     reason = "the result, or the formula's, has no finite entries"
     for name, way in ways.items():
-        result = way.unpack(_under(way.allowed, way.call)())
+        result = way.unpack(_restrict(way.allowed, way.call)())
         check = against_float64(result, reference, tolerance, name)
         if check.error is None:
             study.unavailable["tables.results.largest difference"] = reason

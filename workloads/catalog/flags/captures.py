@@ -58,19 +58,19 @@ class Try:
     """The remedy where it is refused, or its effect where it is not."""
 
 
-def _on(device: torch.device) -> torch.Tensor:
+def _make_tensor(device: torch.device) -> torch.Tensor:
     import torch
 
     return torch.ones(NUMBERS, device=device)
 
 
 def _item(device: torch.device) -> Callable[[], object]:
-    x = _on(device)
+    x = _make_tensor(device)
     return lambda: x.sum().item()
 
 
 def _branch(device: torch.device) -> Callable[[], object]:
-    x = _on(device)
+    x = _make_tensor(device)
     return lambda: x + 1 if x.sum() > 0 else x - 1
 
 
@@ -81,7 +81,7 @@ def _synchronize(device: torch.device) -> Callable[[], object]:
 
 
 def _mask(device: torch.device) -> Callable[[], object]:
-    x = _on(device)
+    x = _make_tensor(device)
     return lambda: x[x > 0]
 
 
@@ -100,14 +100,14 @@ def _pinned(device: torch.device) -> Callable[[], object]:
 
 
 def _to_host(device: torch.device) -> Callable[[], object]:
-    x = _on(device)
+    x = _make_tensor(device)
     return lambda: x.cpu()
 
 
 def _number(device: torch.device) -> Callable[[], object]:
     import torch
 
-    x = _on(device)
+    x = _make_tensor(device)
     return lambda: x * torch.tensor(2.0, device=device)
 
 
@@ -121,7 +121,7 @@ def _solve(device: torch.device) -> Callable[[], object]:
 def _adam(device: torch.device, *, capturable: bool) -> Callable[[], object]:
     import torch
 
-    weight = torch.nn.Parameter(_on(device))
+    weight = torch.nn.Parameter(_make_tensor(device))
     weight.grad = torch.ones_like(weight)
     return torch.optim.Adam([weight], capturable=capturable).step
 
@@ -136,7 +136,7 @@ def _own_generator(device: torch.device) -> Callable[[], object]:
 def _dropout(device: torch.device) -> Callable[[], object]:
     import torch
 
-    x = _on(device)
+    x = _make_tensor(device)
     return lambda: torch.nn.functional.dropout(x)
 
 

@@ -147,7 +147,7 @@ def cuda_graphs(
         _pool(study, graph)
         _widths(study, on, batch)
         _frozen(study, on)
-        _refused(study, on)
+        _show_refused(study, on)
 
     return Case(
         graph.replay, clock="wall", item=batch, check=check, study=study, cleanup=graph.reset
@@ -258,7 +258,7 @@ def _frozen(study: Study, on: Place) -> None:
     graph.reset()
 
 
-def _refused(study: Study, on: Place) -> None:
+def _show_refused(study: Study, on: Place) -> None:
     study.table(
         "captures", "tried in a capture", DataColumn("in the captured code"), DataColumn("outcome"),
         DataColumn("instead, or what it does"),

@@ -107,7 +107,7 @@ def copy_sizes(
             } | pairs
         _rate_curve(study, size, pairs, crossings)
         _latency(study, pairs)
-        _ways(study, on, pageable[: WAYS_AT_MOST // 4])
+        _compare_ways(study, on, pageable[: WAYS_AT_MOST // 4])
 
     return Case(
         partial(copy, device_copy, host),
@@ -136,10 +136,10 @@ def _rate_curve(
             rates[name].append(crossings * length / seconds)
         study.point("rates", float(length), *(rates[name][-1] for name in pairs))
     for name in pairs:
-        study.mark("rates", f"{name}: {_bend(sizes, rates[name])}")
+        study.mark("rates", f"{name}: {_describe_bend(sizes, rates[name])}")
 
 
-def _bend(sizes: list[int], rates: list[float]) -> str:
+def _describe_bend(sizes: list[int], rates: list[float]) -> str:
     """Describe where the curve reaches its top, and whether it stays there."""
     best = max(rates)
     if rates[-1] >= estimates.NEAR_THE_TOP * best:
@@ -156,7 +156,7 @@ def _latency(study: Study, pairs: dict[str, tuple[torch.Tensor, torch.Tensor]]) 
         study.figure(f"latency {name}".replace(" ", "_"), seconds, "s", about)
 
 
-def _ways(study: Study, on: Place, pageable: torch.Tensor) -> None:
+def _compare_ways(study: Study, on: Place, pageable: torch.Tensor) -> None:
     import torch
 
     title = f"ways to copy {pageable.numel() * 4 // 2**20 or 1} MiB into new memory"

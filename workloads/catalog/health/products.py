@@ -120,7 +120,7 @@ def matmul_sweep(
 
     def study(study: Study) -> None:
         sizes = estimates.doublings(smallest, largest)
-        _sweep(study, on, sizes, used)
+        _measure_sweep(study, on, sizes, used)
 
     used = precision(on, "float32", "matmul")
     square = Shape("", largest, largest, largest)
@@ -129,7 +129,7 @@ def matmul_sweep(
     )
 
 
-def _sweep(study: Study, on: Place, sizes: list[int], precision: str) -> None:
+def _measure_sweep(study: Study, on: Place, sizes: list[int], precision: str) -> None:
     beside = on.type != "cpu"
     # With the copies the host's time counts, so the curves beside that take it too.
     clock: ClockName | None = "wall" if beside else None

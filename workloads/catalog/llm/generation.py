@@ -75,7 +75,7 @@ def llm_prefill(
     from workloads.scripts.llm_prefill import prefill
 
     shape = _shape("llm_prefill", on, width, heads, kv_heads, layers, dtype)
-    _require(on, shape, batch * length, _passing(on, shape, batch, length, length))
+    _require(on, shape, batch * length, _count_passing(on, shape, batch, length, length))
     decoder = Decoder(shape, on)
     cache = decoder.cache(batch, length)
     prompt, turn = on.randn(batch, length, shape.width, dtype=dtype), decoder.turn(0, length)
@@ -151,8 +151,8 @@ def llm_decode(
 
     shape = _shape("llm_decode", on, width, heads, kv_heads, layers, dtype)
     # The check reads one prompt, into a cache of its own.
-    checked = _passing(on, shape, 1, context, context) + context * shape.kv_bytes
-    passing = max(_passing(on, shape, batch, 1, context), checked)
+    checked = _count_passing(on, shape, 1, context, context) + context * shape.kv_bytes
+    passing = max(_count_passing(on, shape, batch, 1, context), checked)
     _require(on, shape, batch * context, passing)
     decoder = Decoder(shape, on)
     turn = decoder.turn(0, context)
@@ -199,7 +199,7 @@ def llm_decode(
         )  # fmt: skip
         for count in doubling(1, largest):
             try:
-                passing = _passing(on, shape, count, 1, context)
+                passing = _count_passing(on, shape, count, 1, context)
                 room = count * context * shape.kv_bytes + passing
                 on.require(room, f"a cache of {count * context} tokens")
             except Skip as skip:
@@ -270,7 +270,7 @@ def _require(on: Place, shape: DecoderShape, tokens: int, passing: int) -> None:
     on.require(shape.weight_bytes + cache + max(passing, beside), purpose, host=host)
 
 
-def _passing(on: Place, shape: DecoderShape, batch: int, tokens: int, positions: int) -> int:
+def _count_passing(on: Place, shape: DecoderShape, batch: int, tokens: int, positions: int) -> int:
     """Return the bytes of the tensors of ``tokens`` new tokens per sequence within a block."""
     vectors = PASSING * shape.width + PASSING_HIDDEN * shape.hidden
     passing = batch * tokens * vectors * shape.itemsize

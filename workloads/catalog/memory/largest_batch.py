@@ -79,7 +79,7 @@ class Trials:
     """Tries batches and records their measurements.
 
     Args:
-        found: measures, and receives the messages.
+        study: measures, and receives the messages.
         step: a training step with a batch.
         batch_of: creates a batch of a size.
         budget: bytes available to a step; ``None`` where torch itself raises.

@@ -193,7 +193,7 @@ class BusRates:
     """The bandwidths of all operations.
 
     Args:
-        study: receives them.
+        study: receives the bandwidths.
         ranks: number of ranks.
         limit: the kind of limit of the bus bandwidth, if there is one.
     """

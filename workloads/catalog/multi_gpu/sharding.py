@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 CHECKED_STEPS = 3
 LOSS_TOLERANCE = 1e-4
-"""Of a loss after a few steps: AdamW divides by the size of a gradient, so that rounding in another
-order changes a weight with a tiny gradient by more than the rounding itself."""
+"""Tolerance of a loss after a few steps: AdamW divides by the size of a gradient, so that rounding
+in another order changes a weight with a tiny gradient by more than the rounding itself."""
 STATE = 2
 """Numbers that AdamW stores for a weight (Kingma, Ba, arXiv:1412.6980; Loshchilov, Hutter,
 arXiv:1711.05101): both moments."""
@@ -156,7 +156,7 @@ def shard(model: torch.nn.Module, on: Place, ranks: int, *, keep: bool = False) 
         model: the whole model, with the same weights in every rank.
         on: the rank's device.
         ranks: their number.
-        keep: whether a layer's gathered parameters stay from forward to backward.
+        keep: a layer's gathered parameters stay from forward to backward.
     """
     import torch
     from torch.distributed.device_mesh import init_device_mesh
@@ -183,7 +183,7 @@ def _require(on: Place, batch: int, width: int, ranks: int) -> None:
     weights = 4 * (3 * width * width + 5 * width + 1)
     # Weights, gradients, both moments and DDP's buckets.
     replicated = (1 + 1 + STATE + 1) * weights
-    # The same in parts, but for the buckets; the whole model before, or what is gathered of it.
+    # The rank's parts of these, without buckets; the whole model before, or its gathered layers.
     sharded = (1 + 1 + STATE) * weights // ranks + 2 * weights
     size = 2 * replicated + 3 * sharded + 4 * 12 * batch * width
     need = size if on.type == "cuda" else on_this_host(size)

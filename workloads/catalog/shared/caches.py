@@ -45,7 +45,7 @@ def flush_bytes(on: Place, cache: str = COLD) -> int:
 
 
 def cache_setter(cache: str, on: Place) -> Callable[[Call], Call]:
-    """Return what makes a call find the cache warm or cold when it is timed.
+    """Return a function that makes a timed call find the cache warm or cold.
 
     Raises:
         Skip: the size of the cache is unknown.

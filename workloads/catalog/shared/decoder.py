@@ -16,7 +16,7 @@ from workloads.declare.place import DTYPES, SEED, Place, attention_flop
 ROPE_BASE = 10_000.0
 """Base of the rotary embedding's wavelengths (Su et al. 2021, RoFormer)."""
 EPSILON = 1e-6
-"""Of RMSNorm, as in Llama."""
+"""The epsilon of RMSNorm, as in Llama."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class DecoderBlock(nn.Module):
 
         Args:
             tokens: vectors of consecutive positions.
-            start: the first of these positions; 0, or else a single token is given.
+            start: the first of these positions; 0, or any position of a single token.
             turn: cosines and sines of the positions, 2 x length x head.
             cache: keys and values, 2 x batch x KV heads x positions x head.
         """

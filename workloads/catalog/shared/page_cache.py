@@ -22,7 +22,7 @@ def drop(descriptor: int) -> None:
 
 
 def can_drop() -> bool:
-    """Tell whether the system has the call that :func:`drop` needs."""
+    """Return whether the system has the call that :func:`drop` needs."""
     return hasattr(os, "posix_fadvise")
 
 

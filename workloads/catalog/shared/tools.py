@@ -26,7 +26,7 @@ class ProfilerRow:
     name: str
     calls: int
     self_s: float
-    """Without the functions that it called."""
+    """Seconds without the functions that it called."""
     total_s: float
     memory: int
     """Bytes allocated minus freed, by itself."""

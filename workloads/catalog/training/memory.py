@@ -152,7 +152,7 @@ def checkpointing(
 
     if segments > layers:
         raise ParameterError(f"checkpointing: segments={segments}: at most layers={layers}")
-    # Each layer keeps what enters its three parts, and the mean and spread of each sample; beside
+    # Each layer keeps the inputs of its three parts, and the mean and spread of each sample; beside
     # these are the last result, its square, and gradients that pass by.
     activations = batch * ((3 * layers + 6) * width + 2 * layers)
     # Weights and gradients, and in the check two copies of these.

@@ -89,13 +89,13 @@ def overlap(
     timed = partial(multiply_chunks, host, buffers, weight, product, copying)
 
     def study(study: Study) -> None:
-        in_turn = _in_turn(host, buffers, weight, product)
+        in_turn = _make_calls(host, buffers, weight, product)
         _parts(study, f"{chunks} chunks of {chunk_mib} MiB", in_turn | {"two streams": timed})
 
     return Case(timed, clock="wall", byte=chunks * size, byte_limit="pcie", study=study)
 
 
-def _in_turn(
+def _make_calls(
     host: list[torch.Tensor],
     buffers: list[torch.Tensor],
     weight: torch.Tensor,
