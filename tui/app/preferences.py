@@ -78,7 +78,7 @@ class Preferences:
             self._set.add((host, event.workload))
 
     def _on_host_run(self, event: HostRunEvent) -> None:
-        """Note what the user sets on a host, and apply the file to the workloads listed there."""
+        """Note the user's settings on a host, and apply the file to the workloads listed there."""
         if isinstance(event.event, ParametersSet):
             self._on_set(event.event, event.host)
         elif isinstance(event.event, messages.Hello):
@@ -102,7 +102,7 @@ class Preferences:
             self._publish(HostRunEvent(host, ParametersSet(info.name, parameters)))
 
     def _read_parameters(self, info: WorkloadInfo) -> dict[str, Setting]:
-        """Return a workload's parameters according to the file, and log what it may not set."""
+        """Return a workload's parameters according to the file, and log its invalid values."""
         parameters, errors = replace_invalid(info, self._chosen.file.parameters.get(info.name, {}))
         self._began_with[info.name] = parameters
         for error in errors:

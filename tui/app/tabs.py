@@ -71,7 +71,7 @@ class TabbedApp(textual_private.HookedApp):
         """The session's watch of this machine, for the open run; ``None`` for one of its own."""
         self.header_note: Callable[[], str] = str
         self.caption: Callable[[], str] = str
-        """Returns what a recording shows now, for the footer."""
+        """Returns the caption of the recording's current scene, for the footer."""
         self.replay_ended: Callable[[], bool] = bool
         """Returns whether a recording has come to its end."""
         self.stores_results = True

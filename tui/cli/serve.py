@@ -73,7 +73,7 @@ def serve(options: ServeOptions) -> int:
     """Serve until a signal ends it; returns the exit code.
 
     Raises:
-        UsageError: it cannot show what the arguments ask for, textual-serve is not installed, or
+        UsageError: it cannot show the requested screen, textual-serve is not installed, or
             the port is not available.
     """
     _check_shown(options.rest)
@@ -90,7 +90,7 @@ def serve(options: ServeOptions) -> int:
 
 
 def _check_shown(arguments: Sequence[str]) -> None:
-    """Check that a visit can show what these arguments of the workbench ask for.
+    """Check that a visit can show the screen that these arguments of the workbench request.
 
     Raises:
         UsageError: it cannot.

@@ -40,7 +40,7 @@ def find_other_hosts(choice: HostChoice, overrides: Collection[str]) -> HostPlan
 
     Args:
         choice: the options that name them.
-        overrides: names of the settings that were given.
+        overrides: names of the settings from the command line.
 
     Raises:
         UsageError: as :func:`find_hosts`, or the Python of this machine is given.

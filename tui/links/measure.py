@@ -339,7 +339,7 @@ class BetweenHosts:
     ) -> dict[str, RunState]:
         settings: dict[str, Setting] = {"mib": mib}
         if self.kind == CPU:
-            # More ranks of a host would share its cores; the link is what is measured.
+            # More ranks of a host would share its cores; this measures the link.
             settings["ranks"] = 1
         return await run_together(
             lanes, "all_reduce", self._devices, settings, "quick", places, time_only=time_only

@@ -68,7 +68,7 @@ def judge_links(links: Sequence[MeasuredLink]) -> LinksVerdict:
     """Find the low links and the slow ends.
 
     Args:
-        links: between different ends; both directions of a pair may be given.
+        links: between different ends; it may contain both directions of a pair.
     """
     expected = {kind: _expected(links, kind) for kind in dict.fromkeys(link.kind for link in links)}
     low = tuple(

@@ -39,7 +39,7 @@ class ProcessOwner:
     ours: bool = False
     """Started by this program, directly or through a descendant."""
     parent: ParentProcess | None = None
-    """Who started it; ``None`` where that is not known, or is the system's first process."""
+    """The process that started it; ``None`` where unknown, or for the system's first process."""
     parent_pid: int | None = None
     """The parent's PID, known or not: it changes where the parent ends."""
     unavailable: dict[str, str] = field(default_factory=dict)
@@ -240,7 +240,7 @@ class ProcessOwners:
 
 
 def _read_boot_text() -> str:
-    """Return what this Python was given with ``-c``, as on another host; empty without it."""
+    """Return the program text of this Python's ``-c``, as on another host; empty without it."""
     try:
         words = psutil.Process(os.getpid()).cmdline()
     except psutil.Error:
@@ -377,7 +377,7 @@ def build_rows(
     Args:
         listed: NVML's entries, in which a PID may occur more than once.
         owners: Looks up user and command.
-        listed_at: Unix time before NVML was asked.
+        listed_at: Unix time before NVML's answer.
         total: The device's memory in bytes: a process cannot have more.
         mig: MIG mode is on, which explains a missing figure.
         busy: The result of :func:`query_sm_percent`.

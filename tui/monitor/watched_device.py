@@ -16,7 +16,7 @@ _REMOTE_SWITCH = 2
 _SCOPE_NODE = 0
 _BITS = 64
 _CPU_WORDS, _NODE_WORDS = 64, 4
-"""Words of 64 bits that are asked for: enough for 4096 CPUs and 256 NUMA nodes."""
+"""Words of 64 bits to query: enough for 4096 CPUs and 256 NUMA nodes."""
 
 ANCESTORS: Mapping[int, str] = {0: "INT", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """nvmlGpuTopologyLevel_t in the words of ``nvidia-smi topo -m``; it has none for the first, two

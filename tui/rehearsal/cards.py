@@ -15,7 +15,8 @@ from tui.rehearsal.device.settings import DeviceSettings
 
 MIB = 1 << 20
 CONTEXT_MIB = 500
-"""A CUDA context with torch's kernels, assumed: it depends on the driver and on what is loaded."""
+"""A CUDA context with torch's kernels, assumed: it depends on the driver and the loaded
+libraries."""
 
 
 @dataclass(frozen=True, slots=True)

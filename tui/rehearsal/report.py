@@ -128,7 +128,7 @@ def encode_search(
     """Return the result of a search, and of the searches with settings that save memory.
 
     Args:
-        label: what was varied, such as ``--batch``.
+        label: the varied option, such as ``--batch``.
         search: the finished search.
         tried: number of its rehearsals.
         others: the searches with other settings.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 PROBE = 8
 """Factor from the lowest value to the second, where a search gallops."""
 MOST_GUESSES = 4
-"""Values that are guessed from the peaks, before the search only halves what is left."""
+"""Values guessed from the peaks, before the search only halves the rest of the range."""
 GALLOP = 4
 """Rehearsals that a galloping search may take beyond a bisection."""
 NEAR = 3
@@ -140,7 +140,7 @@ class Search:
         return middle if guess > top else guess
 
     def near(self) -> Search:
-        """Return a new search of the range for a similar program, next to what was found here."""
+        """Return a new search of the range for a similar program, near this search's result."""
         left = self.range.bisection + NEAR
         if self.fits is None:
             return Search(self.range, left, hints=(self.range.low,))

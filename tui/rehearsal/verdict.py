@@ -76,7 +76,7 @@ class RehearsalVerdict:
 
     answer: Answer
     reason: str
-    """One line: why it does not fit, is unknown, or failed; or what to know where it fits."""
+    """One line: why it does not fit, is unknown, or failed; or a remark where it fits."""
     devices: tuple[DeviceVerdict, ...]
     """The devices that were used, the fullest first."""
     steps: int | None

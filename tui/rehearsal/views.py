@@ -248,8 +248,8 @@ def account_rows(device: DeviceVerdict, cells: int) -> list[str]:
 def account_terms(device: DeviceVerdict) -> list[tuple[str, int]]:
     """Return the terms of a device's memory at the peak, with their bytes.
 
-    The terms of torch are those at the peak of requested bytes; what was reserved beyond them,
-    then or at another time, is cached.
+    The terms of torch are those at the peak of requested bytes; memory reserved beyond them, then
+    or at another time, is cached.
     """
     roles: dict[str, int] = {}
     requested = rounding = reserved = 0
@@ -307,7 +307,7 @@ def _places(reads: Sequence[HostRead]) -> str:
 def limit_lines(
     rehearsed: Rehearsed, verdict: RehearsalVerdict, target: TargetLibraries | None = None
 ) -> list[str]:
-    """Return what the rehearsal cannot know, a line each."""
+    """Return the limits of the rehearsal's knowledge, a line each."""
     compiled = "compiled" if verdict.compiled else "eager"
     lines = [f"{LIMITS} {100 * verdict.margin:.0f}% ({compiled})."]
     others = reads_with(ReadUse.OTHER, verdict.reads)
@@ -352,7 +352,7 @@ def search_lines(
 
     Args:
         search: the finished search.
-        label: what was varied, such as ``--batch``.
+        label: the varied option, such as ``--batch``.
         name: name of the card.
         tried: number of rehearsals.
         last: the verdict on the largest value that fits.
@@ -380,7 +380,7 @@ def _limit(search: Search) -> str:
 
 
 def _describe_miss(search: Search) -> str:
-    """Return what is known of the smallest value that does not surely fit."""
+    """Describe the smallest value that does not surely fit."""
     return "may not fit" if search.is_close else "does not fit"
 
 

@@ -302,14 +302,14 @@ class RankGroup:
 
     Args:
         group: all ranks, over gloo; it carries only what they agree on here.
-        must_end: returns whether this rank was asked to end the run.
+        must_end: returns whether this rank must end the run.
     """
 
     def __init__(self, group: dist.ProcessGroup, must_end: Callable[[], bool]) -> None:
         self._group = group
         self._must_end = must_end
         self.ended = False
-        """Some rank was asked to end at the last meeting; the same on all."""
+        """Some rank had to end at the last meeting; the same on all."""
 
     def largest(self, values: Sequence[float]) -> list[float]:
         """Return the maximum of each value over the ranks, after waiting for all of them."""

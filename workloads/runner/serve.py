@@ -89,7 +89,7 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 
 
 def _import_for_first_run() -> None:
-    """Import what a worker needs at its first run, after the greeting."""
+    """Import the modules of a worker's first run, after the greeting."""
     if CAN_FORK:
         import torch.utils.flop_counter
 

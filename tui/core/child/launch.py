@@ -18,7 +18,7 @@ else:
     Launched = subprocess.Popen
 
 FOLDER = "/"
-"""Where a child that opens no file of the user's is started: it keeps no disk from being unmounted,
+"""The working folder of a child that opens no file of the user's: no disk is busy because of it,
 and a relative folder on ``PYTHONPATH`` leads it nowhere."""
 
 

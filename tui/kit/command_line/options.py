@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Parser(argparse.ArgumentParser):
     """Reports an error in one line; --help prints the usage.
 
-    Parsing returns only the options that were given: the dataclass of the options has the defaults.
+    Parsing returns only the options on the command line: the dataclass of the options has the
+    defaults.
     """
 
     def __init__(self, **named: Any) -> None:

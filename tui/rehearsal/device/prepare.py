@@ -87,7 +87,7 @@ def prepare_device(python: str) -> SimulatedDevice:
 def _check_loading(device: SimulatedDevice) -> None:
     """Check that the interpreter loads the libraries.
 
-    The dynamic loader ignores what it cannot preload, and a child would use a real GPU.
+    The dynamic loader ignores libraries that it cannot preload, and a child would use a real GPU.
     """
     unused = device.libraries / "state"  # the state is created when a device is used
     variables = device.variables(DeviceSettings(), unused, os.environ)

@@ -54,7 +54,7 @@ def format_verdict_sentence(state: RunsState, compared: CompareState) -> str:
 
 
 def _format_effect(comparison: Comparison) -> str:
-    """Return the first sentence without its end: what the new setting does to the speed."""
+    """Return the first sentence without its end: the new setting's effect on the speed."""
     old, new = (format_setting(comparison.flag, arm.setting) for arm in comparison.arms)
     if comparison.ratio is None or comparison.ratio <= 0:
         reason = comparison.reason or comparison.unavailable.get("ratio", "no pair was measured")

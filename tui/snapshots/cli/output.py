@@ -58,7 +58,7 @@ async def open_reader(
 
     Args:
         load: the files and options.
-        find_context: returns what a watched run recorded about a snapshot; ``None`` for no run.
+        find_context: returns a watched run's facts about a snapshot; ``None`` for no run.
 
     Raises:
         Failure: the files cannot be read, or a call in the block failed.

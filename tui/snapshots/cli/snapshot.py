@@ -54,7 +54,7 @@ class SnapshotOptions:
     allowed: int | None = None
     """Bytes that reading may take; ``None`` for a quarter of the available memory."""
     find_context: Callable[[Path], OomContext | None] = without_context
-    """Returns what a watched run recorded about a file; ``None`` for no run."""
+    """Returns a watched run's facts about a file; ``None`` for no run."""
 
 
 def add_options(parser: Parser) -> None:

@@ -16,7 +16,7 @@ from tui.snapshots.model.results import NO_HELP, Summary, Verdict
 
 Unit = Literal["bytes", "share", "count", "piece", "event"]
 Shown = Literal["always", "if any", "in detail", "as data"]
-"""Where a fact appears: always on screen and in Markdown, there only if nonzero, in Markdown only,
+"""The places of a fact: always on screen and in Markdown, there only if nonzero, in Markdown only,
 or in JSON only."""
 
 

@@ -260,7 +260,7 @@ class SnapshotReader:
     Args:
         changed: called after each event, in the event loop.
         memory: limit for reading in bytes; ``None`` for a quarter of the available memory.
-        known: returns what a watched run recorded about a snapshot; ``None`` for no run.
+        known: returns a watched run's facts about a snapshot; ``None`` for no run.
     """
 
     def __init__(
@@ -433,7 +433,7 @@ class SnapshotReader:
         self._report_change()
 
     def _complete_load(self, request: Load) -> Load:
-        """Add what a watched run recorded about the snapshot, unless the request has it."""
+        """Add a watched run's facts about the snapshot, unless the request has them."""
         known = self._known(Path(request.paths[0])) if request.circumstances is None else None
         text = request.oom_text or (known.text if known is not None else "")
         return replace(

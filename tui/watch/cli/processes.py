@@ -62,8 +62,7 @@ SETTLE_S = 1.0
 NOTHING = "no process of yours has loaded a CUDA build of torch"
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_S = 5.0
-"""Seconds for the main thread to reach Python code; after that, the user learns what the agent
-waits for."""
+"""Seconds for the main thread to reach Python code; after that, a line says why the agent waits."""
 _CHECK_S = 0.05
 
 

@@ -1,4 +1,4 @@
-"""A run's output on disk: two files of bounded size, and a note of what a full disk lost."""
+"""A run's output on disk: two files of bounded size, and a note of bytes lost to a full disk."""
 
 from __future__ import annotations
 

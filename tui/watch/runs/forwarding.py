@@ -68,7 +68,7 @@ class Forward:
             self._left_out += self._drop_first()
 
     def flush(self) -> None:
-        """Continue writing what the reader accepts."""
+        """Continue writing as much as the reader accepts."""
         while self.open and self._parts:
             first = self._parts.popleft()
             if isinstance(first, bytes):

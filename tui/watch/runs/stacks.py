@@ -1,4 +1,4 @@
-"""Where the threads of a watched process are: its agent's answer to ``stacks``."""
+"""The positions of a watched process's threads: its agent's answer to ``stacks``."""
 
 from __future__ import annotations
 

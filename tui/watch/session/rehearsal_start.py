@@ -19,7 +19,7 @@ from tui.watch.runs.runs import StartedRun
 CHECK_S = 0.2
 """Seconds between two checks whether the run has begun: the simulated GPU may be built first."""
 NEWEST = 5
-"""Runs among which it is sought, as other programs may start some meanwhile."""
+"""Newest runs to search for it, as other programs may start some meanwhile."""
 MOST_ERROR_BYTES = 4096
 
 

@@ -35,7 +35,7 @@ class PackedSequences:
     key: torch.Tensor
     value: torch.Tensor
     query_starts: torch.Tensor
-    """Where each sequence starts, and where the last one ends; int32."""
+    """The start of each sequence, and the end of the last one; int32."""
     key_starts: torch.Tensor
     query_length: int
     """Positions of a sequence."""

@@ -238,7 +238,7 @@ def _frozen(study: Study, on: Place) -> None:
 
     x = torch.ones(1, device=on.device)
     factor = 2.0
-    x.mul(factor)  # what torch loads at a first use is loaded before the capture
+    x.mul(factor)  # the first use loads the kernel, before the capture
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=capture_stream(on.device)):
         y = x * factor

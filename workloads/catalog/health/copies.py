@@ -81,7 +81,7 @@ def copy_sizes(
     from workloads.scripts.copy_sizes import copy
 
     size = largest_mib * 2**20
-    # The two that are copied, and what the ways make beside them: on the host two, both pinned.
+    # Both copied tensors, and those that the ways create beside them: on the host two, both pinned.
     beside = min(size, WAYS_AT_MOST)
     on_device = 2 * (size + beside) if on.type == "cpu" else size + beside
     pinned = pinned_bytes(size) + 2 * pinned_bytes(beside) if on.type == "cuda" else 0

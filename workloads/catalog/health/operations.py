@@ -85,7 +85,7 @@ def reductions(
 
 
 MATRICES_HELD = 8
-"""Held at once: the matrices themselves, and what a factorization and its workspace take."""
+"""Matrices in memory at once: the data, a factorization and its workspace."""
 NO_COUNT = "it goes on until the values no longer change: its operations are not fixed"
 
 

@@ -108,7 +108,7 @@ def matmul_sweep(
     from workloads.declare.place import precision
     from workloads.scripts.matmul_sweep import multiply
 
-    # The two that are timed, and what the curves' largest size takes: on the CPU two factors and
+    # Both timed factors, and the tensors of the curves' largest size: on the CPU two factors and
     # their product; on a GPU also copies of them, the factors' originals being on the host. Some
     # of the size before is held until the next begins.
     on_device, on_host = (5, 0) if on.type == "cpu" else (7, 4)

@@ -107,7 +107,7 @@ def decode_gemm(
     needed = (
         max(square, 2 * made_as * n * n + 2 * probe, (itemsize + 24) * n * n) + 2 * m * n * made_as
     )
-    # In float64: the weights by their codes, with what they are made of.
+    # In float64: the weights by their codes, and their terms.
     on.require(needed + flush_bytes(on, cache), f"{n} x {n} weights", host=24 * n * n)
     x, weights = on.randn(m, n, dtype=dtype), on.randn(n, n, dtype=dtype)
     timed = partial(multiply, x, weights)
@@ -155,7 +155,7 @@ def _roofline(
     itemsize: int,
     probe: int,
 ) -> None:
-    """Add the products of few rows and the square one, with what they wait for."""
+    """Add the products of few rows and the square one, with the bottleneck of each."""
     from workloads.measure import environment
 
     scalar = on.randn(1)
