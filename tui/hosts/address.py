@@ -69,7 +69,7 @@ _IN_LINES = 'eval "exec $(printf %s "$0" | tr "{mark}" "\\012")"'
 def _join_in_one_line(program: Sequence[str]) -> str:
     """Return a command that every login shell reads alike; csh has no lines within quotes."""
     text = shlex.join(program)
-    mark = next((each for each in "~^@%|+" if each not in text), None)
+    mark = next((character for character in "~^@%|+" if character not in text), None)
     if "\n" not in text or mark is None:
         return text
     return shlex.join(("sh", "-c", _IN_LINES.format(mark=mark), text.replace("\n", mark)))
@@ -128,11 +128,11 @@ def parse_host(name: str, transport: str | None = None) -> HostAddress:
 
 def _split_port(name: str) -> tuple[tuple[str, ...], str]:
     """Return the options of ssh for the port of a host, and the host as ssh reads it."""
-    found = _WITH_PORT.fullmatch(name)
-    if found is None:
+    match = _WITH_PORT.fullmatch(name)
+    if match is None:
         return (), name
-    destination = (found["user"] or "") + (found["address"] or found["name"])
-    return (("-p", found["port"]) if found["port"] else ()), destination
+    destination = (match["user"] or "") + (match["address"] or match["name"])
+    return (("-p", match["port"]) if match["port"] else ()), destination
 
 
 def share_connection(host: HostAddress, configuration: str, folder: Path) -> HostAddress:
@@ -147,8 +147,8 @@ def share_connection(host: HostAddress, configuration: str, folder: Path) -> Hos
     """
     if not host.shareable:
         return host
-    found = dict(line.split(" ", 1) for line in configuration.splitlines() if " " in line)
-    if found.get("controlmaster", "false") != "false" or "controlpath" in found:
+    options = dict(line.split(" ", 1) for line in configuration.splitlines() if " " in line)
+    if options.get("controlmaster", "false") != "false" or "controlpath" in options:
         return host
     sharing = (*SHARED_CONNECTION, "-o", f"ControlPath={folder}/%C")
     return replace(host, prefix=(host.prefix[0], *sharing, *host.prefix[1:]))

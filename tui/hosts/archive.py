@@ -111,6 +111,6 @@ def _members() -> Iterator[tuple[str, bytes]]:
 
 def _modules(root: Path, package: str, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     for name in names:
-        found = root / name
-        for file in sorted(found.glob("*.py")) if found.is_dir() else [found]:
+        path = root / name
+        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
             yield f"{package}/{file.relative_to(root)}", file.read_bytes()

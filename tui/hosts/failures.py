@@ -41,7 +41,7 @@ def explain_failure(
         errors: its lines on standard error, oldest first.
         banner: lines of the login before the child's first message.
     """
-    lines = [line for line in (clean(each).strip() for each in errors) if line]
+    lines = [line for line in (clean(error).strip() for error in errors) if line]
     text = "\n".join(lines)
     last = lines[-1][:_LONGEST] if lines else ""
     other = f"name a Python with --host-python {host.name}=PATH"
@@ -61,5 +61,5 @@ def explain_failure(
         return HostFailure("no python3 there", other, no_python=True)
     if last:
         return HostFailure(last)
-    said = f"; it said {clean(banner[-1]).strip()[:_LONGEST]!r}" if banner else ""
-    return HostFailure(f"the connection ended: {ended}{said}")
+    quoted = f"; it said {clean(banner[-1]).strip()[:_LONGEST]!r}" if banner else ""
+    return HostFailure(f"the connection ended: {ended}{quoted}")

@@ -83,10 +83,12 @@ async def find_meetings(
     Raises:
         MeetingError: a host does not answer.
     """
-    visitors = [_Visitor(each) for each in connections]
+    visitors = [_Visitor(connection) for connection in connections]
     try:
-        found = await asyncio.gather(*(each.open() for each in visitors))
-        places = {each.name: place for each, place in zip(visitors, found, strict=True)}
+        places_found = await asyncio.gather(*(visitor.open() for visitor in visitors))
+        places = {
+            visitor.name: place for visitor, place in zip(visitors, places_found, strict=True)
+        }
         pairs = [
             (second, first)
             for first, second in itertools.combinations(visitors, 2)
@@ -94,12 +96,12 @@ async def find_meetings(
         ]
         answers = await asyncio.gather(
             *(
-                visitor.reach_all([host.name for each, host in pairs if each is visitor], places)
+                visitor.reach_all([host.name for pair, host in pairs if pair is visitor], places)
                 for visitor in visitors
             )
         )
     finally:
-        await asyncio.gather(*(each.close() for each in visitors))
+        await asyncio.gather(*(visitor.close() for visitor in visitors))
     return Meetings(
         places,
         {

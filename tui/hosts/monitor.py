@@ -129,14 +129,14 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
                 self.note_banner(text)
             return
         try:
-            found = self._smi.apply(text)
+            smi_sample = self._smi.apply(text)
         except ValueError:
             # What nvidia-smi says instead of figures, such as that it has failed.
             self.note_banner(text)
             return
-        if found is not None:
+        if smi_sample is not None:
             self.is_useful = True
-            sample = with_texts(found, clean, keys=False)
+            sample = with_texts(smi_sample, clean, keys=False)
             self._publish(HostSample(self.host.name, sample, None, time.time()))
 
     def report_lost(self, reason: str, seconds: float) -> None:

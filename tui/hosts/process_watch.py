@@ -101,6 +101,6 @@ class HostWatch(HostSupervisor[WatchEvent | Alive]):
 
 
 def _has_valid_names(figures: ProcessFigures) -> bool:
-    return all(_DEVICE.fullmatch(each.device) for each in figures.devices) and all(
+    return all(_DEVICE.fullmatch(device.device) for device in figures.devices) and all(
         map(_PID_AND_DEVICE.fullmatch, figures.unavailable)
     )

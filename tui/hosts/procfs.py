@@ -114,15 +114,15 @@ class Process:
 
     def parents(self) -> list[Process]:
         """Return its readable ancestors, from its parent on."""
-        found: list[Process] = []
+        parents: list[Process] = []
         process = self
         try:
-            while process.ppid() > 0 and len(found) < 1000:
+            while process.ppid() > 0 and len(parents) < 1000:
                 process = Process(process.ppid())
-                found.append(process)
+                parents.append(process)
         except Error:
             pass
-        return found
+        return parents
 
     def cpu_times(self) -> CpuTimes:
         """Return the processor time that it has used, seconds."""
@@ -195,13 +195,13 @@ def cpu_percent(interval: float | None = None) -> float:
 
 def virtual_memory() -> VirtualMemory:
     """Return the machine's memory."""
-    found = {}
+    figures = {}
     for line in (_PROC / "meminfo").read_text().splitlines():
         name, _, value = line.partition(":")
-        found[name] = int(value.split()[0]) * 1024
+        figures[name] = int(value.split()[0]) * 1024
     # Kernels before 3.14 have no MemAvailable.
-    available = found.get("MemAvailable", found["MemFree"] + found.get("Cached", 0))
-    return VirtualMemory(found["MemTotal"], available)
+    available = figures.get("MemAvailable", figures["MemFree"] + figures.get("Cached", 0))
+    return VirtualMemory(figures["MemTotal"], available)
 
 
 def cpu_freq() -> Frequency | None:

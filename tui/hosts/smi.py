@@ -141,7 +141,7 @@ class SmiSamples:
         elif word == "model":
             self._model = line.partition(":")[2].strip()
         elif word == "cpu":
-            self._apply_ticks([int(each) for each in rest.split()])
+            self._apply_ticks([int(number) for number in rest.split()])
         else:
             return self._apply_row(line)
         return None

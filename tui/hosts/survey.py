@@ -115,7 +115,7 @@ async def survey_host(host: HostAddress, python: str | None = None) -> Survey:
     words = ("sh", "-c", _SURVEY, _DESCRIBE, *((python,) if python else ()))
     child: ChildProcess[_SurveyEvent] = ChildProcess(host.command(words), kinds, folder=FOLDER)
     sent_at, round_trip_s = 0.0, None
-    found: dict[tuple[str, tuple[int, int, int]], PythonFound] = {}
+    pythons: dict[tuple[str, tuple[int, int, int]], PythonFound] = {}
 
     def apply(event: _SurveyEvent) -> None:
         nonlocal sent_at, round_trip_s
@@ -125,10 +125,10 @@ async def survey_host(host: HostAddress, python: str | None = None) -> Survey:
         elif isinstance(event, Alive):
             round_trip_s = time.monotonic() - sent_at
         else:
-            found.setdefault((event.prefix, event.version), event)
+            pythons.setdefault((event.prefix, event.version), event)
 
     await _apply_events(host, child, apply)
-    return Survey(tuple(found.values()), round_trip_s)
+    return Survey(tuple(pythons.values()), round_trip_s)
 
 
 async def check_access(host: HostAddress, python: str | None = None) -> ReadAccess:

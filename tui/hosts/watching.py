@@ -41,12 +41,12 @@ async def watch_hosts(
         if not done.is_set() and apply(event):
             done.set()
 
-    given = pythons or {}
+    python_of = pythons or {}
     monitors = [
-        HostMonitor(host, publish, interval, given.get(host.name) or _default_python(host))
+        HostMonitor(host, publish, interval, python_of.get(host.name) or _default_python(host))
         for host in hosts
     ]
-    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each.watch()) for each in monitors]
+    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(monitor.watch()) for monitor in monitors]
     tasks.append(asyncio.create_task(done.wait()))
     try:
         finished, _ = await asyncio.wait(

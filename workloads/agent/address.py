@@ -36,5 +36,7 @@ def open_socket_folder(path: str) -> int:
 
 def read_peer(connection: socket.socket) -> tuple[int, int]:
     """Return pid and user of the other end."""
-    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return struct.unpack("3i", told)[:2]
+    credentials = connection.getsockopt(
+        socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+    )
+    return struct.unpack("3i", credentials)[:2]

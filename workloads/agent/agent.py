@@ -255,8 +255,8 @@ class Agent:
                 self.at_next_step = True
             if takes:
                 began = time.monotonic()
-                found = self._inventory(number, device, fields["allocated"])
-                self._write_oom_snapshot(number, dict(fields, frames=frames, inventory=found))
+                inventory = self._inventory(number, device, fields["allocated"])
+                self._write_oom_snapshot(number, dict(fields, frames=frames, inventory=inventory))
                 self._ended_at = time.monotonic()
                 self._took = self._ended_at - began
         finally:
@@ -283,15 +283,15 @@ class Agent:
         walked = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
         frames = _format_frames(reversed(walked))
         where = "%s:%s" % (frames[0]["filename"], frames[0]["line"]) if frames else None
-        told: dict[str, Any] = dict(device=device, asked=None, limit=None, free=None)
-        told.update(
+        fields: dict[str, Any] = dict(device=device, asked=None, limit=None, free=None)
+        fields.update(
             self._read_counters(device),
             happened=time.time(),
             step=self.steps,
             thread="main",
             where=where,
         )
-        self.log_event("oom", oom=self.ooms, frames=frames, **told)
+        self.log_event("oom", oom=self.ooms, frames=frames, **fields)
 
     def _find_retrying_device(self) -> int:
         """Return the device whose allocator has most often flushed its cache in vain.
@@ -315,15 +315,15 @@ class Agent:
             # A process that never runs out of memory never loads it.
             from .inventory import take_inventory
 
-            found = take_inventory(self.torch, device, allocated, FOLDER)
+            inventory = take_inventory(self.torch, device, allocated, FOLDER)
         except Exception as error:
             self.log_event("trouble", doing="take_inventory", text=_describe_error(error))
             return None
-        samples = [each for each in self._samples if each[0] == device]
-        found["steps"] = [dict(step=step, allocated=size) for _, step, size in samples]
-        found["step"] = self.steps
-        self.log_event("inventory", oom=number, inventory=found)
-        return found
+        samples = [sample for sample in self._samples if sample[0] == device]
+        inventory["steps"] = [dict(step=step, allocated=size) for _, step, size in samples]
+        inventory["step"] = self.steps
+        self.log_event("inventory", oom=number, inventory=inventory)
+        return inventory
 
     def _write_oom_snapshot(self, number: int, oom: dict[str, Any]) -> None:
         name = "oom-%s-%d.pickle" % (self.identity, number)
@@ -427,7 +427,7 @@ def _thread() -> str | None:
     """Return the current thread: ``main``, its name, or ``None`` for one of torch's own."""
     if threading.get_ident() == threading.main_thread().ident:
         return "main"
-    own = [each.name for each in threading.enumerate() if each.ident == threading.get_ident()]
+    own = [thread.name for thread in threading.enumerate() if thread.ident == threading.get_ident()]
     return own[0] if own else None
 
 
@@ -485,6 +485,6 @@ def _last_exception(chain: list[BaseException]) -> dict[str, Any]:
     ]
     if not chain:
         return dict(text="", type="", out_of_memory=False)
-    told = (ran_out or chain)[0]
-    text = str(told)[:_LONGEST_TEXT]
-    return dict(text=text, type=type(told).__name__, out_of_memory=bool(ran_out))
+    exception = (ran_out or chain)[0]
+    text = str(exception)[:_LONGEST_TEXT]
+    return dict(text=text, type=type(exception).__name__, out_of_memory=bool(ran_out))

@@ -70,8 +70,8 @@ class Listening:
         """
         if self._is_open:
             self._is_open = False
-            for each in [self._socket, *self._clients]:
-                each.close()
+            for connection in [self._socket, *self._clients]:
+                connection.close()
             os.close(self._folder)
 
     def end(self) -> None:
@@ -97,7 +97,9 @@ class Listening:
         waits = bool(self._agent.waiting)
         # Not select, which supports no descriptor above 1023.
         poll = select.poll()
-        by_number = {each.fileno(): each for each in (self._socket, *self._clients)}
+        by_number = {
+            connection.fileno(): connection for connection in (self._socket, *self._clients)
+        }
         for number in by_number:
             poll.register(number, select.POLLIN)
         ready = poll.poll(WAIT_S * 1000 if waits else None)
@@ -105,12 +107,12 @@ class Listening:
             self._asked_at = time.monotonic()
             ctypes.pythonapi.Py_AddPendingCall(self._pending, None)
         for number, _ in ready:
-            each = by_number[number]
-            if each is self._socket:
+            readable = by_number[number]
+            if readable is self._socket:
                 self._accept()
-            elif not self._receive(each):
-                del self._clients[each]
-                each.close()
+            elif not self._receive(readable):
+                del self._clients[readable]
+                readable.close()
         time.sleep(PAUSE_S)
 
     def _accept(self) -> None:
@@ -150,10 +152,10 @@ class Listening:
             "end rehearsal": agent.end_rehearsal,
         }
         try:
-            asked = json.loads(line)["ask"]
-            if asked == "stacks":
+            request = json.loads(line)["ask"]
+            if request == "stacks":
                 return self._stacks()
-            work = requests[asked]
+            work = requests[request]
         except (ValueError, KeyError, TypeError, RecursionError):
             return {"refused": "not a request"}
         if work is not None:

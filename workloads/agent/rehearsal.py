@@ -143,11 +143,11 @@ class RehearsalAgent:
         )
 
     def _peaks(self) -> list[dict[str, Any]]:
-        cuda, found = self._agent.torch.cuda, []
+        cuda, peaks = self._agent.torch.cuda, []
         for device in range(cuda.device_count()):
             stats = cuda.memory_stats(device)
             if stats.get("reserved_bytes.all.peak"):
-                found.append(
+                peaks.append(
                     dict(
                         device=device,
                         requested=stats.get("requested_bytes.all.peak"),
@@ -156,7 +156,7 @@ class RehearsalAgent:
                         recorded=not self._dumped or device in self._recorded,
                     )
                 )
-        return found
+        return peaks
 
     def _complete(self, snapshot: Any) -> None:
         # torch discards the history when a program that records its own ends that recording.
@@ -198,12 +198,12 @@ _LIBRARIES = (
 
 def _find_versions() -> list[dict[str, str]]:
     """Return the versions of the libraries that the program has imported."""
-    found = []
+    versions = []
     for name in _LIBRARIES:
         version = getattr(sys.modules.get(name), "__version__", None)
         if version is not None:
-            found.append(dict(name=name, version=str(version)[:100]))
-    return found
+            versions.append(dict(name=name, version=str(version)[:100]))
+    return versions
 
 
 def _has_compiled() -> bool:

@@ -34,16 +34,16 @@ def thread_stacks(asking: int, hidden: str) -> list[dict[str, Any]]:
     """
     names = dict(map(_ident_and_name, threading.enumerate()))
     main = threading.main_thread().ident
-    found = []
+    stacks = []
     current = sys._current_frames()
     try:
-        for ident in sorted(current, key=lambda each: (each != asking, each != main, each)):
+        for ident in sorted(current, key=lambda number: (number != asking, number != main, number)):
             frames = _lines_of(current[ident], hidden)
             stack = dict(name=names.get(ident, ""), asked=ident == asking, main=ident == main)
-            found.append(dict(stack, frames=frames))
+            stacks.append(dict(stack, frames=frames))
     finally:
         current.clear()
-    return found[:MOST_THREADS]
+    return stacks[:MOST_THREADS]
 
 
 def _ident_and_name(thread: threading.Thread) -> tuple[int | None, str]:
@@ -77,20 +77,20 @@ def frames_of_threads(asking: int, package: str) -> list[list[Any]]:
         asking: ``threading.get_ident()`` of that thread.
         package: the package whose own frames are omitted; their contents are the program's.
     """
-    found = []
+    stacks = []
     current = sys._current_frames()
     try:
-        for ident in sorted(current, key=lambda each: each != asking):
+        for ident in sorted(current, key=lambda number: number != asking):
             frames: list[Any] = []
             frame: Any = current[ident]
             while frame is not None:
                 if not _is_of(package, dict.get(frame.f_globals, "__name__")):
                     frames.append(frame)
                 frame = frame.f_back
-            found.append(frames)
+            stacks.append(frames)
     finally:
         current.clear()
-    return found
+    return stacks
 
 
 def _is_of(package: str, name: Any) -> bool:
@@ -106,12 +106,12 @@ def stacks_now(hidden: str) -> dict[str, Any]:
     Returns:
         ``threads``, the main one first, and ``left_out``, the threads beyond the answer's limit.
     """
-    threads = [each for each in thread_stacks(0, hidden) if each["frames"]]
-    kept: list[dict[str, Any]] = []
+    threads = [stack for stack in thread_stacks(0, hidden) if stack["frames"]]
+    fitting: list[dict[str, Any]] = []
     size = 0
-    for each in threads:
-        size += len(json.dumps(each))
-        if size > MOST_BYTES and kept:
+    for thread in threads:
+        size += len(json.dumps(thread))
+        if size > MOST_BYTES and fitting:
             break
-        kept.append(each)
-    return dict(threads=kept, left_out=len(threads) - len(kept))
+        fitting.append(thread)
+    return dict(threads=fitting, left_out=len(threads) - len(fitting))

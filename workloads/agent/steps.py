@@ -40,19 +40,19 @@ class StepCounter:
 
     def count(self, optimizer: Any) -> None:
         """Count a step of an optimizer."""
-        found = self._known.get(id(optimizer))
-        if found is None or found.optimizer() is not optimizer:
-            found = self._known[id(optimizer)] = _Counted(optimizer, self._size(optimizer))
-        found.steps += 1
+        size = self._known.get(id(optimizer))
+        if size is None or size.optimizer() is not optimizer:
+            size = self._known[id(optimizer)] = _Counted(optimizer, self._size(optimizer))
+        size.steps += 1
         leader = self._leader
         if leader is None or leader.optimizer() is None:
-            self._lead(found, self.steps)
-        elif found is not leader and found.size > leader.size:
+            self._lead(size, self.steps)
+        elif size is not leader and size.size > leader.size:
             # A second optimizer in the same iteration, or a later part of the program.
-            beside = leader.steps <= found.steps + 1
-            self._lead(found, self._base if beside else self.steps)
-        if found is self._leader:
-            self.steps = max(self.steps, self._base + found.steps)
+            beside = leader.steps <= size.steps + 1
+            self._lead(size, self._base if beside else self.steps)
+        if size is self._leader:
+            self.steps = max(self.steps, self._base + size.steps)
 
     def _lead(self, counted: _Counted, base: int) -> None:
         if base == self.steps and base != self._base:
@@ -62,13 +62,13 @@ class StepCounter:
     def _size(self, optimizer: Any) -> int:
         """Return the number of elements in an optimizer's parameters; 0 if unreadable."""
         groups = (instance_dict(optimizer) or {}).get("param_groups")
-        held = [group.get("params") for group in groups or () if type(group) is dict]
+        lists = [group.get("params") for group in groups or () if type(group) is dict]
         try:
             reader = TensorReader(self._torch, 0)
             with self._torch._C.DisableTorchFunction():
                 return sum(
                     reader.elements(parameter)
-                    for parameters in held
+                    for parameters in lists
                     for parameter in parameters or ()
                     if reader.is_tensor_type(type(parameter))
                 )

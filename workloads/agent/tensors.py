@@ -22,7 +22,7 @@ def mro(kind: type) -> tuple[type, ...]:
 
 def inherits(kind: type, base: type) -> bool:
     """Return whether a class derives from another; ``in`` would execute a metaclass's code."""
-    return any(each is base for each in mro(kind))
+    return any(ancestor is base for ancestor in mro(kind))
 
 
 def class_dict(kind: type) -> Any:
@@ -37,8 +37,8 @@ def name_of(kind: type) -> str:
 
 def module_of(kind: type) -> str:
     """Return the name of the module that defines a class; empty for a C class."""
-    found = class_dict(kind).get("__module__")
-    return found if type(found) is str else ""
+    module = class_dict(kind).get("__module__")
+    return module if type(module) is str else ""
 
 
 def instance_dict(value: Any) -> dict[str, Any] | None:
@@ -49,8 +49,8 @@ def instance_dict(value: Any) -> dict[str, Any] | None:
             continue
         # A module's is a member; a property would be the program's code.
         if type(descriptor) in (types.GetSetDescriptorType, types.MemberDescriptorType):
-            found = descriptor.__get__(value)
-            return found if type(found) is dict else None
+            attributes = descriptor.__get__(value)
+            return attributes if type(attributes) is dict else None
         return None
     return None
 
@@ -105,8 +105,8 @@ class TensorReader:
     def _judge(self, kind: type) -> bool:
         if not inherits(kind, self._tensor):
             return False
-        for each in mro(kind):
-            dispatch = class_dict(each).get("__torch_dispatch__")
+        for ancestor in mro(kind):
+            dispatch = class_dict(ancestor).get("__torch_dispatch__")
             if dispatch is not None:
                 return _function(dispatch) is self._plain_dispatch
         return True

@@ -145,19 +145,19 @@ def expect_names(devices: Sequence[Device], visible: str | None, *, by_bus: bool
     if visible is not None:
         ordered = []
         for word in visible.split(","):
-            found = _find_visible(devices, word.strip())
-            if found is None or found in ordered:
+            named = _find_visible(devices, word.strip())
+            if named is None or named in ordered:
                 break  # CUDA ignores the rest
-            ordered.append(found)
+            ordered.append(named)
     return {device.id: f"cuda:{place}" for place, device in enumerate(ordered)}
 
 
 def _find_visible(devices: Sequence[Device], word: str) -> Device | None:
     """Return the device that a word of ``CUDA_VISIBLE_DEVICES`` names: its number or its UUID."""
     if word.isdecimal():
-        return next((each for each in devices if each.nvml_index == int(word)), None)
-    found = [each for each in devices if word and each.id.lower().startswith(word.lower())]
-    return found[0] if len(found) == 1 else None
+        return next((device for device in devices if device.nvml_index == int(word)), None)
+    matching = [device for device in devices if word and device.id.lower().startswith(word.lower())]
+    return matching[0] if len(matching) == 1 else None
 
 
 def _label_on_host(devices: Sequence[Device], host: str) -> Iterator[str]:

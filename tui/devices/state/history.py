@@ -57,8 +57,8 @@ class History:
 
     def points_since(self, key: str, at: float) -> list[Point]:
         """Return a device's points since a Unix time, oldest first."""
-        found = list(itertools.takewhile(lambda point: point.at >= at, reversed(self.points(key))))
-        return found[::-1]
+        points = list(itertools.takewhile(lambda point: point.at >= at, reversed(self.points(key))))
+        return points[::-1]
 
     def sampled_peak(self, key: str) -> MemoryPoint:
         """Return the highest sample of each figure since the last reset, a lower bound."""
@@ -86,12 +86,12 @@ class History:
 
     def _point(self, view: DeviceView, sample: Sample, worker_pid: int | None) -> Point:
         if view.key == CPU:
-            ours = [item.resident for item in sample.watched if item.pid == worker_pid]
+            resident = [item.resident for item in sample.watched if item.pid == worker_pid]
             host = sample.host
             return Point(
                 sample.at,
                 used=host.memory.total - host.memory.available,
-                process=next(iter(ours), None),
+                process=next(iter(resident), None),
                 utilization=host.cpu.load_percent,
             )
         used = process = utilization = power = temperature = traffic = None
@@ -124,7 +124,7 @@ def _compute_traffic(sample: Sample, key: str) -> float | None:
     if traffic is None or traffic.id != key:
         return None
     return max(
-        (each for each in (traffic.sent, traffic.received) if each is not None), default=None
+        (rate for rate in (traffic.sent, traffic.received) if rate is not None), default=None
     )
 
 
@@ -141,10 +141,10 @@ def merge_peaks(peak: MemoryPoint | None, point: MemoryPoint) -> MemoryPoint:
     )
 
 
-def _higher(one: int | None, other: int | None) -> int | None:
+def _higher(first: int | None, other: int | None) -> int | None:
     # Without ``max``, which would take most of the time: a sample has a dozen figures of each GPU.
-    if other is None or (one is not None and one >= other):
-        return one
+    if other is None or (first is not None and first >= other):
+        return first
     return other
 
 
@@ -183,14 +183,14 @@ def compute_sort_value(view: DeviceView, points: Sequence[Point], order: Order) 
         order: percent of load, percent of memory in use, or degrees Celsius.
     """
     total = view.nvml.memory.total if view.nvml else None
-    found: list[float] = []
+    values: list[float] = []
     for point in points:
         value = point.temperature if order == "heat" else point.utilization
         if order == "memory":
             value = 100 * point.used / total if point.used is not None and total else None
         if value is not None:
-            found.append(value)
-    return sum(found) / len(found) if found else None
+            values.append(value)
+    return sum(values) / len(values) if values else None
 
 
 def sort_with_hysteresis(

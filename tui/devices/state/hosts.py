@@ -91,9 +91,9 @@ class HostState:
     def apply_torch(self, event: HostTorch) -> Topics:
         """Apply an event of the host's torch processes; return the changed topics."""
         changed = frozenset[Topic]()
-        for each in (event.processes, event.steps, event.figures):
-            if each is not None:
-                changed |= self.bus.publish(each)
+        for part in (event.processes, event.steps, event.figures):
+            if part is not None:
+                changed |= self.bus.publish(part)
         if event.lost:
             changed |= self.bus.publish(WatchStatus("restarting", event.lost))
         return changed

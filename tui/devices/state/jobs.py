@@ -52,7 +52,7 @@ class HostRank:
     def allocated(self) -> int | None:
         """Bytes in tensors on all its devices; ``None`` if not read."""
         figures = self.process.figures
-        return sum(each.allocated for each in figures) if figures else None
+        return sum(figure.allocated for figure in figures) if figures else None
 
     @property
     def grows(self) -> bool:
@@ -70,26 +70,26 @@ class HostsJob:
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts of the ranks."""
-        return tuple(dict.fromkeys(each.host for each in self.ranks))
+        return tuple(dict.fromkeys(rank.host for rank in self.ranks))
 
     @property
     def step(self) -> float | None:
         """Median of the ranks' steps; ``None`` if none is known."""
-        steps = [each.process.steps for each in self.ranks if each.process.steps is not None]
+        steps = [rank.process.steps for rank in self.ranks if rank.process.steps is not None]
         return median(steps) if steps else None
 
     @property
     def stalled(self) -> tuple[HostRank, ...]:
         """The ranks that the others wait for or leave behind: see :func:`find_stalled`."""
-        steps = [each.process.steps for each in self.ranks]
-        stopped = [each.process.stalled_s is not None for each in self.ranks]
+        steps = [rank.process.steps for rank in self.ranks]
+        stopped = [rank.process.stalled_s is not None for rank in self.ranks]
         return tuple(self.ranks[place] for place in find_stalled(steps, stopped))
 
     @property
     def all_stopped(self) -> bool:
         """Every rank whose steps are known has stopped, at the same step."""
-        counted = [each for each in self.ranks if each.process.steps is not None]
-        return bool(counted) and all(each.process.stalled_s is not None for each in counted)
+        counted = [rank for rank in self.ranks if rank.process.steps is not None]
+        return bool(counted) and all(rank.process.stalled_s is not None for rank in counted)
 
 
 def find_stalled(steps: Sequence[int | None], stopped: Sequence[bool]) -> tuple[int, ...]:
@@ -124,17 +124,24 @@ def find_host_jobs(machine: MachineState) -> tuple[HostsJob, ...]:
 
     A process that two names of one machine list is one rank, on the first of them.
     """
-    found: dict[tuple[str, str], list[HostRank]] = {}
+    ranks_of: dict[tuple[str, str], list[HostRank]] = {}
     machines = [(HERE, machine)] if machine.hosts.here else []
     machines += [(host.name, host.machine) for host in machine.hosts.all]
     known = [
-        (name, each, tuple(each.allocators.seen.values()) if each.allocators is not None else ())
-        for name, each in machines
+        (
+            name,
+            machine,
+            tuple(machine.allocators.seen.values()) if machine.allocators is not None else (),
+        )
+        for name, machine in machines
     ]
     repeated = find_repeated(
         [
-            (SeenHost.of_sample(name, each.sample), [process.description for process in processes])
-            for name, each, processes in known
+            (
+                SeenHost.of_sample(name, machine.sample),
+                [process.description for process in processes],
+            )
+            for name, machine, processes in known
         ]
     )
     for name, _, processes in known:
@@ -144,11 +151,11 @@ def find_host_jobs(machine: MachineState) -> tuple[HostsJob, ...]:
                 continue
             key = job_key(name, description)
             if key is not None and description.rank is not None and not process.gone:
-                found.setdefault(key, []).append(HostRank(name, description.rank, process))
+                ranks_of.setdefault(key, []).append(HostRank(name, description.rank, process))
     jobs: list[HostsJob] = []
-    for ranks in found.values():
+    for ranks in ranks_of.values():
         job = ranks[0].process.description.job
         if len(ranks) > 1 and job is not None:
-            ordered: Sequence[HostRank] = sorted(ranks, key=lambda one: (one.rank, one.host))
+            ordered: Sequence[HostRank] = sorted(ranks, key=lambda rank: (rank.rank, rank.host))
             jobs.append(HostsJob(job_name(job), tuple(ordered)))
     return tuple(jobs)

@@ -312,9 +312,9 @@ class MachineState:
         if self.selected_by_user and self.selected not in keys:
             # It may come back, as after a restart of the driver or of the connection.
             self.wanted_device, self.selected_by_user = self.selected, False
-        wanted = self.find_device(self.wanted_device) if self.wanted_device else None
-        if wanted is not None and not self.selected_by_user:
-            self.selected = wanted.key
+        device = self.find_device(self.wanted_device) if self.wanted_device else None
+        if device is not None and not self.selected_by_user:
+            self.selected = device.key
         elif not self.selected_by_user:
             # Select the first GPU that torch can use. If torch sees none or has not reported its
             # devices yet, select the first GPU.

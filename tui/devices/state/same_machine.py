@@ -112,11 +112,11 @@ def find_repeated(
     )
 
 
-def _is_same(one: TorchProcess, other: TorchProcess, overlap: Overlap) -> bool:
+def _is_same(first: TorchProcess, other: TorchProcess, overlap: Overlap) -> bool:
     # In a container a process has another pid, but the same start.
-    if overlap.is_same_machine and one.pid != other.pid:
+    if overlap.is_same_machine and first.pid != other.pid:
         return False
-    if one.start is None or other.start is None:
+    if first.start is None or other.start is None:
         return False
-    described = (one.rank, one.command) == (other.rank, other.command)
-    return described and abs(one.start - other.start) <= SAME_START_S
+    described = (first.rank, first.command) == (other.rank, other.command)
+    return described and abs(first.start - other.start) <= SAME_START_S

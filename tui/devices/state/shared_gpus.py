@@ -43,14 +43,14 @@ def find_shared(hosts: Sequence[tuple[str, Sequence[Device]]]) -> Mapping[str, S
     shared: dict[str, SharedGpus] = {}
     for name, devices in hosts:
         ids = [device.id for device in whole_devices(devices)]
-        owners = [owner[each] for each in ids if each in owner]
+        owners = [owner[uuid] for uuid in ids if uuid in owner]
         if owners:
             first = max(dict.fromkeys(owners), key=owners.count)
             count = owners.count(first)
             shared[name] = SharedGpus(first, count, count == len(ids))
-        for each in ids:
-            if not each.startswith(_NUMBERED):
-                owner.setdefault(each, name)
+        for uuid in ids:
+            if not uuid.startswith(_NUMBERED):
+                owner.setdefault(uuid, name)
     return shared
 
 

@@ -167,8 +167,8 @@ class Allocator:
         self._add_point(StepPoint(figures.at, step, figures.allocated, figures.reserved))
 
     def _add_recent(self, figures: TorchMemory) -> None:
-        held = self.placed.process
-        point = MemoryPoint(figures.at, None, held, figures.allocated, figures.reserved)
+        memory = self.placed.process
+        point = MemoryPoint(figures.at, None, memory, figures.allocated, figures.reserved)
         self.peak = merge_peaks(self.peak, point)
         if self.recent and figures.at - self.recent[-1].at < POINT_S:
             last = self.recent.pop()
@@ -185,7 +185,7 @@ class Allocator:
         if len(self.points) > MOST_POINTS:
             pairs = zip(self.points[0::2], self.points[1::2], strict=False)
             odd = self.points[-1:] if len(self.points) % 2 else []
-            self.points = [*(_higher_step(one, other) for one, other in pairs), *odd]
+            self.points = [*(_higher_step(pair, other) for pair, other in pairs), *odd]
             self._readings_per_point, self._missing_in_point = 2 * self._readings_per_point, 0
 
     def place(self, placed: Placed) -> None:
@@ -278,7 +278,7 @@ class TorchProcessState:
     @property
     def figures(self) -> tuple[TorchMemory, ...]:
         """The newest figures of each device."""
-        return tuple(each.figures for each in self.devices.values())
+        return tuple(device.figures for device in self.devices.values())
 
     def describe(self, description: TorchProcess) -> None:
         """Apply the newest description of the running process."""
@@ -339,11 +339,11 @@ class WatchedProcesses:
 
     def _apply_processes(self, event: TorchProcesses) -> None:
         self.processes = event.processes
-        there = set()
+        present = set()
         for description in event.processes:
             if description.start is None and description.refused:
                 continue  # requested by its pid, but no such process
-            there.add(description.pid)
+            present.add(description.pid)
             process = self._newest.get(description.pid)
             start = None if process is None else process.description.start
             if process is None or not (start is None or is_same(start, description.start)):
@@ -351,7 +351,7 @@ class WatchedProcesses:
             else:
                 self._describe(process, description)
         for pid, process in self._newest.items():
-            process.gone = pid not in there
+            process.gone = pid not in present
             if process.gone:
                 process.end("the process has ended")
         self._forget_ended()
@@ -497,8 +497,8 @@ class WatchedProcesses:
             if process.gone or not process.devices:
                 continue
             process.listed = listed_in(process.description, by_pid.get(pid, {}))
-            found = self._find_places(process, devices)
-            for name, placed in found.items():
+            places = self._find_places(process, devices)
+            for name, placed in places.items():
                 allocator = process.devices[name]
                 before = allocator.placed
                 # A run's device keeps its GPU: NVML has stopped reporting, or its process ends.
@@ -521,29 +521,29 @@ class WatchedProcesses:
 
     def allocators(self) -> Sequence[Allocator]:
         """Return all allocators, including ended processes'."""
-        return [each for process in self.seen.values() for each in process.devices.values()]
+        return [device for process in self.seen.values() for device in process.devices.values()]
 
     def find(self, key: Key) -> Allocator | None:
         """Return the allocator of one device of one process."""
-        return next((each for each in self.allocators() if each.key == key), None)
+        return next((allocator for allocator in self.allocators() if allocator.key == key), None)
 
     def on(self, device: str, pid: int | None, started_at: float | None) -> Allocator | None:
         """Return the allocator of a process on a device, by NVML's id of the device."""
         process = None if pid is None else self._newest.get(pid)
         if process is None or not is_same(process.description.start, started_at):
             return None
-        for each in process.devices.values():
-            if each.placed.id == device and not each.ended:
-                return each
+        for figures in process.devices.values():
+            if figures.placed.id == device and not figures.ended:
+                return figures
         return None
 
     def process(self, pid: int | None, started_at: float | None) -> TorchProcess | None:
         """Return the description of a process; ``None`` if it is not known to use torch."""
         return next(
             (
-                each
-                for each in self.processes
-                if each.pid == pid and is_same(each.start, started_at)
+                process
+                for process in self.processes
+                if process.pid == pid and is_same(process.start, started_at)
             ),
             None,
         )
@@ -552,7 +552,9 @@ class WatchedProcesses:
     def listed(self) -> bool:
         """NVML lists a process with a known start."""
         devices = () if self._sample is None else self._sample.devices
-        return any(row.started_at is not None for each in devices for row in each.processes or ())
+        return any(
+            row.started_at is not None for device in devices for row in device.processes or ()
+        )
 
 
 def rows_by_device(devices: Iterable[Device]) -> dict[str, tuple[GpuProcess, ...]]:
@@ -567,6 +569,6 @@ def parse_pid(digits: str) -> int:
     return int(digits) if digits.isdecimal() and len(digits) <= 10 else 0
 
 
-def _higher_step(one: StepPoint, other: StepPoint) -> StepPoint:
-    highest = max(one, other, key=lambda point: point.allocated)
-    return replace(highest, reserved=max(one.reserved, other.reserved))
+def _higher_step(first: StepPoint, other: StepPoint) -> StepPoint:
+    highest = max(first, other, key=lambda point: point.allocated)
+    return replace(highest, reserved=max(first.reserved, other.reserved))

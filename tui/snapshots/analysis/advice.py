@@ -48,10 +48,10 @@ def advise(
         cause: cause according to the allocator's figures.
         window: cheapest blocks whose release would have made a large enough piece.
     """
-    made = list(explanation.advice)
-    made += _pins(figures, cause, window)
-    made += _empty_cache(figures, cause)
-    return tuple(made)
+    remedies = list(explanation.advice)
+    remedies += _pins(figures, cause, window)
+    remedies += _empty_cache(figures, cause)
+    return tuple(remedies)
 
 
 def _pins(figures: Figures, cause: Cause, window: Window | None) -> list[Remedy]:

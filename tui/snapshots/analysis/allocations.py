@@ -151,8 +151,8 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
         for block in segment.blocks:
             if block.state == "inactive":
                 continue
-            found = vanished.pop(block.address, None)
-            if found is None:
+            vanished_row = vanished.pop(block.address, None)
+            if vanished_row is None:
                 sound = sound and block.address not in lives.latest
                 lives.start.append(BEFORE)
                 lives.completed.append(len(trace))
@@ -165,12 +165,12 @@ def allocations(snapshot: Snapshot, device: DeviceSnapshot) -> Allocations:
                 pool.append(segment_pool)
                 context.append(0)
                 continue
-            sound = sound and block.requested == size[found]
-            block_size[found] = block.size
-            if pool[found] == NOT_RECORDED:
-                pool[found] = segment_pool
-            if not stack[found]:
-                stack[found] = block.stack
+            sound = sound and block.requested == size[vanished_row]
+            block_size[vanished_row] = block.size
+            if pool[vanished_row] == NOT_RECORDED:
+                pool[vanished_row] = segment_pool
+            if not stack[vanished_row]:
+                stack[vanished_row] = block.stack
     # An allocation that is live at the end of the trace but missing in the blocks was freed without
     # a record. It must not count at the end, where the blocks are authoritative.
     for row in vanished.values():
@@ -274,14 +274,14 @@ def _pick(code: str, column: array[int], places: array[int]) -> array[int]:
 
 def _find_rows(column: array[int], value: int, before: int) -> list[int]:
     """List the rows with a value, up to a row; ``array.index`` is faster than a loop."""
-    found: list[int] = []
+    rows: list[int] = []
     row = -1
     while True:
         try:
             row = column.index(value, row + 1, before)
         except ValueError:
-            return found
-        found.append(row)
+            return rows
+        rows.append(row)
 
 
 def _doubts(lives: _Lives, vanished: int) -> tuple[str, ...]:

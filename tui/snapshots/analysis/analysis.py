@@ -125,8 +125,8 @@ class DeviceAnalysis:
             return self.final
         self._check(event)
         if self._layout is None or self._layout[0] != event:
-            made = layout_at(self.snapshot, self.device, self.replay, self.allocations, event)
-            self._layout = (event, made)
+            layout = layout_at(self.snapshot, self.device, self.replay, self.allocations, event)
+            self._layout = (event, layout)
         return self._layout[1]
 
     def entry(self, event: int) -> Entry:
@@ -153,7 +153,7 @@ class DeviceAnalysis:
             SearchError: a bad or too costly pattern.
         """
         if self._tree is None or self._tree[0] != query:
-            made = site_tree(
+            tree = site_tree(
                 snapshot=self.snapshot,
                 stacks=self.stacks,
                 table=self.allocations,
@@ -162,15 +162,15 @@ class DeviceAnalysis:
                 query=query,
                 pools=self._pools(query),
             )
-            self._tree = (query, made)
+            self._tree = (query, tree)
         return self._tree[1]
 
     def flame(
         self, event: int | None, path: tuple[str, ...], width: int, *, all_frames: bool = False
     ) -> Flame:
         """Return the frames that allocated the memory that is live right after an event."""
-        held = self.sites(Query(event=event)).by_stack()
-        return flame(self.stacks, held, path, width=width, all_frames=all_frames)
+        stacks = self.sites(Query(event=event)).by_stack()
+        return flame(self.stacks, stacks, path, width=width, all_frames=all_frames)
 
     def top(self, event: int | None, limit: int = TOP) -> tuple[Top, ...]:
         """Return the sites that held the most memory right after an event."""
@@ -268,8 +268,10 @@ class DeviceAnalysis:
         """Return the file's other facts about its last OOM, the only one with an inventory."""
         inventory, facts = self.snapshot.agent.inventory, self.snapshot.agent.facts
         last = event == self.replay.ooms[-1]
-        here = facts is not None and facts.device == self.device.index and last
-        return OutsideFacts(inventory if here else None, facts if here else None, circumstances)
+        is_of_device = facts is not None and facts.device == self.device.index and last
+        return OutsideFacts(
+            inventory if is_of_device else None, facts if is_of_device else None, circumstances
+        )
 
     def summary(self, *, top: int = TOP) -> Summary:
         """Summarize the device."""

@@ -58,12 +58,12 @@ def find_squares(size: int) -> tuple[tuple[int, str], ...]:
     """
     if size < SMALLEST_SQUARE:
         return ()
-    found = []
+    squares = []
     for item, name in _ELEMENTS:
         rows = isqrt(size // item)
         if round_up(item * rows * rows) == size:
-            found.append((rows, name))
-    return tuple(found[:1] if found and found[0][1] == "float32" else found)
+            squares.append((rows, name))
+    return tuple(squares[:1] if squares and squares[0][1] == "float32" else squares)
 
 
 def describe_shape(size: int) -> str:
@@ -71,9 +71,9 @@ def describe_shape(size: int) -> str:
 
     ``the size of a 500 000 x 500 000 tensor of float32``, for a square.
     """
-    found = find_squares(size)
-    if found:
-        shapes = (f"{grouped(rows)} x {grouped(rows)} tensor of {name}" for rows, name in found)
+    factors = find_squares(size)
+    if factors:
+        shapes = (f"{grouped(rows)} x {grouped(rows)} tensor of {name}" for rows, name in factors)
         return f"the size of a {', or a '.join(shapes)}"
     count = size // 4
     return (
@@ -276,14 +276,15 @@ def _explain_larger_than_device(_explanation: Explanation, figures: Figures) -> 
 def _explain_larger_than_free(_explanation: Explanation, figures: Figures) -> tuple[str, ...]:
     free = figures.device_free or 0
     cached = f", and {text(figures.cached)} was cached" if figures.cached else ""
-    here = figures.reserved + free
-    if figures.needed > here:
-        what = (
-            f"even with nothing live in this process, only {text(here)} would have been available"
+    in_reach = figures.reserved + free
+    if figures.needed > in_reach:
+        where = (
+            f"even with nothing live in this process, only {text(in_reach)} would have been "
+            "available"
         )
     else:
         least = "" if figures.total is not None else "at least "
-        what = (
+        where = (
             f"{text(figures.live)} was live in this process:"
             f" {share(figures.live / figures.known)} of the device's {least}{text(figures.known)}"
         )
@@ -291,7 +292,7 @@ def _explain_larger_than_free(_explanation: Explanation, figures: Figures) -> tu
         f"{figures.asker} requested {text(figures.requested)} in one piece; {text(free)} was free"
         f" on the device{cached}",
         *_describe_request_shape(figures),
-        what,
+        where,
     )
 
 
@@ -358,19 +359,19 @@ def _explain_cached(explanation: Explanation, figures: Figures) -> tuple[str, ..
     """Describe the cache or the other processes that held the missing memory."""
     cause = derive_cause(explanation, figures)
     others = sum_rows(explanation, "other processes")
-    held = {
+    sizes = {
         "fragmentation": figures.in_pieces,
         "other streams": figures.streams_cached,
         "private pools": figures.private_cached,
         "other processes": others,
     }[cause]
     lines = [_describe_request(figures)]
-    if held < _compute_shortfall(figures):
+    if sizes < _compute_shortfall(figures):
         lines.append(
             f"{text(figures.cached + others)} was cached or used by other processes, enough only"
             " together"
         )
-    return (*lines, _describe_holder(cause, figures, held))
+    return (*lines, _describe_holder(cause, figures, sizes))
 
 
 _REASONS: dict[Cause, Callable[[Explanation, Figures], tuple[str, ...]]] = {
@@ -439,7 +440,7 @@ def _describe_request(figures: Figures) -> str:
     )
 
 
-def _describe_holder(cause: Cause, figures: Figures, held: int) -> str:
+def _describe_holder(cause: Cause, figures: Figures, most: int) -> str:
     if cause == "fragmentation":
         unusable = "".join(
             f", {text(size)} of it in {where}"
@@ -455,13 +456,13 @@ def _describe_holder(cause: Cause, figures: Figures, held: int) -> str:
             if figures.serving_largest
             else "no piece was usable"
         )
-        return f"{text(held)} was cached{unusable}; {largest}"
+        return f"{text(most)} was cached{unusable}; {largest}"
     if cause == "other streams":
-        return f"{text(held)} was cached for other streams, and this stream cannot use it"
+        return f"{text(most)} was cached for other streams, and this stream cannot use it"
     if cause == "private pools":
         return (
-            f"{text(held)} was cached in other pools (CUDA graphs, MemPool), which do not share it"
+            f"{text(most)} was cached in other pools (CUDA graphs, MemPool), which do not share it"
         )
-    if figures.others is None and held == figures.others_least:
-        return f"at least {text(held)} more was used outside this process than at another moment"
-    return f"other processes used {text(held)} of the device"
+    if figures.others is None and most == figures.others_least:
+        return f"at least {text(most)} more was used outside this process than at another moment"
+    return f"other processes used {text(most)} of the device"

@@ -89,17 +89,17 @@ def _steps(stacks: Stacks, stack: int, *, all_frames: bool) -> Iterator[_Step]:
     """Return the frames of a stack, outermost first; a stack without any has the site's name."""
     if all_frames:
         numbers = [frame for frame in stacks.stack(stack) if stacks.kind(frame) != "native"]
-        found = [(frame, 0) for frame in numbers]
+        steps = [(frame, 0) for frame in numbers]
     else:
-        found = list(stacks.path(stack))
-    if not found:
+        steps = list(stacks.path(stack))
+    if not steps:
         site = stacks.site(stack)
         yield site.label, site.label, site.kind, 0
         return
-    outward = [folded for _, folded in found]
+    outward = [folded for _, folded in steps]
     # A frame's count is of those between it and the frame that it called.
     hidden = [0, *reversed(outward[1:])]
-    for (frame, _), before in zip(reversed(found), hidden, strict=True):
+    for (frame, _), before in zip(reversed(steps), hidden, strict=True):
         yield stacks.key(frame), format_frame(stacks.frames[frame]), stacks.kind(frame), before
 
 
@@ -125,7 +125,7 @@ def _below(within: _Node, path: tuple[str, ...], least: int) -> Iterable[FlameFr
         for node, own, begin in level:
             start = begin
             for key, child in sorted(
-                node.children.items(), key=lambda each: (-each[1].bytes, each[0])
+                node.children.items(), key=lambda child: (-child[1].bytes, child[0])
             ):
                 if child.bytes < least:
                     break

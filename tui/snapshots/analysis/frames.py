@@ -93,12 +93,12 @@ class Stacks:
 
     def _find_path(self, number: int) -> tuple[tuple[int, int], ...]:
         stack = self.stack(number)
-        kept = [place for place, frame in enumerate(stack) if self.kind(frame) == "user"]
-        if not kept:
-            kept = [place for place, frame in enumerate(stack) if self.kind(frame) != "native"]
-        before = [-1, *kept]
+        path = [place for place, frame in enumerate(stack) if self.kind(frame) == "user"]
+        if not path:
+            path = [place for place, frame in enumerate(stack) if self.kind(frame) != "native"]
+        before = [-1, *path]
         return tuple(
-            (stack[place], place - last - 1) for last, place in zip(before, kept, strict=False)
+            (stack[place], place - last - 1) for last, place in zip(before, path, strict=False)
         )
 
 
@@ -138,16 +138,16 @@ def matching_frames(stacks: Stacks, search: str, *, regex: bool) -> frozenset[in
     """
     matches = _matcher(search, regex=regex)
     deadline = time.monotonic() + DEADLINE_S
-    found = set()
+    matching = set()
     for number in range(len(stacks.frames)):
         if matches(stacks.key(number)):
-            found.add(number)
+            matching.add(number)
         if regex and time.monotonic() > deadline:
             raise SearchError(
                 f"the pattern {_shown(search)} takes longer than {DEADLINE_S:.0f} s: use a simpler"
                 " one, or plain text"
             )
-    return frozenset(found)
+    return frozenset(matching)
 
 
 def _matcher(search: str, *, regex: bool) -> Callable[[str], bool]:
@@ -198,10 +198,10 @@ def _ways(token: str) -> int:
         return TEXT_LIMIT
     if token[0] in "?|":
         return 2
-    found = _REPEAT.fullmatch(token)
-    if found is None:
+    match = _REPEAT.fullmatch(token)
+    if match is None:
         return 1
-    low, comma, high = (text[-4:] for text in found.groups())
+    low, comma, high = (text[-4:] for text in match.groups())
     if not comma:
         return 1
     return max(1, min(TEXT_LIMIT, int(high) - int(low or 0) + 1)) if high else TEXT_LIMIT

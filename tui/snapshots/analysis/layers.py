@@ -130,29 +130,29 @@ class Categories:
             if recorded is not None:
                 return recorded
         stack = self._table.stack[row]
-        found = self.of_stack(stack)
+        category = self.of_stack(stack)
         freed = self._freed_by(row, stack)
-        if found is _FORWARD and freed in (_BACKWARD, _GRADIENTS):
+        if category is _FORWARD and freed in (_BACKWARD, _GRADIENTS):
             return _ACTIVATIONS
         # Most gradients are not copied by AccumulateGrad, but reused as the engine created them.
-        if found in (_BACKWARD, UNCATEGORIZED) and freed is _CLEARED:
+        if category in (_BACKWARD, UNCATEGORIZED) and freed is _CLEARED:
             return _CLEARED
-        if found is UNCATEGORIZED and start != BEFORE and self._annotated:
+        if category is UNCATEGORIZED and start != BEFORE and self._annotated:
             time_us = self._trace.time_us[start]
             if time_us != NOT_RECORDED and self._cover().at(time_us).startswith(_OPTIMIZER_STEP):
                 return _ANNOTATED
-        return found
+        return category
 
     def of_stack(self, stack: int) -> Category:
         """Return the category that a stack alone shows."""
-        found = self._by_stack.get(stack)
-        if found is None:
+        category = self._by_stack.get(stack)
+        if category is None:
             phases = map(phase_of, self._stacks.of(stack))
             # The innermost phase counts: a forward pass called by an optimizer's closure is a
             # forward pass.
-            found = next((phase for phase in phases if phase is not None), UNCATEGORIZED)
-            self._by_stack[stack] = found
-        return found
+            category = next((phase for phase in phases if phase is not None), UNCATEGORIZED)
+            self._by_stack[stack] = category
+        return category
 
     def _freed_by(self, row: int, stack: int) -> Category:
         """Return the phase that freed an allocation, or :data:`UNCATEGORIZED` without a stack."""
@@ -252,9 +252,9 @@ class Layers:
             labels[key] = label
             steps[key][low] += self._table.size[row]
             steps[key][high] -= self._table.size[row]
-        held = {key: list(accumulate(found))[:-1] for key, found in steps.items()}
-        most = sorted(held, key=lambda key: (-max(held[key]), key))[:MOST_LAYERS]
-        steadiest = sorted(most, key=lambda key: (_total_change(held[key]), key))
+        totals = {key: list(accumulate(step))[:-1] for key, step in steps.items()}
+        most = sorted(totals, key=lambda key: (-max(totals[key]), key))[:MOST_LAYERS]
+        steadiest = sorted(most, key=lambda key: (_total_change(totals[key]), key))
         return {key: labels[key] for key in steadiest}
 
     def at(self, moments: Sequence[int], live: Sequence[int]) -> tuple[Layer, ...]:
@@ -270,20 +270,20 @@ class Layers:
         category = self._categories.of
         for row, low, high in self._spanning(moments):
             key = self._of(row)[0]
-            found = steps.get(key)
-            if found is None:
+            changes = steps.get(key)
+            if changes is None:
                 continue
             size = self._table.size[row]
-            found[low] += size
-            found[high] -= size
+            changes[low] += size
+            changes[high] -= size
             by_key[key][category(row).name] += size * (high - low)
         rest = list(live)
         layers = []
-        for key, found in steps.items():
-            held = tuple(accumulate(found[:-1]))
-            rest = [left - this for left, this in zip(rest, held, strict=True)]
+        for key, changes in steps.items():
+            totals = tuple(accumulate(changes[:-1]))
+            rest = [left - this for left, this in zip(rest, totals, strict=True)]
             names = tuple(name for name, _ in by_key[key].most_common())
-            layers.append(Layer(key, self._named[key], held, names))
+            layers.append(Layer(key, self._named[key], totals, names))
         # Negative only if the trace and the blocks disagree, which ``doubts`` reports.
         others = tuple(max(0, left) for left in rest)
         if any(others):
@@ -322,18 +322,18 @@ class Layers:
             bytes=by_stack.total(),
             count=count_of.total(),
             live=live,
-            categories=tuple((*each, size) for each, size in by_category.most_common()),
+            categories=tuple((*category, size) for category, size in by_category.most_common()),
             top=self._top(by_stack, count_of, live),
             stack=self._stacks.of(largest),
         )
 
     def _top(self, by_stack: Counter[int], count_of: Counter[int], live: int) -> tuple[Top, ...]:
-        held: Counter[str] = Counter()
+        sizes: Counter[str] = Counter()
         many: Counter[str] = Counter()
         stack_of: dict[str, int] = {}
         for stack, size in by_stack.most_common():
             key = self._site(stack)[0]
-            held[key] += size
+            sizes[key] += size
             many[key] += count_of[stack]
             stack_of.setdefault(key, stack)
         return tuple(
@@ -345,7 +345,7 @@ class Layers:
                 share=size / live if live else 0.0,
                 stack=max(0, stack_of[key]),
             )
-            for key, size in held.most_common(MOST_SITES)
+            for key, size in sizes.most_common(MOST_SITES)
         )
 
     def _spanning(self, moments: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -354,9 +354,9 @@ class Layers:
         place = _places(moments, table.events)
         low = array("I", map(place.__getitem__, table.start))
         high = array("I", map(place.__getitem__, table.completed))
-        kept = list(map(lt, low, high))
-        rows = compress(range(len(table)), kept)
-        return list(zip(rows, compress(low, kept), compress(high, kept), strict=True))
+        spanning = list(map(lt, low, high))
+        rows = compress(range(len(table)), spanning)
+        return list(zip(rows, compress(low, spanning), compress(high, spanning), strict=True))
 
     def _of(self, row: int) -> tuple[str, str]:
         """Return the key and the label of the layer that an allocation belongs to."""
@@ -370,11 +370,11 @@ class Layers:
         return name, name
 
     def _site(self, stack: int) -> tuple[str, str]:
-        found = self._sites.get(stack)
-        if found is None:
+        site = self._sites.get(stack)
+        if site is None:
             node = site_node(self._stacks, stack)
-            found = self._sites[stack] = node.key, node.label
-        return found
+            site = self._sites[stack] = node.key, node.label
+        return site
 
 
 def _stack_number(stack: int, start: int) -> int:

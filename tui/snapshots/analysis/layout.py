@@ -151,15 +151,15 @@ class _Walk:
 
     def _subtract(self, address: int, size: int) -> None:
         place = bisect_right(self._starts, address) - 1
-        found = self._by_start[self._starts[place]] if place >= 0 else None
-        if found is None or found.end < address + size:
+        piece = self._by_start[self._starts[place]] if place >= 0 else None
+        if piece is None or piece.end < address + size:
             self.misfits += 1
             return
-        self._remove(found.address)
-        if found.address < address:
-            self._insert(_part(found, found.address, address))
-        if address + size < found.end:
-            self._insert(_part(found, address + size, found.end))
+        self._remove(piece.address)
+        if piece.address < address:
+            self._insert(_part(piece, piece.address, address))
+        if address + size < piece.end:
+            self._insert(_part(piece, address + size, piece.end))
 
 
 def _part(whole: Range, start: int, end: int) -> Range:
@@ -317,10 +317,10 @@ def layout_at(
 
 def _find_gaps(part: Filled) -> None:
     reached = part.range.address
-    for held in part.used:
-        if held.address > reached:
-            part.gaps.append((reached, held.address - reached))
-        reached = max(reached, held.address + held.size)
+    for block in part.used:
+        if block.address > reached:
+            part.gaps.append((reached, block.address - reached))
+        reached = max(reached, block.address + block.size)
     if reached < part.range.end:
         part.gaps.append((reached, part.range.end - reached))
 
@@ -340,11 +340,11 @@ def pools_of_rows(snapshot: Snapshot, layout: Layout) -> dict[int, int]:
     """Return the pool number of each row in a range of a known pool."""
     numbers = {pool: number for number, pool in enumerate(snapshot.pools)}
     return {
-        held.row: numbers[part.range.pool]
+        block.row: numbers[part.range.pool]
         for part in layout.filled
         if part.range.pool in numbers
-        for held in part.used
-        if held.row is not None
+        for block in part.used
+        if block.row is not None
     }
 
 

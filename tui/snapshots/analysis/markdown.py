@@ -47,8 +47,8 @@ def snapshot_markdown(
     snapshot = analysis.snapshot
     lines = [f"# Allocator snapshot `{_code(snapshot.file)}`", ""]
     lines += [f"{snapshot.container}, {text(snapshot.byte)}", ""]
-    for one in select_devices(analysis, device, at):
-        lines += _device(one, at, top, texts, circumstances)
+    for facts in select_devices(analysis, device, at):
+        lines += _device(facts, at, top, texts, circumstances)
     notes = [*snapshot.notes, *warnings]
     if notes:
         lines += ["## Warnings", "", *(f"- {escape_markdown(note)}" for note in notes), ""]

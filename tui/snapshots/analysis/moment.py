@@ -75,9 +75,9 @@ def compute_state(
     reserved = replayed.reserved[-1] if event is None else replayed.reserved_at(event)
     private = tuple(part for part in filled if part.range.private)
     default = tuple(part for part in filled if not part.range.private)
-    held = [block for part in filled for block in part.used]
-    requested = sum(block.requested for block in held)
-    blocks = sum(block.size for block in held)
+    in_use = [block for part in filled for block in part.used]
+    requested = sum(block.requested for block in in_use)
+    blocks = sum(block.size for block in in_use)
     doubts = list(replayed.doubts)
     if layout.misfits:
         doubts.append(f"{layout.misfits} segment events do not fit the segments")
@@ -94,11 +94,11 @@ def compute_state(
         time_us=None if entry is None else entry.time_us,
         entry=entry,
         live=live,
-        pending=sum(block.requested for block in held if block.pending),
+        pending=sum(block.requested for block in in_use if block.pending),
         rounding=blocks - requested,
         reserved=reserved,
         cached=reserved - live - (blocks - requested),
-        allocations=len(held) + layout.outside,
+        allocations=len(in_use) + layout.outside,
         largest_free_block=_largest(default),
         private_reserved=sum(part.range.size for part in private),
         private_cached=sum(part.free for part in private),
@@ -128,8 +128,8 @@ def map_rows(layout: Layout) -> tuple[MapRow, ...]:
             pool=part.range.pool,
             kind=part.range.kind or "unknown",
             expandable=part.range.expandable,
-            allocated=sum(held.size for held in part.used if not held.pending),
-            pending=sum(held.size for held in part.used if held.pending),
+            allocated=sum(block.size for block in part.used if not block.pending),
+            pending=sum(block.size for block in part.used if block.pending),
             free=part.free,
             largest_free=part.largest,
             blocks=len(part.used),
@@ -172,19 +172,19 @@ def cells(
         while place < width and edges[place] < stop:
             filled[place][state] += max(0, min(stop, edges[place + 1]) - max(begin, edges[place]))
             place += 1
-    made: list[Cell] = []
+    drawn: list[Cell] = []
     for place, sums in enumerate(filled):
         length = edges[place + 1] - edges[place]
-        if length == 0 and made:
-            made.append(replace(made[-1], begins=0))
+        if length == 0 and drawn:
+            drawn.append(replace(drawn[-1], begins=0))
             continue
-        made.append(_cell(sums, length, begins[place]))
-    return tuple(made)
+        drawn.append(_cell(sums, length, begins[place]))
+    return tuple(drawn)
 
 
 def _stretches(part: Filled) -> list[tuple[int, int, int]]:
     """Return address, size and state index of each piece, unsorted."""
-    return [(held.address, held.size, int(held.pending)) for held in part.used] + [
+    return [(block.address, block.size, int(block.pending)) for block in part.used] + [
         (address, size, _FREE) for address, size in part.gaps
     ]
 
@@ -198,8 +198,8 @@ def _cell(sums: list[int], length: int, begins: int) -> Cell:
 
 def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
     """Return the blocks in use and the gaps of a segment, sorted by address."""
-    made = [describe_piece(held, stacks) for held in part.used]
-    made += [
+    described = [describe_piece(block, stacks) for block in part.used]
+    described += [
         Piece(
             address=address,
             size=size,
@@ -211,7 +211,7 @@ def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
         )
         for address, size in part.gaps
     ]
-    return tuple(sorted(made, key=lambda piece: piece.address))
+    return tuple(sorted(described, key=lambda piece: piece.address))
 
 
 def describe_piece(block: UsedBlock, stacks: Stacks, name: str | None = None) -> Piece:
@@ -283,26 +283,26 @@ def find_cheapest_window(parts: Iterable[Filled], need: int) -> Window | None:
             return None
         if part.range.size < need:
             continue
-        found = _cheapest_of(part, need)
-        if found is not None and (
-            best is None or (found.cost, -found.span) < (best.cost, -best.span)
+        window = _cheapest_of(part, need)
+        if window is not None and (
+            best is None or (window.cost, -window.span) < (best.cost, -best.span)
         ):
-            best = found
+            best = window
     return best
 
 
 def _cheapest_of(part: Filled, need: int) -> Window | None:
     """Slide over the blocks: for each last block, find the latest sufficient first block."""
-    held = part.used
+    blocks = part.used
     # Start of the free span for each first block of a window, and its end for each last block.
-    begins = [part.range.address, *(block.address + block.size for block in held[:-1])]
-    ends = [*(block.address for block in held[1:]), part.range.end]
+    begins = [part.range.address, *(block.address + block.size for block in blocks[:-1])]
+    ends = [*(block.address for block in blocks[1:]), part.range.end]
     best: tuple[int, int, int, int] | None = None
     first, cost = 0, 0
-    for last, block in enumerate(held):
+    for last, block in enumerate(blocks):
         cost += block.size
         while first < last and ends[last] - begins[first + 1] >= need:
-            cost -= held[first].size
+            cost -= blocks[first].size
             first += 1
         span = ends[last] - begins[first]
         if span >= need and (best is None or (cost, -span) < best[:2]):
@@ -310,7 +310,7 @@ def _cheapest_of(part: Filled, need: int) -> Window | None:
     if best is None:
         return None
     cost, span, first, last = best
-    return Window(begins[first], -span, tuple(held[first : last + 1]), cost)
+    return Window(begins[first], -span, tuple(blocks[first : last + 1]), cost)
 
 
 def find_widest_window(part: Filled, most: int = 1) -> Window | None:
@@ -318,13 +318,13 @@ def find_widest_window(part: Filled, most: int = 1) -> Window | None:
 
     Among equally long spans, the cheapest wins; ``None`` if nothing is in use.
     """
-    held = part.used
-    begins = [part.range.address, *(block.address + block.size for block in held[:-1])]
-    ends = [*(block.address for block in held[1:]), part.range.end]
+    in_use = part.used
+    begins = [part.range.address, *(block.address + block.size for block in in_use[:-1])]
+    ends = [*(block.address for block in in_use[1:]), part.range.end]
     best: Window | None = None
-    for last in range(len(held)):
+    for last in range(len(in_use)):
         first = max(0, last - most + 1)
-        blocks = held[first : last + 1]
+        blocks = in_use[first : last + 1]
         cost = sum(block.size for block in blocks)
         span = ends[last] - begins[first]
         if best is None or (span, -cost) > (best.span, -best.cost):

@@ -24,10 +24,10 @@ def account_peak(device: DeviceAnalysis) -> PeakAccount:
     replayed, table, trace = device.replay, device.allocations, device.device.trace
     event = _find_last_rise(replayed.live, replayed.peak) - 1
     owned = {
-        address: each.role
-        for each in device.snapshot.agent.roles
-        if each.device == device.device.index
-        for address in each.addresses
+        address: role.role
+        for role in device.snapshot.agent.roles
+        if role.device == device.device.index
+        for address in role.addresses
     }
     sums: Counter[str] = Counter()
     for row in table.live_at(event):

@@ -56,8 +56,8 @@ def snapshot_report(
     devices = [_device(one, at, top, texts, circumstances) for one in chosen]
     unavailable = {
         f"devices.{place}.{path}": why
-        for place, one in enumerate(devices)
-        for path, why in one.pop("unavailable").items()
+        for place, device in enumerate(devices)
+        for path, why in device.pop("unavailable").items()
     }
     return {
         "file": analysis.snapshot.file,
@@ -79,7 +79,11 @@ def select_devices(
     if device is not None and device not in analysis.devices:
         have = ", ".join(map(str, analysis.devices)) or "none"
         raise ValueError(f"{analysis.snapshot.file} has no device {device}; it holds {have}")
-    chosen = [one for index, one in analysis.devices.items() if device in (None, index)]
+    chosen = [
+        chosen_device
+        for index, chosen_device in analysis.devices.items()
+        if device in (None, index)
+    ]
     if at is not None:
         longest = max((one.replay.events for one in chosen), default=0)
         if not 0 <= at < longest:
@@ -100,21 +104,21 @@ def _device(
         analysis.verdict(event, texts, top=top, circumstances=circumstances) for event in facts.ooms
     ]
     unavailable = dict(facts.unavailable)
-    made = _summary(facts)
-    made["ooms"] = []
+    encoded = _summary(facts)
+    encoded["ooms"] = []
     for place, verdict in enumerate(verdicts):
-        made["ooms"].append(_verdict(verdict))
+        encoded["ooms"].append(_verdict(verdict))
         for path, why in (verdict.unavailable | _absent(verdict)).items():
             unavailable[f"ooms.{place}.{path}"] = why
-    made["top"] = [_top(site) for site in facts.top]
+    encoded["top"] = [_top(site) for site in facts.top]
     if at is not None:
         if at < analysis.replay.events:
-            made["at"] = _state(analysis.state(at))
-            made["at"]["top"] = [_top(site) for site in analysis.top(at, top)]
+            encoded["at"] = _state(analysis.state(at))
+            encoded["at"]["top"] = [_top(site) for site in analysis.top(at, top)]
         else:
-            made["at"] = None
+            encoded["at"] = None
             unavailable["at"] = f"the trace of this device ends at event {facts.events - 1}"
-    return {**made, "unavailable": unavailable}
+    return {**encoded, "unavailable": unavailable}
 
 
 def _summary(facts: Summary) -> Json:
@@ -168,7 +172,7 @@ def explanation_report(explanation: Explanation) -> Json:
             {"name": row.name, "bytes": row.bytes, "share": row.share, "words": row.description}
             for row in explanation.account
         ],
-        "advice": [_advice(each) for each in explanation.advice],
+        "advice": [_advice(remedy) for remedy in explanation.advice],
     }
 
 

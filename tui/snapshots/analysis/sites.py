@@ -80,11 +80,11 @@ class SiteTree:
 
     def by_stack(self) -> dict[int, tuple[int, int]]:
         """Return bytes and count by the number of the stack."""
-        found: dict[int, tuple[int, int]] = {}
+        totals: dict[int, tuple[int, int]] = {}
         for (_, stack), (size, count) in self._sums.items():
-            before = found.get(stack, (0, 0))
-            found[stack] = (before[0] + size, before[1] + count)
-        return found
+            before = totals.get(stack, (0, 0))
+            totals[stack] = (before[0] + size, before[1] + count)
+        return totals
 
     def __len__(self) -> int:
         """Return an upper bound for the number of children of any node."""
@@ -229,10 +229,10 @@ def site_tree(
     rows = _selected(table, query)
     matches: Callable[[int], bool] | None = None
     if query.search and (query.regex or address_in(query.search) is None):
-        found = matching_frames(stacks, query.search, regex=query.regex)
+        matching = matching_frames(stacks, query.search, regex=query.regex)
 
         def matches(stack: int) -> bool:
-            return any(frame in found for frame in stacks.stack(stack))
+            return any(frame in matching for frame in stacks.stack(stack))
 
     keys, group = _grouping(
         snapshot=snapshot,

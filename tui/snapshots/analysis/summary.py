@@ -111,10 +111,10 @@ def _blocks(segment: Segment, name: str, faults: _Faults) -> None:
     at = segment.address
     for block in segment.blocks:
         if block.address != at:
-            what = "gap" if block.address > at else "overlap"
+            kind = "gap" if block.address > at else "overlap"
             faults.add(
                 "blocks do not follow each other",
-                f"{what} of {fmt.size(abs(block.address - at))} before {block.address:#x}",
+                f"{kind} of {fmt.size(abs(block.address - at))} before {block.address:#x}",
             )
         if block.requested > block.size:
             faults.add(
@@ -132,12 +132,12 @@ def _blocks(segment: Segment, name: str, faults: _Faults) -> None:
 
 def _sums(segment: Segment, name: str, faults: _Faults) -> None:
     active = [block for block in segment.blocks if block.state != INACTIVE]
-    found = {
+    sums = {
         "allocated_size": sum(block.size for block in active if block.state == ALLOCATED),
         "active_size": sum(block.size for block in active),
         "requested_size": sum(block.requested for block in active),
     }
-    for key, value in found.items():
+    for key, value in sums.items():
         stated = segment.stated.get(key, value)
         if stated != value:
             faults.add(f"blocks do not add up to the {key} that their segment states", name)
@@ -362,12 +362,12 @@ def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Remed
     """Return the advice for the end of the file, where nothing failed."""
     if replayed.ooms:
         return ()
-    made = []
+    remedies = []
     default = [part for part in layout.filled if not part.range.private]
     whole = sum(part.range.size for part in default if not part.used)
     stuck = sum(part.free for part in default if part.used)
     if whole >= WORTH_TELLING:
-        made.append(
+        remedies.append(
             Remedy(
                 "torch.cuda.empty_cache() would return memory to other processes",
                 f"{fmt.size(whole)} is in segments in which nothing is live",
@@ -378,10 +378,10 @@ def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Remed
         and is_on(snapshot.settings, "expandable_segments") is not True
         and not any(part.range.expandable for part in default)
     ):
-        made.append(
+        remedies.append(
             Remedy(
                 f"{expandable_segments(snapshot.torch)} lets the allocator merge free memory",
                 f"{fmt.size(stuck)} is cached in pieces beside live blocks",
             )
         )
-    return tuple(made)
+    return tuple(remedies)

@@ -101,7 +101,7 @@ def replay(device: DeviceSnapshot) -> Replay:
         SnapshotError: the sum of the sizes exceeds 64 bits.
     """
     trace = device.trace
-    events = array("I", (found.start() for found in _SEGMENT_EVENTS.finditer(trace.action)))
+    events = array("I", (match.start() for match in _SEGMENT_EVENTS.finditer(trace.action)))
     live = _live_before(trace, final_live(device))
     steps = _reserved(trace, events, sum(segment.size for segment in device.segments))
     peak, reserved_peak = max(live), max(steps)
@@ -120,7 +120,7 @@ def replay(device: DeviceSnapshot) -> Replay:
         peak_event=live.index(peak) - 1 if live[0] != peak else None,
         reserved_peak=reserved_peak,
         reserved_peak_event=events[reserved_first - 1] if reserved_first else None,
-        ooms=tuple(found.start() for found in _OOMS.finditer(trace.action)),
+        ooms=tuple(match.start() for match in _OOMS.finditer(trace.action)),
         segment_events=events,
         doubts=_doubts(device, least, least_reserved),
     )
@@ -198,12 +198,12 @@ def spans(annotations: tuple[Annotation, ...], device: int) -> tuple[AnnotationS
 
     An end belongs to the latest open start of its name; an end without a start is left out.
     """
-    mine = sorted(
+    own = sorted(
         (note for note in annotations if note.device == device), key=lambda note: note.time_us
     )
     done: list[AnnotationSpan] = []
     open_spans: list[AnnotationSpan] = []
-    for note in mine:
+    for note in own:
         if note.stage == "START":
             open_spans.append(AnnotationSpan(note.name, note.time_us, None, len(open_spans)))
             continue
@@ -218,15 +218,16 @@ def spans(annotations: tuple[Annotation, ...], device: int) -> tuple[AnnotationS
 class Cover:
     """Finds the span that covers a moment; among several, the one that began last."""
 
-    def __init__(self, found: tuple[AnnotationSpan, ...]) -> None:
+    def __init__(self, annotations: tuple[AnnotationSpan, ...]) -> None:
         edges = sorted(
-            {span.start for span in found} | {span.end for span in found if span.end is not None}
+            {span.start for span in annotations}
+            | {span.end for span in annotations if span.end is not None}
         )
         self._edges = edges
         self._names: list[str] = [NO_ANNOTATION]
         starts: dict[int, list[AnnotationSpan]] = {}
         ends: dict[int, list[AnnotationSpan]] = {}
-        for span in found:
+        for span in annotations:
             starts.setdefault(span.start, []).append(span)
             if span.end is not None:
                 ends.setdefault(span.end, []).append(span)
@@ -245,18 +246,18 @@ class Cover:
 
 
 def bands(
-    found: tuple[AnnotationSpan, ...], trace: Trace, first: int, last: int
+    annotations: tuple[AnnotationSpan, ...], trace: Trace, first: int, last: int
 ) -> tuple[Band, ...]:
     """Return the spans as stretches of events ``first`` to ``last``; empty without times."""
     if not len(trace) or trace.time_us[0] == NOT_RECORDED:
         return ()
-    made = []
-    for span in found:
+    drawn = []
+    for span in annotations:
         begin = bisect_left(trace.time_us, span.start)
         end = len(trace) - 1 if span.end is None else bisect_right(trace.time_us, span.end) - 1
         if begin <= end and begin <= last and end >= first:
-            made.append(Band(span.name, max(begin, first), min(end, last), span.depth))
-    return tuple(made)
+            drawn.append(Band(span.name, max(begin, first), min(end, last), span.depth))
+    return tuple(drawn)
 
 
 LayersAt = Callable[[Sequence[int], Sequence[int]], tuple[Layer, ...]]
@@ -266,7 +267,7 @@ LayersAt = Callable[[Sequence[int], Sequence[int]], tuple[Layer, ...]]
 def timeline(
     replayed: Replay,
     trace: Trace,
-    found: tuple[AnnotationSpan, ...],
+    annotations: tuple[AnnotationSpan, ...],
     layers_at: LayersAt,
     width: int,
     *,
@@ -279,7 +280,7 @@ def timeline(
     Args:
         replayed: replay of the same device as ``trace``.
         trace: provides the times.
-        found: annotations of the device.
+        annotations: annotations of the device.
         layers_at: returns the layers of the live bytes.
         width: maximum number of buckets; fewer if there are fewer events, so none is empty.
         stacking: grouping that forms the layers.
@@ -304,9 +305,9 @@ def timeline(
         peak_event=replayed.peak_event if events else None,
         peak=replayed.peak,
         ooms=tuple(event for event in replayed.ooms if begin <= event <= end),
-        bands=bands(found, trace, begin, end),
+        bands=bands(annotations, trace, begin, end),
         stacking=stacking,
-        layers=layers_at([one.moment for one in cut], [one.live_max for one in cut]),
+        layers=layers_at([bucket.moment for bucket in cut], [one.live_max for one in cut]),
     )
 
 

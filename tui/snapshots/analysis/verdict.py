@@ -83,8 +83,8 @@ def parse_oom_texts(text: str) -> tuple[OomText, ...]:
 
     Messages are texts of the exception, and log lines of torch 2.13 for refusals by the driver.
     """
-    warnings = {found.start(): found for found in _WARNING.finditer(" ".join(text.split("\n")))}
-    starts = {found.start() for found in _START.finditer(text)}
+    warnings = {match.start(): match for match in _WARNING.finditer(" ".join(text.split("\n")))}
+    starts = {match.start() for match in _START.finditer(text)}
     edges = [*sorted(starts | warnings.keys()), len(text)]
     return tuple(
         _parse_warning(warnings[start])
@@ -136,7 +136,7 @@ def _parse(raw: str) -> OomText:
         unallocated=unallocated,
         private_pools=sizes["private_pools"],
         others=tuple(
-            (int(found[1]), to_bytes(found[2], found[3])) for found in _OTHER.finditer(message)
+            (int(match[1]), to_bytes(match[2], match[3])) for match in _OTHER.finditer(message)
         ),
         address_space=_ADDRESS_SPACE.search(message) is not None,
     )
@@ -144,9 +144,9 @@ def _parse(raw: str) -> OomText:
 
 def _first(patterns: tuple[re.Pattern[str], ...], message: str) -> int | None:
     for pattern in patterns:
-        found = pattern.search(message)
-        if found is not None:
-            return to_bytes(found[1], found[2])
+        match = pattern.search(message)
+        if match is not None:
+            return to_bytes(match[1], match[2])
     return None
 
 
@@ -359,15 +359,15 @@ def _least_of_others(
     """
     if free is None:
         return 0
-    here = replayed.reserved_at(entry.event) + free
+    reserved_and_free = replayed.reserved_at(entry.event) + free
     seen = [replayed.reserved_peak]
     seen += [
         replayed.reserved_at(event) + then_free
         for event, then_free in device.trace.device_free.items()
     ]
-    least = max(seen) - here
+    least = max(seen) - reserved_and_free
     if message is not None and message.total is not None and message.process is None:
-        least = max(least, message.total - here - NORMAL_OUTSIDE)
+        least = max(least, message.total - reserved_and_free - NORMAL_OUTSIDE)
     return max(0, least)
 
 
@@ -379,10 +379,10 @@ def compute_others(message: OomText, reserved: int, free: int | None) -> int | N
     """
     free = message.device_free if message.device_free is not None else free
     if message.process is not None and message.total is not None and free is not None:
-        held = message.total - free - message.process
+        others = message.total - free - message.process
         # Three figures with two decimals each, mostly GiB: a smaller remainder is rounding.
         unit = 1 << 30 if message.total > 1 << 30 else 1 << 20
-        return held if held > 3 * unit // 200 else 0
+        return others if others > 3 * unit // 200 else 0
     if message.others:
         sizes = sorted(size for _, size in message.others)
         if message.process is None:
