@@ -183,7 +183,7 @@ class ConnectionWatch:
 
     @property
     def greeted(self) -> bool:
-        """Whether the child there has sent its first message."""
+        """True if the child there has sent its first message."""
         return self._greeted
 
     def note_banner(self, line: str) -> None:

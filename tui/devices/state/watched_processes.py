@@ -145,7 +145,7 @@ class Allocator:
 
     @property
     def grows(self) -> bool:
-        """Whether its memory grows over its life, as it was at most :data:`GROWS_S` ago."""
+        """True if its memory grows over its life, as it was at most :data:`GROWS_S` ago."""
         if self._grows is None or self.figures.at - self._grows[0] >= GROWS_S:
             self._grows = self.figures.at, self.track.growth_finding() is not None
         return self._grows[1]
