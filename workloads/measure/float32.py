@@ -1,4 +1,4 @@
-"""True if products and convolutions of float32 may round their inputs: TF32 (CUDA), bf16 (oneDNN).
+"""Rounding of the inputs of float32 products and convolutions: TF32 (CUDA), bf16 (oneDNN).
 
 The setting is ``fp32_precision``: "ieee", "tf32", "bf16", or "none" for the setting of the level
 above. Before torch 2.9 it was ``allow_tf32``. Torch refuses to read the older name once only the

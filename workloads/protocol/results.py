@@ -15,7 +15,7 @@ Need = Literal["2 GPUs", "a C++ compiler", "Triton", "torch.distributed"]
 which it needs on a GPU; ``torch.distributed``, which some builds omit."""
 
 Convolutions = Literal["none", "some", "only"]
-"""True if a workload computes convolutions, beside other operations or alone."""
+"""The convolutions of a workload: none, beside other operations, or alone."""
 
 
 @dataclass(frozen=True, slots=True)
