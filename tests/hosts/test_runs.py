@@ -63,6 +63,7 @@ def test_two_hosts_run_and_their_results_are_compared_here(
     assert lines[0] == "2 of 2 runs ended well"
     assert [line for line in lines if line in ("a", "b")] == ["a", "b"]
     assert sum(line.startswith("matmul n=64") for line in lines) == 2
+    assert lines[-1] == "to compare two hosts: gpu-workbench results compare box=a box=b"
     compared = subprocess.run(
         _command("results", "compare", "box=a", "box=b"),
         capture_output=True,

@@ -63,7 +63,7 @@ def test_they_are_listed_and_filtered(run: Run, store: list[StoredResult]) -> No
     assert run("list").startswith("8 results, box alpha, gpu NVIDIA H200")
     assert run("--limit", "2").startswith("the newest 2 of 8 results")
     assert run("list", "--tag", "new").startswith("4 results")
-    assert "none of 8 results is of that" in run("list", "--box", "beta")
+    assert "none of the 8 stored results matches" in run("list", "--box", "beta")
     found = json.loads(run("list", "--workload", "matmul", "--json", "--since", "2001-09-20"))
     assert found["results"] == []
     found = json.loads(run("list", "--device", "cuda", "--json"))
@@ -114,11 +114,30 @@ def test_two_sides_are_compared(run: Run) -> None:
     assert found["questions"][0]["answer"]["verdict"] == "slower"
     for words, said in (
         (("driver=580", "before:7d"), "in both A and B"),
-        (("driver=580", "box=beta"), "box=beta: no match"),
+        (("driver=580", "box=beta"), "box=beta: no match; there are results of box=alpha$"),
+        (("driver=9", "new"), "driver=9: no match; see results list"),
+        (("alpha", "new"), "alpha: no result has that id or tag; for the results of that machine,"),
+        (("host=alpha", "new"), "host=alpha: give an id, a tag, box="),
         (("drivers=580", "new"), "drivers=580: give an id"),
     ):
         with pytest.raises(UsageError, match=said):
             run("compare", *words)
+
+
+def test_results_of_two_machines_are_compared_and_the_command_for_all_of_them_is_named(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
+    results = [kept(0, facts={"box": "gpu1"}), kept(10, facts={"box": "ada@gpu2:22"})]
+    with Database(store_path(), writing=True) as database:
+        database.add(results)
+    by_id = " ".join(run("compare", *(result.record.id for result in results)).split())
+    assert "run there, or here with --host gpu1 or --host ada@gpu2:22: gpu-workbench run" in by_id
+    command = "gpu-workbench results compare box=gpu1 box=ada@gpu2:22"
+    assert by_id.endswith(f"A and B are of two machines; to compare all their results: {command}")
+    by_box = run("compare", "box=gpu1", "box=ada@gpu2:22")
+    assert "1 workload on both sides" in by_box
+    assert "two machines" not in by_box
 
 
 @pytest.mark.usefixtures("store")

@@ -6,6 +6,7 @@ Workloads of several ranks run over all hosts at once, as one job.
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tui.headless.run import RunOptions
+    from tui.runs.state.runs import RunState
     from tui.runs.state.state import RunsState
     from workloads.protocol.results import WorkloadInfo
 
@@ -93,7 +95,8 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
             encoded["problems"] = runs.problems
         print_json(encoded, "run")
     else:
-        print_text(format_hosts(lanes, runs.over_all, runs.problems), "run.txt")
+        text = format_hosts(lanes, runs.over_all, runs.problems, stored=storing)
+        print_text(text, "run.txt")
     failed = bool(runs.problems) or any(lane.failed for lane in lanes)
     return lanes[0].exit_code(1 if failed else 0)
 
@@ -187,6 +190,8 @@ def format_hosts(
     lanes: Sequence[HostRuns],
     over_all: Sequence[SpanningRun] = (),
     problems: Sequence[str] = (),
+    *,
+    stored: bool = False,
 ) -> str:
     """Return the number of successful runs, then the runs over all hosts, then each host's own.
 
@@ -194,6 +199,7 @@ def format_hosts(
         lanes: one for each host.
         over_all: the runs over several hosts, each counted once.
         problems: why others are missing, a line each.
+        stored: the results are stored, so the command that compares two hosts stands at the end.
     """
     joint = {(name, state.request.id) for of in over_all for name, state in of.states.items()}
     own = {
@@ -221,7 +227,20 @@ def format_hosts(
         if lane.state is not None:
             text += "".join(format_run(lane.state, entry) for entry in entries)
             text += format_sweeps(lane.state, lane.entries) if entries else ""
-    return text
+    return text + (_format_comparison(own) if stored else "")
+
+
+def _format_comparison(entries: Mapping[str, Sequence[RunState]]) -> str:
+    """Return the command that compares the first two hosts with results; empty without two."""
+    measured = [
+        f"box={name}"
+        for name, of_host in entries.items()
+        if any(entry.result is not None and entry.result.status == "ok" for entry in of_host)
+    ]
+    if len(measured) < 2:
+        return ""
+    command = shlex.join(["gpu-workbench", "results", "compare", *measured[:2]])
+    return rows_of_text(["", f"to compare two hosts: {command}"])
 
 
 def _format_spanning(run: SpanningRun, states: Mapping[str, RunsState | None]) -> Iterator[str]:

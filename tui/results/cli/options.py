@@ -12,7 +12,9 @@ from tui.results.store.selection import FORMS
 if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
 
-_SELECTS = f"{FORMS}; several at once with commas"
+_SELECTS = (
+    f"{FORMS}; several at once with commas; box= is a machine's name, or what --host named it"
+)
 SHOWN = 50
 """Default number of results in a list."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tui.kit.command_line.output import (
 from tui.kit.lines import paragraph, plain
 from tui.kit.tables import table_lines
 from tui.results.cli.options import SHOWN, ResultsOptions, add_options
-from tui.results.cli.store import open_store, resolve_selection
+from tui.results.cli.store import explain_no_match, open_store, resolve_selection
 from tui.results.store.database import Database
 from tui.results.store.exchange import ExchangeError, ResultRedaction, encode_lines, read_file
 from tui.results.store.location import StoreError
@@ -31,6 +32,7 @@ from tui.results.store.validity import ImpossibleError, check_result
 from tui.results.views.results import (
     build_comparison_table,
     build_list_table,
+    find_two_boxes,
     format_comparison_notes,
     format_markdown,
     format_result,
@@ -95,7 +97,7 @@ def _explain_empty(database: Database) -> str:
         return (
             f"no results are stored in {database.place}: run and the workbench store theirs there"
         )
-    return f"none of {database.count()} results is of that"
+    return f"none of the {database.count()} stored results matches"
 
 
 def _print_table(table: Table, notes: Sequence[str] = ()) -> None:
@@ -130,7 +132,7 @@ def _find_rows(
     for word in words:
         rows = database.read_rows(resolve_selection(database, word))
         if not rows:
-            raise UsageError(f"{word}: no match; see results list")
+            raise UsageError(explain_no_match(database, word))
         stored.update((row.number, row) for row in rows)
     if most is not None and len(stored) > most:
         raise UsageError(f"{', '.join(words)}: that are {len(stored)} results; give an id")
@@ -175,7 +177,7 @@ def _compare(options: ResultsOptions) -> int:
         for word in options.words:
             rows = database.read_rows(intersect(resolve_selection(database, word), of))
             if not rows:
-                raise UsageError(f"{word}: no match; see results list")
+                raise UsageError(explain_no_match(database, word))
             sides.append(rows)
         comparison = compare_rows(database, *sides)
     if options.json:
@@ -183,7 +185,15 @@ def _compare(options: ResultsOptions) -> int:
         return 0
     head = [f"A: {options.words[0]}", f"B: {options.words[1]}"]
     print_text(rows_of_text(head))
-    _print_table(build_comparison_table(comparison), format_comparison_notes(comparison))
+    notes = format_comparison_notes(comparison)
+    boxes = find_two_boxes(comparison)
+    if boxes is not None and not any("box=" in word for word in options.words):
+        of_boxes = shlex.join(f"box={box}" for box in boxes)
+        notes.append(
+            "A and B are of two machines; to compare all their results:"
+            f" gpu-workbench results compare {of_boxes}"
+        )
+    _print_table(build_comparison_table(comparison), notes)
     return 0
 
 

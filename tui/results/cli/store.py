@@ -18,6 +18,8 @@ from tui.results.store.selection import Selection, SelectionError, intersect, pa
 from tui.results.views.results import build_comparison_table, format_comparison_notes
 
 _HEXADECIMAL = frozenset("0123456789abcdef")
+_MOST_BOXES = 5
+"""Machines that a line lists."""
 
 
 @contextmanager
@@ -56,9 +58,33 @@ def resolve_selection(database: Database, text: str) -> Selection:
         if not ids:
             meant = nearest(word, list(known))
             hint = f" (did you mean {meant}?)" if meant else "; see results list"
+            if word in _list_boxes(database):
+                hint = f"; for the results of that machine, give box={word}"
             raise UsageError(f"{word}: no result has that id or tag{hint}")
         selection = intersect(selection, Selection(ids=(ids[0],)))
     return selection
+
+
+def explain_no_match(database: Database, text: str) -> str:
+    """Return why a selection has no result, in a line that says what to do.
+
+    Args:
+        database: the store.
+        text: the selection, as typed.
+    """
+    boxes = _list_boxes(database)
+    wanted = dict(parse_selection(text)[0].facts).get("box")
+    if wanted is None or wanted in boxes or not boxes:
+        return f"{text}: no match; see results list"
+    named = ", ".join(f"box={box}" for box in boxes[:_MOST_BOXES])
+    further = f" and {len(boxes) - _MOST_BOXES} others" if len(boxes) > _MOST_BOXES else ""
+    return f"{text}: no match; there are results of {named}{further}"
+
+
+def _list_boxes(database: Database) -> list[str]:
+    """Return the machines that have results, by name."""
+    environments = database.read_facts().values()
+    return sorted({facts.values["box"] for facts in environments if "box" in facts.values})
 
 
 class Baseline:
@@ -82,7 +108,7 @@ class Baseline:
                 resolve_selection(database, text), Selection(before=time.time())
             )
             if not database.count(self._selection):
-                raise UsageError(f"--against {text}: no match; see results list")
+                raise UsageError(f"--against {explain_no_match(database, text)}")
 
     def compare(self, processes: Iterable[str], problems: Sequence[str]) -> StoreComparison:
         """Compare the earlier results with these processes' results.

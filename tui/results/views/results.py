@@ -320,9 +320,24 @@ def _format_advice(short: Sequence[Question]) -> str:
     further = f", likewise for {text.count(len(short) - 1, 'other')}" if len(short) > 1 else ""
     together = format_interleave_command(first)
     again = f"{format_run_command(first)}, {GAP_S / 60:.0f} minutes after the last run or later"
+    boxes = _find_boxes(first)
+    there = "" if boxes is None else f", or here with --host {boxes[0]} or --host {boxes[1]}"
     if together is not None:
         return f"to add sessions, alternate A and B: {together}; or one side: {again}{further}"
-    return f"to add a session to a side, run there: {again}{further}"
+    return f"to add a session to a side, run there{there}: {again}{further}"
+
+
+def find_two_boxes(comparison: StoreComparison) -> tuple[str, str] | None:
+    """Return the machines of A and B; ``None`` unless each side is of one, and they differ."""
+    boxes = {_find_boxes(question) for question in comparison.questions}
+    return boxes.pop() if len(boxes) == 1 else None
+
+
+def _find_boxes(question: Question) -> tuple[str, str] | None:
+    box = next((fact for fact in question.differences if fact.name == "box"), None)
+    if box is None or len(box.a) != 1 or len(box.b) != 1 or UNKNOWN in (*box.a, *box.b):
+        return None
+    return box.a[0], box.b[0]
 
 
 # ---- advice ------------------------------------------------------------------------------------
