@@ -103,7 +103,15 @@ async def test_a_banner_of_a_megabyte_is_read_past(boxes: Boxes) -> None:
     ("script", "reason"),
     [
         ("exit 127", "no python3 there: name a Python with --host-python gpu1=PATH"),
-        ("exit 3", "the connection ended: exit status 3"),
+        (
+            "exit 3",
+            "the connection ended: exit status 3: run `reach gpu1` once to see what it does",
+        ),
+        (
+            "exit 0",
+            "the connection ended: exit status 0: run `reach gpu1` once to see what it does",
+        ),
+        ("kill -9 $$", "the connection ended: "),
         ("echo You shall not pass; exit 3", "it said 'You shall not pass'"),
         ("echo 'Host key verification failed.' >&2; exit 255", "unknown: run `reach gpu1` once"),
         ("echo 'me@gpu1: Permission denied (publickey).' >&2; exit 255", "run `reach gpu1` once"),
@@ -230,7 +238,7 @@ async def test_an_endless_banner_is_given_up(boxes: Boxes, monkeypatch: pytest.M
     monkeypatch.setattr(supervisor_module, "CONNECT_WITHIN_S", 0.5)
     monkeypatch.setattr(supervisor_module, "EVERY_S", 0.1)
     reason = await _why_lost(boxes.add("gpu1", "exec cat /dev/zero"))
-    assert reason == "no answer within 0.5 s"
+    assert reason == "no answer within 0.5 s: run `reach gpu1` once to see where it waits"
 
 
 async def test_a_keep_alive_gives_the_round_trip_time(boxes: Boxes) -> None:

@@ -116,7 +116,8 @@ async def test_what_nvidia_smi_says_when_it_fails_is_the_reason(boxes: Boxes) ->
     said = "NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver."
     event = await _first(_box(boxes, "gpu1", f"echo '{said}'; exit 9"))
     assert isinstance(event, HostLost)
-    assert event.reason == f"the connection ended: exit status 9; it said {said!r}"
+    advice = "run `reach gpu1` once to see what it does"
+    assert event.reason == f"the connection ended: exit status 9; it said {said!r}: {advice}"
 
 
 def _start(boxes: Boxes, silence_s: float) -> tuple[subprocess.Popen[bytes], psutil.Process]:

@@ -89,7 +89,8 @@ async def test_silence_ends_the_run_and_the_next_one_has_a_connection_of_its_own
     async with _session(stuck(end)) as (session, runs):
         await _until(lambda: not runs.pending())
         assert runs.runner.status == "unusable"
-        assert runs.runner.reason == "no answer within 2 s"
+        advice = "run `reach gpu1` once to see where it waits"
+        assert runs.runner.reason == f"no answer within 2 s: {advice}"
         monkeypatch.setattr(children, "CONNECT_WITHIN_S", PATIENCE_S)
         session.run(["matmul"])
         await _until(lambda: not runs.pending())

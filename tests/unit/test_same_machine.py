@@ -11,10 +11,10 @@ from tests.screens.helpers import gpu, uuid
 from tests.watch.test_command import process
 from tui.devices.state.same_machine import (
     SeenHost,
-    count_machines,
+    count_hosts,
     find_overlaps,
     find_repeated,
-    format_machines,
+    format_hosts,
 )
 from workloads.protocol.machine_identity import (
     UNKNOWN,
@@ -35,9 +35,10 @@ def test_two_names_of_one_machine_and_its_container_are_recognized() -> None:
     hosts = [("a", ONE), ("alias", ONE), ("docker:x", CONTAINER), ("b", replace(ONE, boot_id="2"))]
     assert _said(*hosts) == {"alias": "same machine as a", "docker:x": "same kernel as a"}
     seen = [SeenHost(name, identity) for name, identity in hosts]
-    assert count_machines(seen) == 2
-    assert format_machines(seen) == "2 machines under 4 names"
-    assert format_machines(seen[:1]) == "1 host"
+    # A container is a host of its own.
+    assert count_hosts(seen) == 3
+    assert format_hosts(seen) == "3 hosts under 4 names"
+    assert format_hosts(seen[:1]) == "1 host"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,10 @@ def test_containers_say_which_gpus_they_share_before_they_say_which_kernel() -> 
     hosts = [SeenHost("a", ONE, gpus), SeenHost("pod", CONTAINER, gpus), SeenHost("b", ONE, gpus)]
     said = {name: each.describe() for name, each in find_overlaps(hosts).items()}
     assert said == {"pod": "same GPU as a", "b": "same machine as a"}
+    assert format_hosts(hosts) == "2 hosts under 3 names"
+    # Nothing is known of their kernels, so the GPUs decide.
+    unknown = [SeenHost(name, UNKNOWN, gpus) for name in ("a", "alias")]
+    assert format_hosts(unknown) == "1 host under 2 names"
 
 
 def test_a_process_is_listed_again_by_another_name_of_its_machine_without_gpus() -> None:

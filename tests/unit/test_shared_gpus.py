@@ -107,6 +107,6 @@ def test_the_watch_counts_a_process_once() -> None:
         for name in ("a", "alias")
     ]
     lines = hosts_text(readings)
-    assert lines[0] == "2 torch processes on 1 machine under 2 names"
+    assert lines[0] == "2 torch processes on 1 host under 2 names"
     assert "alias  same GPU as a" in lines
     assert [len(job["ranks"]) for job in encode_hosts(readings)["jobs"]] == [2]

@@ -17,7 +17,7 @@ from tui.core.text.redact import with_texts
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive, build_runner_archive
 from tui.hosts.boot import OLDEST_FOR_RUNS, boot_command, preamble, torch_command
-from tui.hosts.failures import explain_failure
+from tui.hosts.failures import explain_failure, explain_silence
 from tui.hosts.smi import SmiLine, parse_line, smi_command
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent
 from workloads.declare import user_workloads
@@ -205,7 +205,7 @@ class ConnectionWatch:
         silent_s = time.monotonic() - self._newest_at
         if not self._greeted:
             limit = self._connect_within_s
-            why = f"no answer within {limit:g} s"
+            why = explain_silence(self._host, limit).text
         elif not self._ready:
             limit, why = IMPORT_WITHIN_S, f"torch gave no answer within {IMPORT_WITHIN_S:g} s"
         else:

@@ -59,7 +59,22 @@ def explain_failure(
         return HostFailure(last or "its Python is too old", other, no_python=True)
     if ended == f"exit status {NOT_FOUND}" or "executable file not found" in text:
         return HostFailure("no python3 there", other, no_python=True)
+    # ssh itself ends with 255 if it does not connect; another status is that of the program there.
+    is_of_program = ended.startswith("exit status ") and ended != "exit status 255"
     if last:
-        return HostFailure(last)
+        advice = f"if its python3 is at fault, {other}" if host.quoted and is_of_program else ""
+        return HostFailure(last, advice)
+    advice = f"{login} to see what it does" if host.login and is_of_program else ""
     quoted = f"; it said {clean(banner[-1]).strip()[:_LONGEST]!r}" if banner else ""
-    return HostFailure(f"the connection ended: {ended}{quoted}")
+    return HostFailure(f"the connection ended: {ended}{quoted}", advice)
+
+
+def explain_silence(host: HostAddress, seconds: float) -> HostFailure:
+    """Return why a host is given up that has not answered.
+
+    Args:
+        host: the host.
+        seconds: for which it was waited for.
+    """
+    advice = f"run `{host.login}` once to see where it waits" if host.login else ""
+    return HostFailure(f"no answer within {seconds:g} s", advice)

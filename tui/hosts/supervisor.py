@@ -14,7 +14,7 @@ from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.supervisor import ChildSupervisor
 from tui.hosts.address import HostAddress, share_connection, socket_folder
 from tui.hosts.children import BANNER_LINES, CONNECT_WITHIN_S, SILENT_AFTER_S, HostConnection
-from tui.hosts.failures import HostFailure, explain_failure
+from tui.hosts.failures import HostFailure, explain_failure, explain_silence
 from tui.hosts.rounds import ReadingRounds
 from workloads.protocol.keep_alive import EVERY_S, Alive, KeepAlive
 
@@ -181,7 +181,8 @@ class HostSupervisor(ChildSupervisor[E]):
             if self.child is None or not self.child.running:
                 continue
             if not self.greeted and silent_s > CONNECT_WITHIN_S:
-                self._give_up_silent(f"no answer within {CONNECT_WITHIN_S:g} s")
+                failure = explain_silence(self.host, CONNECT_WITHIN_S)
+                self._give_up_silent(failure.text)
             elif self.greeted and silent_s > SILENT_AFTER_S:
                 self._give_up_silent(f"not answering for {silent_s:.0f} s")
             elif self.greeted:

@@ -19,7 +19,7 @@ from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive
 from tui.hosts.boot import EACH_PYTHON, boot_command, preamble
 from tui.hosts.children import BANNER_LINES, CONNECT_WITHIN_S
-from tui.hosts.failures import HostFailure, explain_failure
+from tui.hosts.failures import HostFailure, explain_failure, explain_silence
 from tui.monitor.topology import GpuTopology
 from workloads.protocol.keep_alive import Alive, KeepAlive
 
@@ -206,7 +206,7 @@ async def _apply_events(
         limit_s = SURVEY_WITHIN_S
         ended = await asyncio.wait_for(reading, limit_s)
     except asyncio.TimeoutError as error:
-        raise HostFailureError(HostFailure(f"no answer within {limit_s:g} s")) from error
+        raise HostFailureError(explain_silence(host, limit_s)) from error
     finally:
         reading.cancel()
         child.kill()

@@ -41,6 +41,8 @@ class Overlap:
     """Both names are of the same system, and not of containers."""
     gpus: SharedGpus | None = None
     """The GPUs that both have; ``None`` without any."""
+    is_container: bool = False
+    """One of the two is a container of the other's machine, or both are of one."""
 
     def describe(self) -> str:
         """Return a few words for the line of the host."""
@@ -68,27 +70,30 @@ def find_overlaps(hosts: Sequence[SeenHost]) -> Mapping[str, Overlap]:
         if same is not None:
             overlaps[host.name] = Overlap(same.name, True, gpus)
         elif gpus is not None:
-            overlaps[host.name] = Overlap(gpus.other, False, gpus)
+            is_container = beside is not None or not gpus.is_all
+            overlaps[host.name] = Overlap(gpus.other, False, gpus, is_container)
         elif beside is not None:
-            overlaps[host.name] = Overlap(beside.name, False)
+            overlaps[host.name] = Overlap(beside.name, False, is_container=True)
     return overlaps
 
 
-def count_machines(hosts: Sequence[SeenHost]) -> int:
-    """Return the number of machines: containers of one machine count once, as its names do.
+def count_hosts(hosts: Sequence[SeenHost]) -> int:
+    """Return the number of hosts, where the names of one machine count once.
+
+    A container is a host of its own. Hosts with the same GPUs are one machine unless their kernel
+    says that they are containers.
 
     Args:
         hosts: the hosts that were reached.
     """
-    return len(hosts) - len(find_overlaps(hosts))
+    return len(hosts) - sum(not overlap.is_container for overlap in find_overlaps(hosts).values())
 
 
-def format_machines(hosts: Sequence[SeenHost]) -> str:
-    """Return the number of machines in words, such as ``1 machine under 2 names``."""
-    machines = count_machines(hosts)
-    if machines == len(hosts):
-        return count(machines, "host")
-    return f"{count(machines, 'machine')} under {len(hosts)} names"
+def format_hosts(hosts: Sequence[SeenHost]) -> str:
+    """Return the number of hosts in words, such as ``1 host under 2 names``."""
+    distinct = count_hosts(hosts)
+    names = "" if distinct == len(hosts) else f" under {len(hosts)} names"
+    return f"{count(distinct, 'host')}{names}"
 
 
 def find_repeated(

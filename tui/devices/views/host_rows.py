@@ -16,7 +16,7 @@ from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free
 from tui.devices.state.history import Order, stale_after
 from tui.devices.state.hosts import HERE, HostState
 from tui.devices.state.machine import MachineState
-from tui.devices.state.same_machine import Overlap, SeenHost, count_machines, find_overlaps
+from tui.devices.state.same_machine import Overlap, SeenHost, count_hosts, find_overlaps
 from tui.devices.state.shared_gpus import distinct_devices
 from tui.devices.views.device_columns import shorten_name
 from tui.devices.views.devices import notice, rank_throttle_reasons, shorten_unit
@@ -379,5 +379,5 @@ def format_host_count(machine: MachineState) -> str:
         1 for _ in distinct_devices((group.name, group.machine.nvml_devices) for group in groups)
     )
     gpus += sum(view.nvml is None for view in host_views(groups))
-    hosts = count_machines(_see_hosts(groups))
+    hosts = count_hosts(_see_hosts(groups))
     return f"{text.count(hosts, 'host')}, {text.count(gpus, 'GPU')}"

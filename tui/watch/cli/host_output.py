@@ -13,7 +13,7 @@ from tui.devices.state.same_machine import (
     SeenHost,
     find_overlaps,
     find_repeated,
-    format_machines,
+    format_hosts,
 )
 from tui.monitor.messages import Device
 from tui.watch.cli.jobs import NO_STEPS, HostProcessRow, RanksOfJob, RankSteps, find_jobs, job_lines
@@ -119,7 +119,9 @@ def _headline(readings: Sequence[HostReading]) -> str:
     rows = distinct_rows(readings)
     reached = [reading for reading in readings if not reading.error]
     headline = count(len(rows), "torch process", "torch processes") if rows else "no torch process"
-    words = [f"{headline} on {format_machines([reading.seen for reading in reached])}"]
+    if not reached:
+        return "no host was reached"
+    words = [f"{headline} on {format_hosts([reading.seen for reading in reached])}"]
     failed = sum(len(reading.ooms) for reading in readings)
     if failed:
         words.append(f"{failed} ran out of memory")
