@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from tests.hosts.conftest import Boxes, boxes
+from tests.hosts.conftest import NEEDS_MACHINES, Boxes, boxes
 from tests.screens.results import result as run_result
 from tui.fleet.comparison import PeerRatio
 from tui.fleet.rounds import FleetMember, FleetRounds, rotate
@@ -37,12 +37,13 @@ def _fleet(boxes: Boxes, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @linux
 @pytest.mark.slow
+@NEEDS_MACHINES
 @pytest.mark.parametrize("together", [(), ("--together",)])
 def test_two_hosts_are_compared_and_a_third_fails_alone(
     boxes: Boxes, together: tuple[str, ...]
 ) -> None:
-    boxes.add("a", 'exec "$@"')
-    boxes.add("b", 'exec "$@"')
+    boxes.add("a", 'exec "$@"', boot_id="boot of a")
+    boxes.add("b", 'exec "$@"', boot_id="boot of b")
     boxes.add("c", "exit 127")
     done = _fleet(boxes, "--host", "a,b,c", "--rounds", "2", "--json", *together)
     assert done.returncode == 1, done.stderr
@@ -53,6 +54,18 @@ def test_two_hosts_are_compared_and_a_third_fails_alone(
     assert len(model["works"]["memory copy"]) == 2
     (problem,) = found["problems"]
     assert problem.startswith("c: no python3 there")
+
+
+@linux
+@pytest.mark.slow
+def test_the_cpu_of_one_machine_under_two_names_is_timed_once(boxes: Boxes) -> None:
+    for name in ("a", "b"):
+        boxes.add(name, 'exec "$@"')
+    done = _fleet(boxes, "--host", "a,b", "--rounds", "2", "--json")
+    assert done.returncode == 1, done.stderr
+    first, second = json.loads(done.stdout)["problems"]
+    assert first == "b: the same CPU as a, timed once"
+    assert second.startswith("a: the only ")
 
 
 class ScriptedRuns:

@@ -32,6 +32,7 @@ from tui.hosts.boot import FIRST_LINE, boot_command, preamble
 from tui.hosts.children import without_controls
 from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.monitor import HostMonitor
+from tui.hosts.supervisor import MOST_PER_S
 from tui.hosts.watching import first_samples, watch_hosts
 from tui.monitor.messages import (
     VERSION,
@@ -159,6 +160,25 @@ async def test_a_host_that_fails_says_why_in_one_line(
     said = await _why_lost(boxes.add("gpu1", script))
     assert reason in said
     assert said.isprintable()
+
+
+async def test_a_host_that_sends_samples_without_end_is_given_up(boxes: Boxes) -> None:
+    cpu = Cpu("AMD EPYC", 16, 16, 10.0, None)
+    host = Host("gpu1", cpu, HostMemory(2**30, 2**20, 2**29))
+    sample = Sample(1.0, 0.1, host, Driver(None, None, None), ())
+    for name, message in (("hello", MonitorHello(VERSION, 1)), ("sample", sample)):
+        (boxes.folder / name).write_bytes(wire.encode(message))
+    folder = shlex.quote(str(boxes.folder))
+    address = boxes.add("gpu1", f'cat {folder}/hello; exec yes "$(cat {folder}/sample)"')
+    reasons: list[str] = []
+
+    def apply(event: HostEvent) -> bool:
+        if isinstance(event, HostLost):
+            reasons.append(event.reason)
+        return bool(reasons)
+
+    assert await watch_hosts((address,), apply, within_s=60)
+    assert reasons == [f"it sent more than {MOST_PER_S} messages within a second"]
 
 
 def test_a_line_of_4_gb_takes_no_memory_for_it(boxes: Boxes) -> None:

@@ -96,7 +96,7 @@ def parse_hosts(text: str, transport: str | None = None) -> tuple[HostAddress, .
         if not name:
             raise HostError(f"a host has no name in {text!r}")
         if names.count(name) > 1:
-            raise HostError(f"{name} is given twice")
+            raise HostError(f"{name} is given twice: name each host once")
     return tuple(parse_host(name, transport) for name in names)
 
 

@@ -62,7 +62,8 @@ def explain_failure(
     # ssh itself ends with 255 if it does not connect; another status is that of the program there.
     is_of_program = ended.startswith("exit status ") and ended != "exit status 255"
     if last:
-        advice = f"if its python3 is at fault, {other}" if host.quoted and is_of_program else ""
+        blamed = f"if its Python is at fault, name another with --host-python {host.name}=PATH"
+        advice = blamed if host.quoted and is_of_program else ""
         return HostFailure(last, advice)
     advice = f"{login} to see what it does" if host.login and is_of_program else ""
     quoted = f"; it said {clean(banner[-1]).strip()[:_LONGEST]!r}" if banner else ""

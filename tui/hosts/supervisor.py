@@ -26,6 +26,8 @@ and so on."""
 ANSWERED_EVERY = 2
 """Of so many keep-alives one is answered: a child sends samples as well, and two answers of each of
 ten hosts take as much processor time as many of these."""
+MOST_PER_S = 500
+"""Messages of a child within a second. Ours send a few; more would keep this side busy."""
 _CONFIGURATION_WITHIN_S = 5.0
 
 
@@ -59,6 +61,9 @@ class HostSupervisor(ChildSupervisor[E]):
         self._number = 0
         self._sent_at: dict[int, float] = {}
         self._why_ended = ""
+        self._second = 0
+        self._in_second = 0
+        """Messages in the present second of the monotonic clock."""
 
     @property
     def host(self) -> HostAddress:
@@ -140,6 +145,10 @@ class HostSupervisor(ChildSupervisor[E]):
 
     def apply_event(self, event: E) -> None:
         self._newest_at = time.monotonic()
+        if self._is_flooded():
+            self.is_useful = False
+            self.give_up(f"it sent more than {MOST_PER_S} messages within a second")
+            return
         if isinstance(event, Alive):
             sent_at = self._sent_at.pop(event.number, None)
             if sent_at is not None:
@@ -148,6 +157,13 @@ class HostSupervisor(ChildSupervisor[E]):
             self.apply_host_event(event)
             if self._rounds is not None:
                 self._rounds.begin()
+
+    def _is_flooded(self) -> bool:
+        second = int(self._newest_at)
+        if second != self._second:
+            self._second, self._in_second = second, 0
+        self._in_second += 1
+        return self._in_second > MOST_PER_S
 
     def report_malformed(self, message: MalformedMessage) -> None:
         if self.greeted:

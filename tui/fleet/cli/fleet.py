@@ -22,6 +22,7 @@ from tui.hosts.address import HostAddress
 from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
 from tui.kit.command_line.output import Failure, UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
+from workloads.protocol.machine_identity import MachineIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ def find_members(
     members: list[FleetMember] = []
     problems: list[str] = []
     seen: dict[str, str] = {}
+    cpus: dict[str, MachineIdentity] = {}
     for lane in lanes:
         session, host = lane.session, lane.host.name
         environment = session.state.machine.environment if session is not None else None
@@ -127,6 +129,13 @@ def find_members(
         for name in chosen:
             label = host if name == CPU else f"{host}:{name.partition(':')[2] or name}"
             uuid = known[name].uuid
+            if name == CPU:
+                identity = session.state.machine.identity
+                same = [other for other in cpus if identity.is_same_system(cpus[other])]
+                if same:
+                    problems.append(f"{label}: the same CPU as {same[0]}, timed once")
+                    continue
+                cpus[label] = identity
             if uuid is not None and uuid in seen:
                 problems.append(f"{label}: the same GPU as {seen[uuid]}, timed once")
                 continue
