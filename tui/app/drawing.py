@@ -38,7 +38,7 @@ class Drawing:
 
     def changed(self, parts: Topics) -> None:
         """Draw topics when they are due."""
-        self._coalescer.add(parts)
+        self._coalescer.add(parts, time.monotonic())
         self._wait()
 
     def now(self) -> None:
@@ -101,10 +101,8 @@ PERIOD_S = {
 }
 """Least seconds between two drawings of a topic, where that is longer."""
 SAMPLED = frozenset({Topic.DEVICES, Topic.HOSTS, Topic.MEMORY, Topic.ALLOCATORS})
-"""Topics that samples change."""
-JOINS = frozenset({Topic.HOSTS})
-"""Topics that join every drawing of others. Ten hosts are drawn with the selected one, as often as
-that one alone."""
+"""Topics that samples change. They join every drawing of others, so that all that one sample, or
+those of ten hosts, changed is drawn at once."""
 
 
 class Coalescer:
@@ -115,26 +113,31 @@ class Coalescer:
 
     def __init__(self) -> None:
         self._waiting: set[Topic] = set()
+        self._since = float("-inf")
+        """When the first of the latest changes was added that are gathered for one drawing."""
         self._drawn: dict[Topic, float] = {}
         self._last = float("-inf")
 
-    def add(self, parts: Topics) -> None:
+    def add(self, parts: Topics, now: float) -> None:
         """Add topics that changed."""
         self._waiting |= parts
+        if not parts <= SAMPLED or now - self._since > GATHER_SAMPLES_S:
+            self._since = now
 
     def due_in(self, now: float) -> float | None:
         """Return the seconds until a topic is due; ``None`` while nothing has changed."""
         if not self._waiting:
             return None
         gather_s = GATHER_SAMPLES_S if self._waiting <= SAMPLED else GATHER_S
-        return max(gather_s, min(map(self._time_of, self._waiting)) - now)
+        gathered_in_s = gather_s - (now - self._since)
+        return max(0.0, gathered_in_s, min(map(self._time_of, self._waiting)) - now)
 
     def due(self, now: float) -> Topics:
         """Return the changed topics that are due, or nearly so."""
         parts = {part for part in self._waiting if self._time_of(part) <= now + GATHER_S}
         if parts:
             self._last = now
-            parts |= self._waiting & JOINS
+            parts |= self._waiting & SAMPLED
         return self._release(parts, now)
 
     def all(self, now: float) -> Topics:
