@@ -337,6 +337,7 @@ class Recorder:
 
     asked: list[tuple[object, ...]] = field(default_factory=list)
     torch_is_looked_at: bool = False
+    hosts_are_looked_at: bool = True
     device_details: list[bool] = field(default_factory=list)
 
     def select_device(self, key: str) -> None:
@@ -383,6 +384,9 @@ class Recorder:
 
     def set_refresh(self, seconds: float) -> None:
         self.asked.append(("set_refresh", seconds))
+
+    def sample_hosts(self, *, often: bool) -> None:
+        self.hosts_are_looked_at = often
 
     def watch_torch(self, wanted: bool) -> None:
         self.torch_is_looked_at = wanted

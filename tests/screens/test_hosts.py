@@ -155,6 +155,14 @@ async def test_the_cursor_leaves_a_host_s_row_for_more_devices_that_is_gone() ->
         assert devices.cursor == devices.count - 1
 
 
+async def test_hosts_are_sampled_often_only_while_their_list_is_open() -> None:
+    async with running((120, 50)) as at:
+        await _hosts(at)
+        for key, often in (("2", False), ("4", False), ("1", True)):
+            await at.press(key)
+            assert at.session.hosts_are_looked_at is often
+
+
 async def test_a_heading_folds_its_host() -> None:
     async with running((120, 50)) as at:
         await _hosts(at)

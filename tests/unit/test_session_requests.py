@@ -13,7 +13,9 @@ from tui.core.events import Publish, RunnerStatus
 from tui.devices.session.watch_supervisor import WatchSupervisor
 from tui.hosts.address import HostAddress
 from tui.hosts.events import HostSample, HostsNamed
+from tui.hosts.monitor import OUT_OF_SIGHT_S, HostMonitor
 from tui.hosts.plan import HostPlan
+from tui.monitor.messages import VERSION, MonitorHello, Pace
 from tui.results.store.recorder import ResultHistory
 from tui.runs.session.runner_supervisor import RunnerSupervisor
 from tui.runs.session.session import Session
@@ -170,6 +172,39 @@ async def test_a_host_far_away_has_longer_to_end_a_cancelled_run() -> None:
     assert runs.runner.status == "ready"
     runner = session.find_runner("gpu1")
     assert runner.cancel_s == session.here.cancel_s + 1.0
+
+
+async def test_a_host_out_of_sight_is_sampled_seldom_unless_a_worker_runs_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[tuple[str, Pace]] = []
+
+    class NotConnected(HostMonitor):
+        async def watch(self) -> None:
+            self.apply_event(MonitorHello(VERSION, 1))
+
+        def send(self, message: object) -> bool:
+            if isinstance(message, Pace):
+                sent.append((self.host.name, message))
+            return True
+
+    monkeypatch.setattr("tui.hosts.plan.HostMonitor", NotConnected)
+    names = ("gpu1", "gpu2")
+    plan = HostPlan(tuple(HostAddress(name, ("false",)) for name in names), here=False)
+    session = Session(interval=1.0, hosts=plan)
+    session.watch()
+    await asyncio.sleep(0)
+    session.sample_hosts(often=False)
+    assert sent == [("gpu2", Pace(OUT_OF_SIGHT_S))]
+    session.select_device("gpu2:cpu")
+    assert sent[1:] == [("gpu1", Pace(OUT_OF_SIGHT_S)), ("gpu2", Pace(1.0))]
+    session.state.publish(HostRunEvent("gpu1", messages.WorkerStarted(7)))
+    assert sent[3:] == [("gpu1", Pace(1.0))]
+    session.sample_hosts(often=True)
+    session.set_refresh(5.0)
+    session.sample_hosts(often=False)
+    assert sent[4:] == [(name, Pace(5.0)) for name in names]
+    await session.stop()
 
 
 def test_the_catalogue_is_there_before_the_runner() -> None:

@@ -90,6 +90,7 @@ class TabbedApp(textual_private.HookedApp):
         """No result was ever stored: the workbench says which keys to press."""
         self._tab_screens: TabScreens | None = None
         self._shows_torch_processes = False
+        self._shows_hosts = True
         self._opened_first: list[Callable[[], None]] = []
         """Functions that open something once the app runs."""
         for tab in TABS:
@@ -115,6 +116,12 @@ class TabbedApp(textual_private.HookedApp):
         if enabled != self._shows_torch_processes:
             self._shows_torch_processes = enabled
             self.actions.watch_torch(enabled)
+
+    def sample_hosts(self, *, often: bool) -> None:
+        """Sample hosts that are not selected often while they are on the screen."""
+        if often != self._shows_hosts:
+            self._shows_hosts = often
+            self.actions.sample_hosts(often=often)
 
     # ---- for the screens ----
 

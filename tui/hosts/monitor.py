@@ -28,6 +28,9 @@ from tui.monitor.messages import (
 )
 from workloads.protocol.keep_alive import Alive
 
+OUT_OF_SIGHT_S = 3.0
+"""Least seconds between two samples of a host that no part of the screen shows."""
+
 
 class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
     """Keeps a monitor running on one host; without Python there, nvidia-smi in its place.
@@ -51,6 +54,9 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         super().__init__(host, python, rounds)
         self._publish = publish
         self._interval = interval
+        self._often = True
+        self._child_interval = interval
+        """Of the child, as it was told."""
         self._lists_processes = False
         self._no_python: HostFailure | None = None
         """Why the present attempt is one with nvidia-smi; ``None`` for one with Python."""
@@ -65,8 +71,21 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
     def set_interval(self, seconds: float) -> None:
         """Set the interval in seconds, also for further connections."""
         self._interval = seconds
-        if self.greeted:
-            self.send(Pace(seconds))
+        self._send_interval()
+
+    def sample_often(self, often: bool) -> None:
+        """Sample at the interval, or at least :data:`OUT_OF_SIGHT_S` apart."""
+        self._often = often
+        self._send_interval()
+
+    @property
+    def _wanted_interval(self) -> float:
+        return self._interval if self._often else max(self._interval, OUT_OF_SIGHT_S)
+
+    def _send_interval(self) -> None:
+        if self.greeted and self._child_interval != self._wanted_interval:
+            self._child_interval = self._wanted_interval
+            self.send(Pace(self._child_interval))
 
     def list_processes(self, enabled: bool) -> None:
         """List all processes of the host with each sample, or only those of its GPUs."""
@@ -98,7 +117,8 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         if self._no_python is not None:
             self._smi = SmiSamples(self.host.name, self._interval, self._no_python.reason)
             return smi_child(self.host, self._interval)
-        return self.connection.monitor_child(self._interval)
+        self._child_interval = self._wanted_interval
+        return self.connection.monitor_child(self._child_interval)
 
     def falls_back(self, failure: HostFailure) -> bool:
         tried = self._no_python
@@ -112,6 +132,7 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
             self._apply_smi_line(event.text)
         elif isinstance(event, MonitorHello):
             if self.greet(event.version, VERSION):
+                self._send_interval()
                 self._request_processes()
                 if self._device.id:
                     self.send(self._device)

@@ -65,6 +65,9 @@ class Program(Protocol):
     def watch_allocators(self, enabled: bool) -> None:
         """Read the allocators of other processes while they are on the screen."""
 
+    def sample_hosts(self, *, often: bool) -> None:
+        """Sample hosts that are not selected often while they are on the screen."""
+
 
 class CommandScreen(Screen[None]):
     """A screen of panes: a tab or the demo.
@@ -132,6 +135,14 @@ class CommandScreen(Screen[None]):
         """Return whether the screen shows allocators of other processes, so that they are read."""
         return False
 
+    def shows_hosts(self) -> bool:
+        """Return whether the screen shows hosts that are not selected."""
+        return False
+
+    def _request_shown(self) -> None:
+        self.program.watch_allocators(self.shows_allocators())
+        self.program.sample_hosts(often=self.shows_hosts())
+
     def header(self) -> HeaderBar:
         """Return the line above the panes."""
         return HeaderBar(
@@ -141,7 +152,7 @@ class CommandScreen(Screen[None]):
 
     def draw(self, parts: Topics) -> None:
         """Redraw the widgets that show changed topics."""
-        self.program.watch_allocators(self.shows_allocators())
+        self._request_shown()
         # By type: a query of the framework matches selectors, which takes longer than the drawing.
         for pane in self.walk_children(Pane):
             if parts & pane.SHOWS and pane.display:
@@ -153,7 +164,7 @@ class CommandScreen(Screen[None]):
 
     def catch_up(self) -> None:
         """Redraw everything that may have changed while another screen was open."""
-        self.program.watch_allocators(self.shows_allocators())
+        self._request_shown()
         for pane in self.query(Pane):
             pane.state_changed()
         for bar in self.query(LineBar):

@@ -340,4 +340,4 @@ class ReplaySession:
     set_parameters = set_sweep = set_flag = run = run_for_demo = compare = _ignore_request
     cancel = cancel_shown = _ignore_request
     empty_cache = reset_peaks = restart_runner = _ignore_request
-    set_refresh = watch_host = watch_torch = watch_device = _ignore_request
+    set_refresh = sample_hosts = watch_host = watch_torch = watch_device = _ignore_request

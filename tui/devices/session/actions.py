@@ -20,6 +20,9 @@ class DeviceActions(Protocol):
     def set_refresh(self, seconds: float) -> None:
         """Set the interval between samples of the devices, in seconds."""
 
+    def sample_hosts(self, *, often: bool) -> None:
+        """Sample the hosts that are not selected as often as the selected one, or seldom."""
+
     def watch_host(self, enabled: bool) -> None:
         """Start or stop listing the host's processes with each sample."""
 

@@ -102,6 +102,8 @@ class DeviceSession:
         """The worker in the last request to the monitor to read a worker's memory."""
         self._reads_torch = False
         """The screen shows the allocators of other processes."""
+        self._shows_hosts = True
+        """The screen shows the hosts that are not selected."""
         self._reads_device: bool | None = None
         """The costly figures of the selected device are read: the details too, or only its PCIe
         traffic; ``None`` for neither."""
@@ -152,6 +154,7 @@ class DeviceSession:
         machine = host.machine
         for kind in RUNNER_CHANGES:
             host.bus.subscribe(kind, lambda _event: monitor.watch_worker(machine.worker_pid))
+            host.bus.subscribe(kind, lambda _event: self._set_sample_intervals())
 
     async def wait_for_sample(self, patience: float = FIRST_SAMPLE_S) -> None:
         """Wait for the first sample, or until none is to be expected soon.
@@ -205,6 +208,15 @@ class DeviceSession:
     def _follow_selection(self, _event: DeviceSelected) -> None:
         self._request_device()
         self._set_watch_intervals()
+        self._set_sample_intervals()
+
+    def _set_sample_intervals(self) -> None:
+        """Sample those hosts seldom that are out of sight and run nothing of this program."""
+        selected = self._machine.hosts.selected_host
+        for monitor in self._host_monitors:
+            host = self._machine.hosts.find_named(monitor.host.name)
+            works = host is not None and host.machine.worker_pid is not None
+            monitor.sample_often(self._shows_hosts or host is selected or works)
 
     def _set_watch_intervals(self) -> None:
         """Read the torch processes of a host that is shown as often as those of this machine."""
@@ -248,6 +260,10 @@ class DeviceSession:
             self._monitor.set_interval(seconds)
         for monitor in self._host_monitors:
             monitor.set_interval(seconds)
+
+    def sample_hosts(self, *, often: bool) -> None:
+        self._shows_hosts = often
+        self._set_sample_intervals()
 
     def watch_host(self, enabled: bool) -> None:
         shown = self._machine.shown.host

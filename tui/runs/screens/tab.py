@@ -329,6 +329,10 @@ class WorkbenchScreen(CommandScreen):
         """Return whether the visible memory pane splits the memory of other processes."""
         return not self.memory.has_class("-folded") and self.state.machine.has_other_processes()
 
+    def shows_hosts(self) -> bool:
+        """Return whether the list of devices shows hosts: it does."""
+        return True
+
     def draw(self, parts: Topics) -> None:
         """Draw the changed parts; the number of devices may have changed."""
         if self._rows_wanted(parts) != self._fitted:
