@@ -223,7 +223,12 @@ async def test_every_tab_says_why_the_shown_host_is_not_reached(size: tuple[int,
     later = 0.0
     async with running(size, now=lambda: NOW + later) as at:
         named = HostsNamed(("gpu3", "gpu1"), here=False)
-        await _hosts(at, named, HostLost("gpu3", NO_KEY, 5.0, NOW - 12))
+        await _hosts(at, named)
+        for key in ("2", "4"):
+            await at.press(key)
+            assert "connecting to gpu3" in " ".join(at.text.split()), key
+        await at.press("1")
+        await at.tell(HostLost("gpu3", NO_KEY, 5.0, NOW - 12))
         if size == (60, 20):  # no row has room
             assert "─ Devices   gpu3 unreachable: Permission denied" in at.rows[1]
         for key in ("2", "4"):

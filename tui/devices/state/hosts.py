@@ -48,6 +48,7 @@ class HostState:
         """What this program runs there, in a word or two; empty while nothing runs."""
         self.oom_notes: tuple[str, ...] = ()
         """Why processes there have run out of memory, the newest first."""
+        self.machine.lost = f"connecting to {name}"
         self.bus = bus
         """The events of this host alone; they are published by the states of all hosts."""
         self.bus.publish(RunnerStatus("not started", NO_TORCH_YET))

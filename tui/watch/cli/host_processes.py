@@ -63,6 +63,7 @@ class WatchedHost:
         self._oom_logs = HostOomLogs()
         self._ooms: tuple[HostOom, ...] = ()
         self._figures: ProcessFigures | None = None
+        self._began = time.monotonic()
         self._figures_since = 0.0
         """Monotonic time of the first figures."""
         self._sample: HostSample | None = None
@@ -152,7 +153,8 @@ class WatchedHost:
     def reading(self) -> HostReading:
         """Return the readings of the host."""
         seen = SeenHost.of_sample(self.host.name, self._sample.sample if self._sample else None)
-        waiting = "" if self._figures else f"no answer within {ANSWER_WITHIN_S:g} s"
+        lasted_s = time.monotonic() - self._began
+        waiting = "" if self._figures else f"no answer within {lasted_s:.0f} s"
         findings = tuple(
             (allocator.process.pid, allocator.figures.device, finding.key, finding.text)
             for allocator in self._processes.allocators()
