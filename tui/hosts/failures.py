@@ -11,6 +11,8 @@ from tui.hosts.boot import TOO_OLD
 
 NOT_FOUND = 127
 """Exit status of a shell, and of docker and kubectl, for a command that is not there."""
+_NOT_CONNECTED = "exit status 255"
+"""How ssh ends if it does not connect, or loses the connection."""
 _LONGEST = 200
 
 
@@ -59,14 +61,16 @@ def explain_failure(
         return HostFailure(last or "its Python is too old", other, no_python=True)
     if ended == f"exit status {NOT_FOUND}" or "executable file not found" in text:
         return HostFailure("no python3 there", other, no_python=True)
-    # ssh itself ends with 255 if it does not connect; another status is that of the program there.
-    is_of_program = ended.startswith("exit status ") and ended != "exit status 255"
+    # Any other status of ssh is that of the program there.
+    is_of_program = ended.startswith("exit status ") and ended != _NOT_CONNECTED
     if last:
         blamed = f"if its Python is at fault, name another with --host-python {host.name}=PATH"
         advice = blamed if host.quoted and is_of_program else ""
         return HostFailure(last, advice)
     advice = f"{login} to see what it does" if host.login and is_of_program else ""
     quoted = f"; it said {clean(banner[-1]).strip()[:_LONGEST]!r}" if banner else ""
+    if host.shareable and ended == _NOT_CONNECTED:
+        return HostFailure(f"ssh lost the connection and says nothing more{quoted}")
     return HostFailure(f"the connection ended: {ended}{quoted}", advice)
 
 
