@@ -48,7 +48,7 @@ def test_two_names_of_one_machine_and_its_container_are_recognized() -> None:
         replace(ONE, boot_id=None),
         replace(ONE, booted_at=None),
         # A copy of a running virtual machine has its boot id.
-        replace(ONE, booted_at=1002.0),
+        replace(ONE, booted_at=1000.5),
     ],
 )
 def test_a_machine_that_is_not_surely_the_same_is_another(other: MachineIdentity) -> None:

@@ -12,11 +12,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-SAME_BOOT_S = 1.0
+SAME_BOOT_S = 0.1
 """Seconds within which two boots are one.
 
-Copies of a running virtual machine have its boot id until they boot; their clocks, once they are
-set, say that they began at different times.
+Both clocks are read at once, so processes on one kernel agree within microseconds. Copies of a
+running virtual machine have its boot id until they boot; their clocks, once they are set, say that
+they began at different times.
 """
 _NAMESPACES = ("pid", "net")
 
