@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -101,11 +103,99 @@ def test_what_an_exception_keeps_while_it_is_handled_is_told() -> None:
     assert not [each for each in taken().containers if each.kind == "exception"]
 
 
+def test_what_a_stored_exception_keeps_has_the_name_of_its_variable() -> None:
+    def attempt() -> None:
+        batch = tensor(8)
+        raise torch.OutOfMemoryError(str(batch.shape))
+
+    last: Exception | None = None
+    try:
+        attempt()
+    except torch.OutOfMemoryError as error:
+        last = error
+    (row,) = taken().containers
+    assert (row.name, row.kind, row.bytes) == ("last", "stored exception", 8 * MIB)
+    assert row.through == "frames kept by tracebacks"
+    assert last is not None
+
+
+def test_the_last_exception_of_an_interactive_interpreter_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def attempt() -> None:
+        batch = tensor(8)
+        raise torch.OutOfMemoryError(str(batch.shape))
+
+    try:
+        attempt()
+    except torch.OutOfMemoryError as error:
+        monkeypatch.setattr(sys, "last_value", error, raising=False)
+    (row,) = taken().containers
+    assert (row.name, row.kind, row.bytes) == ("sys.last_value", "exception", 8 * MIB)
+
+
+def test_a_hooks_tensors_have_the_name_of_the_object_that_keeps_them() -> None:
+    class Recorder:
+        def __init__(self) -> None:
+            self.seen: list[torch.Tensor] = []
+
+        def hook(self) -> Callable[..., None]:
+            def keep(*_: object) -> None:
+                self.seen.append(tensor())
+
+            return keep
+
+    net = torch.nn.Linear(2, 2)
+    recorder = Recorder()
+    net.register_forward_hook(recorder.hook())
+    net(torch.zeros(1, 2))
+    (row,) = taken().containers
+    assert (row.name, row.bytes) == ("recorder.seen", 2 * MIB)
+    del recorder
+    gc.collect()
+    (row,) = taken().containers
+    assert (row.name, row.bytes) == ("Recorder.seen", 2 * MIB)
+
+
+def test_the_line_that_passes_a_list_to_a_backward_pass_is_told() -> None:
+    weight = torch.ones(MIB, device="cuda", requires_grad=True)
+
+    def losses_of(count: int) -> Inventory:
+        losses = [(weight * number).sum() for number in range(count)]
+        found = taken()
+        torch.stack(losses).sum().backward()
+        return found
+
+    (row,) = [each for each in losses_of(200).containers if each.name == "losses"]
+    assert row.backward is not None
+    assert row.backward.name == "losses_of"
+    assert row.longest_graph < row.graph_nodes / 2
+
+
+def test_features_of_one_pass_share_a_graph() -> None:
+    x = torch.ones(MIB, device="cuda", requires_grad=True)
+    features = {}
+    for number in range(300):
+        x = x * 2
+        features[number] = x
+    (row,) = [each for each in taken().containers if each.name == "features"]
+    assert row.longest_graph == row.graph_nodes > 300
+
+
 def test_a_deque_that_drops_its_oldest_items_is_told_from_one_that_does_not() -> None:
     ring = deque((tensor() for _ in range(3)), maxlen=20)
     endless = deque(tensor() for _ in range(3))
+    ready: Queue[torch.Tensor] = Queue(maxsize=4)
+    results: Queue[torch.Tensor] = Queue()
+    ready.put(tensor())
+    results.put(tensor())
     kinds = {each.name: each.kind for each in taken().containers}
-    assert kinds == {"ring": "limited deque", "endless": "deque"}
+    assert kinds == {
+        "ring": "limited deque",
+        "endless": "deque",
+        "ready": "limited Queue",
+        "results": "Queue",
+    }
     assert ring
     assert endless
 

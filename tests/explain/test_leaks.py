@@ -10,6 +10,7 @@ from tests.explain.scenes import (
     GIB,
     MIB,
     PROGRAM,
+    TO_CUDA,
     TRAIN,
     check_explanation,
     container,
@@ -27,6 +28,7 @@ from tui.snapshots.explain.leak import find_leak
 LOSSES = container("losses", 6080, 190, graphs=190)
 EVALUATE = CodeLine(PROGRAM, 22, "evaluate")
 MODEL = part("parameters", 16)
+SUM_BACKWARD = CodeLine(PROGRAM, 20, "train")
 ROWS: list[tuple[str, Evidence, str, str, str]] = [
     (
         "a list of losses with their graphs",
@@ -162,6 +164,98 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "leak",
         "Leak: Trainer.seen (train.py:12) grows by 64 MiB per step.",
         "preallocate Trainer.seen at train.py:12",
+    ),
+    (
+        "losses that a backward pass with retain_graph=True does not end",
+        evidence(
+            inventory(
+                MODEL,
+                container(
+                    "losses",
+                    0,
+                    40,
+                    graphs=40,
+                    graph_nodes=1500,
+                    backward=SUM_BACKWARD,
+                ),
+                remainder=6800,
+                steps=growing(100, 160, 40),
+            )
+        ),
+        "leak",
+        "Leak: losses (list of 40, train.py:13) grows by 160 MiB per step.",
+        "store detach() or item()",
+    ),
+    (
+        "a list in each of several layers, filled in their forward passes",
+        evidence(
+            inventory(
+                MODEL,
+                *(
+                    container(
+                        f"model[{number}].maps",
+                        1100,
+                        280,
+                        adds=CodeLine(PROGRAM, 7, "forward"),
+                        where=CodeLine(PROGRAM, 7, "forward"),
+                        scope="attribute of Block",
+                    )
+                    for number in range(6)
+                ),
+                remainder=100,
+                steps=growing(100, 24, 280),
+            )
+        ),
+        "leak",
+        "Leak: model[0].maps and 5 more like it (list of 280, train.py:7) grow by 24 MiB per step.",
+        "bound the length of model[0].maps",
+    ),
+    (
+        "the graphs of a failed attempt behind a stored exception",
+        evidence(
+            inventory(
+                MODEL,
+                container(
+                    "last",
+                    512,
+                    2,
+                    kind="stored exception",
+                    length=1,
+                    graphs=1,
+                    graph_nodes=60,
+                    through="frames kept by tracebacks",
+                ),
+                remainder=5600,
+            )
+        ),
+        "leak",
+        "Leak: last (an exception, train.py:13), through its traceback, holds 6 GiB.",
+        "do not store exceptions",
+    ),
+    (
+        "the failed command of a notebook",
+        evidence(
+            inventory(
+                MODEL,
+                container(
+                    "sys.last_value",
+                    512,
+                    2,
+                    kind="exception",
+                    length=1,
+                    graphs=1,
+                    graph_nodes=60,
+                    through="frames kept by tracebacks",
+                    where=None,
+                    adds=None,
+                ),
+                remainder=5600,
+            ),
+            stack=TO_CUDA,
+        ),
+        "leak",
+        "Leak: the exception of an earlier command (sys.last_value, through its traceback) holds",
+        "sys.last_value = sys.last_traceback = None",
     ),
     (
         "caches of several layers, where attention runs out",
@@ -401,6 +495,59 @@ NO_LEAK: list[tuple[str, Evidence]] = [
         "workspaces of convolutions",
         evidence(
             inventory(MODEL, variable("images", 100), remainder=6800, steps=growing(200, 0, 20))
+        ),
+    ),
+    (
+        "losses that one backward pass ends",
+        evidence(
+            inventory(
+                MODEL,
+                container("losses", 0, 33, graphs=33, graph_nodes=1200, backward=SUM_BACKWARD),
+                remainder=6800,
+            )
+        ),
+    ),
+    (
+        "a sum of losses that one backward pass ends",
+        evidence(
+            inventory(
+                part("parameters", 100, count=2),
+                variable("loss", 0, 900, shape=(), accumulates=True, backward=SUM_BACKWARD),
+                remainder=6800,
+            )
+        ),
+    ),
+    (
+        "features of one pass, which hooks store in a global dictionary",
+        evidence(
+            inventory(
+                MODEL,
+                container(
+                    "features",
+                    6400,
+                    40,
+                    kind="dict",
+                    graphs=40,
+                    graph_nodes=135,
+                    longest_graph=130,
+                    where=None,
+                    scope="global of train.py",
+                ),
+                remainder=200,
+                steps=((1, 1500), (10, 1500), (20, 1500)),
+            )
+        ),
+    ),
+    (
+        "a queue with a limit that large batches fill",
+        evidence(
+            inventory(
+                MODEL,
+                container("ready", 5120, 10, kind="limited Queue", where=None),
+                variable("x", 512),
+                remainder=1100,
+                steps=growing(200, 400, 13),
+            )
         ),
     ),
     (

@@ -54,7 +54,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "a checkpoint that is loaded to the GPU",
         evidence(inventory(part("parameters", 4600), container("state", 2300, 9)), stack=LOAD),
         "parameters",
-        "Parameters: model (GPT) holds 4.5 GiB",
+        "Parameters: a checkpoint is loaded onto the device, where parameters hold 4.5 GiB",
         "load the checkpoint to the host",
     ),
     (

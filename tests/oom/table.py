@@ -43,9 +43,11 @@ class Program:
         return [f"{self.name}.py:{at}" for at, line in enumerate(text, 1) if marked.search(line)]
 
 
-def leak(name: str, *says: str, helps: tuple[str, ...]) -> Program:
+def leak(
+    name: str, *says: str, helps: tuple[str, ...], alone: tuple[LeadingCause, ...] = ()
+) -> Program:
     """Return a program that leaks."""
-    return Program(name, "leak", ("Leak: ", *says), helps)
+    return Program(name, "leak", ("Leak: ", *says), helps, alone=alone)
 
 
 def too_large(name: str) -> Program:
@@ -56,13 +58,19 @@ def too_large(name: str) -> Program:
     )
 
 
+def waits(name: str, *says: str) -> Program:
+    """Return a program whose graphs wait for one backward pass."""
+    helps = ("call backward() on each",)
+    return Program(name, "activations", (*says, "until backward at"), helps, ("detach()",))
+
+
 GRAPH = ("detach()", "item()", "no_grad()")
 KEPT = ("bound the length of",)
 LESS = ("smaller batch", "shorter sequence")
 
 PROGRAMS = (
     leak("list_of_losses", "losses (list of 21", "grows by 32 MiB per step", helps=GRAPH),
-    leak("list_of_scalar_losses", "losses (list of 4", helps=GRAPH),
+    leak("list_of_scalar_losses", "losses (list of 4", helps=GRAPH, alone=("activations",)),
     leak("running_total", "total (a graph of", "per step", helps=("item()",)),
     leak("predictions_with_graphs", "preds (list of 1", helps=("no_grad()",)),
     leak("closures", "callbacks (list of 21", helps=KEPT),
@@ -71,7 +79,12 @@ PROGRAMS = (
     leak("retained_graphs", "Trainer.history (list of", "per step", helps=GRAPH),
     leak("kv_cache_by_cat", "cache (", helps=("preallocate cache",)),
     leak("queue_to_a_thread", "results (Queue of 21", helps=KEPT),
-    leak("tracebacks", "errors (list of 22", helps=("exception", "traceback")),
+    leak(
+        "tracebacks",
+        "errors (list of 22",
+        helps=("exception", "traceback"),
+        alone=("other tensors",),
+    ),
     leak("attribute_list", "metric.outputs (list of 21", helps=KEPT),
     leak("dict_of_lists", "log['out'] (list of 4", "grows by 16 MiB per step", helps=KEPT),
     leak("list_of_dicts", "outputs (list of 7", helps=("no_grad()",)),
@@ -85,6 +98,42 @@ PROGRAMS = (
     leak("generator_frames", "streams (list of 22", helps=KEPT),
     leak("adam_with_a_leak", "history (list of 9", "grows by 64 MiB per step", helps=KEPT),
     leak("handled_and_exited", "blocks (list of 27", helps=KEPT),
+    leak("recorder_hooks", "recorder.seen", "and 7 more like it (list of", helps=KEPT),
+    leak("maps_of_layers", "model[0].maps and 5 more like it", helps=KEPT),
+    leak("metric_lists", "metric.", "and 2 more like it (list of", "per step", helps=KEPT),
+    leak(
+        "stored_exception",
+        "last (an exception",
+        helps=("do not store exceptions",),
+        alone=("activations",),
+    ),
+    leak(
+        "failed_command",
+        "the exception of an earlier command",
+        helps=("sys.last_value",),
+        alone=("activations",),
+    ),
+    leak("cache_of_a_decoder", "Cache.", "and 1 more like it", helps=("preallocate",)),
+    Program("cache_in_advance", "other tensors", helps=("use less", "allocate fewer")),
+    waits("micro_batch_losses", "losses (list of 1"),
+    waits("first_micro_batches", "losses (list of 3"),
+    waits("sum_of_micro_batches", "loss (a graph of"),
+    waits("policy_gradient", "log_probs (list of 1"),
+    Program(
+        "validation_total",
+        "activations",
+        ("in validate",),
+        ("no_grad()",),
+        never=("call backward() on each",),
+    ),
+    Program("features_by_hook", "activations", helps=LESS, never=("detach()", "no_grad()")),
+    Program("compiled_model", "activations", helps=LESS, never=("detach()", "no_grad()")),
+    Program(
+        "bounded_prefetch", "other tensors", ("ready",), ("on the host",), alone=("activations",)
+    ),
+    Program(
+        "checkpoint_beside_optimizer", "parameters", ("a checkpoint is",), ("map_location='cpu'",)
+    ),
     Program("batch_too_large", "activations", helps=LESS, never=("detach()",)),
     Program("batch_too_large_in_backward", "activations", ("in backward, called from",), LESS, ()),
     Program("parameters", "parameters", helps=("lower precision",)),

@@ -97,7 +97,7 @@ def alone(program: Program, snapshot: Path) -> None:
     found = explanation_of(bare)
     assert found.cause in (program.cause, *program.alone), found.line
     assert program.name in found.line, found.line
-    if program.cause == "leak":
+    if found.cause == "leak":
         (best, *_) = found.advice
         assert "smaller batch" not in best.what, best
 

@@ -278,3 +278,99 @@ def test_models_that_a_program_keeps_are_told_by_the_history(models: int, says: 
     device = program.device()
     line = device.verdict(device.replay.ooms[-1]).explanation.line
     assert ("Parameters: 4 models made at train.py:2 build" in line) is says
+
+
+def passes(program: Program, count: int) -> None:
+    """Keep the outputs of three layers of each pass, and its loss."""
+    for _ in range(count):
+        for line in (20, 20, 21):
+            program.alloc(8 * MIB, line=line, function="train")
+        program.alloc(512, line=23, function="train", within=PLAIN)
+
+
+PLAIN = {"filename": f"{TORCH}/functional.py", "line": 9, "name": "mean"}
+
+
+def test_passes_that_no_backward_pass_has_followed_are_marked() -> None:
+    program = Program()
+    passes(program, 60)
+    program.oom(8 * MIB)
+    found = growth_of(program)
+    assert found is not None
+    assert found.keeps_passes
+
+
+def test_passes_of_steps_with_their_own_backward_are_a_leak() -> None:
+    program = Program()
+    for _ in range(60):
+        passes(program, 1)
+        program.free(program.alloc(MIB, within=BACKWARD))
+    program.oom(8 * MIB)
+    found = growth_of(program)
+    assert found is not None
+    assert not found.keeps_passes
+
+
+def test_one_output_of_each_pass_shows_no_graph() -> None:
+    program = Program()
+    for _ in range(120):
+        program.alloc(8 * MIB, line=20, function="train")
+        program.alloc(512, line=23, function="train", within=PLAIN)
+        program.free(program.alloc(MIB, line=24, function="train"))
+    program.oom(8 * MIB)
+    found = growth_of(program)
+    assert found is not None
+    assert not found.keeps_passes
+    assert not found.fills
+
+
+def test_a_loop_that_allocates_nothing_else_fills_a_cache() -> None:
+    program = Program()
+    for _ in range(40):
+        program.alloc(8 * MIB, line=20, function="allocate", within=PLAIN)
+    program.oom(8 * MIB)
+    found = growth_of(program)
+    assert found is not None
+    assert found.fills
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        {"filename": f"{TORCH}/serialization.py", "line": 1400, "name": "load"},
+        {"filename": f"{TORCH}/cuda/graphs.py", "line": 400, "name": "make_graphed_callables"},
+    ],
+)
+def test_what_is_loaded_or_captured_does_not_grow(within: Raw) -> None:
+    program = Program()
+    for _ in range(40):
+        program.alloc(8 * MIB, line=20, function="resume", within=within)
+    program.oom(8 * MIB)
+    assert growth_of(program) is None
+
+
+def test_a_cache_that_was_long_when_the_recording_began_is_lengthened() -> None:
+    """The part in the trace is too short to show a growth by bytes; the sizes show it."""
+    program = Program()
+    layers = [program.alloc(400 * MIB, line=11, function="update") for _ in range(4)]
+    for token in range(1, 30):
+        for number, old in enumerate(layers):
+            layers[number] = program.alloc((400 + token) * MIB, line=11, function="update")
+            program.free(old)
+    program.oom(430 * MIB)
+    found = growth_of(program)
+    assert found is not None
+    assert found.replaced
+    assert found.lengthening == 4 * MIB
+    assert found.count == 4
+
+
+def test_tensors_of_changing_sizes_are_not_lengthened() -> None:
+    program = Program()
+    old = program.alloc(400 * MIB, line=11, function="update")
+    for token in range(30):
+        new = program.alloc((400 + (7 * token) % 30) * MIB, line=11, function="update")
+        program.free(old)
+        old = new
+    program.oom(430 * MIB)
+    assert growth_of(program) is None

@@ -13,15 +13,15 @@ The keys of :func:`take_inventory`'s result are the fields of
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import time
 import types
 from collections import defaultdict
 from typing import Any, Callable, Iterable
 
+from .backward_lines import find_backward
 from .reach import Holding, OutOfTimeError, VariablePlace, Walk
-from .source_lines import VariableUses, find_uses
+from .source_lines import CodePlace, VariableUses, find_uses
 from .stacks import code_line, frames_of_threads, thread_stacks
 from .tensors import TensorReader, class_dict, inherits, instance_dict, mro, name_of, slots
 
@@ -172,7 +172,9 @@ class _Stock:
             for frames in frames_of_threads(threading.get_ident(), __name__.rpartition(".")[0]):
                 self._walk.frames(frames)
             self._walk.modules()
-            self._walk.handled(sys.exc_info()[1])
+            self._walk.hooks()
+            self._walk.last_failure()
+            self._walk.handled()
         except OutOfTimeError as error:
             self._skipped.append("names beyond %s" % error)
         if self._walk.omitted:
@@ -299,14 +301,20 @@ class _Stock:
     def _uses(self, place: VariablePlace, *, collection: bool) -> dict[str, Any]:
         """Return the lines that change a row's variable, as far as its code shows them."""
         uses = self._find_uses(place, collection=collection)
-        lines = dict(adds=_code_place(uses.adds))
+        lines = dict(adds=_code_place(uses.adds), backward=_code_place(self._find_backward(place)))
         if collection:
-            lines["empties"] = _code_place(uses.empties)
-        return dict(lines, enlarges=uses.enlarges)
+            return dict(lines, enlarges=uses.enlarges, empties=_code_place(uses.empties))
+        return dict(lines, enlarges=uses.enlarges, accumulates=uses.accumulates)
+
+    def _find_backward(self, place: VariablePlace) -> CodePlace | None:
+        if time.monotonic() > self._deadline:
+            return None
+        name = place.name.partition("[")[0].rpartition(".")[2]
+        return find_backward(name, place.codes(), self._walk.running)
 
     def _find_uses(self, place: VariablePlace, *, collection: bool) -> VariableUses:
         if time.monotonic() > self._deadline:
-            return VariableUses(None, False, None)
+            return VariableUses(None, False, None, False)
         item = place.name.endswith("]")
         owner, _, key = place.name.rpartition("[") if item else (place.name, "", "")
         name = owner.rpartition(".")[2].partition("[")[0]
@@ -329,6 +337,7 @@ class _Stock:
             bytes=sum(sizes),
             graphs=len(graphs),
             graph_nodes=self._nodes(graphs),
+            longest_graph=max((self._nodes([node]) for node in graphs[-2:]), default=0),
             where=_where(holding.place),
             scope=holding.place.scope,
             through=holding.through,

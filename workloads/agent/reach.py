@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import sysconfig
 import time
 import types
 from collections import deque
@@ -19,6 +18,7 @@ from functools import lru_cache, partial
 from queue import Queue
 from typing import Any, Callable, Iterable, Iterator
 
+from .code_files import is_generated, is_of_python, is_of_user
 from .source_lines import nested_codes
 from .tensors import (
     TensorReader,
@@ -115,6 +115,11 @@ class Walk:
         """Number of objects that raised an error."""
         self.why_unreadable = ""
         """Class and error of the latest such object."""
+        self.running: list[types.CodeType] = []
+        """The code of the program's running functions."""
+        self._hooks: list[tuple[VariablePlace, Any]] = []
+        """The hooks of modules, whose closures are visited after everything with a better name."""
+        self._handled = _handled_exceptions()
         self._reader = reader
         self._torch_folder = os.path.dirname(torch.__file__) + os.sep
         self._owners = (torch.nn.Module, torch.optim.Optimizer)
@@ -127,31 +132,35 @@ class Walk:
     def frames(self, frames: Iterable[types.FrameType]) -> None:
         """Visit the variables of frames, the program's before libraries'."""
         both = sorted(frames, key=lambda frame: not is_of_user(frame.f_code.co_filename))
+        self.running += [each.f_code for each in both if is_of_user(each.f_code.co_filename)]
         for frame in both:
-            # Variables in torch's own functions are the program's, or temporaries of the call.
-            if not frame.f_code.co_filename.startswith(self._torch_folder):
+            # Variables in torch's own functions are the program's, or temporaries of the call, as
+            # are those in code that torch.compile has generated.
+            path = frame.f_code.co_filename
+            if not path.startswith(self._torch_folder) and not is_generated(path):
                 self._frame(frame, "local of %s()" % frame.f_code.co_name, "")
 
-    def handled(self, error: Any) -> None:
-        """Visit the frames that an exception keeps alive while an except clause handles it.
+    def handled(self) -> None:
+        """Visit the frames that exceptions keep alive while an except clause handles them.
 
         Call it last: what another name reaches has that name.
-
-        Args:
-            error: the exception, or ``None``; the contexts in which it was raised are visited, too.
         """
-        running: set[int] = set()
-        frame: Any = sys._getframe()
-        while frame is not None:
-            running.add(id(frame))
-            frame = frame.f_back
-        visited: set[int] = set()
-        while isinstance(error, BaseException) and id(error) not in visited:
-            visited.add(id(error))
+        running = _running_frames()
+        for error in self._handled:
             self._failed_frames(error, running)
-            error = BaseException.__dict__["__context__"].__get__(error)
 
-    def _failed_frames(self, error: BaseException, running: set[int]) -> None:
+    def last_failure(self) -> None:
+        """Visit the frames that an interactive interpreter's latest exception keeps alive."""
+        for name in ("last_exc", "last_value"):
+            error = instance_dict(sys).get(name)  # type: ignore[union-attr]
+            if isinstance(error, BaseException):
+                place = VariablePlace("sys.%s" % name, "exception of a command", None, _no_codes)
+                self._failed_frames(error, _running_frames(), place)
+                return
+
+    def _failed_frames(
+        self, error: BaseException, running: set[int], place: VariablePlace | None = None
+    ) -> None:
         """Visit the frames of a traceback that are no longer running."""
         found = BaseException.__dict__["__traceback__"].__get__(error)
         handler, failed = None, []
@@ -162,8 +171,10 @@ class Walk:
             elif not failed:
                 handler = frame
             found = found.tb_next
-        where = None if handler is None else _line_of(handler)
-        place = VariablePlace(name_of(type(error)), "exception being handled", where, _no_codes)
+        if place is None:
+            where = None if handler is None else _line_of(handler)
+            name = name_of(type(error))
+            place = VariablePlace(name, "exception being handled", where, _no_codes)
         holding = Holding(place, "exception", len(failed))
         self.holdings.append(holding)
         for frame in failed:
@@ -177,7 +188,7 @@ class Walk:
                 continue
             names = instance_dict(module)
             path = names.get("__file__") if names is not None else None
-            if name == "__main__" or (type(path) is str and not _is_of_python(name, path)):
+            if name == "__main__" or (type(path) is str and not is_of_python(name, path)):
                 found.append((not is_of_user(path or ""), name, path, names))
         found.sort(key=lambda each: each[:2])
         self._globals([each for each in found if not each[0]])
@@ -190,6 +201,13 @@ class Walk:
             self.omitted = "globals of libraries beyond %s" % error
         finally:
             self._deadline = deadline
+
+    def hooks(self) -> None:
+        """Visit the hooks of modules. Call it after the names: what another name reaches has it."""
+        for place, held in self._hooks:
+            for hook in list(dict.values(held)) if inherits(type(held), dict) else ():
+                name = getattr(hook, "__name__", "") if type(hook) is types.FunctionType else ""
+                self._visit(hook, place.below(name or "%s's hook" % place.name), None, 0)
 
     def _globals(self, modules: list[Any]) -> None:
         for _, name, path, names in modules:
@@ -301,8 +319,8 @@ class Walk:
                 for key, item in items:
                     self._visit(item, place.below(_item_name(place.name, key)), None, depth + 1)
                 return
-            limited = base is deque and _has_limit(value)
-            into = Holding(place, "limited deque" if limited else base.__name__, len(items))
+            limited = _has_limit(base, value)
+            into = Holding(place, ("limited %s" if limited else "%s") % base.__name__, len(items))
             self.holdings.append(into)
         for _, item in items:
             self._visit(item, place, into, depth + 1)
@@ -350,6 +368,11 @@ class Walk:
     def _exception(
         self, value: Any, place: VariablePlace, into: Holding | None, depth: int
     ) -> None:
+        if into is None:
+            if any(value is error for error in self._handled):
+                return  # its except clause holds it
+            into = Holding(place, "stored exception", 1)
+            self.holdings.append(into)
         found = BaseException.__dict__["__traceback__"].__get__(value)
         while found is not None:
             frame = found.tb_frame
@@ -429,6 +452,9 @@ class Walk:
                     below = here.below(_child_name(here.name, key))
                     self._visit(child, below, None, depth + 1)
                 continue
+            if name.endswith("_hooks") and inherits(kind, self._owners[0]):
+                self._hooks.append((here, held))
+                continue
             below = here.below("%s.%s" % (here.name, name)) if into is None else here
             self._visit(held, below, into, depth + 1)
 
@@ -445,9 +471,32 @@ class Walk:
             self._visit(each, place, into, depth + 1)
 
 
-def _has_limit(value: Any) -> bool:
-    """Return whether a deque drops its oldest items beyond a maximum length."""
-    return deque.__dict__["maxlen"].__get__(value) is not None
+def _running_frames() -> set[int]:
+    """Return the ids of this thread's frames."""
+    running: set[int] = set()
+    frame: Any = sys._getframe()
+    while frame is not None:
+        running.add(id(frame))
+        frame = frame.f_back
+    return running
+
+
+def _handled_exceptions() -> list[BaseException]:
+    """Return the exception that this thread handles and the contexts in which it was raised."""
+    found: list[BaseException] = []
+    error: Any = sys.exc_info()[1]
+    while isinstance(error, BaseException) and not any(error is each for each in found):
+        found.append(error)
+        error = BaseException.__dict__["__context__"].__get__(error)
+    return found
+
+
+def _has_limit(base: type, value: Any) -> bool:
+    """Return whether a deque drops its oldest items, or a queue makes its producer wait."""
+    if base is deque:
+        return deque.__dict__["maxlen"].__get__(value) is not None
+    most = (instance_dict(value) or {}).get("maxsize") if base is Queue else None
+    return type(most) is int and most > 0
 
 
 def _attributes_of(value: Any) -> list[tuple[str, Any]]:
@@ -480,39 +529,6 @@ _OF_ONE_OWNER = _references_of_one_owner()
 
 
 # ---- places ----
-
-_LIBRARY = tuple(
-    sorted(
-        {
-            os.path.realpath(path) + os.sep
-            for name in ("stdlib", "platstdlib")
-            for path in [sysconfig.get_paths().get(name)]
-            if path
-        }
-    )
-)
-_SITE = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
-_TYPED = ("<ipython", "<stdin", "<string")
-"""Placeholder filenames of typed programs, or those given by ``-c``."""
-_AGENT = os.path.dirname(os.path.abspath(__file__)) + os.sep
-
-
-def is_of_user(path: str) -> bool:
-    """Return whether a file is the program's own: neither installed nor in the standard library."""
-    if not path or (path.startswith("<") and not path.startswith(_TYPED)):
-        return False
-    full = os.path.realpath(path)
-    return not (
-        any(part in full for part in _SITE) or full.startswith(_LIBRARY) or full.startswith(_AGENT)
-    )
-
-
-def _is_of_python(name: str, path: str) -> bool:
-    """Return whether a module is torch's, the agent's or Python's own, and so without tensors."""
-    if name.partition(".")[0] in ("torch", "gpu_workbench_agent"):
-        return True
-    full = os.path.realpath(path)
-    return not any(part in full for part in _SITE) and not is_of_user(path)
 
 
 def _is_of_user_module(name: Any) -> bool:

@@ -54,6 +54,8 @@ class VariableUses(NamedTuple):
     """True if that line adds items to a collection, or joins a tensor to a longer one."""
     empties: CodePlace | None
     """A line that removes items of the collection, or replaces it again and again."""
+    accumulates: bool
+    """True if a loop computes a tensor from what it was: ``total = total + loss``."""
 
 
 def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -119,7 +121,7 @@ def _lines_of(code: types.CodeType) -> dict[int, _LineNames]:
             line.texts.add(instruction.argval)
         line.stores_item = line.stores_item or name == "STORE_SUBSCR"
         line.deletes_item = line.deletes_item or name == "DELETE_SUBSCR"
-        loads, stores = _names_of(instruction)
+        loads, stores = names_of(instruction)
         line.load(loads)
         if stored and any(part in name for part in _COMPUTES):
             joins = makes = stored = False  # another statement
@@ -135,7 +137,7 @@ def _lines_of(code: types.CodeType) -> dict[int, _LineNames]:
     return lines
 
 
-def _names_of(instruction: dis.Instruction) -> tuple[list[str], list[str]]:
+def names_of(instruction: dis.Instruction) -> tuple[list[str], list[str]]:
     """Return the names that an instruction loads and those that it stores."""
     name, argument = instruction.opname, instruction.argval
     if "CONST" in name or not name.startswith(("LOAD_", "STORE_")):
@@ -166,13 +168,14 @@ def find_uses(
     for number, code in enumerate(codes):
         if number >= MOST_CODES:
             break
-        if _mentions(code, name):
+        if mentions(code, name):
             found.read(code)
     adds = found.adding if collection else found.joined
     return VariableUses(
         adds or found.combined or found.assigned,
         adds is not None,
         found.empties if collection else None,
+        not collection and adds is None and found.accumulates,
     )
 
 
@@ -188,6 +191,8 @@ class _Uses:
         self.joined: CodePlace | None = None
         self.combined: CodePlace | None = None
         self.assigned: CodePlace | None = None
+        self.accumulates = False
+        """True if :attr:`combined` is in a loop."""
         self._removing: CodePlace | None = None
 
     @property
@@ -206,7 +211,8 @@ class _Uses:
                 self._read_load(line, place)
             if self._name in line.stores:
                 self.assigned = place
-                self.combined = place if loads else self.combined
+                if loads:
+                    self.combined, self.accumulates = place, line.in_loop
                 self.joined = place if line.is_joined(self._name, loaded) else self.joined
                 if self._name in line.renewed:
                     self._renewing.append(place)
@@ -222,7 +228,8 @@ class _Uses:
             self._removing = self._removing or place
 
 
-def _mentions(code: types.CodeType, name: str) -> bool:
+def mentions(code: types.CodeType, name: str) -> bool:
+    """Return whether a function uses a name."""
     return (
         name in code.co_names
         or name in code.co_varnames

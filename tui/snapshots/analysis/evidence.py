@@ -138,6 +138,9 @@ def convert_growth(growth: Growth | None, stacks: Stacks) -> Grown | None:
         count=growth.count,
         repeats=max(1, growth.repeats),
         by_size=growth.replaced,
+        lengthening=growth.lengthening,
+        fills=growth.fills,
+        keeps_passes=growth.keeps_passes,
     )
 
 

@@ -6,12 +6,17 @@ counts. Long-lived memory that was allocated at once (a model's parameters, the 
 optimizer's first step) stops growing, while a leak continues to the end. Activations of a pass look
 the same within the first pass, but a line outside all modules runs less often in one pass than a
 program has steps, and a stack inside a module must occur more often than a model has layers.
+
+Two growths are marked, as the history alone does not show a leak: activations of several passes
+that no backward pass has followed, and a line that allocates again and again without any other
+allocation, as a loop does that fills a cache or loads data.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from tui.core.text.numbers import duration, grouped, seconds
@@ -38,7 +43,16 @@ REPLACED_SHARE = 0.25
 PARTS = 4
 LEAST_OF_PART = 0.1
 """Minimum share of a site's growth in each quarter of the events since its first allocation."""
-_MADE_ONCE = ("parameters", "optimizer state", "optimizer step", "gradients", "cuBLAS workspace")
+_MADE_ONCE = (
+    *("parameters", "optimizer state", "optimizer step", "gradients", "cuBLAS workspace"),
+    *("loaded", "captured"),
+)
+_LOADS = ("/torch/serialization.py", "/safetensors/")
+_CAPTURES = "/torch/cuda/graphs.py"
+PER_PASS = 2
+"""Minimum live allocations in modules per iteration if a graph keeps them; an output is one."""
+MOST_LONGER = 0.25
+"""Largest growth from one tensor to the longer one that replaces it."""
 _TRAINS = ("optimizer state", "optimizer step", "gradients", "backward pass")
 _MODULES = "/torch/nn/modules/"
 
@@ -60,6 +74,8 @@ class _SiteGrowth:
     """Net bytes since its first allocation."""
     replaced: bool
     """True if longer tensors replace its tensors."""
+    lengthening: int = 0
+    """Bytes by which all its tensors grow at each replacement, if the sizes show it; else 0."""
 
     @property
     def function(self) -> tuple[str, str]:
@@ -96,7 +112,7 @@ def growth(
         if (
             line.replaced
             and line.grew >= REPLACED_SHARE * live
-            and not (trains and _follows_batch(line, table, replayed, moment))
+            and not (trains and (line.lengthening or _follows_batch(line, table, replayed, moment)))
         )
         or (not line.replaced and (line.most >= MANY or line.function in repeated))
     ]
@@ -109,7 +125,7 @@ def growth(
     if not together or sum(line.grew for line in together) < SHARE * live:
         return None
     most = max(together, key=lambda line: line.grew)
-    return _growth(table, trace, most, together, moment=moment, live=live)
+    return _growth(table, trace, stacks, phases, most, together, moment=moment, live=live)
 
 
 def _follows_batch(line: _SiteGrowth, table: Allocations, replayed: Replay, moment: int) -> bool:
@@ -137,8 +153,14 @@ class _Phases:
             phases = map(phase_of, self._stacks.of(stack))
             named = next((phase for phase in phases if phase is not None), None)
             name = "" if named is None else named.name
-            copied = any(frame.name == "deepcopy" for frame in self._stacks.of(stack))
-            found = self._phases[stack] = "parameters" if copied else name
+            frames = self._stacks.of(stack)
+            if any(frame.name == "deepcopy" for frame in frames):
+                name = "parameters"
+            elif any(_goes_through(frame, *_LOADS) for frame in frames):
+                name = "loaded"
+            elif any(_goes_through(frame, _CAPTURES) for frame in frames):
+                name = "captured"
+            found = self._phases[stack] = name
         return found
 
     def inside_module(self, stack: int) -> bool:
@@ -150,7 +172,12 @@ class _Phases:
 
 
 def _of_module(frame: Frame) -> bool:
-    return _MODULES in frame.filename.replace("\\", "/")
+    return _goes_through(frame, _MODULES)
+
+
+def _goes_through(frame: Frame, *paths: str) -> bool:
+    name = frame.filename.replace("\\", "/")
+    return any(path in name for path in paths)
 
 
 def _lines(
@@ -179,10 +206,14 @@ def _lines(
     for site, numbers in large.items():
         rows = [row for stack in numbers for row in held[stack]]
         grew = _steady_growth(table, made[site], moment)
+        outside = [stack for stack in numbers if not phases.inside_module(stack)]
+        replaced = grew > 0 and _is_replaced(table, rows, made[site])
+        lengthening = 0 if replaced or grew > 0 else _lengthening(table, rows, made[site])
+        if lengthening:
+            # A history that began late shows only the latest part of the growth.
+            grew, replaced = sum(table.size[row] for row in rows), True
         if grew <= 0:
             continue
-        outside = [stack for stack in numbers if not phases.inside_module(stack)]
-        replaced = _is_replaced(table, rows, made[site])
         found.append(
             _SiteGrowth(
                 site=site,
@@ -192,6 +223,7 @@ def _lines(
                 most=max(len(held[stack]) for stack in numbers),
                 grew=grew,
                 replaced=replaced,
+                lengthening=lengthening,
             )
         )
     return found
@@ -240,6 +272,8 @@ def _is_replaced(table: Allocations, live: list[int], made: list[int]) -> bool:
     """Return whether few of many allocations are live, and these exceed the first ones in size."""
     if len(made) < OFTEN or 2 * len(live) > len(made):
         return False
+    if len({table.size[row] for row in made}) < OFTEN:
+        return False  # another batch size, for instance
     first = sorted(made, key=table.start.__getitem__)[: max(1, len(made) // PARTS)]
     quarter = table.start[first[-1]]
     then = sum(table.start[row] <= quarter < table.completed[row] for row in first)
@@ -249,9 +283,87 @@ def _is_replaced(table: Allocations, live: list[int], made: list[int]) -> bool:
     return sum(table.size[row] for row in live) / len(live) >= LONGER * before
 
 
+def _lengthening(table: Allocations, live: list[int], made: list[int]) -> int:
+    """Return the growth at each replacement if each allocation of a line exceeds those before it.
+
+    ``torch.cat`` makes such sizes for a cache of keys and values: equal ones for all layers, then
+    slightly longer ones. The sizes count since the last shorter one, as with a new sequence.
+
+    Returns:
+        Bytes by which the live allocations together grow; 0 if the sizes do not show a growth.
+    """
+    ordered = sorted(made, key=table.start.__getitem__)
+    sizes: list[int] = []
+    for row in reversed(ordered):
+        size = table.size[row]
+        if sizes and size > sizes[-1]:
+            break
+        if not sizes or size < sizes[-1]:
+            sizes.append(size)
+    if len(sizes) < OFTEN:
+        return 0
+    steps = [after - before for after, before in pairwise(sizes)]
+    if max(steps) > MOST_LONGER * sizes[0]:
+        return 0
+    return (sizes[0] - sizes[-1]) * len(live) // (len(sizes) - 1)
+
+
+def _retains_passes(
+    group: list[_SiteGrowth],
+    table: Allocations,
+    stacks: Stacks,
+    phases: _Phases,
+    *,
+    first: int,
+    moment: int,
+) -> bool:
+    """Return whether the memory may be that of passes which no backward pass has followed yet.
+
+    A graph keeps several tensors of each pass, but a stored output is one. The passes are counted
+    by a line outside all modules, whose tensors may be small, as a loss is.
+    """
+    if _trains_between(table, phases, first, moment):
+        return False
+    inside: dict[int, int] = defaultdict(int)
+    for line in group:
+        for row in line.live:
+            if phases.inside_module(table.stack[row]):
+                inside[table.stack[row]] += 1
+    outside: dict[int, int] = defaultdict(int)
+    for row in table.live_at(moment):
+        stack = table.stack[row]
+        if table.start[row] >= first and not phases.inside_module(stack):
+            frame = stacks.site(stack).frame
+            if frame is not None and (frame.filename, frame.name) == group[0].function:
+                outside[stack] += 1
+    loops = max(outside.values(), default=0)
+    if loops < OFTEN:
+        return sum(number >= OFTEN for number in inside.values()) >= PER_PASS
+    return sum(inside.values()) >= PER_PASS * loops
+
+
+def _trains_between(table: Allocations, phases: _Phases, first: int, moment: int) -> bool:
+    return any(
+        first <= start <= moment and phases.of(stack) in _TRAINS
+        for start, stack in zip(table.start, table.stack, strict=True)
+    )
+
+
+def _fills(group: list[_SiteGrowth], table: Allocations, first: int, moment: int) -> bool:
+    """Return whether nothing but the memory of one growing line was allocated during the growth."""
+    growing = {row for line in group for row in line.live}
+    return len({table.stack[row] for row in growing}) == 1 and all(
+        row in growing
+        for row, start in enumerate(table.start)
+        if first <= start <= moment and table.size[row]
+    )
+
+
 def _growth(
     table: Allocations,
     trace: Trace,
+    stacks: Stacks,
+    phases: _Phases,
     most: _SiteGrowth,
     together: list[_SiteGrowth],
     *,
@@ -282,6 +394,10 @@ def _growth(
         # Count the intervals between the first and the last.
         repeats=max(1, (len(most.made) if most.replaced else loops) - 1),
         replaced=most.replaced,
+        lengthening=sum(line.lengthening for line in together),
+        fills=not most.replaced and _fills(together, table, first, moment),
+        keeps_passes=not most.replaced
+        and _retains_passes(together, table, stacks, phases, first=first, moment=moment),
     )
 
 

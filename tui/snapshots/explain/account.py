@@ -16,7 +16,8 @@ from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, AccountRow
 from tui.snapshots.explain.frames import find_main_stack, goes_through, in_backward
 from tui.snapshots.explain.inventory import ModelPart
-from tui.snapshots.explain.leak import Leak
+from tui.snapshots.explain.leak_facts import Leak
+from tui.snapshots.explain.waiting import is_of_one_graph
 
 GIB = 1 << 30
 USUAL = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 288)
@@ -159,9 +160,12 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     of_name = 0 if leak is None else min(leak.reachable, leaked)
     behind = leaked - of_name
     own = () if leak is None else (leak.name, *leak.also)
-    named = [variable for variable in evidence.named if variable.name not in own]
-    plain, unnamed = sum(variable.bytes for variable in named), inventory.other_bytes
-    left = inventory.remainder
+    named = [holder for holder in evidence.named if holder.name not in own]
+    # A collection of tensors of one graph adds nothing to what autograd saves.
+    of_pass = [holder for holder in named if is_of_one_graph(holder)]
+    named = [holder for holder in named if holder not in of_pass]
+    plain, unnamed = sum(holder.bytes for holder in named), inventory.other_bytes
+    left = inventory.remainder + sum(holder.bytes for holder in of_pass)
     if _has_graph(evidence):
         # Tensors that autograd saved also have a Python object if Python created them.
         left, unnamed = left + unnamed, 0

@@ -25,7 +25,9 @@ from tui.snapshots.explain.explanation import LeadingCause, Remedy
 from tui.snapshots.explain.frames import find_main_stack, format_line, goes_through, in_backward
 from tui.snapshots.explain.inventory import CodeLine, Container
 from tui.snapshots.explain.lead import in_optimizer
-from tui.snapshots.explain.leak import Leak
+from tui.snapshots.explain.leak import OF_COMMAND
+from tui.snapshots.explain.leak_facts import Leak, describe_site
+from tui.snapshots.explain.waiting import find_kept_passes, find_waiting_graphs
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
 WORTH_A_WORD = 0.02
@@ -113,13 +115,7 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
     if leak.kind == "cat":
         return _advise_on_longer_tensor(leak, place, clause)
     if leak.kind == "traceback":
-        return [
-            Remedy(
-                "do not store exceptions: store str(error) or traceback.format_exc(), or call "
-                "error.with_traceback(None)",
-                "a traceback keeps its frames alive, and they their tensors",
-            )
-        ]
+        return [_advise_on_exceptions(name, clause)]
     if leak.kind == "handled":
         return [
             Remedy(
@@ -159,6 +155,20 @@ def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
             "else each of its outputs keeps the activations of its pass",
         ),
     ]
+
+
+def _advise_on_exceptions(name: str, clause: str) -> Remedy:
+    if name.startswith(OF_COMMAND):
+        return Remedy(
+            "clear it: sys.last_exc = sys.last_value = sys.last_traceback = None, or restart",
+            "the exception of a command stays until the next one, and its traceback keeps the "
+            f"frames of the failed command and their tensors alive; {clause}",
+        )
+    return Remedy(
+        "do not store exceptions: store str(error) or traceback.format_exc(), or call "
+        "error.with_traceback(None)",
+        "a traceback keeps its frames alive, and they their tensors",
+    )
 
 
 def _advise_on_longer_tensor(leak: Leak, place: str, clause: str) -> list[Remedy]:
@@ -330,7 +340,34 @@ def _advise_on_activations(request: FailedRequest) -> list[Remedy]:
             "follow",
         )
         return [without, *less]
+    waiting = find_waiting_graphs(request.evidence)
+    if waiting is not None:
+        each = Remedy(
+            f"if it is called on their sum or mean, call backward() on each "
+            f"{'item' if waiting.items else 'term'} of {waiting.name} in its loop, instead of once "
+            f"at {format_line(waiting.backward)}",
+            "gradients add up, and each backward frees what its own graph has saved",
+        )
+        return [each, *less]
+    kept = find_kept_passes(request.evidence)
+    if kept is not None:
+        return [*_advise_on_kept_passes(describe_site(kept)), *less]
     return [*less, *_advise_on_inference(request)]
+
+
+def _advise_on_kept_passes(site: str) -> list[Remedy]:
+    """Return what helps if the history does not show why the passes are kept."""
+    return [
+        Remedy(
+            f"if one backward() follows for all iterations of {site}, call it in each iteration",
+            "gradients add up, and each backward frees what its own graph has saved",
+        ),
+        Remedy(
+            "if none follows, use torch.no_grad(), or store detach() or item() of what the loop "
+            "collects",
+            "one stored tensor keeps everything alive that autograd saved for it",
+        ),
+    ]
 
 
 def _advise_on_inference(request: FailedRequest) -> list[Remedy]:
@@ -363,6 +400,15 @@ def _advise_on_inference(request: FailedRequest) -> list[Remedy]:
 def _advise_on_tensors(request: FailedRequest) -> list[Remedy]:
     most = next(iter(request.evidence.named), None)
     if most is None or not most.bytes:
+        grown = request.evidence.grown
+        if grown is not None and grown.fills:
+            return [
+                Remedy(
+                    f"allocate fewer or smaller tensors in {describe_site(grown)}, or move them to "
+                    "the host; if its loop goes on for long, bound what it stores",
+                    f"{round_size(grown.bytes)} was allocated there one after another",
+                )
+            ]
         purpose = max(
             request.evidence.purposes, key=lambda purpose: purpose.site_bytes, default=None
         )

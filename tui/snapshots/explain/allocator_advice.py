@@ -10,7 +10,7 @@ from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import Remedy
 from tui.snapshots.explain.frames import format_line
 from tui.snapshots.explain.inventory import CodeLine
-from tui.snapshots.explain.leak import Leak
+from tui.snapshots.explain.leak_facts import Leak
 
 
 @dataclass(frozen=True, slots=True)

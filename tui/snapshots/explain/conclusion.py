@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tui.core.text.numbers import round_size
+from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain.account import (
     Account,
     Capacity,
@@ -17,9 +17,10 @@ from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import format_line, format_place
 from tui.snapshots.explain.inventory import Container
-from tui.snapshots.explain.lead import in_optimizer, rounds_sizes_up
-from tui.snapshots.explain.leak import Leak, describe_pace
+from tui.snapshots.explain.lead import in_optimizer, loads_checkpoint, rounds_sizes_up
+from tui.snapshots.explain.leak_facts import Leak, describe_pace, describe_site
 from tui.snapshots.explain.thresholds import has_fitting_piece
+from tui.snapshots.explain.waiting import find_kept_passes, find_waiting_graphs
 
 Sentence = Callable[[Evidence, Account, Capacity], str]
 
@@ -71,6 +72,15 @@ def _describe_parameters(evidence: Evidence, account: Account, device: Capacity)
             f"{_of_device(whole, device)}."
         )
     share = _of_device(account.of("parameters") + account.of("buffers"), device)
+    if loads_checkpoint(evidence):
+        others: tuple[AccountName, ...] = ("gradients", "optimizer state")
+        beside = "".join(
+            f" and {round_size(account.of(name))} of {name}" for name in others if account.of(name)
+        )
+        return (
+            f"Parameters: a checkpoint is loaded onto the device, where parameters hold {share}"
+            f"{beside}."
+        )
     if len(all_of) > 1:
         number = f"{len(models)} models, " if len(models) > 1 else ""
         return f"Parameters: {number}{describe_models(evidence)}, hold {share}."
@@ -108,6 +118,18 @@ def _describe_state(evidence: Evidence, account: Account, device: Capacity) -> s
 
 def _describe_activations(evidence: Evidence, account: Account, device: Capacity) -> str:
     share = _of_device(account.of("activations"), device)
+    waiting = find_waiting_graphs(evidence)
+    if waiting is not None:
+        return (
+            f"Activations: {waiting.subject} keeps them until backward at "
+            f"{format_line(waiting.backward)}; they hold {share}."
+        )
+    kept = find_kept_passes(evidence)
+    if kept is not None:
+        return (
+            f"Activations of {describe_site(kept)} grow with each iteration, and no backward pass "
+            f"has freed them; they hold {share}."
+        )
     if evidence.inventory is None:
         # A stack does not show why a forward pass's tensor is kept.
         return f"Activations: tensors of forward passes hold {share}."
@@ -151,6 +173,13 @@ def _describe_tensors(evidence: Evidence, account: Account, device: Capacity) ->
                 )
             return f"Tensors of the program hold {share}, most of it in {most.name}{place}."
         return f"Tensors reachable from Python hold {share}."
+    grown = evidence.grown
+    if grown is not None and grown.fills:
+        return (
+            f"{count(grown.count, 'tensor')} of {describe_site(grown)} hold "
+            f"{_of_device(grown.bytes, device)}; none was freed, and nothing else was allocated "
+            "meanwhile."
+        )
     site = next((purpose.site for purpose in evidence.purposes if purpose.site), "")
     return f"Tensors of {site} and other lines hold {share}."
 

@@ -112,6 +112,17 @@ class Grown:
     """Number of times the line ran during the growth."""
     by_size: bool
     """True if it replaces one allocation by a larger one, as ``torch.cat`` does."""
+    lengthening: int = 0
+    """Bytes by which it grows at each replacement, if the sizes show it; else 0."""
+    fills: bool = False
+    """True if nothing else was allocated meanwhile, as when a loop fills a cache or loads data."""
+    keeps_passes: bool = False
+    """True if it keeps tensors of several forward passes, and no backward pass has followed."""
+
+    @property
+    def per_iteration(self) -> int:
+        """Growth in bytes at each repetition."""
+        return self.lengthening or self.bytes // max(1, self.repeats)
 
 
 @dataclass(frozen=True, slots=True)

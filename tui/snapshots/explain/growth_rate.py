@@ -62,6 +62,9 @@ def estimate_rate(container: Container, evidence: Evidence, inventory: Inventory
         return None
     if not findings.still_grows([(step.step, step.allocated) for step in inventory.steps]):
         return None  # it has been filled, as a cache is
+    last = inventory.steps[-1]
+    if 2 * (last.step - first.step) >= steps // 2 and last.allocated <= first.allocated:
+        return None  # it had not grown by then
     least = container.bytes - first.allocated
     if least < LARGE * evidence.allocated:
         return None

@@ -84,8 +84,9 @@ class Container:
     """Its name in the program: ``losses``, ``self.cache``, ``Model.outputs``."""
     kind: str
     """``list``, ``dict``, ``tuple``, ``deque``, ``limited deque`` (with a ``maxlen``), ``set``,
-    ``Queue``, ``cache`` (of functools), ``object`` with attributes, or ``exception`` that is being
-    handled, with its frames."""
+    ``Queue``, ``limited Queue`` (with a ``maxsize``), ``cache`` (of functools), ``object`` with
+    attributes, ``stored exception``, or ``exception`` that is being handled or was a command's,
+    with its frames."""
     length: int
     tensors: int
     bytes: int
@@ -98,6 +99,8 @@ class Container:
     """``local of train()``, ``global of oom.py``, ``attribute of Cache``, ``closure of hook()``."""
     graph_nodes: int = 0
     """Number of nodes in the graphs of its tensors, counted once, up to the inventory's limit."""
+    longest_graph: int = 0
+    """Number of nodes in the longer graph of its last two tensors."""
     dtypes: tuple[str, ...] = ()
     through: str = ""
     """Objects between the container and its tensors: ``frames kept by tracebacks``; empty for
@@ -108,6 +111,8 @@ class Container:
     """True if that line adds items; False if it only assigns the container."""
     empties: CodeLine | None = None
     """A line that removes items, or makes the container anew in a loop; ``None`` if not found."""
+    backward: CodeLine | None = None
+    """A line that passes its tensors, or what is computed from them, to one backward pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,10 @@ class Variable:
     """The line that enlarges or assigns it; ``None`` if not found."""
     enlarges: bool = False
     """True if that line joins tensors to a longer one, as ``torch.cat`` does."""
+    accumulates: bool = False
+    """True if that line is in a loop and computes the tensor from what it was."""
+    backward: CodeLine | None = None
+    """A line that passes it, or what is computed from it, to a backward pass."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import find_main_stack, goes_through
 from tui.snapshots.explain.growth_rate import LARGE
 from tui.snapshots.explain.inventory import CodeLine
-from tui.snapshots.explain.leak import SHARE, Leak
+from tui.snapshots.explain.leak import SHARE
+from tui.snapshots.explain.leak_facts import Leak
 from tui.snapshots.explain.thresholds import (
     FOR_LONG,
     FOR_LONG_AT_START,
@@ -106,7 +107,9 @@ def rounds_sizes_up(settings: Mapping[str, str]) -> bool:
 
 def _suspect(evidence: Evidence, account: Account, device: Capacity) -> LeadingCause | None:
     """Return the largest holder besides live memory as the cause, if it is large enough."""
-    at_start = evidence.step is not None and evidence.step <= 1 and evidence.inventory is not None
+    at_start = makes_state(evidence) or (
+        evidence.step is not None and evidence.step <= 1 and evidence.inventory is not None
+    )
     long = int((FOR_LONG_AT_START if at_start else FOR_LONG) * account.used)
     enough = max(evidence.shortfall, long, 1)
     known = device.known
@@ -178,6 +181,11 @@ def makes_state(evidence: Evidence) -> bool:
     return goes_through(_stack(evidence), _OPTIMIZER, *_STATE_MADE_IN)
 
 
+def loads_checkpoint(evidence: Evidence) -> bool:
+    """Return whether a checkpoint was being read onto the device."""
+    return goes_through(_stack(evidence), "/torch/serialization.py")
+
+
 def makes_model(evidence: Evidence) -> bool:
     """Return whether a model was being built, moved, copied or loaded."""
     stack = _stack(evidence)
@@ -187,7 +195,7 @@ def makes_model(evidence: Evidence) -> bool:
         )
         or goes_through(stack, "/torch/nn/modules/", "__init__", "reset_parameters")
         or goes_through(stack, "/torch/nn/parameter.py")
-        or goes_through(stack, "/torch/serialization.py")
+        or loads_checkpoint(evidence)
         or goes_through(stack, "/copy.py", "deepcopy")
         or goes_through(stack, "/torch/optim/swa_utils.py")
         or goes_through(stack, "/transformers/modeling_utils.py", "from_pretrained")
@@ -201,7 +209,7 @@ def _of_live(evidence: Evidence, account: Account, device: Capacity) -> LeadingC
         return "full" if full and evidence.allocated >= device.known / 2 else "unknown"
     sizes = {name: account.of(name) for name in _LIVE}
     model = sizes["parameters"] + sizes["gradients"] + sizes["optimizer state"]
-    if makes_model(evidence):
+    if makes_model(evidence) and model + sizes["other tensors"] >= sizes["activations"]:
         return "parameters"
     if find_kept_models(evidence) is not None and model >= sizes["activations"]:
         return "parameters"

@@ -8,7 +8,8 @@ leak but are not:
   steps;
 - a cache that fills and then stays: growth must continue to the end;
 - a model that is built or loaded for long: growth per second must exceed its size;
-- features that one forward pass collects in a list: a module calls the function;
+- features that one forward pass collects: a module calls the function, or their graph is one;
+- losses that one backward pass ends: a line passes them to it, and no step has left more memory;
 - a batch that grows on purpose: only the tensors of the newest batch grew, each under a name;
 - a prefetching loader with a few batches: fewer than :data:`~tui.snapshots.explain.growth_rate.FEW`
   tensors, without growth.
@@ -19,10 +20,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
-from tui.core.text.numbers import count, grouped, round_size
+from tui.core.text.numbers import count, grouped
 from tui.snapshots.explain.evidence import Evidence, Rate
 from tui.snapshots.explain.frames import find_main_stack, format_line, in_module_call
 from tui.snapshots.explain.growth_rate import (
@@ -39,6 +39,8 @@ from tui.snapshots.explain.inventory import (
     ModelPart,
     Variable,
 )
+from tui.snapshots.explain.leak_facts import Leak, describe_site
+from tui.snapshots.explain.waiting import find_waiting_graphs, is_of_one_graph, waits_for_backward
 
 MANY = 16
 """Minimum number of tensors in a leaking container without measured growth."""
@@ -54,14 +56,21 @@ REUSED = 30
 """Graph nodes per parameter tensor from which the same layers must have run many times."""
 DEEPER = 8
 """Ratio to the next longest graph from which a graph counts as a sum over steps."""
+ALIKE = 0.25
+"""Share of the largest collection's bytes from which others of its function are counted with it."""
 TRACEBACK = "traceback"
 """Word in :attr:`Container.through` that identifies tracebacks."""
 HANDLED = "exception"
-"""The :attr:`Container.kind` of an exception whose except clause is running."""
+"""The :attr:`Container.kind` of an exception whose except clause is running, or of a command."""
+STORED = "stored exception"
+"""The :attr:`Container.kind` of an exception in a variable."""
+OF_COMMAND = "sys."
+"""Start of the name of an interactive interpreter's latest exception."""
 MEMOIZED = "cache"
 """The :attr:`Container.kind` of what functools stores, to which no line of the program adds."""
-LIMITED = "limited deque"
-"""The :attr:`Container.kind` of a deque that drops its oldest items, such as a replay buffer."""
+LIMITED = ("limited deque", "limited Queue")
+"""The :attr:`Container.kind` of a deque that drops its oldest items, such as a replay buffer, and
+of a queue that makes its producer wait."""
 NUMBERED = 32
 """Number of buffers in one module with names that differ only in a number, from which they are a
 leak."""
@@ -69,35 +78,6 @@ _DIGITS = re.compile(r"\d+")
 _JOINS = re.compile(r"\b(cat|concat|concatenate|pad|(column_|row_|[dhv])stack)\(")
 """A call whose result is a longer tensor than its argument."""
 _CACHE = re.compile(r"cache|past|kv|key|value|bank|memory|history|buffer", re.IGNORECASE)
-
-LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "handled", "unnamed"]
-"""Kind of growth: a container whose tensors carry graphs; one graph that accumulates over steps; a
-container of plain tensors; a tensor replaced by a longer one; frames that a stored exception keeps
-alive, or one whose except clause is running; an unnamed holder."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leak:
-    """The holder of growing memory."""
-
-    kind: LeakKind
-    subject: str
-    """Description of the holder: ``losses (list of 190, oom.py:13)``."""
-    name: str
-    """Its name, ``losses``; empty if unknown."""
-    where: CodeLine | None
-    bytes: int
-    reachable: int
-    """Bytes that Python can reach under this name; graphs hold the rest."""
-    rate: Rate | None
-    each: int | None
-    """Bytes per item if no rate is known."""
-    graphs: int
-    training: bool
-    carried: bool = False
-    """True for a state carried from one iteration to the next, as opposed to a sum."""
-    also: tuple[str, ...] = ()
-    """Names of other tensors whose bytes are counted with it."""
 
 
 def find_leak(evidence: Evidence) -> Leak | None:
@@ -117,6 +97,8 @@ def find_leak(evidence: Evidence) -> Leak | None:
         return leak
     if rate is not None and rate.per == "step" and _is_unnamed(inventory, grew):
         return _unnamed(evidence, inventory, rate, grew)
+    if find_waiting_graphs(evidence) is not None:
+        return None
     if evidence.grown is not None and _plausible(evidence):
         return _by_history(evidence, rate)
     return None
@@ -149,8 +131,12 @@ def _plausible(evidence: Evidence) -> bool:
 
     A single pass that keeps hundreds of activations from one line looks the same.
     """
-    inventory = evidence.inventory
-    return inventory is None or (inventory.step >= FEW and not is_steady(evidence))
+    inventory, grown = evidence.inventory, evidence.grown
+    if inventory is None or grown is None:
+        return True
+    if any(each.kind in LIMITED and 2 * each.bytes >= grown.bytes for each in inventory.containers):
+        return False
+    return inventory.step >= FEW and not is_steady(evidence)
 
 
 # ---- from the inventory ----
@@ -169,6 +155,7 @@ def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
             _container(container, evidence, inventory, rate, grew)
             for container in inventory.containers
         ),
+        *_collected(evidence, inventory, rate, grew),
         _total(evidence, inventory, rate, grew),
         *(_replaced(variable, evidence, inventory) for variable in inventory.variables),
         *_joined(evidence, inventory, rate, grew),
@@ -184,13 +171,15 @@ def _container(
     if TRACEBACK in container.through:
         return _tracebacks(container, evidence, inventory, rate)
     graphs = container.graphs * 2 >= max(1, container.tensors)
-    rate = rate or estimate_rate(container, evidence, inventory)
+    per_step = rate is not None and rate.per == "step"
+    if rate is None and not _is_bounded(container):
+        rate = estimate_rate(container, evidence, inventory)
     replaced = _replaced_items(container, evidence, inventory)
     if replaced is not None:
         return replaced
-    if container.tensors < FEW or _in_forward(container.where, evidence):
+    if container.tensors < FEW or _is_of_pass(container, evidence, per_step=per_step):
         return None
-    if not graphs and _is_bounded(container) and (rate is None or rate.per != "step"):
+    if _is_of_step(container, graphs=graphs, measured=per_step, rate=rate):
         return None
     behind = _graph_bytes(inventory, evidence) if graphs else 0
     whole = container.bytes + behind
@@ -217,9 +206,56 @@ def _container(
     )
 
 
+def _is_of_step(container: Container, *, graphs: bool, measured: bool, rate: Rate | None) -> bool:
+    """Return whether a container is bounded, or its graphs end with the running step.
+
+    Args:
+        container: the container.
+        graphs: most of its tensors have a graph.
+        measured: memory was measured to grow with each step.
+        rate: the measured or estimated growth.
+    """
+    if container.kind in LIMITED:
+        return True
+    if graphs:
+        ends = container.backward is not None or is_of_one_graph(container)
+        return ends and not measured
+    return _is_bounded(container) and (rate is None or rate.per != "step")
+
+
+def _collected(
+    evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
+) -> list[Leak | None]:
+    """Return the leaks of collections that one function fills, such as a list in each layer."""
+    by_function: dict[tuple[str, str], list[Container]] = defaultdict(list)
+    for each in inventory.containers:
+        if each.adds is not None and each.enlarges and TRACEBACK not in each.through:
+            by_function[each.adds.filename, each.adds.name].append(each)
+    found: list[Leak | None] = []
+    for together in by_function.values():
+        largest = max(together, key=lambda each: each.bytes)
+        group = [each for each in together if each.bytes >= ALIKE * largest.bytes]
+        if len(group) == 1:
+            continue
+        whole = replace(
+            largest,
+            tensors=sum(each.tensors for each in group),
+            bytes=sum(each.bytes for each in group),
+            graphs=sum(each.graphs for each in group),
+        )
+        leak = _container(whole, evidence, inventory, rate, grew)
+        if leak is not None:
+            names = tuple(dict.fromkeys(each.name for each in group))
+            of = f"{largest.kind} of {grouped(largest.length)}"
+            subject = f"{largest.name} and {len(group) - 1} more like it ({of}, {_place(largest)})"
+            leak = replace(leak, subject=subject, also=names)
+        found.append(leak)
+    return found
+
+
 def _is_bounded(container: Container) -> bool:
-    """Return whether a container drops its items, or the program empties it now and then."""
-    return container.kind == LIMITED or container.empties is not None
+    """Return whether the program empties a container now and then."""
+    return container.empties is not None
 
 
 def _may_be_growing(container: Container, evidence: Evidence, inventory: Inventory) -> bool:
@@ -276,49 +312,45 @@ def _place(container: Container | Variable) -> str:
 def _tracebacks(
     container: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None
 ) -> Leak | None:
-    """Return the leak of stored exceptions: tracebacks keep frames and their tensors alive."""
-    if container.kind == HANDLED:
-        return _handled(container, evidence, inventory)
-    if container.bytes < SHARE * evidence.allocated:
-        return None
-    return Leak(
-        kind="traceback",
-        subject=f"{_describe_container(container)}, {container.through},",
-        name=container.name,
-        where=_line(container),
-        bytes=container.bytes,
-        reachable=container.bytes,
-        rate=rate,
-        each=container.bytes // max(1, container.length),
-        graphs=container.graphs,
-        training=_training(inventory),
-    )
+    """Return the leak of exceptions: tracebacks keep frames and their tensors alive.
 
-
-def _handled(container: Container, evidence: Evidence, inventory: Inventory) -> Leak | None:
-    """Return the leak of an exception whose except clause is still running, such as for a retry.
-
-    The nodes distinguish the failed attempt's graphs from the present attempt's.
+    A stored exception is one, an exception whose except clause is still running, such as for a
+    retry, and the latest exception of an interactive interpreter.
     """
-    size = container.bytes
-    if container.graphs:
-        present = max((variable.graph_nodes for variable in inventory.variables), default=0)
-        share = container.graph_nodes / max(1, container.graph_nodes + present)
-        size += int(share * _graph_bytes(inventory, evidence))
-    if size < LARGE * evidence.allocated:
+    size = container.bytes + _failed_graphs(container, evidence, inventory)
+    of_command = container.name.startswith(OF_COMMAND)
+    handled = container.kind == HANDLED and not of_command
+    if size < (LARGE if handled else SHARE) * evidence.allocated:
         return None
+    if handled:
+        subject = f"the exception handled at {_place(container)} (through its traceback)"
+    elif of_command:
+        subject = f"the exception of an earlier command ({container.name}, through its traceback)"
+    elif container.kind == STORED:
+        subject = f"{container.name} (an exception, {_place(container)}), through its traceback,"
+    else:
+        subject = f"{_describe_container(container)}, {container.through},"
     return Leak(
-        kind="handled",
-        subject=f"the exception handled at {_place(container)} (through its traceback)",
+        kind="handled" if handled else "traceback",
+        subject=subject,
         name=container.name,
         where=_line(container),
         bytes=size,
         reachable=container.bytes,
-        rate=None,
-        each=None,
+        rate=None if container.kind in (HANDLED, STORED) else rate,
+        each=None if handled else size // max(1, container.length),
         graphs=container.graphs,
         training=_training(inventory),
     )
+
+
+def _failed_graphs(container: Container, evidence: Evidence, inventory: Inventory) -> int:
+    """Return the bytes that graphs of failed attempts hold, by their share of all nodes."""
+    if not container.graphs:
+        return 0
+    present = max((variable.graph_nodes for variable in inventory.variables), default=0)
+    share = container.graph_nodes / max(1, container.graph_nodes + present)
+    return int(share * _graph_bytes(inventory, evidence))
 
 
 def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
@@ -327,6 +359,8 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
     if not ordered:
         return None
     longest = ordered[0]
+    if waits_for_backward(longest, rate):
+        return None
     rest = next(
         (variable.graph_nodes for variable in ordered[1:] if not _is_same_graph(variable, longest)),
         0,
@@ -397,7 +431,7 @@ def _replaced(variable: Variable, evidence: Evidence, inventory: Inventory) -> L
     """Return the leak of a tensor that longer ones replace, as the request shows."""
     if variable.bytes < SHARE * evidence.allocated or not variable.shape:
         return None
-    if _is_of_pass(variable, evidence):
+    if _is_of_pass(variable, evidence, per_step=True):
         return None
     if not _longer(variable.bytes, variable.shape, evidence.requested):
         return None
@@ -414,7 +448,11 @@ def _joined(
     """
     by_function: dict[tuple[str, str], list[Variable]] = defaultdict(list)
     for variable in inventory.variables:
-        if variable.enlarges and variable.adds is not None and not _is_of_pass(variable, evidence):
+        if (
+            variable.enlarges
+            and variable.adds is not None
+            and not _is_of_pass(variable, evidence, per_step=True)
+        ):
             by_function[variable.adds.filename, variable.adds.name].append(variable)
     joined = []
     for group in by_function.values():
@@ -442,9 +480,17 @@ def _joined(
     return list(joined)
 
 
-def _is_of_pass(variable: Variable, evidence: Evidence) -> bool:
-    """Return whether a variable is local to a running forward pass, which ends with it."""
-    return variable.scope.startswith("local of") and _in_forward(variable.where, evidence)
+def _is_of_pass(holder: Container | Variable, evidence: Evidence, *, per_step: bool) -> bool:
+    """Return whether a holder may be local to a running forward pass, which ends with it.
+
+    Args:
+        holder: a collection or a tensor.
+        evidence: the evidence.
+        per_step: True if an attribute of a module outlives the pass, as when memory grows with
+            each step.
+    """
+    local = holder.scope.startswith("local of") or not per_step
+    return local and _in_forward(holder.where, evidence)
 
 
 def _longer(size: int, shape: Sequence[int], requested: int) -> bool:
@@ -533,10 +579,9 @@ def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
     grown = evidence.grown
     if grown is None or grown.bytes < SHARE * evidence.allocated:
         return None
-    growth = grown.bytes // max(1, grown.repeats)
-    site = grown.label
-    if grown.where is not None and grown.where.name not in ("", "<module>"):
-        site = f"{grown.where.name} ({format_line(grown.where)})"
+    if grown.fills or grown.keeps_passes:
+        return None
+    growth, site = grown.per_iteration, describe_site(grown)
     subject = f"the tensor of {site}"
     if not grown.by_size:
         subject = f"{count(grown.count, 'tensor')} of {site}"
@@ -555,21 +600,3 @@ def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
             purpose.name in ("gradients", "optimizer state") for purpose in evidence.purposes
         ),
     )
-
-
-def describe_pace(leak: Leak) -> str:
-    """Format the pace, `` grows by 32 MiB per step``, to stand right behind the subject.
-
-    Without a known pace, the bytes held. Of several tensors, the number grows and not each one.
-    """
-    rate = leak.rate
-    several = " of " in leak.name or len(leak.also) > 1
-    if rate is None:
-        clause = f"{'hold' if several else 'holds'} {round_size(leak.bytes)}"
-        return f" {clause}{' and a graph for each' if leak.kind == 'graphs' else ''}"
-    per = "" if rate.per == "s" else f" per {rate.per}"
-    pace = f"{round_size(int(rate.rate))}{per or ' per second'}"
-    if leak.subject[:1].isdigit():
-        return f": {pace.replace(' per', ' more per')}"
-    verb = "grow" if leak.kind == "unnamed" or several else "grows"
-    return f" {verb} by {pace}"

@@ -284,6 +284,12 @@ class Growth:
     """Estimated number of loop iterations meanwhile, derived from one line of the loop."""
     replaced: bool = False
     """True if one allocation is repeatedly replaced by a larger one, as ``torch.cat`` does."""
+    lengthening: int = 0
+    """Bytes by which its allocations grow at each replacement, if their sizes show it; else 0."""
+    fills: bool = False
+    """True if nothing else was allocated meanwhile, as when a loop fills a cache or loads data."""
+    keeps_passes: bool = False
+    """True if it keeps tensors of several forward passes, and no backward pass has followed."""
 
     @property
     def per_event(self) -> int:

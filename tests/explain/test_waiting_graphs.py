@@ -1,0 +1,106 @@
+"""Graphs that wait for one backward pass: the first line names them, the first advice ends them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.explain.scenes import (
+    LOAD,
+    MIB,
+    PROGRAM,
+    TO_CUDA,
+    check_explanation,
+    container,
+    evidence,
+    inventory,
+    part,
+    variable,
+)
+from tui.snapshots.explain.evidence import Evidence, Grown, Purpose
+from tui.snapshots.explain.inventory import CodeLine
+
+MODEL = part("parameters", 24)
+BACKWARD_LINE = CodeLine(PROGRAM, 20, "train")
+SITE = CodeLine(PROGRAM, 13, "train")
+KEPT = Grown(SITE, "train.py:13 train", 6400 * MIB, 436, 32, by_size=False, keeps_passes=True)
+
+
+def losses() -> Evidence:
+    held = container("losses", 0, 33, graphs=33, graph_nodes=1200, backward=BACKWARD_LINE)
+    return evidence(inventory(MODEL, held, remainder=6900))
+
+
+def test_the_list_its_line_and_the_line_of_its_backward_are_named() -> None:
+    line = "losses (list of 33, train.py:13) keeps them until backward at train.py:20"
+    check_explanation(losses(), "activations", line, "call backward() on each item of losses")
+
+
+def test_a_history_does_not_make_such_a_list_a_leak() -> None:
+    check_explanation(replace(losses(), grown=KEPT), "activations", "until backward", "each item")
+
+
+def test_a_sum_is_named_with_its_graph() -> None:
+    held = variable("loss", 0, 900, shape=(), accumulates=True, backward=BACKWARD_LINE)
+    line = "loss (a graph of 900 nodes, train.py:12) keeps them until backward at train.py:20"
+    found = evidence(inventory(MODEL, held, remainder=6900))
+    check_explanation(found, "activations", line, "call backward() on each term of loss")
+
+
+def test_the_loss_of_a_usual_step_keeps_nothing_of_another() -> None:
+    held = variable("loss", 0, 900, shape=(), accumulates=False, backward=BACKWARD_LINE)
+    found = evidence(inventory(part("parameters", 24, count=90), held, remainder=6900))
+    check_explanation(found, "activations", "tensors saved for backward", "a smaller batch")
+
+
+@pytest.mark.parametrize(
+    ("grown", "cause", "line", "advice"),
+    [
+        (
+            KEPT,
+            "activations",
+            "Activations of train (train.py:13) grow with each iteration, and no backward ",
+            "if one backward() follows for all iterations",
+        ),
+        (
+            replace(KEPT, keeps_passes=False, fills=True),
+            "activations",
+            "Activations: tensors of forward passes hold",
+            "a smaller batch",
+        ),
+        (
+            replace(KEPT, keeps_passes=False),
+            "leak",
+            "Leak: 436 tensors of train (train.py:13): 200 MiB more per iteration.",
+            "store detach() or item()",
+        ),
+        (
+            replace(KEPT, keeps_passes=False, by_size=True, lengthening=4 * MIB),
+            "leak",
+            "Leak: The tensor of train (train.py:13) grows by 4 MiB per iteration.",
+            "preallocate it",
+        ),
+    ],
+)
+def test_a_history_alone_says_what_it_shows(
+    grown: Grown, cause: str, line: str, advice: str
+) -> None:
+    purposes = (Purpose("forward pass", 6900 * MIB, "train.py:13 train", 6400 * MIB),)
+    found = evidence(purposes=purposes, grown=grown, step=None, history=True, recorded=True)
+    check_explanation(found, cause, line, advice)
+
+
+def test_a_small_model_that_is_moved_is_not_to_blame_for_activations_that_fill_the_device() -> None:
+    found = evidence(inventory(MODEL, remainder=6900), stack=TO_CUDA)
+    check_explanation(found, "activations", "tensors saved for backward", "a smaller batch")
+
+
+def test_a_checkpoint_that_is_loaded_onto_the_device_is_named() -> None:
+    held = (part("parameters", 1200), part("optimizer state", 2500, "optimizer (Adam)"))
+    found = evidence(inventory(*held, other=3100), stack=LOAD)
+    line = (
+        "a checkpoint is loaded onto the device, where parameters hold 1.2 GiB of the device's "
+        "7.1 GiB and 2.4 GiB of optimizer state"
+    )
+    check_explanation(found, "parameters", line, "map_location='cpu'")
