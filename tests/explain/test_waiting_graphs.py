@@ -104,3 +104,21 @@ def test_a_checkpoint_that_is_loaded_onto_the_device_is_named() -> None:
         "7.1 GiB and 2.4 GiB of optimizer state"
     )
     check_explanation(found, "parameters", line, "map_location='cpu'")
+
+
+@pytest.mark.parametrize(
+    ("older", "line", "advice"),
+    [
+        (0, "Activations: tensors of forward passes hold", "a smaller batch"),
+        (2000, "Activations: tensors of forward passes hold", "a smaller batch"),
+        (6000, "most of them older than the recording.", "these tensors outlive them"),
+    ],
+)
+def test_a_history_that_began_late_does_not_say_which_step_its_tensors_belong_to(
+    older: int, line: str, advice: str
+) -> None:
+    forward = Purpose(
+        "forward pass", 6900 * MIB, "train.py:13 train", 6400 * MIB, older=older * MIB
+    )
+    found = evidence(purposes=(forward,), step=None, history=True, recorded=True)
+    check_explanation(found, "activations", line, advice)

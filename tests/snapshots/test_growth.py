@@ -374,3 +374,17 @@ def test_tensors_of_changing_sizes_are_not_lengthened() -> None:
         old = new
     program.oom(430 * MIB)
     assert growth_of(program) is None
+
+
+def test_a_conclusion_says_that_its_tensors_are_older_than_the_recording() -> None:
+    forward = {"filename": f"{TORCH}/nn/modules/module.py", "line": 1789, "name": "_call_impl"}
+    program = Program()
+    for _ in range(40):
+        program.alloc(8 * MIB, line=20, function="train", within=forward)
+    del program.entries[:]
+    for _ in range(4):
+        program.free(program.alloc(MIB, line=20, function="train"))
+    program.oom(8 * MIB)
+    device = program.device()
+    line = device.verdict(device.replay.ooms[-1]).explanation.line
+    assert "hold 320 MiB, most of them older than the recording." in line

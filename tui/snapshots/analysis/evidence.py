@@ -89,23 +89,27 @@ def purposes(
     table: Allocations, categories: Categories, stacks: Stacks, event: int
 ) -> tuple[Purpose, ...]:
     """Return the purposes of the live memory after an event; empty if none are known."""
-    held: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    older: Counter[str] = Counter()
     sites: dict[str, Counter[str]] = {}
     has_stacks = False
+    records = any(start >= 0 for start in table.start)
     for row in table.live_at(event):
         category = categories.of(row)
         stack = table.stack[row]
         has_stacks = has_stacks or stack > 0
-        held[category.name] += table.size[row]
+        sizes[category.name] += table.size[row]
+        if records and table.start[row] < 0:
+            older[category.name] += table.size[row]
         site = stacks.site(stack)
         if site.kind is not None:
             sites.setdefault(category.name, Counter())[site.label] += table.size[row]
     if not has_stacks:
         return ()
     made = []
-    for name, size in held.most_common():
+    for name, size in sizes.most_common():
         most = sites.get(name, Counter()).most_common(1)
-        made.append(Purpose(name, size, *(most[0] if most else ("", 0))))
+        made.append(Purpose(name, size, *(most[0] if most else ("", 0)), older=older[name]))
     return tuple(made)
 
 

@@ -45,6 +45,15 @@ PURPOSES: dict[str, AccountName] = {
 """Account row for each category of live memory in a history."""
 
 
+def are_older(evidence: Evidence, name: AccountName) -> bool:
+    """Return whether most bytes of an account row were allocated before the recording began."""
+    if evidence.inventory is not None:
+        return False
+    of_row = [purpose for purpose in evidence.purposes if PURPOSES.get(purpose.name) == name]
+    older = sum(purpose.older for purpose in of_row)
+    return older > 0 and 2 * older >= sum(purpose.bytes for purpose in of_row)
+
+
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """The known part of the device's capacity."""

@@ -14,6 +14,7 @@ from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain import allocator_advice
 from tui.snapshots.explain.account import (
     Account,
+    are_older,
     describe_models,
     find_kept_models,
     find_models,
@@ -352,6 +353,14 @@ def _advise_on_activations(request: FailedRequest) -> list[Remedy]:
     kept = find_kept_passes(request.evidence)
     if kept is not None:
         return [*_advise_on_kept_passes(describe_site(kept)), *less]
+    if are_older(request.evidence, "activations"):
+        outlive = Remedy(
+            "if steps have ended since the recording began, these tensors outlive them: find what "
+            "stores them, and store detach(), item() or .cpu() or bound its length",
+            "they are older than the first recorded event; a recording with a larger max_entries "
+            "shows the steps that allocated them",
+        )
+        return [outlive, *less]
     return [*less, *_advise_on_inference(request)]
 
 

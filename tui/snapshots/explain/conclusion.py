@@ -8,6 +8,7 @@ from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain.account import (
     Account,
     Capacity,
+    are_older,
     describe_models,
     find_kept_models,
     find_models,
@@ -129,6 +130,11 @@ def _describe_activations(evidence: Evidence, account: Account, device: Capacity
         return (
             f"Activations of {describe_site(kept)} grow with each iteration, and no backward pass "
             f"has freed them; they hold {share}."
+        )
+    if are_older(evidence, "activations"):
+        return (
+            f"Activations, or stored outputs: tensors of forward passes hold {share}, most of them "
+            "older than the recording."
         )
     if evidence.inventory is None:
         # A stack does not show why a forward pass's tensor is kept.

@@ -96,6 +96,8 @@ class Purpose:
     site: str = ""
     """The program line with most of these bytes."""
     site_bytes: int = 0
+    older: int = 0
+    """Bytes allocated before the first recorded event; 0 if no allocation was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
