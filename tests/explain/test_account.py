@@ -16,7 +16,7 @@ from tests.explain.scenes import (
     variable,
 )
 from tui.snapshots.explain.account import compute_account, infer_capacity
-from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.explain.evidence import Evidence, Holder
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.leak import find_leak
 
@@ -96,3 +96,19 @@ def test_the_usual_size_that_the_known_least_nearly_fills(known: float, words: s
         allocated=size - GIB, reserved=size - GIB, free=GIB, total=None, process=None, others=None
     )
     assert infer_capacity(found).words == words
+
+
+def test_another_process_has_one_line_although_its_command_has_several() -> None:
+    other = Holder(4711, 4 * GIB, "ann", "python -c \nimport torch\nhold(4)\n")
+    found = explain(
+        evidence(
+            holders=(other,),
+            others=4 * GIB,
+            total=6 * GIB + GIB // 2,
+            allocated=2 * GIB,
+            reserved=2 * GIB,
+            process=2 * GIB + GIB // 2,
+        )
+    )
+    assert "process 4711 ann python -c import torch hold(4)" in found.line
+    assert "\n" not in found.line + found.advice[0].what

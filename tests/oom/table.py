@@ -129,7 +129,11 @@ PROGRAMS = (
     Program("features_by_hook", "activations", helps=LESS, never=("detach()", "no_grad()")),
     Program("compiled_model", "activations", helps=LESS, never=("detach()", "no_grad()")),
     Program(
-        "bounded_prefetch", "other tensors", ("ready",), ("on the host",), alone=("activations",)
+        "bounded_prefetch",
+        "other tensors",
+        ("ready",),
+        ("on the host",),
+        alone=("activations", "leak"),
     ),
     Program(
         "checkpoint_beside_optimizer", "parameters", ("a checkpoint is",), ("map_location='cpu'",)

@@ -260,7 +260,7 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
     if evidence.holders:
         for holder in sorted(evidence.holders, key=lambda holder: -holder.bytes):
             who = " ".join(
-                filter(None, [f"process {holder.pid}", holder.user, holder.command[:60]])
+                filter(None, [f"process {holder.pid}", holder.user, holder.shorten_command()])
             )
             device.deduct("other processes", holder.bytes, who)
     elif evidence.others:

@@ -167,7 +167,7 @@ def advise_on_processes(request: FailedRequest) -> list[Remedy]:
     least = "" if evidence.holders or evidence.others is not None else " or more"
     if evidence.holders:
         most = max(evidence.holders, key=lambda holder: holder.bytes)
-        who = " ".join(filter(None, [f"process {most.pid}", most.user, most.command[:60]]))
+        who = " ".join(filter(None, [f"process {most.pid}", most.user, most.shorten_command()]))
         return [
             Remedy(
                 f"end or move {who}, or use another device",

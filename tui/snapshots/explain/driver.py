@@ -76,7 +76,7 @@ def explain_driver_oom(
 
 def describe_holder(holder: Holder) -> str:
     """Format a holder: ``pid 4711 (bob, python train.py)``."""
-    about = ", ".join(filter(None, [holder.user, holder.command[:LONGEST_COMMAND]]))
+    about = ", ".join(filter(None, [holder.user, holder.shorten_command(LONGEST_COMMAND)]))
     return f"pid {holder.pid} ({about})" if about else f"pid {holder.pid}"
 
 

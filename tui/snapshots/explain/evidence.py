@@ -55,6 +55,10 @@ class Holder:
     user: str = ""
     command: str = ""
 
+    def shorten_command(self, length: int = 60) -> str:
+        """Return the start of its command in one line: ``python -c`` may have several."""
+        return " ".join(self.command.split())[:length].rstrip()
+
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
