@@ -1,11 +1,12 @@
 """Make the recording that comes with the program: what ``gpu-workbench replay --demo`` plays.
 
-A story in a minute, with a caption for each scene: two idle GPUs, on one of which another user's
+A story in a minute, with a caption for each scene: idle GPUs, on the last of which another user's
 process begins to compute; products in which the GPU wins; a model so small that it loses, with the
 width from which on it would not; a flag of cuDNN's that pays off; an evaluation that leaks until
-memory runs out, and the verdict on it. What is measured is what this machine's GPUs give. Where
-they are simulated (see ``tui/rehearsal/device``), their times are invented: the recording says so
-in its first line, and the screens say so as long as it plays.
+memory runs out, and the verdict on it. A single GPU is timed while the other process pauses. The
+figures are those of this machine's GPUs. Where they are simulated (see ``tui/rehearsal/device``),
+their times are invented: the recording says so in its first line, and the screens say so as long
+as it plays.
 
 Run in an environment that has torch's CUDA build, simulated or not, on a quiet Linux machine:
 ``python docs/demo_recording.py``; then ``python docs/pictures.py``.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gzip
+import json
 import os
 import pickle
 import signal
@@ -23,8 +25,8 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -41,6 +43,7 @@ from tui.runs.session.session import Session  # noqa: E402
 from tui.runs.state.events import FlagSet  # noqa: E402
 from tui.runs.state.runs import RunState  # noqa: E402
 from tui.runs.state.state import WorkbenchState  # noqa: E402
+from workloads.protocol.results import Setting  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings"
 OWN = ROOT / "docs" / "demo_workloads.py"
@@ -61,8 +64,8 @@ SETTINGS = DeviceSettings(devices=2, total_mib=24_576, name="simulated")
 NEIGHBOUR = """
 import sys, time, torch
 device = f"cuda:{torch.cuda.device_count() - 1}"
-kept = torch.empty(6 * 2**30, dtype=torch.uint8, device=device)
 torch.cuda.set_device(device)
+kept = torch.empty(torch.cuda.mem_get_info()[1] // 4, dtype=torch.uint8, device=device)
 one = torch.randn(4096, 4096, device=device)
 while True:
     for _ in range(10):
@@ -104,7 +107,9 @@ def neighbour(folder: Path) -> Iterator[None]:
         os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
-async def play(session: Session, folder: Path, snapshot: Path) -> None:
+async def play(
+    session: Session, folder: Path, snapshot: Path, convolution: Mapping[str, Setting]
+) -> None:
     """Run the scenes of the recording."""
 
     async def show(words: str, workload: str = "", tab: str = "workbench") -> None:
@@ -123,13 +128,19 @@ async def play(session: Session, folder: Path, snapshot: Path) -> None:
         return not state.runs.pending()
 
     await until(lambda state: state.runs.runner.status == "ready")
-    gpu = next(view for view in session.state.machine.devices if view.torch == "cuda:0")
-    session.select_device(gpu.key)
-    await show("An idle machine with two GPUs")
+    gpus = [view for view in session.state.machine.devices if view.nvml is not None]
+    alone = len(gpus) == 1
+    session.select_device(gpus[0].key)
+    await show(f"An idle machine with {'a GPU' if alone else f'{len(gpus)} GPUs'}")
     await asyncio.sleep(IDLE_S)
-    with neighbour(folder):
+    with ExitStack() as others:
+        others.enter_context(neighbour(folder))
         await until(_computes)
-        await show("Another user's training starts on the second GPU")
+        await show(f"Another user's training starts on the {'' if alone else 'last '}GPU")
+        if alone:
+            others.close()
+            await until(lambda state: not _computes(state))
+            await show("It ends: the GPU is free")
         session.run([WIN], ["cpu", "cuda:0"], "quick")
         await show("Matrix products: how much faster is the GPU?", WIN)
         await until(settled)
@@ -143,6 +154,7 @@ async def play(session: Session, folder: Path, snapshot: Path) -> None:
         _require(loss > 1.2, f"the tiny model takes {loss:.1f}x the time on the GPU alone")
         await show(f"It loses by {loss:.1f}x: launching takes longer than computing", LOSS)
         await show("Its sweep over widths says from where on the GPU is ahead", LOSS)
+        session.set_parameters(CONVOLUTION, dict(convolution))
         session.state.publish(FlagSet(FLAG, True))
         session.here.request_comparison(CONVOLUTION, "cuda:0", FLAG, (False, True), budget="quick")
         await show("cuDNN may search for the fastest convolution: does that pay?", CONVOLUTION)
@@ -150,6 +162,8 @@ async def play(session: Session, folder: Path, snapshot: Path) -> None:
         verdicts = [each.comparison for each in session.state.runs.comparisons.values()]
         _require(all(each and each.verdict == "faster" for each in verdicts), "the flag is no help")
         await show("It pays: the verdict has an interval, and the calls to break even", CONVOLUTION)
+        if alone:
+            others.enter_context(neighbour(folder))
         session.run([LEAK], ["cuda:0"], "quick")
         await show("A training that leaks: each batch keeps its graph", LEAK)
         await until(settled)
@@ -159,6 +173,7 @@ async def play(session: Session, folder: Path, snapshot: Path) -> None:
         session.run([LAST], ["cuda:0"], "normal")
         await show("It ran out of memory. Why? The verdict names the line", tab="snapshot")
         await until(lambda state: any(_is_measured(run) for run in state.runs.book.values()))
+        await until(_computes)
         await asyncio.sleep(LAST_S)
 
 
@@ -192,14 +207,21 @@ def _is_measured(run: RunState) -> bool:
     return run.result is None and run.progress is not None and run.progress.phase == "measuring"
 
 
-async def record(path: Path, folder: Path, snapshot: Path, *, simulated: bool) -> None:
+async def record(
+    path: Path,
+    folder: Path,
+    snapshot: Path,
+    convolution: Mapping[str, Setting],
+    *,
+    simulated: bool,
+) -> None:
     """Run the session into a file that is not there yet."""
     note = "its GPUs are simulated: memory is torch's own, times are invented" if simulated else ""
     recorder = Recorder(path, Redaction(), note, simulated=simulated)
     session = Session(files=[str(OWN)], attachments=[recorder])
     await session.start()
     try:
-        await play(session, folder, snapshot)
+        await play(session, folder, snapshot, convolution)
     finally:
         await session.stop()
 
@@ -247,7 +269,11 @@ def main() -> None:
     """Record, and put both files in their place."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--into", type=Path, default=PLACE, help="folder of both files")
-    into = parser.parse_args().into
+    parser.add_argument(
+        "--convolution", type=json.loads, default={}, help=f"parameters of {CONVOLUTION}, as JSON"
+    )
+    arguments = parser.parse_args()
+    into: Path = arguments.into
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         os.environ["GPU_WORKBENCH_STATE"] = str(folder / "state")
@@ -255,7 +281,7 @@ def main() -> None:
         os.environ[VARIABLE] = str(folder / "memory.pickle")
         made, snapshot = folder / DEMO, Path(os.environ[VARIABLE])
         with gpus() as simulated:
-            asyncio.run(record(made, folder, snapshot, simulated=simulated))
+            asyncio.run(record(made, folder, snapshot, arguments.convolution, simulated=simulated))
         written = {
             into / DEMO: cleaned_recording(made, folder),
             into / DEMO_SNAPSHOT: cleaned_snapshot(snapshot, folder),

@@ -194,13 +194,25 @@ def test_each_device_s_first_wrong_product_is_named() -> None:
 
 def test_a_clock_that_settles_is_steady_from_there_on() -> None:
     falling = [(0.25 * index, 1980.0 - 60 * min(index, 4)) for index in range(12)]
-    assert find_steady(falling) == Steady(1740.0, 1.0)
+    # The median of the second around it is near the end's before the clock itself is.
+    assert find_steady(falling) == Steady(1740.0, 0.75)
     assert find_steady([(float(at), 1980.0) for at in range(8)]) == Steady(1980.0, 0.0)
     # A step of 15 MHz is no change.
     steps = [(float(at), 1980.0 + 15 * (at % 2)) for at in range(8)]
     found = find_steady(steps)
     assert isinstance(found, Steady)
     assert found.after_s == 0.0
+
+
+def test_a_clock_that_jumps_around_its_median_is_steady() -> None:
+    """The clock of an H100 at its power cap, as read every quarter of a second."""
+    jumps = (1365.0, 1395.0, 1350.0, 1335.0, 1380.0, 1410.0, 1365.0, 1320.0)
+    start = [(0.25 * index, 1980.0 - 60 * index) for index in range(10)]
+    power_capped = [(2.5 + 0.25 * index, jumps[index % len(jumps)]) for index in range(40)]
+    found = find_steady(start + power_capped)
+    assert isinstance(found, Steady)
+    assert found.mhz == 1365.0
+    assert 1.5 <= found.after_s <= 3.5
 
 
 def test_a_clock_that_still_changes_or_is_unknown_has_no_steady_state() -> None:
@@ -212,10 +224,11 @@ def test_a_clock_that_still_changes_or_is_unknown_has_no_steady_state() -> None:
 
 
 @given(st.lists(st.floats(300, 3000), min_size=burner.FEWEST_SAMPLES, max_size=40))
-def test_all_samples_from_the_steady_time_on_are_near_the_steady_clock(
+def test_the_medians_around_all_samples_from_the_steady_time_on_are_near_the_steady_clock(
     clocks: list[float],
 ) -> None:
-    samples = [(float(at), mhz) for at, mhz in enumerate(clocks)]
+    # Two seconds apart, so that the median around a sample is its own clock.
+    samples = [(2.0 * at, mhz) for at, mhz in enumerate(clocks)]
     found = find_steady(samples)
     if isinstance(found, Steady):
         later = [mhz for at, mhz in samples if at >= found.after_s]

@@ -278,8 +278,9 @@ def _clocks(study: Study, burners: Sequence[Burner], load: LoadReadings) -> list
     states = [
         find_steady([(at, row[index]) for at, row in load.clocks]) for index in range(len(burners))
     ]
+    longer = f"a quick run loads for {QUICK_S} s" if study.quick else "raise seconds"
     reason = load.unavailable.get("sm_mhz") or next(
-        (state for state in states if isinstance(state, str)), None
+        (f"{state}: {longer}" for state in states if isinstance(state, str)), None
     )
     if "sm_mhz" not in load.unavailable:
         names = [(burner.name, "MHz") for burner in burners]
