@@ -24,9 +24,9 @@ def runner() -> Iterator[Driver]:
 
 
 def _run(
-    runner: Driver, workload: str, effort: str = "quick", **parameters: Setting
+    runner: Driver, workload: str, budget: messages.Budget = "quick", **parameters: Setting
 ) -> RunResult:
-    runner.send(messages.Run("gpu", workload, "cuda:0", dict(parameters), {}, effort))
+    runner.send(messages.Run("gpu", workload, "cuda:0", dict(parameters), {}, budget))
     return runner.until(messages.Finished, lambda event: event.result.id == "gpu").result
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.catalog.runs import column, numbers, ran
@@ -90,7 +92,8 @@ REFUSED = {
     "x.cpu()": "unless the CPU tensor is pinned",
     "torch.tensor(2.0, device=…)": "unless the CPU tensor is pinned",
     "Adam(…).step()": "capturable is False",
-    "randn(generator=own)": "generator is not registered",
+    # In torch 2.13, and in 2.11.
+    "randn(generator=own)": "generator is not registered|generator not in capture mode",
 }
 
 
@@ -107,7 +110,7 @@ def test_a_graph_is_captured_and_what_a_capture_refuses_is_told_in_torchs_words(
     assert words == expected
     for name, words_of_torch in REFUSED.items():
         (line,) = (line for line in result.log if line.startswith(f"{name} -> "))
-        assert words_of_torch in line
+        assert re.search(words_of_torch, line)
     assert result.figures["captures_refused"].value == len(REFUSED)
     pool = result.figures["pool"].value
     assert isinstance(pool, float)

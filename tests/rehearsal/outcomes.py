@@ -82,8 +82,8 @@ def rehearsed(
         card: the card.
         more: other fields.
     """
-    used = DeviceRecord(peak, peak - (500 << 20), 1, 0, 0, 0)
-    unused = DeviceRecord(0, 0, 0, 0, 0, 0)
+    used = DeviceRecord(peak, peak - (500 << 20), 1, 0, 0, 0, 0)
+    unused = DeviceRecord(0, 0, 0, 0, 0, 0, 0)
     facts: dict[str, Any] = {
         "run": RUN,
         "records": (used if peak else unused,),

@@ -148,6 +148,14 @@ def test_a_compiled_program_has_the_wider_margin() -> None:
     assert judge(rehearsed(CARD.total * 97 // 100)).answer == "fits"
 
 
+def test_a_program_with_convolutions_has_the_margin_of_cudnns_workspaces() -> None:
+    (record, *_) = rehearsed(CARD.total * 92 // 100).records
+    verdict = judge(rehearsed(records=(replace(record, estimated=53),)))
+    assert (verdict.answer, verdict.margin.share) == ("close", 0.1)
+    assert "within 10% of the card's memory" in verdict.reason
+    assert judge(rehearsed(CARD.total * 92 // 100)).answer == "fits"
+
+
 def test_reads_of_all_processes_are_added_by_line() -> None:
     read = HostRead("/work/train.py", 13, "main", 2)
     logs = tuple(replace(LOG, pid=pid, rehearsed=replace(EVENT, reads=(read,))) for pid in (7, 8))

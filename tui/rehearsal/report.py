@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tui.rehearsal.cards import CONTEXT_MIB, MIB, Card
+from tui.rehearsal.cards import MIB, Card
 from tui.rehearsal.libraries import TargetLibraries, find_differences
 from tui.rehearsal.read_uses import find_use
 from tui.rehearsal.run import Rehearsed
@@ -38,7 +38,7 @@ def encode_rehearsal(
         "steps": verdict.steps,
         "stopped": verdict.stopped,
         "compiled": verdict.compiled,
-        "margin": verdict.margin,
+        "margin": verdict.margin.share,
         "devices": [_encode_device(device) for device in verdict.devices],
         "reads": [
             {
@@ -82,7 +82,7 @@ def encode_card(card: Card) -> dict[str, Any]:
         "total": card.total,
         "capability": f"{card.capability // 10}.{card.capability % 10}",
         "sm_count": card.sm_count,
-        "context_assumed": CONTEXT_MIB * MIB,
+        "context_assumed": card.context.context_mib * MIB,
         "nccl_assumed": {
             "two_ranks": card.nccl.pair_mib * MIB,
             "more_ranks": card.nccl.group_mib * MIB,

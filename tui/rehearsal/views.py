@@ -308,8 +308,8 @@ def limit_lines(
     rehearsed: Rehearsed, verdict: RehearsalVerdict, target: TargetLibraries | None = None
 ) -> list[str]:
     """Return the limits of the rehearsal's knowledge, a line each."""
-    compiled = "compiled" if verdict.compiled else "eager"
-    lines = [f"{LIMITS} {100 * verdict.margin:.0f}% ({compiled})."]
+    margin = verdict.margin
+    lines = [f"{LIMITS} {100 * margin.share:.0f}% ({margin.reason})."]
     others = reads_with(ReadUse.OTHER, verdict.reads)
     printed = reads_with(ReadUse.PRINT, verdict.reads)
     if others:

@@ -399,7 +399,7 @@ class _Work:
         """Rehearse until the largest value that fits is known, or a rehearsal is inconclusive."""
         progress = _SearchProgress(search)
         while not progress.search.is_over:
-            value = progress.search.next_value(int(plan.card.total * (1 - EAGER_MARGIN)))
+            value = progress.search.next_value(int(plan.card.total * (1 - EAGER_MARGIN.share)))
             changed = replace(plan, command=values.command_with(str(value)))
             number = f"rehearsal {progress.tried + 1}"
             rehearsed, verdict = await self._run(changed, f"{note}{values.label}={value}, {number}")

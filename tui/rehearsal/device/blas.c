@@ -9,7 +9,8 @@ struct blas { void *stream; int math; };
 int cublasCreate_v2(struct blas **h) {
     static int loaded; /* the library's own kernels grow the context, once */
     if (sim_ready()) return 1;
-    if (!__atomic_exchange_n(&loaded, 1, __ATOMIC_RELAXED)) sim_take(sim_current(), 34 * MIB, CONTEXT);
+    int64_t mib = __atomic_exchange_n(&loaded, 1, __ATOMIC_RELAXED) ? sim_option("SIMULATED_GPU_BLAS_HANDLE_MIB", 0) : sim_option("SIMULATED_GPU_BLAS_MIB", 34);
+    sim_take(sim_current(), (uint64_t)mib * MIB, CONTEXT);
     *h = calloc(1, sizeof **h);
     return 0;
 }

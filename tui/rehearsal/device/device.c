@@ -110,6 +110,7 @@ int sim_context(int device) {
     return 0;
 }
 int sim_ready(void) { return sim_context(current); }
+void sim_note_estimate(void) { if (!sim_ready()) __atomic_fetch_add(&sim_shared()->record.estimated[sim_physical(current)], 1, __ATOMIC_RELAXED); }
 
 cudaError_t cudaGetDeviceCount(int *count) {
     if (forked) return sim_fail(cudaErrorInitializationError);

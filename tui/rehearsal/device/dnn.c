@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { BAD_PARAM = 2000, EXECUTION_FAILED = 5000 };
+enum { CONVOLUTION_FORWARD = 10, CONVOLUTION_BACKWARD_DATA = 12 }; /* of cudnnBackendDescriptorType_t, with backward filter between them */
 enum { ENGINECFG_ENGINE = 300, ENGINEHEUR_RESULTS = 202, PLAN_CONFIG = 401, PLAN_WORKSPACE = 402, ENGINE_GLOBAL_INDEX = 1301 };
 enum { ENGINES_OFFERED = 4, MOST_ATTRIBUTES = 48 };
 
@@ -15,7 +16,7 @@ struct bag { int64_t engine; int count; struct attribute items[MOST_ATTRIBUTES];
 int cudnnCreate(struct dnn **h) {
     static int loaded;
     if (sim_ready()) return 1001;
-    if (!__atomic_exchange_n(&loaded, 1, __ATOMIC_RELAXED)) sim_take(sim_current(), 90 * MIB, CONTEXT);
+    if (!__atomic_exchange_n(&loaded, 1, __ATOMIC_RELAXED)) sim_take(sim_current(), (uint64_t)sim_option("SIMULATED_GPU_DNN_MIB", 90) * MIB, CONTEXT);
     *h = calloc(1, sizeof **h);
     return 0;
 }
@@ -33,7 +34,7 @@ static size_t size_of(int type) { /* of a cudnnBackendAttributeType_t */
     }
 }
 static struct attribute *item(struct bag *d, int name) { for (int i = 0; i < d->count; i++) if (d->items[i].name == name) return &d->items[i]; return NULL; }
-int cudnnBackendCreateDescriptor(int type, struct bag **d) { *d = calloc(1, sizeof **d); (*d)->engine = -1; return 0; }
+int cudnnBackendCreateDescriptor(int type, struct bag **d) { if (type >= CONVOLUTION_FORWARD && type <= CONVOLUTION_BACKWARD_DATA) sim_note_estimate(); *d = calloc(1, sizeof **d); (*d)->engine = -1; return 0; }
 int cudnnBackendDestroyDescriptor(struct bag *d) { for (int i = 0; d && i < d->count; i++) free(d->items[i].bytes); free(d); return 0; }
 int cudnnBackendFinalize(struct bag *d) { return 0; }
 int cudnnBackendSetAttribute(struct bag *d, int name, int type, int64_t count, const void *bytes) {

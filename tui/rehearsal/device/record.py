@@ -10,8 +10,8 @@ from pathlib import Path
 from workloads.agent import READS
 
 MOST_DEVICES = 8
-_MAGIC = 0x73696D756C616333
-_FIELDS = 6
+_MAGIC = 0x73696D756C616334
+_FIELDS = 7
 """Arrays of one number per device in C's ``struct record``."""
 
 
@@ -29,6 +29,8 @@ class DeviceRecord:
     """The most bytes that buffers of NCCL took at a time, assumed."""
     refused: int
     """Requests for memory that the device did not have."""
+    estimated: int
+    """Convolutions and recurrent layers, whose workspaces are estimates."""
     reads: int
     """Copies of device memory to the host."""
 

@@ -96,6 +96,7 @@ int cudnnGetRNNWeightParams(void *h, struct rnn *r, int cell, size_t size, const
 int cudnnGetRNNTempSpaceSizes(void *h, struct rnn *r, int training, struct sequences *s, size_t *work, size_t *reserve) {
     size_t kept = r->mode == LSTM ? 5 : r->mode == GRU ? 6 : 1, outputs = (size_t)s->steps * (size_t)s->batch * r->hidden;
     size_t parameters;
+    sim_note_estimate();
     cudnnGetRNNWeightSpaceSize(h, r, &parameters);
     if (work) *work = parameters + parameters / 2;
     if (reserve) *reserve = training ? bytes_of(r->type) * outputs * (size_t)r->directions * (kept * r->layers + r->layers - 1) : 0;

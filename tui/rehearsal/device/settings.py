@@ -29,6 +29,12 @@ class DeviceSettings:
     """1 or more: number of MIG instances on one GPU."""
 
     context_mib: int = 500
+    blas_mib: int = 34
+    """Memory of a process's first cuBLAS handle, with the library's kernels."""
+    blas_handle_mib: int = 0
+    """Memory of each further handle: torch has one for each thread that multiplies matrices."""
+    dnn_mib: int = 90
+    """Memory of cuDNN's kernels."""
     context_ms: int = 150
     timed: int = 1
     """0: work ends at once, whatever it is."""

@@ -40,6 +40,7 @@ struct record {
     uint64_t contexts[MOST_DEVICES];  /* the most processes with a context at a time */
     uint64_t nccl[MOST_DEVICES];      /* bytes: the most that buffers of NCCL took */
     uint64_t refused[MOST_DEVICES];   /* requests for memory that the device did not have */
+    uint64_t estimated[MOST_DEVICES]; /* convolutions and recurrent layers: their workspaces are estimates */
     uint64_t read[MOST_DEVICES];      /* copies of device memory to the host */
 };
 
@@ -75,6 +76,7 @@ int sim_fail(int code);             /* notes the error for cudaGetLastError and 
 int sim_context(int device);        /* the context of a visible device, made at the first call */
 int sim_ready(void);                /* of the current one */
 int sim_current(void);
+void sim_note_estimate(void);       /* a workspace of the current one is an estimate */
 int sim_physical(int device);       /* a visible device's place in the shared state, or -1 */
 enum purpose { ALLOCATED, CONTEXT, NCCL }; /* the last two are not the program's own requests */
 int sim_take(int device, uint64_t bytes, enum purpose); /* accounts memory, or out of memory */

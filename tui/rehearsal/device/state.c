@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC 0x73696d756c616333ull
+#define MAGIC 0x73696d756c616334ull
 
 uint64_t sim_now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec; }
 int64_t sim_option(const char *name, int64_t otherwise) { const char *text = getenv(name); return text && *text ? strtoll(text, NULL, 0) : otherwise; }
