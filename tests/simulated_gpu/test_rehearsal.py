@@ -103,7 +103,7 @@ def test_an_optimizer_that_runs_out_fits_one_tensor_after_another(rehearse: Rehe
             optimizer.step()
             optimizer.zero_grad()
     """
-    found = json.loads(rehearse(program, "--gpu", "5100M", "--json").stdout)
+    found = json.loads(rehearse(program, "--gpu", "5306M", "--json").stdout)
     assert found["answer"] == "does not fit"
     attempts = {each["change"]: each["answer"] for each in found["attempts"]}
     assert attempts == {
@@ -114,7 +114,7 @@ def test_an_optimizer_that_runs_out_fits_one_tensor_after_another(rehearse: Rehe
 
 def test_half_of_the_batch_is_tried(rehearse: Rehearse) -> None:
     program = training().replace("sys.argv[1]", "sys.argv[2]")
-    done = rehearse(program, "--gpu", "1500M", "--json", words=("--batch", "16384"))
+    done = rehearse(program, "--gpu", "1706M", "--json", words=("--batch", "16384"))
     assert done.returncode == 1, done.stderr
     attempts = {each["change"]: each["answer"] for each in json.loads(done.stdout)["attempts"]}
     assert attempts["--batch 8192"] == "fits"
@@ -203,7 +203,7 @@ def test_a_program_without_an_end_is_ended_after_its_time(rehearse: Rehearse) ->
 
 def test_the_largest_batch_fits_and_the_next_does_not(rehearse: Rehearse) -> None:
     done = rehearse(
-        training(), "--gpu", "1G", "--find", "batch=1..64", "--json", words=("{batch}000",)
+        training(), "--gpu", "1230M", "--find", "batch=1..64", "--json", words=("{batch}000",)
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -217,11 +217,11 @@ def test_the_largest_batch_is_found_by_the_option_of_the_command(
     rehearse: Rehearse,
 ) -> None:
     program = training().replace("int(sys.argv[1])", "1000 * int(sys.argv[2])")
-    options = ("--gpu", "1G", "--steps", "2", "--find")
+    options = ("--gpu", "1230M", "--steps", "2", "--find")
     done = rehearse(program, *options, words=("--batch", "4"), timeout_s=880)
     assert done.returncode == 0, done.stderr
     first, second, expandable, foreach = done.stdout.splitlines()
-    assert first.startswith("largest --batch on a card of 1G: ")
+    assert first.startswith("largest --batch on a card of 1230M: ")
     assert second.startswith("  with ")
     assert expandable.startswith("  with expandable segments: ")
     assert foreach.startswith("  with foreach=False: ")

@@ -21,7 +21,7 @@ from workloads.declare.study import Study
 from workloads.declare.workload import Case, forget, workload
 from workloads.limits import limit_lookup
 from workloads.limits.ceilings import Ceilings, newest
-from workloads.measure import cpu_share, torch_state
+from workloads.measure import cpu_share, environment, torch_state
 from workloads.measure.clocks import HostClock, TimedBlock
 from workloads.measure.timing import Cancelled, Control
 from workloads.protocol.results import COPY, Ceiling, Figure, Limit, Rates, RunResult
@@ -343,6 +343,22 @@ def test_half_precision_on_a_cpu_is_held_against_the_faster_of_its_own_and_float
 )
 def test_a_rate_without_a_limit_says_why(case: Case, rates: Rates, reason: str) -> None:
     assert limit_lookup.queries(case, rates, CPU) == reason
+
+
+def test_a_call_that_may_read_from_a_cache_is_not_compared_with_the_units_it_hardly_uses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One row times 8192 x 8192 weights of two bytes, on an H100 with a cache of 50 MiB."""
+    monkeypatch.setattr(environment, "last_cache", lambda _: 50 * 2**20)
+    size = 2 * 8192 * 8192
+    case = Case(lambda: None, byte=size, precision="bfloat16", byte_limit="memory")
+    reason = limit_lookup.queries(case, Rates(2.77e12, 2.77e12, None), CPU)
+    assert reason == (
+        "128 MiB a call can stay in the cache of 50 MiB: the memory's bandwidth is no limit for it"
+    )
+    # With 64 rows its operations may bound it.
+    queries = limit_lookup.queries(case, Rates(171e12, 2.71e12, None), CPU)
+    assert queries == (limit_lookup.LimitQuery("bfloat16", 171e12),)
 
 
 # ---- kept by the front end ---------------------------------------------------------------------
