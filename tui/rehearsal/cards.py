@@ -36,8 +36,7 @@ class ContextMemory:
 CONTEXT = ContextMemory(500, 34, 0, 90)
 """An allowance."""
 HOPPER_CONTEXT = ContextMemory(610, 66, 64, 18)
-"""Measured on an H100 with driver 580.159 and torch 2.11.0+cu130: what NVML reports for a process
-is within 4 MiB of these in 36 of 40 programs (docs/readings)."""
+"""Measured on an H100 with driver 580.159 and torch 2.11.0+cu130 (docs/readings)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ EAGER_MARGIN = Margin(0.01, "eager")
 COMPILED_MARGIN = Margin(0.05, "compiled")
 """Two compiled programs with snapshots from real GPUs differed by 3.4% and 3.8%."""
 CUDNN_MARGIN = Margin(0.1, "cuDNN's workspaces are estimates")
-"""Of five programs with convolutions or recurrent layers, three reserved 6.5 to 9.1% more on an
+"""Of five programs with convolutions or recurrent layers, three reserved 7 to 10% more on an
 H100 (docs/readings)."""
 
 
