@@ -352,7 +352,7 @@ def _advise_on_activations(request: FailedRequest) -> list[Remedy]:
         return [each, *less]
     kept = find_kept_passes(request.evidence)
     if kept is not None:
-        return [*_advise_on_kept_passes(describe_site(kept)), *less]
+        return _advise_on_kept_passes(describe_site(kept))
     if are_older(request.evidence, "activations"):
         outlive = Remedy(
             "if steps have ended since the recording began, these tensors outlive them: find what "
@@ -368,13 +368,12 @@ def _advise_on_kept_passes(site: str) -> list[Remedy]:
     """Return what helps if the history does not show why the passes are kept."""
     return [
         Remedy(
-            f"if one backward() follows for all iterations of {site}, call it in each iteration",
-            "gradients add up, and each backward frees what its own graph has saved",
+            f"if one backward() follows all iterations of {site}, call it in each",
+            "each frees its own graph, and gradients add up",
         ),
         Remedy(
-            "if none follows, use torch.no_grad(), or store detach() or item() of what the loop "
-            "collects",
-            "one stored tensor keeps everything alive that autograd saved for it",
+            "if none follows, use torch.no_grad(), or store detach() or item()",
+            "a stored tensor keeps its graph",
         ),
     ]
 

@@ -128,8 +128,8 @@ def _describe_activations(evidence: Evidence, account: Account, device: Capacity
     kept = find_kept_passes(evidence)
     if kept is not None:
         return (
-            f"Activations of {describe_site(kept)} grow with each iteration, and no backward pass "
-            f"has freed them; they hold {share}."
+            f"Activations of {describe_site(kept)} grow by {round_size(kept.per_iteration)} per "
+            "iteration, and no backward pass frees them."
         )
     if are_older(evidence, "activations"):
         return (

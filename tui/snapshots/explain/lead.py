@@ -34,6 +34,7 @@ from tui.snapshots.explain.thresholds import (
     has_fitting_piece,
     has_room,
 )
+from tui.snapshots.explain.waiting import find_kept_passes
 
 _DIVISIONS = re.compile(r":\s*[1-9]")
 _OPTIMIZER = "/torch/optim/"
@@ -61,6 +62,10 @@ def find_leading_cause(
         return "larger than the device"
     if leak is not None and _leads(leak, evidence, account):
         return "leak"
+    kept = find_kept_passes(evidence)
+    if kept is not None and kept.bytes >= SHARE * evidence.allocated:
+        # They grow with each iteration, so they reach any limit.
+        return "activations"
     if exceeds_process_limit(evidence.needed, evidence.reserved, evidence.allowed):
         return "process limit"
     if evidence.free is not None and evidence.free >= evidence.needed:
