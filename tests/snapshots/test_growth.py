@@ -388,3 +388,13 @@ def test_a_conclusion_says_that_its_tensors_are_older_than_the_recording() -> No
     device = program.device()
     line = device.verdict(device.replay.ooms[-1]).explanation.line
     assert "hold 320 MiB, most of them older than the recording." in line
+
+
+def test_longer_batches_that_replace_freed_ones_are_not_lengthened() -> None:
+    program = Program()
+    for batch in range(30):
+        x = program.alloc((400 + batch) * MIB, line=11, function="capture")
+        if batch < 29:
+            program.free(x)
+    program.oom(430 * MIB)
+    assert growth_of(program) is None

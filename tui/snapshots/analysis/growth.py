@@ -294,13 +294,20 @@ def _lengthening(table: Allocations, live: list[int], made: list[int]) -> int:
     """
     ordered = sorted(made, key=table.start.__getitem__)
     sizes: list[int] = []
+    firsts: list[int] = []
     for row in reversed(ordered):
         size = table.size[row]
         if sizes and size > sizes[-1]:
             break
         if not sizes or size < sizes[-1]:
             sizes.append(size)
+            firsts.append(row)
+        firsts[-1] = row
     if len(sizes) < OFTEN:
+        return 0
+    # A copy needs the tensor that it replaces; a longer batch replaces one that is gone.
+    copied = sum(table.completed[old] > table.start[new] for new, old in pairwise(firsts))
+    if 2 * copied < len(firsts):
         return 0
     steps = [after - before for after, before in pairwise(sizes)]
     if max(steps) > MOST_LONGER * sizes[0]:
