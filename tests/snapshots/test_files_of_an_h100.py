@@ -1,0 +1,72 @@
+"""Files of three programs that ran out of an H100's memory (docs/readings): their explanations.
+
+``gpu-workbench watch --record`` wrote them, with the agent's inventory; driver 580.159, torch 2.11.
+"""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis
+from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.read.normalise import normalise
+
+FILES = Path(__file__).with_name("files")
+NAMES = ("leak", "larger_batch", "other_process")
+GIB = 2**30
+BESIDE = (500 * 2**20, 800 * 2**20)
+"""Memory of a CUDA context and its libraries on that card, at least and at most."""
+TEXT = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 16.00 GiB. GPU 0 has a total "
+    "capacity of 79.18 GiB of which 8.02 GiB is free. Process 3157 has 50.63 GiB memory in use. "
+    "Including non-PyTorch memory, this process has 20.51 GiB memory in use. Of the allocated "
+    "memory 20.00 GiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated."
+)
+"""The exception of ``other_process``."""
+
+
+@cache
+def device(name: str) -> DeviceAnalysis:
+    with gzip.open(FILES / f"h100_{name}.pickle.gz") as file:
+        return Analysis(normalise(pickle.load(file))).devices[0]
+
+
+def explanation(name: str, text: str = "") -> Explanation:
+    events = device(name).replay.ooms
+    return device(name).verdict(events[-1], parse_oom_texts(text)).explanation
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_about_them_is_in_doubt(name: str) -> None:
+    assert device(name).faults == ()
+    assert device(name).allocations.doubts == ()
+    assert device(name).replay.doubts == ()
+
+
+def test_the_list_that_keeps_each_steps_graph_is_named() -> None:
+    found = explanation("leak")
+    assert found.line == (
+        "OOM at step 35, oom_leak.py:11 in train. "
+        "Leak: history (list of 35, oom_leak.py:15) grows by 2.1 GiB per step."
+    )
+    assert found.advice[0].what.startswith("store detach() or item() of each tensor in history")
+
+
+def test_the_process_that_holds_most_of_the_device_is_named() -> None:
+    found = explanation("other_process", TEXT)
+    assert found.cause == "other processes"
+    assert "50.6 GiB" in found.line
+    assert "3157" in found.line
+
+
+@pytest.mark.parametrize("name", ["leak", "larger_batch"])
+def test_what_is_beside_torchs_memory_is_the_size_of_a_context(name: str) -> None:
+    sizes = {row.name: row.bytes for row in explanation(name).account}
+    least, most = BESIDE
+    assert least < sizes["outside torch"] < most
