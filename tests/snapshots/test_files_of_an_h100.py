@@ -58,6 +58,17 @@ def test_the_list_that_keeps_each_steps_graph_is_named() -> None:
     assert found.advice[0].what.startswith("store detach() or item() of each tensor in history")
 
 
+def test_a_request_for_a_fifth_of_the_device_is_larger_than_what_was_free() -> None:
+    """Attention scores of a batch that is eight times as large as before.
+
+    Pieces of 15 GiB were cached, but the next line would have requested 16 GiB once more.
+    """
+    found = explanation("larger_batch")
+    assert found.cause == "larger than what was free"
+    assert found.line.startswith("OOM at step 3, oom_batch.py:13 in forward. Request: 16 GiB in")
+    assert found.advice[0].what.startswith("allocate a smaller tensor at oom_batch.py:13")
+
+
 def test_the_process_that_holds_most_of_the_device_is_named() -> None:
     found = explanation("other_process", TEXT)
     assert found.cause == "other processes"
@@ -67,6 +78,7 @@ def test_the_process_that_holds_most_of_the_device_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["leak", "larger_batch"])
 def test_what_is_beside_torchs_memory_is_the_size_of_a_context(name: str) -> None:
+    # Without the exception's text it may be that of other processes.
     sizes = {row.name: row.bytes for row in explanation(name).account}
     least, most = BESIDE
-    assert least < sizes["outside torch"] < most
+    assert least < sizes["unknown"] < most

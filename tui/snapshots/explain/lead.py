@@ -133,7 +133,11 @@ def _suspect(evidence: Evidence, account: Account, device: Capacity) -> LeadingC
     # Without a snapshot, the pieces and their owners are unknown.
     known_pieces = evidence.largest is not None
     if not known_pieces or sizes["fragmentation"] < evidence.shortfall + evidence.requested:
-        least["fragmentation"] = max(least["fragmentation"], int(FRAGMENTED * account.used))
+        pieces = int(FRAGMENTED * account.used)
+        if evidence.total is not None and evidence.needed >= REQUEST_OF_DEVICE * evidence.total:
+            # Without free memory the pieces must hold it: its step may make more such requests.
+            pieces = max(pieces, evidence.needed)
+        least["fragmentation"] = max(least["fragmentation"], pieces)
     able = {name: sizes[name] for name in least if sizes[name] >= least[name] and sizes[name]}
     if able:
         return _as_cause(max(able, key=lambda name: able[name]))
