@@ -33,7 +33,7 @@ async def test_the_snapshot_tab_opens_the_example_with_one_enter() -> None:
         await on.press("3")
         assert on.row("Open the example snapshot")
         await on.press("enter")
-        await on.until(lambda: "Verdict" in on.text and "leak" in on.text)
+        await on.until(lambda: "Verdict" in on.text and "no backward pass" in on.text)
         assert _name(on) == "demo_out_of_memory.pickle.gz"
 
 
