@@ -16,8 +16,8 @@ from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import find_main_stack, goes_through
 from tui.snapshots.explain.growth_rate import LARGE
+from tui.snapshots.explain.holders import SHARE
 from tui.snapshots.explain.inventory import CodeLine
-from tui.snapshots.explain.leak import SHARE
 from tui.snapshots.explain.leak_facts import Leak
 from tui.snapshots.explain.thresholds import (
     FOR_LONG,

@@ -19,12 +19,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.core.text.numbers import count, grouped
 from tui.snapshots.explain.evidence import Evidence, Rate
-from tui.snapshots.explain.frames import find_main_stack, format_line, in_module_call
+from tui.snapshots.explain.frames import find_main_stack, format_line
 from tui.snapshots.explain.growth_rate import (
     FEW,
     LARGE,
@@ -32,24 +31,27 @@ from tui.snapshots.explain.growth_rate import (
     find_growth_rate,
     is_steady,
 )
+from tui.snapshots.explain.holders import (
+    MOST,
+    SHARE,
+    format_place,
+    holder_line,
+    is_in_forward,
+    is_of_pass,
+    is_training,
+)
 from tui.snapshots.explain.inventory import (
-    CodeLine,
     Container,
     Inventory,
     ModelPart,
     Variable,
 )
 from tui.snapshots.explain.leak_facts import Leak, describe_site
+from tui.snapshots.explain.lengthened import find_joined, find_replaced, find_replaced_items
 from tui.snapshots.explain.waiting import find_waiting_graphs, is_of_one_graph, waits_for_backward
 
 MANY = 16
 """Minimum number of tensors in a leaking container without measured growth."""
-SHARE = 0.1
-"""Share of the allocated bytes from which growth is reported."""
-ROUNDED = 512
-"""Bytes by which a reported request may exceed its true size."""
-MOST = 0.5
-"""The same share if no growth was measured and the tensors carry no graph."""
 DEEP = 200
 """Number of graph nodes that exceeds one step of a small model."""
 REUSED = 30
@@ -75,9 +77,6 @@ NUMBERED = 32
 """Number of buffers in one module with names that differ only in a number, from which they are a
 leak."""
 _DIGITS = re.compile(r"\d+")
-_JOINS = re.compile(r"\b(cat|concat|concatenate|pad|(column_|row_|[dhv])stack)\(")
-"""A call whose result is a longer tensor than its argument."""
-_CACHE = re.compile(r"cache|past|kv|key|value|bank|memory|history|buffer", re.IGNORECASE)
 
 
 def find_leak(evidence: Evidence) -> Leak | None:
@@ -142,12 +141,6 @@ def _plausible(evidence: Evidence) -> bool:
 # ---- from the inventory ----
 
 
-def _training(inventory: Inventory) -> bool:
-    return inventory.step > 0 or any(
-        part.role in ("gradients", "optimizer state") for part in inventory.parts
-    )
-
-
 def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
     """Return the leak whose holder explains the most bytes."""
     candidates = [
@@ -157,8 +150,8 @@ def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         ),
         *_collected(evidence, inventory, rate, grew),
         _total(evidence, inventory, rate, grew),
-        *(_replaced(variable, evidence, inventory) for variable in inventory.variables),
-        *_joined(evidence, inventory, rate, grew),
+        *(find_replaced(variable, evidence, inventory) for variable in inventory.variables),
+        *find_joined(evidence, inventory, rate, grew),
         *(_numbered(part, evidence, inventory, rate) for part in inventory.parts),
     ]
     leaks = [candidate for candidate in candidates if candidate is not None]
@@ -174,10 +167,10 @@ def _container(
     per_step = rate is not None and rate.per == "step"
     if rate is None and not _is_bounded(container):
         rate = estimate_rate(container, evidence, inventory)
-    replaced = _replaced_items(container, evidence, inventory)
+    replaced = find_replaced_items(container, evidence, inventory)
     if replaced is not None:
         return replaced
-    if container.tensors < FEW or _is_of_pass(container, evidence, per_step=per_step):
+    if container.tensors < FEW or is_of_pass(container, evidence, per_step=per_step):
         return None
     if _is_of_step(container, graphs=graphs, measured=per_step, rate=rate):
         return None
@@ -196,13 +189,13 @@ def _container(
         kind="graphs" if graphs else "list",
         subject=_describe_container(container),
         name=container.name,
-        where=_line(container),
+        where=holder_line(container),
         bytes=size,
         reachable=container.bytes,
         rate=rate,
         each=size // max(1, container.tensors),
         graphs=container.graphs,
-        training=_training(inventory),
+        training=is_training(inventory),
     )
 
 
@@ -247,7 +240,9 @@ def _collected(
         if leak is not None:
             names = tuple(dict.fromkeys(each.name for each in group))
             of = f"{largest.kind} of {grouped(largest.length)}"
-            subject = f"{largest.name} and {len(group) - 1} more like it ({of}, {_place(largest)})"
+            subject = (
+                f"{largest.name} and {len(group) - 1} more like it ({of}, {format_place(largest)})"
+            )
             leak = replace(leak, subject=subject, also=names)
         found.append(leak)
     return found
@@ -264,23 +259,13 @@ def _may_be_growing(container: Container, evidence: Evidence, inventory: Invento
     Data moved to the device once is none, and neither is a checkpoint, which one call returns.
     """
     adds = container.enlarges or container.kind == MEMOIZED
-    steady = is_steady(evidence) or _training(inventory)
+    steady = is_steady(evidence) or is_training(inventory)
     return adds and not steady and _still_filled(container, evidence)
 
 
 def _graph_bytes(inventory: Inventory, evidence: Evidence) -> int:
     """Return the bytes that graphs may hold because nothing else accounts for them."""
     return max(0, inventory.remainder + inventory.other_bytes - (evidence.rounding or 0))
-
-
-def _in_forward(where: CodeLine | None, evidence: Evidence) -> bool:
-    """Return whether a container belongs to a running forward pass."""
-    if where is None:
-        return False
-    if where.name == "forward":
-        return True
-    stacks = (evidence.stack, find_main_stack(evidence.threads))
-    return any(in_module_call(stack, where.name) for stack in stacks)
 
 
 def _still_filled(container: Container, evidence: Evidence) -> bool:
@@ -296,17 +281,7 @@ def _still_filled(container: Container, evidence: Evidence) -> bool:
 
 def _describe_container(container: Container) -> str:
     kind = container.kind
-    return f"{container.name} ({kind} of {grouped(container.length)}, {_place(container)})"
-
-
-def _line(container: Container | Variable) -> CodeLine | None:
-    """Return the line that adds to a holder, else the current line of its function."""
-    return container.adds or container.where
-
-
-def _place(container: Container | Variable) -> str:
-    line = _line(container)
-    return container.scope if line is None else format_line(line)
+    return f"{container.name} ({kind} of {grouped(container.length)}, {format_place(container)})"
 
 
 def _tracebacks(
@@ -323,24 +298,26 @@ def _tracebacks(
     if size < (LARGE if handled else SHARE) * evidence.allocated:
         return None
     if handled:
-        subject = f"the exception handled at {_place(container)} (through its traceback)"
+        subject = f"the exception handled at {format_place(container)} (through its traceback)"
     elif of_command:
         subject = f"the exception of an earlier command ({container.name}, through its traceback)"
     elif container.kind == STORED:
-        subject = f"{container.name} (an exception, {_place(container)}), through its traceback,"
+        subject = (
+            f"{container.name} (an exception, {format_place(container)}), through its traceback,"
+        )
     else:
         subject = f"{_describe_container(container)}, {container.through},"
     return Leak(
         kind="handled" if handled else "traceback",
         subject=subject,
         name=container.name,
-        where=_line(container),
+        where=holder_line(container),
         bytes=size,
         reachable=container.bytes,
         rate=None if container.kind in (HANDLED, STORED) else rate,
         each=None if handled else size // max(1, container.length),
         graphs=container.graphs,
-        training=_training(inventory),
+        training=is_training(inventory),
     )
 
 
@@ -370,7 +347,7 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         # One pass through many layers creates an equally long graph, but has parameters for each.
         own = sum(part.count for part in inventory.parts if part.role == "parameters")
         again = longest.graph_nodes >= REUSED * max(1, own)
-        if is_steady(evidence) or not (deep and again) or _training(inventory):
+        if is_steady(evidence) or not (deep and again) or is_training(inventory):
             return None
         if _graph_bytes(inventory, evidence) < LARGE * evidence.allocated:
             return None
@@ -378,21 +355,21 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         longest.graph_nodes < DEEPER * max(1, rest) and not deep
     ):
         return None
-    if _in_forward(longest.where, evidence):
+    if is_in_forward(longest.where, evidence):
         return None
     nodes = count(longest.graph_nodes, "node")
     size = longest.bytes + _graph_bytes(inventory, evidence)
     return Leak(
         kind="total",
-        subject=f"{longest.name} (a graph of {nodes}, {_place(longest)})",
+        subject=f"{longest.name} (a graph of {nodes}, {format_place(longest)})",
         name=longest.name,
-        where=_line(longest),
+        where=holder_line(longest),
         bytes=min(size, grew) if grew else size,
         reachable=longest.bytes,
         rate=rate,
         each=None,
         graphs=1,
-        training=_training(inventory),
+        training=is_training(inventory),
         carried=bool(longest.shape) and longest.shape != (1,),
     )
 
@@ -418,125 +395,13 @@ def _numbered(
         rate=rate,
         each=part.bytes // part.count,
         graphs=0,
-        training=_training(inventory),
+        training=is_training(inventory),
     )
 
 
 def _is_same_graph(first: Variable, other: Variable) -> bool:
     """Return whether two variables share a graph: lengths within a tenth of each other."""
     return abs(first.graph_nodes - other.graph_nodes) <= max(2, other.graph_nodes // 10)
-
-
-def _replaced(variable: Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
-    """Return the leak of a tensor that longer ones replace, as the request shows."""
-    if variable.bytes < SHARE * evidence.allocated or not variable.shape:
-        return None
-    if _is_of_pass(variable, evidence, per_step=True):
-        return None
-    if not _longer(variable.bytes, variable.shape, evidence.requested):
-        return None
-    return _cat(variable, evidence, inventory)
-
-
-def _joined(
-    evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
-) -> list[Leak | None]:
-    """Return the leaks of tensors that ``torch.cat`` makes longer, one for each function.
-
-    The layers of a model may each have such a tensor. Either the request is for the next longer
-    one, or memory grows with the steps, or they fill most of the memory without a training.
-    """
-    by_function: dict[tuple[str, str], list[Variable]] = defaultdict(list)
-    for variable in inventory.variables:
-        if (
-            variable.enlarges
-            and variable.adds is not None
-            and not _is_of_pass(variable, evidence, per_step=True)
-        ):
-            by_function[variable.adds.filename, variable.adds.name].append(variable)
-    joined = []
-    for group in by_function.values():
-        size = sum(variable.bytes for variable in group)
-        longer = any(
-            _longer(variable.bytes, variable.shape, evidence.requested) for variable in group
-        )
-        grows = rate if rate is not None and rate.per == "step" else None
-        fills = (
-            not _training(inventory)
-            and size >= MOST * evidence.allocated
-            and not any(variable.scope.startswith("local of") for variable in group)
-        )
-        if size < SHARE * evidence.allocated or not (
-            longer or fills or (grows is not None and size >= grew / 4)
-        ):
-            continue
-        largest = max(group, key=lambda variable: variable.bytes)
-        leak = _cat_leak(largest, inventory, size, grows)
-        others = f" and {len(group) - 1} more like it" if len(group) > 1 else ""
-        subject = f"{largest.name}{others} ({_place(largest)})"
-        joined.append(
-            replace(leak, subject=subject, also=tuple(variable.name for variable in group))
-        )
-    return list(joined)
-
-
-def _is_of_pass(holder: Container | Variable, evidence: Evidence, *, per_step: bool) -> bool:
-    """Return whether a holder may be local to a running forward pass, which ends with it.
-
-    Args:
-        holder: a collection or a tensor.
-        evidence: the evidence.
-        per_step: True if an attribute of a module outlives the pass, as when memory grows with
-            each step.
-    """
-    local = holder.scope.startswith("local of") or not per_step
-    return local and _in_forward(holder.where, evidence)
-
-
-def _longer(size: int, shape: Sequence[int], requested: int) -> bool:
-    """Return whether a request has a tensor's size with one dimension slightly longer."""
-    more = requested - size
-    if not 0 < more <= size // 4:
-        return False
-    # Requests cover whole elements, but the reported size is rounded up to 512.
-    slices = [size // length for length in shape if length > 1 and size % length == 0]
-    return any(abs(round(more / count) * count - more) < ROUNDED for count in slices)
-
-
-def _replaced_items(container: Container, evidence: Evidence, inventory: Inventory) -> Leak | None:
-    """Return the leak of a container whose tensors are each replaced by a longer one."""
-    if not container.tensors or container.bytes < LARGE * evidence.allocated:
-        return None
-    item_size = container.bytes / container.tensors
-    joins = _JOINS.search(evidence.source) or _CACHE.search(container.name)
-    if not joins or not item_size < evidence.requested <= 1.25 * item_size:
-        return None
-    return _cat(container, evidence, inventory)
-
-
-def _cat(holder: Container | Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
-    # The tensor of a batch that grows on purpose is also replaced by a longer one.
-    grows_by_cat = _JOINS.search(evidence.source) or _CACHE.search(holder.name)
-    if _training(inventory) and not grows_by_cat:
-        return None
-    return _cat_leak(holder, inventory, holder.bytes, None)
-
-
-def _cat_leak(
-    holder: Container | Variable, inventory: Inventory, size: int, rate: Rate | None
-) -> Leak:
-    return Leak(
-        kind="cat",
-        subject=f"{holder.name} ({_place(holder)})",
-        name=holder.name,
-        where=_line(holder),
-        bytes=size,
-        reachable=size,
-        rate=rate,
-        each=None,
-        graphs=0,
-        training=_training(inventory),
-    )
 
 
 def _is_unnamed(inventory: Inventory, grew: int) -> bool:
@@ -568,7 +433,7 @@ def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) ->
         rate=rate,
         each=None,
         graphs=0,
-        training=_training(inventory),
+        training=is_training(inventory),
     )
 
 
