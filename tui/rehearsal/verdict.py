@@ -42,22 +42,19 @@ ABORTED = 6
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """How much memory on a real card may differ from the rehearsal's."""
+    """How much reserved memory on a real card may differ from the rehearsal's."""
 
     share: float
-    """Of reserved bytes."""
     reason: str
-    requested: str = "exact"
-    """Words for the requested bytes."""
 
 
 EAGER_MARGIN = Margin(0.01, "eager")
 """Of 22 public programs with snapshots from real GPUs, 20 were within 0.6%."""
 COMPILED_MARGIN = Margin(0.05, "compiled")
 """Two compiled programs with snapshots from real GPUs differed by 3.4% and 3.8%."""
-CUDNN_MARGIN = Margin(0.1, "cuDNN's workspaces are estimates", "within 2%")
+CUDNN_MARGIN = Margin(0.1, "cuDNN's workspaces are estimates")
 """Of five programs with convolutions or recurrent layers, three reserved 7 to 10% more on an
-H100, and three requested 1.7% less (docs/readings)."""
+H100 (docs/readings)."""
 
 
 @dataclass(frozen=True, slots=True)

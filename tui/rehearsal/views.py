@@ -21,6 +21,7 @@ from tui.watch.runs.log_texts import source_line
 
 LIMITS = (
     "Kernels compute nothing and take no time, and values that the program reads back are zeros."
+    " Requested bytes are exact for this torch; reserved bytes on the card may differ by"
 )
 MOST_READS = 3
 CONTEXT, NCCL = "context", "NCCL buffers"
@@ -308,10 +309,7 @@ def limit_lines(
 ) -> list[str]:
     """Return the limits of the rehearsal's knowledge, a line each."""
     margin = verdict.margin
-    lines = [
-        f"{LIMITS} Requested bytes are {margin.requested} for this torch; reserved bytes on the"
-        f" card may differ by {100 * margin.share:.0f}% ({margin.reason})."
-    ]
+    lines = [f"{LIMITS} {100 * margin.share:.0f}% ({margin.reason})."]
     others = reads_with(ReadUse.OTHER, verdict.reads)
     printed = reads_with(ReadUse.PRINT, verdict.reads)
     if others:
