@@ -9,7 +9,7 @@ import pytest
 
 from tests.rehearsal.outcomes import CARD, EVENT, GIB, LOG, RUN, account, failed, oom, rehearsed
 from tui.rehearsal.report import encode_rehearsal, encode_search
-from tui.rehearsal.run import ProcessPeak, describe_gap
+from tui.rehearsal.run import ProcessPeak, Rehearsed, describe_gap
 from tui.rehearsal.search import Search, SearchRange
 from tui.rehearsal.verdict import judge
 from tui.rehearsal.views import (
@@ -87,6 +87,19 @@ def test_reads_and_host_memory_are_limits() -> None:
     assert "train.py:1, train.py:2, train.py:3 and 2 other lines" in text
     assert "9.0 GiB of host memory" in text
     assert "within" not in text.splitlines()[0]
+
+
+def test_the_margin_stands_beside_what_it_applies_to() -> None:
+    def limits(found: Rehearsed) -> str:
+        return " ".join(" ".join(rehearsal_lines(found, judge(found), (), 120)).split())
+
+    assert "reserved bytes on the card may differ by 1% (eager)." in limits(FITS)
+    (record, *_) = FITS.records
+    estimated = replace(FITS, records=(replace(record, estimated=53),))
+    assert (
+        "reserved bytes on the card may differ by 10% (cuDNN's workspaces are estimates)."
+        in limits(estimated)
+    )
 
 
 def test_each_change_has_its_own_line() -> None:
