@@ -15,10 +15,17 @@ import torch
 
 from tests.agent.hostile_tensors import hostile_tensors
 from tui.snapshots.explain.inventory import Inventory, parse_inventory
+from workloads.agent import inventory
 from workloads.agent.inventory import find_roles, take_inventory
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
 MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the walk end: how much of it two seconds allow depends on this process's other tests."""
+    monkeypatch.setattr(inventory, "LONGEST_S", 60.0)
 
 
 @pytest.fixture(autouse=True)
@@ -251,8 +258,7 @@ def test_what_a_wrapper_holds_counts_for_the_wrapper() -> None:
 def test_a_hundred_thousand_tensors_are_all_counted() -> None:
     many = [torch.empty(128, device="cuda") for _ in range(100_000)]
     found = taken()
-    of_program = [each for each in found.skipped if not each.startswith("globals of libraries")]
-    assert of_program == [], "the program's own names have taken less than the limit of 2 s"
+    assert found.skipped == ()
     (row,) = [each for each in found.containers if each.name == "many"]
     assert (row.length, row.tensors) == (len(many), 100_000)
 
