@@ -21,6 +21,12 @@ pytestmark = [*NEEDS_SSH, pytest.mark.slow, pytest.mark.timeout(900)]
 HOSTS = ("box1", "box2", "box3", "box4")
 LOADED = "box2"
 HOGS = 2
+HOST = """#!/bin/sh
+echo $$ > {group}
+exec unshare -m sh -c 'mount --bind "$0" /proc/sys/kernel/random/boot_id
+exec {python} "$@"' {boot_id} "$@"
+"""
+"""A host's Python, with a share of the processors; its boot id makes it a machine of its own."""
 BUSY = "print(flush=True)\nwhile True: pass"
 
 
@@ -50,7 +56,9 @@ def test_a_host_with_another_load_is_reported(server: SshServer, tmp_path: Path)
     with capacities(HOSTS, share=0.4) as groups:
         pythons = {name: tmp_path / name for name in HOSTS}
         for name, path in pythons.items():
-            script = f'#!/bin/sh\necho $$ > {groups[name]}\nexec {sys.executable} "$@"\n'
+            boot_id = tmp_path / f"{name}.boot_id"
+            boot_id.write_text(f"boot of {name}\n", encoding="ascii")
+            script = HOST.format(group=groups[name], boot_id=boot_id, python=sys.executable)
             path.write_text(script, encoding="utf-8")
             path.chmod(0o700)
         options = [f"--host-python={name}={path}" for name, path in pythons.items()]
