@@ -163,8 +163,12 @@ async def play(
         await until(settled)
         verdicts = [each.comparison for each in session.state.runs.comparisons.values()]
         pays = all(each and each.verdict == "faster" for each in verdicts)
-        answer = "It pays" if pays else "It does not pay here"
-        await show(f"{answer}: the verdict has an interval, and why", CONVOLUTION)
+        await show(
+            "It pays: the verdict has an interval, and the calls to break even"
+            if pays
+            else "It does not pay here: the verdict has an interval",
+            CONVOLUTION,
+        )
         if alone:
             others.enter_context(neighbour(folder))
         session.run([LEAK], ["cuda:0"], "quick")

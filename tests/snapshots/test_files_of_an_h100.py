@@ -5,21 +5,12 @@
 
 from __future__ import annotations
 
-import gzip
-import pickle
-from functools import cache
-from pathlib import Path
-
 import pytest
 
-from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis
+from tests.snapshots.test_real_files import device
 from tui.snapshots.analysis.verdict import parse_oom_texts
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.read.normalise import normalise
 
-FILES = Path(__file__).with_name("files")
-NAMES = ("leak", "larger_batch", "other_process")
-GIB = 2**30
 BESIDE = (500 * 2**20, 800 * 2**20)
 """Memory of a CUDA context and its libraries on that card, at least and at most."""
 TEXT = (
@@ -31,22 +22,9 @@ TEXT = (
 """The exception of ``other_process``."""
 
 
-@cache
-def device(name: str) -> DeviceAnalysis:
-    with gzip.open(FILES / f"h100_{name}.pickle.gz") as file:
-        return Analysis(normalise(pickle.load(file))).devices[0]
-
-
 def explanation(name: str, text: str = "") -> Explanation:
-    events = device(name).replay.ooms
-    return device(name).verdict(events[-1], parse_oom_texts(text)).explanation
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_about_them_is_in_doubt(name: str) -> None:
-    assert device(name).faults == ()
-    assert device(name).allocations.doubts == ()
-    assert device(name).replay.doubts == ()
+    found = device(f"h100_{name}")
+    return found.verdict(found.replay.ooms[-1], parse_oom_texts(text)).explanation
 
 
 def test_the_list_that_keeps_each_steps_graph_is_named() -> None:

@@ -18,14 +18,13 @@ _LIBRARY = tuple(
 _SITE = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 _TYPED = ("<ipython", "<stdin", "<string")
 """Placeholder filenames of typed programs, or those given by ``-c``."""
+_GENERATED = ("<eval_with_key>", "torchinductor_")
+"""Parts of the file names of code that torch.fx and torch.compile generate."""
 _AGENT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-_GENERATED = ("<eval_with_key>", "torchinductor_")
-"""Parts of the file names of code that torch.fx and torch.compile generate."""
-
-
 def is_generated(path: str) -> bool:
+    """Return whether torch has generated a file of code."""
     return any(part in path for part in _GENERATED)
 
 
