@@ -74,7 +74,7 @@ class Cost:
 
 @contextmanager
 def torch_processes(folder: Path, count: int) -> Iterator[list[ScriptedTarget]]:
-    """Processes with the statistics of torch's allocator, as ranks of one job, that change them."""
+    """Start ranks of one job with the statistics of torch's allocator, and change these."""
     if not count:
         yield []
         return

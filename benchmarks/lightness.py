@@ -123,12 +123,12 @@ def processor_s(family: Sequence[psutil.Process]) -> float:
 
 
 def is_torch(process: psutil.Process) -> bool:
-    """A runner or one of its workers."""
+    """Return whether the process is a runner or one of its workers."""
     return "workloads" in process.cmdline()
 
 
 def idle(program: Program, variables: Mapping[str, str], seconds: float) -> Cost:
-    """What it takes while it shows changing figures for so long; not how soon it is usable."""
+    """Measure what the program costs while its figures change, after its start."""
     with Meter(program.argv, *SIZE, variables) as terminal:
         terminal.until_shows(*program.usable)
         terminal.count(program.settle_s)

@@ -162,7 +162,7 @@ def walk(steps: Sequence[Step], terminal: Tmux) -> Iterator[Took]:
 
 
 def path(size: tuple[int, int], folder: Path) -> list[Took]:
-    """The whole path on a screen of that size.
+    """Take the whole path on a screen of that size.
 
     Args:
         size: columns and rows.

@@ -108,7 +108,7 @@ SMALL_MIB = {"staircase": 32}
 
 
 def peaks_mib(name: str, mib: int) -> tuple[float, float]:
-    """What a run says that it takes, and by how much the resident memory rose; in a fresh process.
+    """Return a run's peak and the growth of the resident memory, in a fresh process.
 
     Args:
         name: of the workload.

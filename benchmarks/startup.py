@@ -89,7 +89,7 @@ def measure_start(
 
 
 def driver(folder: Path) -> dict[str, str]:
-    """The environment in which programs find the scripted driver.
+    """Return the environment in which programs find the scripted driver.
 
     Args:
         folder: for the driver, and for what the workbench keeps and remembers.

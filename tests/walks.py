@@ -173,7 +173,7 @@ class Walk:
 
 
 def characters_of(keys: Iterable[str]) -> Iterator[str]:
-    """What a terminal sends for each key."""
+    """Yield the characters that a terminal sends for each key."""
     for key in keys:
         found = SEQUENCES.get(key) or key_to_character(REPLACED_KEYS.get(key, key))
         yield found or key

@@ -120,7 +120,7 @@ class Heart:
 
 
 def _stack(frame: FrameType | None) -> str:
-    """The innermost calls, from the outside in; without their source, which would be kept."""
+    """Return the innermost calls, outermost first; reading their source would fill a cache."""
     found: list[str] = []
     while frame is not None and len(found) < STACK_CALLS:
         code = frame.f_code
@@ -138,7 +138,7 @@ def _work() -> float:
 
 
 def read(path: Path) -> Beats:
-    """What a heart has written down in its file."""
+    """Parse what a heart has written to its file."""
     late: list[Late] = []
     stacks: list[tuple[float, str]] = []
     work: list[tuple[float, float]] = []

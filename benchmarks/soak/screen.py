@@ -60,8 +60,10 @@ class Screen(Terminal):
         super().resize(columns, rows)
 
     def rest(self) -> None:
-        """Bring every tab to the same small size, and note the memory: what is cached of a screen
-        grows with it."""
+        """Show every tab at the same small size, then record the memory.
+
+        The caches of a screen grow with its size.
+        """
         self.resize(80, 24)
         for key in ("\x1b", "\x1b", "\x1b", "4", "3", "2", "1"):
             self.type(key)

@@ -213,12 +213,12 @@ def _watch(
 
 
 def _last_words(output: bytes) -> str:
-    """What stands below the screen that was left."""
+    """Return the output below the screen that the program left."""
     return output[output.rfind(b"\x1b[?1006l") :].decode(errors="replace")
 
 
 def _reports(folder: Path) -> str:
-    """The program's reports on itself, which go with the folder."""
+    """Return the program's reports on itself, which the folder's removal would delete."""
     texts = (path.read_text(encoding="utf-8") for path in (folder / "state").rglob("*.txt"))
     return "\n".join(text for text in texts if "the workbench failed" in text)
 
@@ -254,7 +254,7 @@ def _levels(memory: list[tuple[float, int]], began: float, ended: float) -> tupl
 
 
 def _left(screen: Screen, mark: str) -> tuple[str, ...]:
-    """Processes that the program had, or that carry its mark, a moment after its end."""
+    """Return the program's processes, and those with its mark, that outlive it by more than 5 s."""
     _, alive = psutil.wait_procs(list(screen.seen.values()), timeout=5)
     marked = [process for process in psutil.process_iter() if _carries(process, mark)]
     found = {process.pid: process for process in (*alive, *marked)}

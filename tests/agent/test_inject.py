@@ -81,7 +81,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def running(program: str, python: str = sys.executable) -> Iterator[subprocess.Popen[str]]:
-    """A process that has told that it is ready; ends with its standard input."""
+    """Start a process, wait until it is ready, and end it by closing its standard input."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen([python, "-c", program], text=True, **pipes)  # type: ignore[call-overload]
     try:

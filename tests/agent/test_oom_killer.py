@@ -33,7 +33,7 @@ ENDED = "the kernel's OOM killer ended the run: host memory, not the GPU's"
 
 @pytest.fixture
 def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file in which the kernel would count; two were ended before."""
+    """Write the file in which the kernel counts OOM kills; it has counted two."""
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
     group = tmp_path / "cgroup"
     group.mkdir()

@@ -58,7 +58,7 @@ def torch_with(calls: list[Any], *, recorded: bool = False) -> Any:
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder whose path is short: that of a socket has room for some hundred bytes."""
+    """Provide a folder with a short path: a socket's path has room for about a hundred bytes."""
     with tempfile.TemporaryDirectory() as name:
         monkeypatch.setenv("XDG_RUNTIME_DIR", name)
         yield Path(name)

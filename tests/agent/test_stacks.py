@@ -33,7 +33,7 @@ from workloads.protocol import wire
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of a run whose one process is this one, with the agent."""
+    """Provide the folder of a run whose one process is this one, with the agent."""
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
     folder = tmp_path / "runs" / "20260101-120000-77"
     folder.mkdir(parents=True)

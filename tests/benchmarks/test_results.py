@@ -55,7 +55,7 @@ Took = tuple[float, float]
 
 
 def _took(state: Path, *words: str) -> Took:
-    """The middle of several times of a command."""
+    """Return the median time of a command."""
     clock, processor = [], []
     for _ in range(LOOKS):
         began, used = time.perf_counter(), os.times()

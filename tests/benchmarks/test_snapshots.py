@@ -66,7 +66,7 @@ def _answered(path: Path) -> float:
 
 
 def _resident(path: Path) -> int:
-    """The most bytes that all of its processes held at once; pages that they share once."""
+    """Return the most bytes that all of its processes had at once, shared pages counted once."""
     most = 0
     with _command(path) as process:
         while process.poll() is None:

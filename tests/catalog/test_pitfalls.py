@@ -18,7 +18,7 @@ from workloads.measure.timing import Cancelled
 
 
 def by_the_clock(test: Callable[[], None]) -> Callable[[], None]:
-    """Holds a time against another: a benchmark, which the README's second command runs."""
+    """Mark a test that compares times as a slow benchmark."""
     return pytest.mark.benchmark(pytest.mark.slow(test))
 
 

@@ -24,7 +24,7 @@ OURS = ("tui", "workloads", "textual", "rich", "psutil", "pynvml", "platformdirs
 
 
 def _needed(name: str, seen: set[str]) -> set[str]:
-    """A distribution and all that it requires here, without extras."""
+    """Return a distribution and all that it requires here, without extras."""
     if name not in seen:
         seen.add(name)
         for text in requires(name) or ():
@@ -36,7 +36,7 @@ def _needed(name: str, seen: set[str]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def torch_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with torch and what torch requires, linked from this one."""
+    """Make a virtual environment with torch and what torch requires, linked from this one."""
     return _linked(tmp_path_factory.mktemp("torch-alone") / "venv", _needed("torch", set()))
 
 
@@ -84,7 +84,7 @@ def test_workloads_run_there_and_its_versions_are_shown(
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with all that the program requires; torch is no part of that."""
+    """Return the Python of an environment with the program's requirements except torch."""
     # An older installation in this environment may still say that torch is required.
     needed = _needed("gpu-workbench", {"torch"}) - {"torch", "gpu-workbench"}
     return _linked(tmp_path_factory.mktemp("bare") / "venv", needed)

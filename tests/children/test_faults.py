@@ -81,7 +81,7 @@ async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kep
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def kept(started: Kept) -> Kept:
-    """The shared session at rest, its log empty."""
+    """Return the shared session at rest, with an empty log."""
     await ready(started.session)
     assert started.session.state.runs.pending() == ()
     started.session.state.log.lines.clear()
@@ -98,7 +98,7 @@ async def wait_for(holds: Callable[[], bool]) -> None:
 
 
 async def start(session: Session, workload: str, phase: str = "measuring") -> RunState:
-    """A run that is under way."""
+    """Start a run and wait until it is measuring."""
     session.run([workload], ["cpu"], "careful")
 
     def under_way() -> bool:
@@ -179,7 +179,7 @@ async def test_t30_a_runner_killed_in_mid_run_leaves_no_loader_and_no_other_chil
 
 
 async def start_with_children(session: Session) -> None:
-    """A run whose worker has two loaders and a process of another program."""
+    """Start a run whose worker has two loaders and a process of another program."""
     await start(session, "leaves_loaders", "first call")
     worker = session.state.machine.worker_pid
     assert worker is not None

@@ -69,7 +69,7 @@ def modules(folder: Path) -> Path:
 
 
 def hostile(folder: Path, where: str) -> tuple[Path, dict[str, str]]:
-    """A current folder and the environment variables with what stands in for our packages.
+    """Write modules with our packages' names; return the current folder and the variables.
 
     Args:
         folder: it is put there.
@@ -246,7 +246,7 @@ def test_a_process_that_is_spawned_loads_our_packages(tmp_path: Path) -> None:
 
 @contextmanager
 def _copied(folder: Path) -> Iterator[Path]:
-    """The sources, where building leaves its files."""
+    """Copy the sources, since a build writes files among them."""
     names = ["pyproject.toml", "README.md", "gpu_workbench_entry.py", "tui", "workloads"]
     folder.mkdir()
     for name in names:

@@ -201,7 +201,7 @@ class Place:
         return Done(command, code, out.getvalue(), said)
 
     def python(self, code: str, *arguments: str, **variables: str) -> Done:
-        """The same of code that starts the program."""
+        """Run code that starts the program, and return its outcome."""
         return self._started((sys.executable, "-c", code, *arguments), "", variables)
 
     def start(self, command: tuple[str, ...], variables: dict[str, str]) -> subprocess.Popen[bytes]:

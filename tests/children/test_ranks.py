@@ -32,7 +32,7 @@ def runner() -> Iterator[Driver]:
 
 
 def _ranks_of(driver: Driver) -> list[int]:
-    """Processes that speak to the worker which this runner has now; their pids."""
+    """Return the pids of the processes that speak to this runner's current worker."""
     mark = f"{torchrun.VARIABLE}=".encode()
     inside = f"{torchrun.PREFIX}{driver.worker_pid()}-".encode()
     found = []

@@ -67,7 +67,7 @@ async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sta
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def session(started: Started) -> Session:
-    """The shared session at rest, its log empty."""
+    """Return the shared session at rest, with an empty log."""
     await ready(started.session)
     assert started.session.state.runs.pending() == ()
     started.session.state.log.lines.clear()
@@ -75,7 +75,7 @@ async def session(started: Started) -> Session:
 
 
 async def start(session: Session) -> messages.Run:
-    """A run that is under way and takes long."""
+    """Start a long run and wait until it is under way."""
     session.run(["mlp_training"], ["cpu"])
     request = latest(session).request
     await until(session, lambda: session.state.runs.book[request.id].progress is not None)

@@ -46,7 +46,7 @@ except torch.OutOfMemoryError as error:
 
 
 def failed(folder: Path, case: str) -> tuple[Verdict, Verdict, str]:
-    """The verdict with the exception's text and the one without, and what was printed."""
+    """Return the verdicts with and without the exception's text, and the program's output."""
     file = folder / "memory.pickle"
     command = [sys.executable, "-c", PROGRAM, str(file), case]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -25,7 +25,7 @@ HOSTS = {
 
 @pytest.fixture
 def entering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs that note their arguments and run the command behind the container."""
+    """Write programs that note their arguments and run the command behind the container."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name, (_, own) in HOSTS.items():

@@ -54,7 +54,7 @@ def _until_line(
 
 @pytest.fixture
 def watching(rig: Rig) -> Iterator[subprocess.Popen[str]]:
-    """The program, with both hosts connected."""
+    """Start the program and wait until both hosts are connected."""
     with rig.start("devices", "--host", rig.hosts, *rig.pythons, "--no-here", "--jsonl") as process:
         for name in rig.names:
             _until_line(process, partial(_is_sample, host=name))

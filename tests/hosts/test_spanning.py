@@ -32,7 +32,7 @@ SMALL = ("--device", "cpu", "--quick", "--set", "ranks=1")
 
 @pytest.fixture
 def place() -> Iterator[tuple[MeetingPlace, Channel]]:
-    """A host that listens, as a child of this process."""
+    """Start a listening host as a child of this process."""
     words = [sys.executable, "-m", "workloads", "meet"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None

@@ -73,7 +73,7 @@ def all_there(sample: Sample) -> bool:
 
 
 def figures(device: Device) -> Device:
-    """The device without what tells it from the others."""
+    """Return the device without the fields that distinguish it from the others."""
     rest: dict[str, object] = {
         "nvml_index": 0,
         "read_at": 0.0,

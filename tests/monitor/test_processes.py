@@ -29,7 +29,7 @@ NOBODY = 4_194_305
 
 @pytest.fixture
 def worker(scripted_library: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has a library of the driver mapped, as one that uses a GPU has."""
+    """Start a process that has mapped a library of the driver, like one that uses a GPU."""
     code = f"import ctypes; ctypes.CDLL({str(scripted_library)!r}); print('', flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code, "--secret", "two words"],

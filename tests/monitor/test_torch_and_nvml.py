@@ -32,7 +32,7 @@ def cuda_build(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def told() -> str:
-    """What the row of a device says that NVML lists and torch does not see."""
+    """Return the reason in the row of a device that NVML lists and torch does not see."""
     unavailable: dict[str, str] = {}
     devices = environment.all_devices(unavailable)
     assert [device.id for device in devices] == ["cpu"]

@@ -32,7 +32,7 @@ TWO_MODES = ("default", "record")
 
 
 def gpus(folder: Path, devices: int) -> dict[str, str]:
-    """The environment of a program that has simulated GPUs of 8 GiB for itself."""
+    """Return the environment of a program that has simulated GPUs of 8 GiB for itself."""
     libraries = simulated.libraries()
     if libraries is None or not place.is_simulated():
         pytest.skip("the sizes in these programs are those of a simulated GPU of 8 GiB")
@@ -42,7 +42,7 @@ def gpus(folder: Path, devices: int) -> dict[str, str]:
 
 
 def watch(command: list[str], folder: Path, *options: str, devices: int = 1) -> dict[str, Any]:
-    """What ``watch --no-screen --json`` prints of a command."""
+    """Return what ``watch --no-screen --json`` prints for a command."""
     words = [sys.executable, "-m", "tui", "watch", "--no-screen", "--json", *options, "--"]
     done = subprocess.run(
         [*words, *command], env=gpus(folder, devices), capture_output=True, check=False, cwd=folder
@@ -52,7 +52,7 @@ def watch(command: list[str], folder: Path, *options: str, devices: int = 1) -> 
 
 
 def oom_of(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The last OOM of the only process that has had one."""
+    """Return the last OOM of the only process that had one."""
     (ooms,) = [process["ooms"] for process in told["processes"] if process["ooms"]]
     found: dict[str, Any] = ooms[-1]
     return found

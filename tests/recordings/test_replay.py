@@ -43,7 +43,7 @@ def known(state: WorkbenchState) -> dict[str, Any]:
 
 
 async def replayed(path: Path, **options: Any) -> ReplaySession:
-    """The session after it has played a file to its end."""
+    """Play a file to its end and return the session."""
     session = ReplaySession(scan_recording(path), options.pop("speed", AT_ONCE), **options)
     await session.start()
     await ended(session)

@@ -15,7 +15,7 @@ from tui.rehearsal.device.installation import CannotSimulateError, find_torch
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python that has no packages."""
+    """Return a Python without packages."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, symlinks=True)
     return folder / "bin" / "python"

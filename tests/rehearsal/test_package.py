@@ -27,7 +27,7 @@ print(build_once(read_torch(Path("python"), Path(sys.argv[1])), Path(sys.argv[2]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel, made from a copy of the sources because building leaves files among them."""
+    """Build a wheel from a copy of the sources, since a build writes files among them."""
     sources = tmp_path_factory.mktemp("sources")
     for name in ("pyproject.toml", "README.md", "LICENSE", "gpu_workbench_entry.py"):
         shutil.copy(ROOT / name, sources)

@@ -27,7 +27,7 @@ print(status, devices.value)
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python of a user, with the small torch and the small libraries of NVIDIA's."""
+    """Make a user's Python with the small torch and small stand-ins for NVIDIA's libraries."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")

@@ -24,7 +24,7 @@ BLOCKS = 20
 
 
 def run_median(level: float, rng: random.Random) -> float:
-    """The median of the blocks of one simulated run, in seconds.
+    """Return the median of the blocks of one simulated run, in seconds.
 
     A run has an effect of its own (its process, its memory), its blocks drift while it warms up,
     wander (AR(1)), and have lognormal noise with now and then a disturbed one.
@@ -56,12 +56,12 @@ def simulated(
 
 
 def false(found: Sequence[RunRatio]) -> float:
-    """The share that is called a difference."""
+    """Return the share of results that claim a difference."""
     return sum(one.alone in ("faster", "slower") for one in found) / len(found)
 
 
 def covered(found: Sequence[RunRatio], truth: float) -> float:
-    """The share whose interval holds the true ratio of A over B."""
+    """Return the share of intervals that contain the true ratio of A over B."""
     held = 0
     for one in found:
         assert one.ci95 is not None

@@ -44,7 +44,7 @@ def _runs(
     apart: int = HOUR,
     **more: object,
 ) -> list[StoredResult]:
-    """Runs that end so many seconds after each other; an hour makes each a session."""
+    """Return runs that end some seconds apart; an hour makes each a session."""
     rng = random.Random(first)
     return [
         kept(

@@ -79,7 +79,7 @@ def test_without_names_it_tells_neither_box_nor_user_and_is_the_same_result() ->
 
 
 def _printed(ones: list[StoredResult], **more: object) -> dict[str, object]:
-    """What ``run --json`` prints of runs."""
+    """Return what ``run --json`` prints for these runs."""
     results = [
         {**wire.to_plain(one.record.run), "conditions": wire.to_plain(one.record.conditions)}
         for one in ones

@@ -164,7 +164,7 @@ def fill() -> None:
 
 
 def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The way to each value within a value."""
+    """Return the path to each value within a value."""
     found = [way] if way else []
     items: Sequence[tuple[Any, Any]] = ()
     if isinstance(value, dict):

@@ -31,7 +31,7 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def changed(change: Change, number: int = 1) -> str:
-    """The lines of an export of two results, the last of them changed."""
+    """Return the lines of an export of two results, the last of them changed."""
     head, first, last = encode_lines([kept(0), kept(number)])
     found = json.loads(last)
     change(found)

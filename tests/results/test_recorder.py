@@ -56,7 +56,7 @@ def _attach(recorder: ResultRecorder, state: WorkbenchState) -> None:
 
 
 async def _kept(state: WorkbenchState, place: Path, *events: AnyEvent) -> list[StoredResult]:
-    """What is in the store of results, the oldest first, after a session over these events."""
+    """Return the stored results, the oldest first, after a session with these events."""
     recorder = ResultRecorder(place)
     _attach(recorder, state)
     for event in events:

@@ -25,7 +25,7 @@ Program = Callable[..., Done]
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    """The program in this process, over a runner whose times are made up."""
+    """Run the program in this process, over a runner with invented times."""
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
 
     def call(*words: str, median: float = 1e-3) -> Done:

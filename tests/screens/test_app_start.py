@@ -56,7 +56,7 @@ class LateSession(SeeingSession):
     """Its monitor answers after the first paint."""
 
     def watch(self) -> None:
-        """It has begun to look."""
+        """Do nothing: the session starts to watch after the first paint."""
 
     async def wait_for_sample(self, patience: float = 60.0) -> None:
         await super().wait_for_sample(patience)

@@ -48,7 +48,7 @@ TRUECOLOR = (THEME, "textual-dark", "textual-light")
 
 
 def too_faint(style: Style, palettes: dict[str, Palette]) -> dict[str, float]:
-    """The terminals in which it is, with the ratio there."""
+    """Return the terminals in which the style is too faint, with its contrast there."""
     ratios = {name: contrast(style, palette) for name, palette in palettes.items()}
     return {name: round(found, 2) for name, found in ratios.items() if found < LEAST}
 

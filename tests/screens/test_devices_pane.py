@@ -114,7 +114,7 @@ async def test_a_pane_without_rows_to_spare_has_the_devices_alone() -> None:
 
 
 def labels(app: PaneApp) -> list[str]:
-    """The devices from the top, below the headings."""
+    """Return the devices from the top, below the headings."""
     return [line[2:8] for line in screen_text(app)[2:6]]
 
 

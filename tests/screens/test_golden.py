@@ -33,8 +33,7 @@ WHERE_TORCH_IS = (
 
 
 def busy_events() -> list[AnyEvent]:
-    """What :func:`busy` feeds, as a list."""
-
+    """Return the events that :func:`busy` feeds."""
     heard: list[AnyEvent] = []
     state = WorkbenchState()
     state.bus.observe(lambda event: heard.append(cast(AnyEvent, event)))

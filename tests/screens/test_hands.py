@@ -177,7 +177,7 @@ async def test_plus_and_minus_change_how_often_is_sampled() -> None:
 
 
 async def _with_preferences(place: Path, *keys: str, size: tuple[int, int] = (80, 24)) -> Running:
-    """A run of the app that goes by a file, to its end."""
+    """Run the app with a preferences file to its end."""
     chosen, problems = choose(read(place), {}, {})
     session = FakeSession(make_store("two gpus"))
     app = PromptApp(session, preferences=Preferences(chosen, problems), clock=clock)
@@ -249,7 +249,7 @@ async def test_a_run_that_changes_nothing_writes_nothing(tmp_path: Path) -> None
 
 
 def drawn(name: TextStyle) -> Style | None:
-    """What text of a style is drawn with."""
+    """Return the style with which text is drawn."""
     (segment,) = text_styles.strip_of((Span("x", name),), 1, Style())
     return segment.style
 

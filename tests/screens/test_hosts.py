@@ -400,7 +400,7 @@ async def test_a_selected_device_that_disappears_leaves_its_host_selected() -> N
 
 
 def _torch(rank: int, at: float) -> tuple[HostTorch, HostTorch]:
-    """The torch process of a host's GPU, a rank of a job over hosts, and what it holds."""
+    """Return the torch process of a host's GPU, a rank of a job over hosts, with its memory."""
     described = torch_process(
         pid=4711, start=at - 60, rank=rank, world_size=2, job=RankJob("gpu1:29500")
     )

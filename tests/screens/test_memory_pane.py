@@ -38,7 +38,7 @@ from workloads.protocol import messages
 async def shown(
     state: WorkbenchState, size: tuple[int, int], height: int, now: float = NOW
 ) -> list[str]:
-    """The pane's rows, the scroll bar's column left out."""
+    """Return the pane's rows without the scroll bar's column."""
     app = PaneApp(lambda: MemoryPane(state.machine, lambda: now), stylesheets())
     async with app.run_test(size=size) as pilot:
         app.pane.styles.height = height

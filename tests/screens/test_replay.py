@@ -37,7 +37,7 @@ class Playing:
         return "\n".join(screen_text(self.app))
 
     def place(self) -> tuple[str, str | None]:
-        """The tab in front, and the workload under the cursor of the workbench."""
+        """Return the tab in front, and the workload under the workbench's cursor."""
         front = self.app.front
         assert front is not None
         chosen = front.workloads.table.workload if isinstance(front, WorkbenchScreen) else None

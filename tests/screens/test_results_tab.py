@@ -55,7 +55,7 @@ def tab(at: Running) -> ResultsTab:
 
 
 async def opened(at: Running) -> None:
-    """The tab with its list read."""
+    """Open the tab and wait until its list is read."""
     await at.press("6")
     await read(at)
 
@@ -71,7 +71,7 @@ async def read(at: Running) -> None:
 
 
 def said(at: Running) -> str:
-    """What is on the screen, whatever the lines that it is set in."""
+    """Return the text on the screen as one line."""
     return " ".join(at.text.replace("▌", " ").split())
 
 

@@ -46,14 +46,14 @@ def snapshot_session(on: Running) -> SnapshotSession:
 
 
 def event(on: Running) -> int | None:
-    """The moment that is looked at."""
+    """Return the event under the cursor."""
     focus = snapshot_session(on).focus
     assert focus is not None
     return focus.event
 
 
 def waits(session: SnapshotSession) -> bool:
-    """A call is not answered yet."""
+    """Return whether a call has no answer yet."""
     return session.main.store.waiting or session.both.store.waiting
 
 

@@ -181,7 +181,7 @@ def _framework_s_own(kind: type) -> set[str]:
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
-    """What a class takes of itself or of its bases, and what it defines."""
+    """Yield the names that a class reads from itself or its bases, and those that it defines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
@@ -192,7 +192,7 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 
 def _uses(name: str) -> Iterator[str]:
-    """The private parts that a module uses."""
+    """Yield the private names that a module uses."""
     module = importlib.import_module(name)
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if isinstance(node, ast.ImportFrom):

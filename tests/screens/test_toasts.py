@@ -9,7 +9,7 @@ LONG = "the file of the report could not be written: " + " ".join(f"word{n}" for
 
 
 def toast_rows(on: Running) -> list[str]:
-    """The rows that a toast takes, without what it leaves of the screen."""
+    """Return the rows that a toast covers, without the rest of the screen."""
     return [row.partition("▌")[2].strip() for row in on.rows[6:] if "▌" in row]
 
 

@@ -91,7 +91,7 @@ async def on_runs(
     runs: tuple[Any, ...] | None = None,
     **options: Any,
 ) -> AsyncIterator[OnRuns]:
-    """The tab with two runs that are kept, the first of which goes on."""
+    """Open the tab with two stored runs, the first of which is running."""
     ended = kept_run("older", ended=NOW - 20, code=1, command=("python", "old.py"))
     scripted = ScriptedRuns(*((kept_run(), ended) if runs is None else runs), opens=opens)
     async with running(size, "one gpu", *events, runs=scripted, **options) as on:

@@ -42,7 +42,7 @@ def look(index=0):
 
 
 def said(code: str, state: Path, settings: DeviceSettings = SETTINGS, **more: str) -> Any:
-    """What a process on simulated GPUs prints, as JSON."""
+    """Return what a process on simulated GPUs prints as JSON."""
     libraries = simulated.libraries()
     assert libraries is not None
     done = subprocess.run(

@@ -30,7 +30,7 @@ def runner() -> Iterator[Driver]:
 
 
 def run(runner: Driver, workload: str, **parameters: int) -> tuple[RunResult, TorchMemory]:
-    """A run, and what the worker says of the device's memory right after it."""
+    """Run a workload; return its result and the worker's next reading of the device's memory."""
     runner.send(messages.Run("run", workload, GPU, dict(parameters), {}, "quick"))
     result = runner.until(messages.Finished, lambda event: event.result.id == "run").result
     return result, runner.until(TorchMemory, lambda event: event.device == GPU)

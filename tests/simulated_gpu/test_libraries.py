@@ -92,7 +92,7 @@ def test_a_transform_has_its_shape_and_a_gradient(
 
 
 def test_a_kernel_that_torch_compiles_at_run_time_is_launched() -> None:
-    """torch compiles functions of complex numbers with NVRTC as they are first used."""
+    """Torch compiles functions of complex numbers with NVRTC as they are first used."""
     data = torch.randn(100, dtype=torch.complex64, device="cuda", requires_grad=True)
     data.abs().sum().backward()
     assert data.grad is not None

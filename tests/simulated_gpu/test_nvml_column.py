@@ -25,7 +25,7 @@ ELSEWHERE = 64 * MIB
 
 @pytest.fixture(scope="module", autouse=True)
 def _nvml_of_the_simulator() -> None:
-    """This process began without the simulator's folder in its path; a library is found by name."""
+    """Preload the simulator's NVML: this process began without its folder in the search path."""
     folder = simulated.libraries()
     if folder is not None:
         ctypes.CDLL(str(folder / nvml.NVML_LIBRARY))
@@ -38,7 +38,7 @@ def uuid_of(device: torch.device) -> str:
 
 
 def monitors(uuid: str) -> tuple[int, int]:
-    """Used and the driver's part, as the monitor reads them."""
+    """Return the used bytes and the driver's part, as the monitor reads them."""
     pynvml.nvmlInit()
     try:
         handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)

@@ -28,7 +28,7 @@ MOVING = ("still", "spikes", "grows", "churns", "stalls")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Accounts]:
-    """A session whose worker has loaded what a run needs."""
+    """Start a session whose worker has loaded what a run needs."""
     folder = tmp_path_factory.mktemp("session")
     ceilings.keep(folder / "state")
     with pytest.MonkeyPatch.context() as patch:
@@ -40,7 +40,7 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Acco
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def accounts(shared: Accounts) -> AsyncIterator[Accounts]:
-    """The same, with no account seen yet."""
+    """Return the session with no account recorded yet."""
     await shared.settled()
     shared.seen.clear()
     yield shared
@@ -48,7 +48,7 @@ async def accounts(shared: Accounts) -> AsyncIterator[Accounts]:
 
 
 async def context_of(accounts: Accounts) -> int:
-    """The context of a worker at rest."""
+    """Return the context of a worker at rest, bytes."""
     found = (await accounts.settled()).size("context")
     assert found is not None
     return found

@@ -60,7 +60,7 @@ class Watched:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def accounts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Accounts]:
-    """A session whose worker holds something on the first GPU."""
+    """Start a session whose worker has memory on the first GPU."""
     folder = tmp_path_factory.mktemp("session")
     ceilings.keep(folder / "state")
     with pytest.MonkeyPatch.context() as patch:
@@ -94,7 +94,7 @@ async def _watch(accounts: Accounts) -> Watched:
 
 
 def _over(found: Watched) -> Watched:
-    """What was shown until now, and nothing of what comes later."""
+    """Return what the session has shown so far, detached from what follows."""
     found.over, found.first, found.second = True, list(found.first), list(found.second)
     return found
 
@@ -106,7 +106,7 @@ def rows(accounts: Accounts) -> tuple[GpuProcess, ...]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def ranks(accounts: Accounts) -> Watched:
-    """What was shown while ranks ran."""
+    """Return what the session showed while ranks ran."""
     found = await _watch(accounts)
     found.result = await accounts.run("all_reduce")
     return _over(found)
@@ -114,7 +114,7 @@ async def ranks(accounts: Accounts) -> Watched:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def compared(accounts: Accounts, ranks: Watched) -> Watched:
-    """What was shown while a flag was compared by fresh workers, two for each pair."""
+    """Return what the session showed while fresh workers, two for each pair, compared a flag."""
     assert ranks.result
     await accounts.run("still")
     found = await _watch(accounts)

@@ -30,7 +30,7 @@ def _start(runner: Driver, workload: str, budget: messages.Budget, **sizes: Sett
 
 
 def _after_the_run(runner: Driver) -> messages.TorchMemory:
-    """What the worker holds once the run has ended."""
+    """Return the worker's memory after the run has ended."""
     runner.until(messages.Finished)
     return runner.until(messages.TorchMemory)
 

@@ -124,7 +124,7 @@ print(resident() - before)
 
 
 def test_dropout_between_recurrent_layers_keeps_its_generators(device: SimulatedDevice) -> None:
-    """torch keeps them for as long as a process lives, so that it is a process of its own."""
+    """Torch keeps them for as long as a process lives, so that it is a process of its own."""
     left = run(
         device,
         """

@@ -24,7 +24,7 @@ DEVICE = torch.device(GPU)
 
 @pytest.fixture(autouse=True)
 def _nothing_kept() -> Iterator[None]:
-    """cuBLAS's workspace, of whichever test it is, would pin the segment that it lies in."""
+    """CuBLAS's workspace, of whichever test it is, would pin the segment that it lies in."""
     torch.cuda.init()
     torch._C._cuda_clearCublasWorkspaces()  # torch has no public way
     memory.give_back(DEVICE)

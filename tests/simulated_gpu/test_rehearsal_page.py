@@ -45,7 +45,7 @@ main()
 
 @pytest.fixture
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """The program with no stored run, on its watch tab."""
+    """Start the program on its watch tab, with no stored run."""
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
     with Terminal(PROGRAM, columns=120, rows=40) as found:
         found.until_shows("Workloads")

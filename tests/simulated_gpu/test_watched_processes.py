@@ -100,7 +100,7 @@ def allocator(session: Session, pid: int) -> Allocator | None:
 
 
 def split(session: Session, pid: int) -> ProcessMemory | None:
-    """What the account of the GPU says of a process, as it is now."""
+    """Return the GPU account's current part of a process."""
     state = session.state
     if state.machine.allocators is None or state.machine.sample is None:
         return None

@@ -34,7 +34,7 @@ NVML = "libnvidia-ml.so.1"
 
 @pytest.fixture(scope="module", autouse=True)
 def no_nvml(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The libraries that are found first have an NVML that cannot be loaded."""
+    """Put libraries first on the search path whose NVML cannot be loaded."""
     folder = tmp_path_factory.mktemp("libraries")
     (folder / NVML).write_bytes(b"")
     state = tmp_path_factory.mktemp("state")
@@ -48,7 +48,7 @@ def no_nvml(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def accounts() -> AsyncIterator[Accounts]:
-    """A session that has run something on the first GPU."""
+    """Start a session that has run a workload on the first GPU."""
     async with watched(listed=False) as found:
         await found.run("still")
         yield found
@@ -121,7 +121,7 @@ async def test_ours_are_not_told_apart_and_nobody_is_called_a_stranger(accounts:
 
 
 async def _said_by(*words: str) -> str:
-    """What a command of the program prints."""
+    """Return what a command of the program prints."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tui", *words, stdout=asyncio.subprocess.PIPE, cwd=ROOT
     )

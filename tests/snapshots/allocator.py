@@ -62,7 +62,7 @@ class Segment:
         return (2 if self.kind == "small" else 20) * MIB
 
     def mapped(self) -> list[list[Block]]:
-        """The contiguous mapped ranges."""
+        """Return the contiguous mapped ranges."""
         ranges: list[list[Block]] = []
         fresh = True
         for block in self.blocks:
@@ -305,7 +305,7 @@ class Device:
         return None
 
     def give_back(self) -> bool:
-        """What the allocator does before it fails, and what ``empty_cache`` does."""
+        """Release cached blocks, as ``empty_cache`` does, and the allocator before it fails."""
         for segment in list(self.segments):
             if segment.pool != (0, 0) and segment.pool not in self.dead_pools:
                 continue

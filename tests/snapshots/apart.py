@@ -183,7 +183,7 @@ def _hook(events: list[str], armed: list[bool]) -> Callable[[str, tuple[object, 
 
 
 def assert_safe(outcome: Outcome) -> None:
-    """A result or one short line; nothing opened, imported or run."""
+    """Assert a result or one short line, with nothing opened, imported or run."""
     assert not outcome.died, f"died of {signal.Signals(outcome.died).name}"
     assert not outcome.crash, outcome.crash
     assert not outcome.events

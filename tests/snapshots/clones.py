@@ -19,7 +19,7 @@ _LONGER = 1_000_000
 
 
 def clone(raw: dict[str, Any], entries: int, frames: int) -> dict[str, Any]:
-    """A valid snapshot with so many entries on device 0.
+    """Return a valid snapshot with so many entries on device 0.
 
     Args:
         raw: a snapshot with a trace on device 0.

@@ -27,7 +27,7 @@ SIZES = (1, 511, 512, 513, 4096, 300_000, MIB, MIB + 1, 3 * MIB, 9 * MIB, 10 * M
 
 
 def generate(seed: int | random.Random, options: Options) -> tuple[Raw, list[Device]]:
-    """A raw snapshot, and the devices with the truth.
+    """Return a raw snapshot, and the devices with the truth.
 
     ``moments[i]`` of a device is the truth right after its entry ``i``, ``before`` that before the
     first.

@@ -25,6 +25,6 @@ SEEDS = st.integers(0, 2**32)
 
 
 def analysed(seed: int, options: Options) -> tuple[Raw, list[Device], Analysis]:
-    """A generated file, the truth, and what is made of it."""
+    """Return a generated file, the truth and its analysis."""
     raw, devices = generate(seed, options)
     return raw, devices, Analysis(normalise(raw, file="generated"))

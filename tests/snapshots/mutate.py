@@ -104,7 +104,7 @@ ODD: tuple[Any, ...] = (
 
 
 def _odd(content: bytes, chance: random.Random) -> bytes:
-    """A sound pickle of a snapshot in which some values are not what they should be."""
+    """Return a valid pickle of a snapshot in which some values have the wrong type or size."""
     objects = pickle.loads(content)
     for _ in range(chance.choice((1, 1, 2, 5, 20))):
         here = objects

@@ -75,7 +75,7 @@ def trace() -> list[Raw]:
 
 
 def snapshot() -> Raw:
-    """A file of one device, as torch 2.11 writes it."""
+    """Return a file of one device, as torch 2.11 writes it."""
     return {
         "segments": [segment()],
         "device_traces": [trace()],

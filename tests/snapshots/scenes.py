@@ -62,7 +62,7 @@ def segment(
 
 
 def oom(asked: int, free: int | None, **more: Any) -> Raw:
-    """An entry; both in MiB."""
+    """Return an OOM entry; both sizes are in MiB."""
     entry: Raw = {
         "action": "oom",
         "size": asked * MIB,

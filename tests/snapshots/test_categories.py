@@ -30,7 +30,7 @@ def told(
     category: str | None = None,
     annotation: str = "",
 ) -> tuple[str, str]:
-    """The category of one allocation and what tells it, right after it was made."""
+    """Return the category of one new allocation and the evidence for it."""
     entry: dict[str, Any] = {"action": "alloc", "addr": 512, "size": 100, "stream": 0}
     entry |= {"frames": frames, "time_us": 50}
     if category is not None:

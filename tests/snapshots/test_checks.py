@@ -25,7 +25,7 @@ FILES = sorted((Path(__file__).parent / "files").glob("*.pickle"))
 
 
 def _checked(snapshot: Snapshot) -> tuple[str, ...]:
-    """What is found, alike with the tables of allocations at hand and without."""
+    """Return the problems found, the same with the tables of allocations and without."""
     walked: list[str] = []
     for device in snapshot.devices:
         walked += check(device)

@@ -175,7 +175,7 @@ def few(program: Program) -> None:
 
 
 def little(program: Program) -> None:
-    """A twentieth of what is live."""
+    """Allocate a twentieth of the live bytes."""
     program.alloc(1900 * MIB, line=2, function="build")
     for _ in range(100):
         program.alloc(MIB, line=7, function="forward")
@@ -231,7 +231,7 @@ def test_growth_is_counted_up_to_the_moment() -> None:
 
 
 def train(program: Program, steps: int, *, activations: Callable[[int], int]) -> None:
-    """Steps with a longer tensor of line 10 and activations of some MiB each; the last one fails.
+    """Run steps with a longer tensor of line 10 and activations of some MiB each; the last fails.
 
     Its memory runs out behind its forward pass.
     """

@@ -348,7 +348,7 @@ ENTRY = st.fixed_dictionaries(
 
 
 def readable(snapshot: Snapshot) -> list[tuple[Any, ...]]:
-    """The entries of device 0 with every number replaced by what it stands for."""
+    """Return the entries of device 0 with every number replaced by its meaning."""
     trace = snapshot.devices[0].trace
     return [
         (
@@ -381,7 +381,7 @@ def test_a_batch_gives_what_its_entries_give_one_by_one(
 
 
 def outcome(objects: dict[str, Any]) -> tuple[list[Any], list[str]]:
-    """The entries and the notes, or the line of a refusal."""
+    """Return the entries and the notes, or the line of a refusal."""
     try:
         found = normalise(objects)
     except SnapshotError as error:

@@ -30,7 +30,7 @@ with time_limit(0.3):
 
 
 def colliding_pickle(path: Path, keys: int) -> Path:
-    """A dict of protocol 4 written by hand: to make it would take as long as to read it."""
+    """Write a dict of protocol 4 by hand: creating it would take as long as reading it."""
     pieces = [b"\x80\x04}("]
     for number in range(1, keys + 1):
         value = number * MODULUS

@@ -267,7 +267,7 @@ BEYOND_THE_MODEL = ("unknown", "other processes", "process limit", "refused with
 
 
 def told_by(options: Options, device: Device, event: int) -> OomText:
-    """The message of the exception, without rounding; the model has no context."""
+    """Return the exception's message without rounding; the model has no context."""
     entry = device.entries[event]
     return OomText(
         requested=entry["size"],

@@ -36,7 +36,7 @@ def each_signal() -> list[Any]:
 
 
 def without_torch(folder: Path) -> tuple[str, ...]:
-    """The program with a runner that says nothing: nothing of these tests is about torch.
+    """Return a command that starts the program with a runner that says nothing.
 
     It reads its requests, and so ends with the program however that ends.
     """
@@ -47,7 +47,7 @@ def without_torch(folder: Path) -> tuple[str, ...]:
 
 
 def assert_restored(terminal: Terminal) -> None:
-    """The alternate screen is left, the cursor shown, the mouse and bracketed paste are off."""
+    """Assert that the program left its screen and restored cursor, mouse and paste mode."""
     read_to_end(terminal)
     for mode in MODES:
         on, off = f"\x1b[?{mode}h".encode(), f"\x1b[?{mode}l".encode()

@@ -71,7 +71,7 @@ class Terminal:
         psutil.wait_procs(family, timeout=PATIENCE_S)
 
     def family(self) -> list[psutil.Process]:
-        """The program and all that it started."""
+        """Return the program and all its descendants."""
         try:
             program = psutil.Process(self.process.pid)
             return [program, *program.children(recursive=True)]
@@ -91,7 +91,7 @@ class Terminal:
         return chunk != b""
 
     def take(self, timeout: float) -> bytes | None:
-        """What the program has written: ``None`` if nothing yet, empty once it has closed."""
+        """Read the program's output: ``None`` if nothing yet, empty once the terminal is closed."""
         ready, _, _ = select.select([self.master], [], [], timeout)
         if not ready:
             return None
@@ -108,11 +108,11 @@ class Terminal:
         self._stream.feed(_KITTY_KEYS.sub(b"", chunk))
 
     def rows(self) -> list[str]:
-        """The screen as text."""
+        """Return the rows of the screen."""
         return [row.rstrip() for row in self._screen.display]
 
     def text(self) -> str:
-        """The screen as one text."""
+        """Return the screen as one text."""
         return "\n".join(self.rows())
 
     def until(self, holds: Callable[[str], bool], patience: float = PATIENCE_S) -> str:

@@ -32,7 +32,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def terminal(tmp_path: Path, scripted_nvml: ScriptedNvml) -> Iterator[Terminal]:
-    """A program of the test's own."""
+    """Start a program for one test."""
     with Terminal(without_torch(tmp_path), 120, 40, scripted_nvml.env(BOX)) as found:
         found.until(lambda text: len(list(FIGURES.finditer(text))) == 3)
         yield found
@@ -57,7 +57,7 @@ def started(scripted_library: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def kept(started: Kept) -> Kept:
-    """The shared program while all is well."""
+    """Return the shared program with no fault set."""
     started.nvml.change(BOX)
     started.terminal.until(
         lambda text: len(list(FIGURES.finditer(text))) == 3 and "lost" not in text
@@ -66,7 +66,7 @@ def kept(started: Kept) -> Kept:
 
 
 def row_of(text: str, label: str) -> str:
-    """The row of a device in the list, not the titles of other panes that name it too."""
+    """Return the row of a device in the list, not a pane's title with its name."""
     found = re.search(rf"^[ ▸]+{label}\b.*", text, re.MULTILINE)
     return found[0] if found else ""
 

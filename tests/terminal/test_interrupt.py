@@ -77,7 +77,7 @@ def assert_quiet(said: str) -> None:
 
 
 def _after_the_screen(output: bytes) -> str:
-    """What is read on the terminal afterwards: without escapes, and without what was drawn."""
+    """Return the text on the terminal afterwards, without escapes and without the screen."""
     left = output[output.rfind(b"\x1b[?1049l") + 1 :]
     return re.sub(r"\x1b?\[[<>=?]?[0-9;$]*[a-zA-Z]", "", left.decode(errors="replace"))
 
@@ -103,7 +103,7 @@ def interrupt(command: Sequence[str], after_s: float, mark: str) -> None:
 
 
 def interrupt_screen(folder: Path, after_s: float, mark: str) -> None:
-    """The same of the screen, which must leave its terminal as it was."""
+    """Interrupt the program on its screen, which must restore the terminal."""
     with Terminal((*PROGRAM, "--python", saying(folder))) as terminal:
         time.sleep(after_s)
         if terminal.process.poll() is None:

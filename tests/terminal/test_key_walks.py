@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 def variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted_nvml: ScriptedNvml
 ) -> Iterator[Mapping[str, str]]:
-    """The environment of a walk: folders of its own, and a victim for what sends signals."""
+    """Return the environment of a walk: folders of its own, and a process that may get signals."""
     monkeypatch.chdir(tmp_path)
     state = tmp_path / "state"
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1e6)"]) as victim:
@@ -132,7 +132,7 @@ def _answers(terminal: Terminal, walk: Walk) -> None:
 
 
 def recording(folder: Path) -> tuple[str, ...]:
-    """A workbench that writes down what its children say; its runner has no torch."""
+    """Return the command of a workbench that records its children's messages and has no torch."""
     return (*PROGRAM, "--python", saying(folder), "--record", str(folder / "record.jsonl.gz"))
 
 

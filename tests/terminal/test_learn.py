@@ -32,7 +32,7 @@ def echoes(terminal: Terminal) -> bool:
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> tuple[str, str]:
-    """The option for a runner that answers without torch: the walk waits for keys, not for it."""
+    """Return the option for a runner without torch: the walk waits for keys, not for runs."""
     return "--python", made(tmp_path)
 
 

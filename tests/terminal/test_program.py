@@ -38,7 +38,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    """A program with a real runner, whose budgets are brief, for the tests that do not end it."""
+    """Start a program with a real runner and brief time budgets, for tests that do not end it."""
     folder = tmp_path_factory.mktemp("program")
     ceilings.keep(folder / "state")
     argv = (*PROGRAM, "--python", misbehaving(folder))
@@ -49,7 +49,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 @pytest.fixture
 def workbench(started: Terminal) -> Iterator[Terminal]:
-    """The shared program at rest, with the table in view."""
+    """Return the shared program at rest, with the table in view."""
     started.until_shows("transfer mib", "ready")
     yield started
     if "running" in started.text():
@@ -59,7 +59,7 @@ def workbench(started: Terminal) -> Iterator[Terminal]:
 
 @pytest.fixture
 def doomed(state: Path) -> Iterator[Terminal]:
-    """A program of the test's own, with the runner that comes with it."""
+    """Start a program for one test, with its usual runner."""
     ceilings.keep(state)
     with Terminal() as terminal:
         terminal.until_shows("transfer mib", "ready")
@@ -68,7 +68,7 @@ def doomed(state: Path) -> Iterator[Terminal]:
 
 @pytest.fixture
 def idle(tmp_path: Path) -> Iterator[Terminal]:
-    """A program of the test's own that runs nothing: its runner only says that it is ready."""
+    """Start a program for one test whose runner only says that it is ready."""
     with Terminal((*PROGRAM, "--python", saying(tmp_path))) as terminal:
         terminal.until_shows("transfer mib", "ready")
         yield terminal
@@ -91,7 +91,7 @@ def _run_the_selected(terminal: Terminal) -> None:
 
 
 def _runner(terminal: Terminal) -> psutil.Process:
-    """The runner's own process, whose parent is the program."""
+    """Return the runner's process, a child of the program."""
     (runner,) = [
         process
         for process in psutil.Process(terminal.process.pid).children()

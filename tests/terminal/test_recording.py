@@ -51,7 +51,7 @@ SHIPPED = Path(tui.recordings.__path__[0]) / DEMO
 
 @pytest.fixture(scope="module")
 def shipped() -> tuple[Recording, WorkbenchState]:
-    """The recording that comes with the program, and what is known at its end."""
+    """Return the shipped recording, and the state at its end."""
     recording = scan_recording(SHIPPED).recording
     state = WorkbenchState(simulated=recording.simulated)
     for line in read_events(SHIPPED):

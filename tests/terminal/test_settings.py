@@ -12,7 +12,7 @@ from tests.terminal.terminal import PROGRAM, Terminal
 
 @pytest.fixture
 def argv(tmp_path: Path) -> tuple[str, ...]:
-    """The program with a runner that has no torch: nothing here is run."""
+    """Return the command of a program with a runner that has no torch: nothing runs here."""
     return (*PROGRAM, "--python", saying(tmp_path))
 
 

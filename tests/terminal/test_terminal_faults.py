@@ -229,7 +229,7 @@ def test_t26_NO_COLOR_draws_without_colours(argv: tuple[str, ...]) -> None:  # n
 
 
 def _is_grey(code: bytes) -> bool:
-    """A shade between black and white: what NO_COLOR leaves of a colour."""
+    """Return whether the color is a gray, as NO_COLOR requires."""
     for red, green, blue in re.findall(rb"[34]8;2;(\d+);(\d+);(\d+)", code):
         if not red == green == blue:
             return False

@@ -64,7 +64,7 @@ def test_a_run_goes_on_when_the_screen_is_left_and_is_opened_again(
 
 @pytest.fixture
 def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """The screen over a run that goes on; both end with the test."""
+    """Open the screen of a running watched run; the test ends both."""
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path / "state"))
     words = ("watch", "--", sys.executable, "-c", SLEEPS)
     with Terminal((*PROGRAM, *words), columns=120, rows=40) as terminal:
@@ -78,7 +78,7 @@ def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 
 def _assert_told(said: str) -> None:
-    """The run goes on, and the last line says how to come back to it."""
+    """Assert that the run continues, and that the last line says how to return to it."""
     (run,) = runs.stored_runs()
     assert run.is_running
     words = f"is still running as process {run.pid}; stored in {run.folder}; gpu-workbench watch"

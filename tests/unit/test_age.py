@@ -33,7 +33,7 @@ Says = Callable[[WorkbenchState, float], bool]
 
 
 def watched(interval: float) -> WorkbenchState:
-    """A store whose newest sample says how far apart they come."""
+    """Return a state whose newest sample has that interval."""
     state = WorkbenchState()
     feed(
         state,

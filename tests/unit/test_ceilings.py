@@ -45,7 +45,7 @@ def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Runs have one here, and a ceiling holds for a number of threads."""
+    """Use one thread: a ceiling holds for a number of threads."""
     with one_thread():
         yield
 

@@ -19,7 +19,7 @@ LINES = st.lists(
 
 
 def _drawn(line: Line) -> list[tuple[str, TextStyle]]:
-    """What stands in each cell; a wide character stands in two, a mark with the one before it."""
+    """Return the text and style of each cell; a wide character fills two, a mark shares one."""
     found: list[tuple[str, TextStyle]] = []
     for span in fit_line(line, CELLS):
         for character in span.text:

@@ -34,7 +34,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def _ready_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A runner without torch: it says what there is, and nothing is to be run."""
+    """Use a runner without torch that says only that it is ready: nothing runs here."""
     monkeypatch.setenv("GPU_WORKBENCH_PYTHON", saying(tmp_path))
 
 
@@ -153,7 +153,7 @@ def test_list_prints_the_shape_of_the_catalogue() -> None:
 
 
 def complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What was said beside the results; on a busy machine a worker may be silent for a while."""
+    """Return the lines of stderr; on a busy machine a worker may say nothing for a while."""
     return [line for line in done.stderr.splitlines() if ": no word from the worker " not in line]
 
 
@@ -289,7 +289,7 @@ SUBCOMMAND = Subcommand(GreetOptions, add_common, greet)
 
 @pytest.fixture
 def greet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of a command whose module was added."""
+    """Add a command's module and provide the command's name."""
     (tmp_path / "greet.py").write_text(NEW)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setitem(program.COMMANDS, "greet", program.ListedCommand("greet", "greets"))
@@ -323,7 +323,7 @@ sys.stderr.write(" ".join(sys.modules))
 
 
 def imported_by(*argv: str) -> set[str]:
-    """The modules that a start with these arguments imports, where there is no terminal."""
+    """Return the modules that a start with these arguments imports without a terminal."""
     command = [sys.executable, "-c", IMPORTED, *argv]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
     return set(done.stderr.splitlines()[-1].split())
@@ -456,7 +456,7 @@ def test_an_option_before_a_command_is_the_commands_or_is_refused() -> None:
 
 
 def outcome(argv: list[str]) -> str:
-    """What was found, or the refusal, in words."""
+    """Return the outcome, or the refusal, in words."""
     try:
         return str(sorted(parse(argv).values.items()))
     except UsageError as error:

@@ -21,7 +21,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def settings_of(*argv: str) -> tuple[Settings, tuple[str, ...]]:
-    """The settings of a start with these arguments, and what is wrong with their sources."""
+    """Return the settings of a start with these arguments, and the problems of their sources."""
     return resolve(parse(argv).values["overrides"])
 
 

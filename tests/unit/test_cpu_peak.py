@@ -26,7 +26,7 @@ MIB = 2**20
 def ran(
     monkeypatch: pytest.MonkeyPatch, make: Callable[[Place], Callable[[], object]]
 ) -> RunResult:
-    """The result of a short run that times what ``make`` gives."""
+    """Return the result of a short run that times the function that ``make`` returns."""
 
     def made(on: Place) -> Case:
         return Case(make(on))
@@ -43,7 +43,7 @@ def ran(
 
 
 def with_holes() -> list[object]:
-    """What lives between freed blocks of the heap, as earlier runs leave it."""
+    """Return tensors between freed blocks of the heap, as earlier runs leave them."""
     kept: list[object] = []
     freed = []
     for number in range(40):

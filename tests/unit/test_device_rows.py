@@ -25,7 +25,7 @@ def rows_of(machine: MachineState, *, unfolded: bool = False) -> Sequence[HostRo
 
 
 def words(rows: Sequence[HostRow]) -> list[str]:
-    """The label of each device, and the words of other rows."""
+    """Return the label of each device and the text of other rows."""
     return [row.view.label if row.view else plain(more_row(row, 60)) for row in rows]
 
 

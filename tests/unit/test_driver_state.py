@@ -47,7 +47,7 @@ CUDA = environment(torch_gpu(0), torch_gpu(1))
 
 
 def store_of(driver: Driver, *, ready_first: bool = False) -> WorkbenchState:
-    """A store of a box where torch has two GPUs and NVML cannot be asked."""
+    """Return the state of a machine where torch has two GPUs and NVML cannot be queried."""
     state = WorkbenchState()
     told = [sample(driver=driver), messages.Ready(CUDA, 1.0)]
     feed(state, hello(), *(reversed(told) if ready_first else told))
@@ -56,7 +56,7 @@ def store_of(driver: Driver, *, ready_first: bool = False) -> WorkbenchState:
 
 
 def everything_said(state: WorkbenchState) -> str:
-    """What header, pane, detail and account say."""
+    """Return all text of header, pane, detail and account."""
     view = state.machine.selected_device
     gauge = account(state.machine, view, NOW)
     reasons = [getattr(term.bytes, "reason", "") for term in gauge.terms]
@@ -190,7 +190,7 @@ def test_devices_lists_the_gpus_that_torch_alone_sees() -> None:
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
-    """A machine with or without the kernel's side of the driver and its libcuda."""
+    """Simulate a machine with or without the kernel's part of the driver and its libcuda."""
 
     def machine(*, kernel_side: bool, libcuda: bool) -> None:
         place = tmp_path / "nvidiactl"

@@ -17,7 +17,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def ends() -> Iterator[list[int]]:
-    """The two sides of a terminal; the second never blocks."""
+    """Open the two sides of a terminal; the second never blocks."""
     found = list(pty.openpty())
     os.set_blocking(found[1], False)
     yield found

@@ -37,7 +37,7 @@ def _timing(median: float, first: float) -> Timing:
 
 
 def _came(event: Event) -> EncodedMessage:
-    """The event as it comes from a worker."""
+    """Encode an event as a worker does."""
     return EncodedMessage(wire.encode(event), EVENTS)
 
 

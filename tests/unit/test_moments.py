@@ -128,7 +128,7 @@ class Box:
 
 
 def settled(reserved: int = 2 * GIB) -> Box:
-    """A box whose account is known: torch has spoken before NVML was read and after."""
+    """Return a machine whose account is known: torch reported before and after NVML."""
     box = Box()
     box.reserve(reserved)
     box.allocated = reserved // 2

@@ -140,7 +140,7 @@ def table(
     pattern: str = "",
     before: Sequence[str] = (),
 ) -> tuple[ProcessRow, ...]:
-    """The rows of GPUs with these processes."""
+    """Return the rows of GPUs with these processes."""
     seen = sample(*(gpu(at, processes=tuple(rows)) for at, rows in enumerate(devices)))
     return process_rows(
         _views(seen),

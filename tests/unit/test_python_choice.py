@@ -14,7 +14,7 @@ TORCH = "lib/python3.12/site-packages/torch/__init__.py"
 
 
 def environment(prefix: Path, *files: str, python: bool = True, home: Path | None = None) -> str:
-    """The folder of an environment with some files; of a Python's that it sees, if given."""
+    """Make the folder of an environment with some files, and one of its base Python if given."""
     for name in (*files, *(["bin/python"] if python else [])):
         path = prefix / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def environment(prefix: Path, *files: str, python: bool = True, home: Path | Non
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This Python has no torch."""
+    """Hide torch from this Python."""
     monkeypatch.setattr(values, "own_has_torch", lambda: False)
 
 

@@ -29,7 +29,7 @@ from workloads.protocol import messages
 
 
 def took(seconds: float, workload: str = "matmul", device: str = "cpu") -> WorkbenchState:
-    """A store in which one run has ended that took so long."""
+    """Return a state in which one run has ended that took so many seconds."""
     return make_store("one gpu", *ran(workload, device, started_at=100.0, ended_at=100.0 + seconds))
 
 

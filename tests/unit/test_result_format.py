@@ -25,7 +25,7 @@ LIMITS = [
 
 
 def shown(**changes: Any) -> str:
-    """The detail's first lines of a result, blanks between its parts made one."""
+    """Return the detail's first lines of a result, with single blanks."""
     state = make_store("one gpu", *ran(**changes))
     lines = outcome_lines({"cuda:0": state.runs.latest_run("matmul", "cuda:0")}, 120)
     return " ".join(" ".join(map(plain, lines)).split())

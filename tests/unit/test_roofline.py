@@ -19,7 +19,7 @@ PEAK = 67e12
 
 
 def point(n: int, seconds: float, device: str = "cuda:0", name: str = "matmul") -> list[AnyEvent]:
-    """A float32 product of n x n matrices: its compulsory traffic is three matrices."""
+    """Return the result of a float32 product of n x n matrices, which must move three matrices."""
     flop, byte = 2 * n**3, 12 * n**2
     run_id = f"{name} {n} {device}"
     rates = Rates(flop / seconds, byte / seconds, None)

@@ -33,7 +33,6 @@ def _session() -> Session:
 
 def _session_of_hosts(*names: str) -> Session:
     """Return a session with hosts whose runners are not started."""
-
     hosts = HostPlan(tuple(HostAddress(name, ("false",)) for name in names), here=True)
     session = Session(interval=None, hosts=hosts)
     session.state.publish(HostsNamed(names, here=True))

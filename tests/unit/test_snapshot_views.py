@@ -103,7 +103,7 @@ def test_memory_that_is_there_is_never_drawn_as_nothing() -> None:
 
 
 def _halves(spans: Line, column: int) -> list[TextStyle]:
-    """The styles of the lower and the upper half of a full cell."""
+    """Return the styles of the lower and the upper half of a full cell."""
     for span in spans:
         if column < len(span.text):
             upper = span.upper if isinstance(span, HalfBlocks) else span.style

@@ -51,7 +51,7 @@ while True:
 
 @contextmanager
 def watching(*pids: int) -> Iterator[psutil.Process]:
-    """A child that reads these processes ten times a second."""
+    """Start a child that reads these processes ten times a second."""
     words = ("serve", "--interval", str(INTERVAL_S))
     command = (sys.executable, "-m", "tui.allocators", *words)
     # Into a file: who reads a pipe would take its turn on the cores too.
@@ -72,7 +72,7 @@ def watching(*pids: int) -> Iterator[psutil.Process]:
 
 
 def one_reading(target: ScriptedTarget) -> None:
-    """What a reading takes, at rest and while the numbers change."""
+    """Measure one reading, at rest and while the numbers change."""
     reader = AllocatorReader(ProcessFiles(target.pid))
     began = time.perf_counter()
     reader.locate()
@@ -139,7 +139,7 @@ def child_time(program: Path, seconds: float) -> None:
 
 
 def system_calls(program: Path) -> None:
-    """What the target calls while it works, with and without being read."""
+    """Count the system calls of the target at work, while it is read and not."""
     strace = shutil.which("strace")
     if strace is None:
         print("calls of the target                       n/a: there is no strace here")
@@ -173,7 +173,7 @@ def _calls(text: str) -> dict[str, int]:
 
 
 def speed(torch: bool, program: Path) -> None:
-    """The target's own speed in turns, read and not read."""
+    """Measure the target's own speed in turns, while it is read and not."""
     if torch:
         process = subprocess.Popen(
             [sys.executable, "-c", TORCH], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -234,7 +234,7 @@ def _in_turns(what: str, pid: int, work: Callable[[], int]) -> None:
 
 
 def _processor_s(pid: int) -> float:
-    """What a process's first thread has run so far, to the nanosecond."""
+    """Return the processor time of a process's first thread, seconds, to the nanosecond."""
     return int(Path(f"/proc/{pid}/schedstat").read_text("ascii").split()[0]) / 1e9
 
 

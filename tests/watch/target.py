@@ -90,7 +90,7 @@ def target_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def running(
     program: Path, variables: dict[str, str] | None = None, user: int | None = None
 ) -> Iterator[ScriptedTarget]:
-    """A target, of another user where one is given; ended with the block."""
+    """Start a target, of another user if given; it ends with the block."""
     process = subprocess.Popen(
         [program],
         user=user,

@@ -187,7 +187,7 @@ def every_null(value: Any, path: str) -> list[str]:
 
 
 def nulls(plain: dict[str, Any]) -> set[str]:
-    """The paths at which reasons have to stand."""
+    """Return the paths that must have a reason."""
     found = set()
     for each in plain["processes"]:
         path = f"processes.{each['pid']}"

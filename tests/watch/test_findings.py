@@ -128,8 +128,10 @@ def test_what_does_not_leak_is_not_told(make: Callable[[float], dict[str, int]])
 
 
 def sawtooth(seed: int, teeth: float, slope: float, noise: float) -> Track:
-    """Steps that rise far above their floor, read ten times a second at no special moment of them;
-    what the agent tells comes twice a second."""
+    """Return steps that rise far above their floor, read ten times a second at random moments.
+
+    The agent's messages come twice a second.
+    """
     chance, track, seconds = random.Random(seed), Track(), 60
     for number in range(10 * seconds):
         at = number / 10 + chance.random() / 10

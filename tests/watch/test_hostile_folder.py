@@ -103,7 +103,7 @@ def encoded(*events: dict[str, Any]) -> bytes:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a run that is kept."""
+    """Make the folder of a stored run."""
     monkeypatch.setenv("GPU_WORKBENCH_STATE", str(tmp_path))
     return filled(tmp_path / "runs" / "20260101-120000-7")
 

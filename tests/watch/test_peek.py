@@ -26,7 +26,7 @@ UNIT = 1536
 
 @contextmanager
 def looking_at(target: ScriptedTarget) -> Iterator[AllocatorReader]:
-    """Reads a target whose allocator is set up."""
+    """Open a reader for a target whose allocator is set up."""
     opened = AllocatorReader(ProcessFiles(target.pid))
     try:
         yield opened
@@ -35,7 +35,7 @@ def looking_at(target: ScriptedTarget) -> Iterator[AllocatorReader]:
 
 
 def said(target: ScriptedTarget, devices: int) -> tuple[TorchMemory, ...]:
-    """The figures as the target itself prints them."""
+    """Return the figures that the target itself prints."""
     return tuple(
         torch_memory(target.numbers(device), target.pid, device, AT) for device in range(devices)
     )
@@ -187,7 +187,7 @@ def test_a_layout_is_not_taken_from_a_half_made_change(target: ScriptedTarget) -
 
 
 def _broken(numbers: Numbers) -> str:
-    """The invariant that a device's numbers break, told without what the reader uses."""
+    """Return the invariant that a device's numbers break, computed without the reader's code."""
     for number, name in enumerate(ARRAYS):
         stats = [numbers[12 * number + 4 * pool :][:4] for pool in range(3)]
         for current, top, taken, freed in stats:

@@ -27,7 +27,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def old(number: int, **facts: object) -> StartedRun:
-    """A run that is older than those that fill the places."""
+    """Store a run that is older than those that the limit keeps."""
     run = replace(runs.new_run([f"old {number}"]), began=1.6e9 + number, **facts)  # type: ignore[arg-type]
     runs.save(run)
     return run

@@ -49,7 +49,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def ended() -> StartedRun:
-    """A run with samples of one process."""
+    """Store a run with samples of one process."""
     run = replace(runs.new_run(["python", "train.py"]), began=1e9, ended=1e9 + 60, code=0)
     runs.save(run)
     file = SamplesFile(run, starter=True)
@@ -70,7 +70,7 @@ def begun(
 
 
 def opened(run: StartedRun, then: Callable[[], None] = lambda: None) -> WatchedRun:
-    """What is known of a run that has ended, once it was read."""
+    """Return the state of a finished run after the session has read it."""
 
     async def work() -> WatchedRun:
         session = WatchedRunSession()

@@ -37,7 +37,7 @@ def command(code: str, *words: str) -> list[str]:
 
 @contextmanager
 def watched(code: str) -> Iterator[tuple[subprocess.Popen[bytes], StartedRun]]:
-    """A program under the watch that has written its first line; it is ended with the test."""
+    """Start a program under watch and wait for its first line; it ends with the test."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(command(code), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
     assert process.stdout is not None

@@ -425,7 +425,7 @@ sys.stdout.buffer.write(wire.encode(told))
 
 
 def told_to_nobody(pid: int) -> TorchProcess:
-    """What another user is told of a process; that user need not be able to read this checkout."""
+    """Return another user's reading of a process; that user may be unable to read this checkout."""
     done = subprocess.run(
         [sys.executable, "-c", AS_NOBODY, str(pid)], cwd=TOP, capture_output=True, check=True
     )
@@ -436,7 +436,7 @@ def told_to_nobody(pid: int) -> TorchProcess:
 
 @pytest.fixture(scope="module")
 def open_program() -> Iterator[Path]:
-    """A target's program that any user may run; the folders of pytest are for their owner alone."""
+    """Build a target that any user may run; only their owner can read pytest's folders."""
     if os.geteuid() != 0:
         pytest.skip("only root can start processes of another user")
     folder = Path(tempfile.mkdtemp())

@@ -56,7 +56,7 @@ class Server:
         return int(self.url.split(":")[2].split("/")[0])
 
     def visits(self) -> list[psutil.Process]:
-        """The workbenches that it has started."""
+        """Return the workbenches that it has started."""
         return psutil.Process(self.process.pid).children()
 
     def family(self) -> list[psutil.Process]:
@@ -70,7 +70,7 @@ class Server:
 
 
 def _hear_signals() -> None:
-    """What a shell has ignored for the tests, as behind nohup, a server is not to ignore."""
+    """Restore the signals that a shell, as with nohup, may have ignored for the tests."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 

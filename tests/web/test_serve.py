@@ -31,14 +31,14 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def started(recording: str) -> Iterator[Server]:
-    """Serves a replay, which needs no torch and is quick to come."""
+    """Serve a replay, which needs no torch and starts quickly."""
     with serving("replay", recording, "--speed", "max") as found:
         yield found
 
 
 @pytest.fixture
 def server(started: Server) -> Server:
-    """The server that tests share, once nobody visits it any more."""
+    """Return the shared server once it has no visitors."""
     psutil.wait_procs(started.visits(), timeout=PATIENCE_S)
     assert started.visits() == []
     return started
@@ -46,7 +46,7 @@ def server(started: Server) -> Server:
 
 @pytest.fixture
 def doomed(recording: str) -> Iterator[Server]:
-    """A server of the test's own."""
+    """Start a server for one test."""
     with serving("replay", recording, "--speed", "max") as found:
         yield found
 
@@ -216,7 +216,7 @@ def test_it_says_how_to_get_there(server: Server) -> None:
 
 
 def refused(*arguments: str) -> str:
-    """What the command says, on one line, as it ends with wrong usage."""
+    """Return the one line with which the command refuses wrong usage."""
     done = run_here("serve", *arguments)
     assert (done.code, done.out) == (2, "")
     (line,) = done.err.splitlines()
