@@ -1,4 +1,4 @@
-"""The workbench on a real terminal, with one run asked for; its result goes to a file.
+"""Run one workload in the workbench on a real terminal and write its result to a file.
 
 Usage: app_probe.py RESULT WORKLOAD
 """
@@ -16,12 +16,12 @@ from workloads.protocol import wire
 
 
 def main() -> None:
-    """Run until the result is there."""
+    """Run until the result arrives."""
     target, workload = Path(sys.argv[1]), sys.argv[2]
     session = Session()
     app = WorkbenchApp(session)
 
-    def look(_parts: Topics) -> None:
+    def advance(_topics: Topics) -> None:
         state = session.state
         if state.machine.environment is not None and not state.runs.book:
             session.run([workload], ["cpu"])
@@ -30,7 +30,7 @@ def main() -> None:
                 target.write_text(json.dumps(wire.to_plain(run.result)))
                 app.exit()
 
-    session.state.bus.on_change(look)
+    session.state.bus.on_change(advance)
     app.run()
 
 

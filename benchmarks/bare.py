@@ -1,6 +1,6 @@
-"""The same callables under bare ``torch.utils.benchmark``; prints the median, seconds.
+"""Time a workload's callable with bare ``torch.utils.benchmark`` and print the median, seconds.
 
-The C heap is set up as in the runner: without that a convolution measures page faults.
+It sets up the C heap as the runner does: otherwise a convolution measures page faults.
 Usage: bare.py WORKLOAD
 """
 

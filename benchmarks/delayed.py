@@ -1,6 +1,6 @@
 """A slow link for ssh: ``ProxyCommand python FOLDER/delayed.py %h %p MILLISECONDS``.
 
-It passes on what it reads, each way that much later.
+It delays the bytes of both directions by so many milliseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 async def relay(
     reader: asyncio.StreamReader, write: Callable[[bytes], object], delay_s: float
 ) -> None:
-    """Pass on each piece that is read, ``delay_s`` seconds later, until the reader's end."""
+    """Write each chunk ``delay_s`` seconds after it was read, until the reader's end."""
     waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -35,20 +35,20 @@ async def relay(
 
 
 def write_out(data: bytes) -> None:
-    """Write to standard output whole."""
+    """Write all bytes to standard output."""
     while data:
         data = data[os.write(1, data) :]
 
 
 async def connect(host: str, port: int, delay_s: float) -> None:
-    """Connect standard input and output with a server, until either side closes."""
+    """Connect standard input and output to a server until either side closes."""
     incoming, outgoing = await asyncio.open_connection(host, port)
     typed = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(typed), sys.stdin
     )
-    ways = (relay(typed, outgoing.write, delay_s), relay(incoming, write_out, delay_s))
-    await asyncio.wait(map(asyncio.ensure_future, ways), return_when=asyncio.FIRST_COMPLETED)
+    relays = (relay(typed, outgoing.write, delay_s), relay(incoming, write_out, delay_s))
+    await asyncio.wait(map(asyncio.ensure_future, relays), return_when=asyncio.FIRST_COMPLETED)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""The least that Textual can be: one word on the screen. What a start is held against."""
+"""The smallest Textual app, with one word on the screen: the reference for starts."""
 
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
 
 class EmptyApp(App[None]):
-    """One word."""
+    """Shows one word."""
 
     def compose(self) -> ComposeResult:
-        """Say it."""
+        """Yield the word."""
         yield Static("usable")
 
 

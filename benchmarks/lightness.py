@@ -1,12 +1,12 @@
-"""What the program costs beside others: ``python -m benchmarks.lightness``.
+"""The program's cost compared with other programs: ``python -m benchmarks.lightness``.
 
 It prints the three ratios that have a budget, and a table.
 
-Each program runs in a pseudo-terminal of its own, one after the other, against the same scripted
-driver: eight GPUs of which nearly every figure changes each second. Bytes are what arrives at the
-terminal; processor time and memory are those of all processes of the program. With ``--pairs`` the
-workbench and nvitop idle at the same time, so that the machine's other load hits both, and only
-their ratios are printed. All see the same kind of terminal (``--colors``), not the caller's.
+The programs run one after the other, each in its own pseudo-terminal, with the same scripted
+driver: eight GPUs, nearly all of whose figures change each second. It counts the bytes that arrive
+at the terminal, and the processor time and memory of all processes of a program. With ``--pairs``
+the workbench and nvitop idle at the same time, so that the machine's other load hits both; then it
+prints only their ratios. All get the same kind of terminal (``--colors``), whatever the caller's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.terminal.terminal import PROGRAM, Terminal
 
 SIZE = (120, 40)
 SETTLE_S = 15.0
-"""Until what a start of the workbench leaves behind is done: the runner has imported torch."""
+"""After so long the work of the workbench's start is done: the runner has imported torch."""
 SETTLE_OTHERS_S = 3.0
 STARTS = 15
 KEYS = 60
@@ -44,12 +44,12 @@ TERMINALS: dict[str, dict[str, str]] = {
     "256": {"TERM": "xterm-256color", "COLORTERM": ""},
     "truecolor": {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
 }
-"""The variables from which programs tell how many colors a terminal has."""
+"""The variables that tell programs how many colors a terminal has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is compared: how it is started, and what is on its screen once it can be used."""
+    """A program: its command, and the words on its screen once it is usable."""
 
     name: str
     argv: tuple[str, ...]
@@ -63,14 +63,14 @@ OURS = Program("gpu-workbench", PROGRAM, startup.USABLE, "q", SETTLE_S)
 NO_HISTORY = Program(
     "the same with the CPU selected", (*PROGRAM, "--device", "cpu"), startup.USABLE, "q", SETTLE_S
 )
-"""Without the selected GPU's history and the allocators of what runs there, which nvitop lacks."""
+"""Without the selected GPU's history and its processes' allocators, which nvitop does not show."""
 NVITOP = Program("nvitop", (sys.executable, "-m", "nvitop"), ("NVITOP", "Processes:"), "q")
 EMPTY = Program("empty Textual app", startup.EMPTY, startup.EMPTY_USABLE, "\x11")
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a program takes while nobody touches it."""
+    """The cost of an idle program."""
 
     name: str
     usable_s: float
@@ -85,7 +85,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What the workbench costs while a workload keeps the CPU busy."""
+    """The cost of the workbench while a workload uses the CPU."""
 
     byte_per_s: float
     key_median_s: float
@@ -94,17 +94,17 @@ class Running:
 
 
 class Meter(Terminal):
-    """Counts what arrives and draws nothing: the emulator would use the cores being measured."""
+    """Counts bytes and draws nothing: the emulator would use the cores that it measures."""
 
     drawing = True
 
     def read(self, timeout: float = 0.05) -> bool:
         if self.drawing:
             return super().read(timeout)
-        return self.take(timeout) != b""
+        return self.read_chunk(timeout) != b""
 
     def count(self, seconds: float) -> int:
-        """How many bytes arrive in that time."""
+        """Return the number of bytes that arrive in so many seconds."""
         self.drawing, before = False, len(self.output)
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
@@ -114,7 +114,7 @@ class Meter(Terminal):
 
 
 def processor_s(family: Sequence[psutil.Process]) -> float:
-    """Processor time of processes and of their children that have ended."""
+    """Return the processor time of processes and of their ended children, seconds."""
     total = 0.0
     for process in family:
         times = process.cpu_times()
@@ -135,37 +135,39 @@ def idle(program: Program, variables: Mapping[str, str], seconds: float) -> Cost
         family = terminal.family()
         before, began = processor_s(family), time.monotonic()
         arrived = terminal.count(seconds)
-        took, used = time.monotonic() - began, processor_s(family) - before
+        elapsed, used = time.monotonic() - began, processor_s(family) - before
         resident = {process: process.memory_info().rss for process in family}
         front = sum(size for process, size in resident.items() if not is_torch(process))
         terminal.keys(program.quit)
         terminal.exit_code()
-    per_min = 60.0 / took
+    per_min = 60.0 / elapsed
     return Cost(program.name, 0.0, arrived * per_min, used * per_min, front, sum(resident.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class IdlePair:
-    """What the workbench and nvitop take while both idle at the same time."""
+    """The costs of the workbench and nvitop, idle at the same time."""
 
     ours: Cost
     nvitop: Cost
 
     @property
     def sent(self) -> float:
-        """Our bytes to the terminal, of nvitop's."""
+        """The ratio of our bytes to the terminal to nvitop's."""
         return self.ours.byte_per_min / self.nvitop.byte_per_min
 
     @property
     def used(self) -> float:
-        """Our processor time, of nvitop's."""
+        """The ratio of our processor time to nvitop's."""
         return self.ours.cpu_s_per_min / self.nvitop.cpu_s_per_min
 
 
 def idle_pair(variables: Mapping[str, str], seconds: float) -> IdlePair:
     """Measure both at the same time."""
     with ThreadPoolExecutor(2) as threads:
-        ours, nvitop = threads.map(lambda each: idle(each, variables, seconds), (OURS, NVITOP))
+        ours, nvitop = threads.map(
+            lambda program: idle(program, variables, seconds), (OURS, NVITOP)
+        )
     return IdlePair(ours, nvitop)
 
 
@@ -188,18 +190,18 @@ def pair_lines(pairs: Sequence[IdlePair]) -> str:
     )
 
 
-def say(words: str) -> None:
-    """Tell how far it is; the figures alone go to standard output."""
-    print(words, file=sys.stderr, flush=True)
+def print_progress(text: str) -> None:
+    """Print to stderr: only the figures go to standard output."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def compare(
     programs: Sequence[Program], variables: Mapping[str, str], seconds: float, starts: int = STARTS
 ) -> tuple[Cost, ...]:
-    """All programs; their starts take turns, so that a slow moment of the machine hits each."""
+    """Measure all programs, their starts in turns, so that a slow moment hits each."""
     times: dict[str, list[float]] = {program.name: [] for program in programs}
     for number in range(starts):
-        say(f"start {number + 1} of {starts} of each")
+        print_progress(f"start {number + 1} of {starts} of each")
         for program in programs:
             start = measure_start(
                 program.argv,
@@ -209,18 +211,18 @@ def compare(
                 quit_key=program.quit,
             )
             times[program.name].append(start.seconds)
-    found = []
+    costs = []
     for program in programs:
-        say(f"{program.name}, idle: {program.settle_s + seconds:.0f} s")
+        print_progress(f"{program.name}, idle: {program.settle_s + seconds:.0f} s")
         cost = idle(program, variables, seconds)
-        found.append(replace(cost, usable_s=statistics.median(times[program.name])))
-    return tuple(found)
+        costs.append(replace(cost, usable_s=statistics.median(times[program.name])))
+    return tuple(costs)
 
 
 def running(variables: Mapping[str, str], seconds: float, size: tuple[int, int]) -> Running:
-    """Bytes and keys while the whole catalogue runs on the CPU.
+    """Measure bytes and keys while the whole catalogue runs on the CPU.
 
-    A key is answered when the cursor's row has moved on the screen.
+    A key's time ends when the cursor has moved on the screen.
     """
     with Meter(PROGRAM, *size, variables) as terminal:
         terminal.until_shows(*OURS.usable)
@@ -242,14 +244,14 @@ def running(variables: Mapping[str, str], seconds: float, size: tuple[int, int])
             answers.append(time.perf_counter() - began)
         began = time.monotonic()
         arrived = terminal.count(seconds)
-        took = time.monotonic() - began
+        elapsed = time.monotonic() - began
         terminal.keys("q")
         terminal.until_shows("y yes")
         terminal.keys("y")
         terminal.exit_code(30)
     answers.sort()
     return Running(
-        arrived / took,
+        arrived / elapsed,
         statistics.median(answers),
         answers[min(len(answers) - 1, round(0.95 * len(answers)))],
         len(answers),
@@ -261,7 +263,7 @@ def _cursor(terminal: Terminal) -> list[int]:
 
 
 def table(costs: Sequence[Cost]) -> str:
-    """Markdown."""
+    """Return the costs as a table in Markdown."""
     rows = [
         "| | usable screen | to the terminal | processor time | memory, without torch |",
         "| --- | --- | --- | --- | --- |",
@@ -275,11 +277,11 @@ def table(costs: Sequence[Cost]) -> str:
 
 
 MOST_START, MOST_BYTES, MOST_CPU_TIME = 1.6, 2.5, 1.5
-"""The budgets: of an empty Textual app's start, and of nvitop's bytes and processor time."""
+"""The budgets, as ratios to an empty Textual app's start, nvitop's bytes and its processor time."""
 
 
 def ratios(first_figures: Starts, ours: Cost, nvitop: Cost) -> str:
-    """Three lines: each ratio and its budget."""
+    """Return three lines: each ratio and its budget."""
     sent = ours.byte_per_min / nvitop.byte_per_min
     used = ours.cpu_s_per_min / nvitop.cpu_s_per_min
     return "\n".join(
@@ -294,10 +296,10 @@ def ratios(first_figures: Starts, ours: Cost, nvitop: Cost) -> str:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lightness")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each idle program")
-    parser.add_argument("--starts", type=int, default=STARTS, help="of each program")
-    parser.add_argument("--pairs", type=int, default=0, help="only idle, both at once, so often")
-    parser.add_argument("--colors", choices=TERMINALS, default="truecolor", help="of the terminal")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time of each idle program")
+    parser.add_argument("--starts", type=int, default=STARTS, help="starts of each program")
+    parser.add_argument("--pairs", type=int, default=0, help="measure only so many idle pairs")
+    parser.add_argument("--colors", choices=TERMINALS, default="truecolor", help="the terminal's")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if arguments.starts < 2:
@@ -313,24 +315,25 @@ def main() -> None:
         costs = compare(
             (OURS, NO_HISTORY, NVITOP, EMPTY), variables, arguments.seconds, arguments.starts
         )
-        say("first GPU figures")
+        print_progress("first GPU figures")
         first = starts(arguments.starts, SIZE, FIGURES, variables)
         if not arguments.json:
-            # Before what may be stopped by who waits for this.
+            # The user may interrupt the rest.
             print(f"{ratios(first, costs[0], costs[2])}\n\n{table(costs)}", flush=True)
-        say(f"the catalogue runs: {KEYS * KEY_PAUSE_S + working_s:.0f} s and its start and end")
+        total_s = KEYS * KEY_PAUSE_S + working_s
+        print_progress(f"the catalogue runs: {total_s:.0f} s, its start and its end")
         busy = running(variables, working_s, (80, 24))
     if arguments.json:
-        found = {
+        figures = {
             "first": asdict(first),
             "idle": list(map(asdict, costs)),
             "running": asdict(busy),
         }
-        print(json.dumps(found, indent=2))
+        print(json.dumps(figures, indent=2))
         return
     print(
-        f"\nWhile the catalogue runs on the CPU, at 80x24: {busy.byte_per_s / 1e3:.1f} kB/s, a key "
-        f"is answered after {busy.key_median_s * 1e3:.0f} ms (95th percentile "
+        f"\nWhile the catalogue runs on the CPU, at 80x24: {busy.byte_per_s / 1e3:.1f} kB/s, "
+        f"{busy.key_median_s * 1e3:.0f} ms from a key to its effect (95th percentile "
         f"{busy.key_p95_s * 1e3:.0f} ms of {busy.keys})"
     )
 

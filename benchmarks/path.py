@@ -1,9 +1,9 @@
-"""A new user's path, by keys and by the clock; ``python -m benchmarks.path`` prints a table.
+"""A new user's path in keys and seconds; ``python -m benchmarks.path`` prints a table.
 
-The program runs in a bare tmux. Each step is told by its keys and by the words that are on the
-screen once it is done; a key is pressed as soon as the one before it was taken. The hottest GPU is
-looked for beside a scripted driver of eight GPUs, everything else on this machine's own devices:
-on a machine without any, run it in ``python -m tests.simulated_gpu``, where times are invented.
+The program runs in a bare tmux. A step has keys, and the words that are on the screen once it is
+done; a key follows as soon as the screen shows the effect of the previous one. The hottest of eight
+GPUs comes from a scripted driver, everything else from this machine's own devices: without a GPU,
+run it in ``python -m tests.simulated_gpu``, where times are invented.
 """
 
 from __future__ import annotations
@@ -28,47 +28,47 @@ from tests.terminal.terminal import PROGRAM
 SIZES = ((80, 24), (120, 40))
 PATIENCE_S = 150.0
 POLL_S = 0.005
-"""Between two looks at the screen; a look takes some milliseconds itself."""
+"""Between two readings of the screen; a reading itself takes some milliseconds."""
 SNAPSHOT = "demo_out_of_memory.pickle.gz"
 HOLDER = "demo_workloads.py:76 timed"
-"""What holds the memory in it."""
+"""The line whose tensors fill the memory in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key, and a regular expression of what shows that it was taken."""
+    """One key, and a regular expression for its effect on the screen."""
 
     name: str
-    """As tmux calls it."""
+    """tmux's name of the key; empty if the program's start shows the effect."""
     shows: str
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that is wanted, and how one gets it; without keys it is there at once."""
+    """A user's goal, and the keys that reach it."""
 
     name: str
     keys: tuple[Key, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
-    """One step on one screen."""
+class StepTimes:
+    """The times of one step at one size."""
 
     step: Step
     answers_s: tuple[float, ...]
-    """From each key until the screen showed that it was taken; without keys from the start."""
+    """Seconds from each key, or from the start, to its effect."""
 
     @property
     def cell(self) -> str:
-        """Seconds of all its keys."""
+        """The seconds of all its keys."""
         return f"{sum(self.answers_s):.2f}"
 
 
-LOOK = (
+LOOK_STEPS = (
     Step("find the hottest GPU, from the start", (Key("", r"91°C"),)),
     Step(
-        "sort the GPUs by heat",
+        "sort the GPUs by temperature",
         (
             Key("v", r"escape back"),
             Key("s", r"util▾"),
@@ -77,8 +77,8 @@ LOOK = (
         ),
     ),
 )
-RUN = (
-    Step("start, until runs can be asked for", (Key("", r"ready"),)),
+RUN_STEPS = (
+    Step("start, until runs can begin", (Key("", r"ready"),)),
     Step("run the workload under the cursor", (Key("r", r"▸ transfer.*(µs|ms).*(µs|ms).*x "),)),
     Step(
         "find matmul and sweep it",
@@ -95,24 +95,24 @@ RUN = (
     ),
     Step("see where the GPU overtakes", (Key("i", "overtakes cpu between n=|faster than cpu"),)),
     Step(
-        "open a snapshot and name who holds the memory",
+        "open a snapshot and find who uses the memory",
         (
             Key("3", r"o opens a snapshot"),
             Key("o", r"Open a snapshot"),
             Key("Enter", rf"(?s)Held the memory.*{re.escape(HOLDER)}"),
         ),
     ),
-    Step("name who holds a GPU's memory", (Key("4", r"(?s)Processes.*GiB|MiB.*worker"),)),
+    Step("find who uses a GPU's memory", (Key("4", r"(?s)Processes.*GiB|MiB.*worker"),)),
 )
 
 
 class Tmux:
-    """A program in a tmux of its own."""
+    """A program in its own tmux server."""
 
     def __init__(
         self, size: tuple[int, int], variables: Mapping[str, str], folder: Path, argv: Sequence[str]
     ) -> None:
-        # One of its own: a server that is ending still holds its socket.
+        # A new socket each time, since a server that is ending still uses its own.
         self._socket = str(Path(tempfile.mkdtemp(dir=folder.parent)) / "tmux")
         columns, rows = map(str, size)
         self.started = time.perf_counter()
@@ -136,10 +136,10 @@ class Tmux:
         self._tmux("send-keys", key)
 
     def until(self, pattern: str) -> None:
-        """Wait until the screen has it.
+        """Wait until the screen matches.
 
         Raises:
-            TimeoutError: it has not come.
+            TimeoutError: it did not within :data:`PATIENCE_S`.
         """
         until = time.monotonic() + PATIENCE_S
         while not re.search(pattern, screen := self._tmux("capture-pane", "-p")):
@@ -148,8 +148,8 @@ class Tmux:
             time.sleep(POLL_S)
 
 
-def walk(steps: Sequence[Step], terminal: Tmux) -> Iterator[Took]:
-    """Go through steps, one after the other."""
+def walk(steps: Sequence[Step], terminal: Tmux) -> Iterator[StepTimes]:
+    """Take the steps, and yield the times of each."""
     for step in steps:
         answers = []
         for key in step.keys:
@@ -158,44 +158,44 @@ def walk(steps: Sequence[Step], terminal: Tmux) -> Iterator[Took]:
                 terminal.press(key.name)
             terminal.until(key.shows)
             answers.append(time.perf_counter() - began)
-        yield Took(step, tuple(answers))
+        yield StepTimes(step, tuple(answers))
 
 
-def path(size: tuple[int, int], folder: Path) -> list[Took]:
+def path(size: tuple[int, int], folder: Path) -> list[StepTimes]:
     """Take the whole path on a screen of that size.
 
     Args:
         size: columns and rows.
-        folder: empty; the program is started in it.
+        folder: an empty folder for the program's files.
     """
     variables = driver(folder / "driver")
     ScriptedNvml(folder / "driver" / "libnvidia-ml.so.1", folder / "driver").change(uneven_box())
     root = Path(__file__).parents[1]
-    where = {"PYTHONPATH": str(root), "TERM": "xterm-256color"}
+    terminal_variables = {"PYTHONPATH": str(root), "TERM": "xterm-256color"}
     home = folder / "home"
     home.mkdir()
     (home / SNAPSHOT).symlink_to(root / "tui" / "recordings" / SNAPSHOT)
-    kept = {name: variables[name] for name in ("GPU_WORKBENCH_STATE", "GPU_WORKBENCH_CONFIG")}
-    # The driver's GPUs are to be looked at alone.
+    own_files = {name: variables[name] for name in ("GPU_WORKBENCH_STATE", "GPU_WORKBENCH_CONFIG")}
+    # Only the driver's GPUs may appear.
     hidden = {"CUDA_VISIBLE_DEVICES": ""}
-    with Tmux(size, {**variables, **where, **hidden}, home, PROGRAM) as terminal:
-        found = list(walk(LOOK, terminal))
-    with Tmux(size, {**kept, **where}, home, PROGRAM) as terminal:
-        return [*found, *walk(RUN, terminal)]
+    with Tmux(size, {**variables, **terminal_variables, **hidden}, home, PROGRAM) as terminal:
+        times = list(walk(LOOK_STEPS, terminal))
+    with Tmux(size, {**own_files, **terminal_variables}, home, PROGRAM) as terminal:
+        return [*times, *walk(RUN_STEPS, terminal)]
 
 
-def table(columns: Mapping[tuple[int, int], Sequence[Took]]) -> str:
-    """Markdown: a row for each step, a column of seconds for each size."""
+def table(columns: Mapping[tuple[int, int], Sequence[StepTimes]]) -> str:
+    """Return a table in Markdown: a row for each step, a column of seconds for each size."""
     heads = [f"{size[0]}x{size[1]}" for size in columns]
     rows = [
         f"| step | keys | {' | '.join(f'{head}, s' for head in heads)} |",
         f"| --- | --- | {' | '.join('---' for _ in heads)} |",
     ]
-    for took in zip(*columns.values(), strict=True):
-        keys = [key.name for key in took[0].step.keys if key.name]
+    for times in zip(*columns.values(), strict=True):
+        step = times[0].step
+        keys = [key.name for key in step.keys if key.name]
         typed = f"{len(keys)}: {' '.join(keys)}" if keys else "0"
-        seconds = " | ".join(each.cell for each in took)
-        rows.append(f"| {took[0].step.name} | {typed} | {seconds} |")
+        rows.append(f"| {step.name} | {typed} | {' | '.join(time.cell for time in times)} |")
     return "\n".join(rows)
 
 

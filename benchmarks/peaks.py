@@ -1,8 +1,8 @@
 """Peaks of CPU memory against arithmetic: ``python -m benchmarks.peaks`` prints the table.
 
 Each workload runs in fresh processes, after a small run that loads the libraries. They are forks of
-one that has imported torch and not used it, as the runner's workers are. What the tensors take at
-their highest is counted by hand, in tensors of the size that the workload is given.
+a process that has imported torch and not used it, like the runner's workers. The arithmetic counts
+the tensors that live at the peak by hand; the workload's parameter is their size.
 """
 
 from __future__ import annotations
@@ -83,36 +83,36 @@ for make in (ones, add, chain, softmax, transposed, joined, kept, widened):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A workload, the size of its tensors, and how many of them live at the highest moment."""
+class PeakCase:
+    """A workload, the size of its tensors, and the number of them that live at the peak."""
 
     name: str
     mib: int
     tensors: int
 
 
-ASKED = (
-    Asked("peak_ones", 500, 1),
-    Asked("peak_add", 300, 2),
-    Asked("peak_chain", 200, 3),
-    Asked("peak_chain", 31, 3),
-    Asked("peak_softmax", 300, 2),
-    Asked("peak_transposed", 300, 2),
-    Asked("peak_joined", 150, 4),
-    Asked("peak_kept", 24, 8),
-    Asked("peak_widened", 200, 3),
-    Asked("staircase", 500, 1),
+CASES = (
+    PeakCase("peak_ones", 500, 1),
+    PeakCase("peak_add", 300, 2),
+    PeakCase("peak_chain", 200, 3),
+    PeakCase("peak_chain", 31, 3),
+    PeakCase("peak_softmax", 300, 2),
+    PeakCase("peak_transposed", 300, 2),
+    PeakCase("peak_joined", 150, 4),
+    PeakCase("peak_kept", 24, 8),
+    PeakCase("peak_widened", 200, 3),
+    PeakCase("staircase", 500, 1),
 )
 SMALL_MIB = {"staircase": 32}
-"""Of the first run; 1 MiB where the workload takes it."""
+"""The size of the first run, if the workload does not accept 1 MiB."""
 
 
 def peaks_mib(name: str, mib: int) -> tuple[float, float]:
     """Return a run's peak and the growth of the resident memory, in a fresh process.
 
     Args:
-        name: of the workload.
-        mib: of its tensors.
+        name: the workload.
+        mib: the size of its tensors, MiB.
     """
 
     def run(size: int) -> PeakMemory:
@@ -125,20 +125,20 @@ def peaks_mib(name: str, mib: int) -> tuple[float, float]:
     run(SMALL_MIB.get(name, 1))
     memory.give_back(torch.device("cpu"))
     before = memory.resident()
-    found = run(mib)
+    peak = run(mib)
     assert before is not None
-    assert found.allocated_peak is not None
-    assert found.process_peak is not None
-    return found.allocated_peak / 2**20, (found.process_peak - before) / 2**20
+    assert peak.allocated_peak is not None
+    assert peak.process_peak is not None
+    return peak.allocated_peak / 2**20, (peak.process_peak - before) / 2**20
 
 
 def main() -> None:
     """Print the table, a row for each workload."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=10, help="fresh ones for each workload")
-    parser.add_argument("names", nargs="*", help="of workloads; all of them where none is given")
+    parser.add_argument("names", nargs="*", help="workloads (default: all)")
     chosen = parser.parse_args()
-    print("| workload | tensors | arithmetic | lowest | highest | furthest off | resident |")
+    print("| workload | tensors | arithmetic | lowest | highest | largest error | resident |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         own = Path(folder) / "peaks_own.py"
@@ -148,19 +148,19 @@ def main() -> None:
             raise RuntimeError("; ".join(problems))
         # Each is a fresh fork: a worker does one task and ends.
         with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
-            for asked in ASKED:
-                if chosen.names and asked.name not in chosen.names:
+            for case in CASES:
+                if chosen.names and case.name not in chosen.names:
                     continue
-                found = [
-                    pool.apply(peaks_mib, (asked.name, asked.mib)) for _ in range(chosen.processes)
+                runs = [
+                    pool.apply(peaks_mib, (case.name, case.mib)) for _ in range(chosen.processes)
                 ]
-                peaks = [allocated for allocated, _ in found]
-                right = asked.mib * asked.tensors
-                off = max(abs(peak - right) / right for peak in peaks)
+                peaks = [allocated for allocated, _ in runs]
+                expected = case.mib * case.tensors
+                error = max(abs(peak - expected) / expected for peak in peaks)
                 print(
-                    f"| {asked.name} | {asked.tensors} of {asked.mib} MiB | {right} MiB "
-                    f"| {min(peaks):.1f} MiB | {max(peaks):.1f} MiB | {off:.1%} "
-                    f"| {max(risen for _, risen in found):.0f} MiB |",
+                    f"| {case.name} | {case.tensors} of {case.mib} MiB | {expected} MiB "
+                    f"| {min(peaks):.1f} MiB | {max(peaks):.1f} MiB | {error:.1%} "
+                    f"| {max(growth for _, growth in runs):.0f} MiB |",
                     flush=True,
                 )
 

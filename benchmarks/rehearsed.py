@@ -29,12 +29,12 @@ def run(name: str, file: Path, before: Sequence[str] = ()) -> Peaks:
     """Return the peaks of a training.
 
     Args:
-        name: of the training.
-        file: is written; nothing may be there.
+        name: the training.
+        file: where it writes its peaks; the file may not exist.
         before: words before the command.
 
     Raises:
-        FailedError: it failed.
+        FailedError: the training failed.
     """
     command = [*before, sys.executable, "-m", "benchmarks.trainings", name, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -46,7 +46,7 @@ def run(name: str, file: Path, before: Sequence[str] = ()) -> Peaks:
 
 
 def row(name: str, real: Peaks, rehearsed: Peaks) -> str:
-    """Return a line of the table: peaks in MiB, and how far the rehearsal is from them."""
+    """Return a line of the table: the real peaks in MiB, and the rehearsal's difference."""
     cells = [name]
     for peak in ("requested", "reserved"):
         size, other = real[peak], rehearsed[peak]

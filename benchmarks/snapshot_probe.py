@@ -1,8 +1,8 @@
-"""Reads one snapshot in a process of its own and prints what it took, as JSON.
+"""Read one snapshot in a fresh process and print the time and memory that it took, as JSON.
 
-``snapshot_probe.py FILE`` loads it and sums up every device; ``snapshot_probe.py FILE bare`` only
-unpickles it, with the collector off: nothing that reads the file whole can be faster. Both give the
-file's own objects up again within their time. The timelines are asked for after that.
+``snapshot_probe.py FILE`` loads it and summarizes every device; ``snapshot_probe.py FILE bare``
+only unpickles it without the garbage collector: no reader of the whole file can be faster. Both
+times include freeing the file's objects. The timelines are computed and timed afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLUMNS = 190
 
 
 def processor_time() -> float:
-    """Seconds of processor time that this process and those it has started and ended have taken."""
+    """Return the processor time of this process and its ended children, seconds."""
     return sum(os.times()[:4])
 
 
@@ -53,16 +53,16 @@ def ours(path: Path) -> dict[str, float]:
     devices = Analysis(snapshot).devices.values()
     for device in devices:
         device.summary()
-    took = {
+    times = {
         "load_s": loaded - began,
         "summary_s": time.perf_counter() - loaded,
         "cpu_s": processor_time() - cpu,
     }
-    return {**took, "timeline_cpu_s": max(map(_timeline, devices))}
+    return {**times, "timeline_cpu_s": max(map(_timeline, devices))}
 
 
 def _timeline(device: DeviceAnalysis) -> float:
-    """Processor time of the slowest of what one asks of a timeline: each stacking, then closer."""
+    """Return the processor time of the slowest timeline, by stacking, whole and second half."""
     slowest = 0.0
     for stacking in STACKINGS:
         for first in (0, device.replay.events // 2):
@@ -73,9 +73,9 @@ def _timeline(device: DeviceAnalysis) -> float:
 
 
 def main() -> None:
-    took = (bare if sys.argv[2:] == ["bare"] else ours)(Path(sys.argv[1]))
-    took["rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps(took))
+    figures = (bare if sys.argv[2:] == ["bare"] else ours)(Path(sys.argv[1]))
+    figures["rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

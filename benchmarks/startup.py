@@ -1,4 +1,4 @@
-"""How long a program takes from its start to the first figures of GPUs, and to a usable screen.
+"""The time from a program's start to its first GPU figures and to a usable screen.
 
 ``python -m benchmarks.startup`` compares the workbench with an empty Textual app, in turns,
 beside a scripted driver with eight GPUs. The processor time is that of the program's own process:
@@ -25,14 +25,14 @@ from tests.terminal.terminal import PATIENCE_S, PROGRAM, Terminal
 
 EMPTY = (sys.executable, str(Path(__file__).with_name("empty_app.py")))
 USABLE = ("Devices", "transfer mib", "q quit")
-"""Panes, a workload to choose and keys: from here on one can work."""
+"""The panes, a workload to select and the keys: the user can work."""
 FIGURES = ("°C",)
 """The temperature of a GPU; a CPU has none."""
 EMPTY_USABLE = ("usable",)
 GPUS = 8
 SIZES = ((80, 24), (120, 40))
 QUIET_S = 0.1
-"""After so long without a byte, what has arrived is drawn and looked at."""
+"""After so long without a byte, the output so far is drawn and searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +45,23 @@ class ProgramStart:
 
 
 class Arrivals(Terminal):
-    """Notes when which bytes arrive, and draws them later.
+    """Records when bytes arrive, and draws them later.
 
-    An emulator in Python takes tens of milliseconds for a screen, the more the more is on it: that
-    is neither program's time.
+    The emulator is written in Python and takes tens of milliseconds for a screen, more for a full
+    one: neither program's time may include that.
     """
 
     def wait_for(self, *words: str) -> ProgramStart:
-        """Return when the bytes had arrived that put all words on the screen."""
+        """Return the time at which all words were on the screen."""
         program = psutil.Process(self.process.pid)
         arrived: list[tuple[ProgramStart, bytes]] = []
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            taken = self.take(QUIET_S)
-            if taken:
+            chunk = self.read_chunk(QUIET_S)
+            if chunk:
                 used = program.cpu_times()
                 seconds = time.perf_counter() - self.started
-                arrived.append((ProgramStart(seconds, used.user + used.system), taken))
+                arrived.append((ProgramStart(seconds, used.user + used.system), chunk))
                 continue
             for start, chunk in arrived:
                 self.draw(chunk)
@@ -92,7 +92,7 @@ def driver(folder: Path) -> dict[str, str]:
     """Return the environment in which programs find the scripted driver.
 
     Args:
-        folder: for the driver, and for what the workbench keeps and remembers.
+        folder: for the driver, and for the workbench's state and settings.
     """
     folder.mkdir(exist_ok=True)
     nvml = ScriptedNvml(build_library(folder), folder)
@@ -153,10 +153,10 @@ def starts(
     """Start both in turns, so that a slow moment of the machine hits each.
 
     Args:
-        pairs: how often.
+        pairs: the number of starts of each.
         size: columns and rows.
-        words: that the workbench is to have on its screen.
-        variables: of its environment, see :func:`driver`.
+        words: the workbench has started once all are on its screen.
+        variables: its environment, see :func:`driver`.
     """
     ours, empty = [], []
     for _ in range(pairs):

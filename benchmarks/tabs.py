@@ -1,10 +1,10 @@
-"""How soon a key opens a tab, first and again: ``python -m benchmarks.tabs`` prints a table.
+"""The time from a key to its tab, first and again: ``python -m benchmarks.tabs`` prints a table.
 
-The program runs in a pseudo-terminal of 120x40 beside a scripted driver with eight GPUs; with
-``--host`` the GPUs are those of a host behind sshd (needs root, sshd and a C compiler), whose
-answers ``--delay`` makes later each way. A key is answered when the bytes have arrived that put
-the tab's title on the screen; what the tab reads from files follows. Other programs change its
-processor time less than the milliseconds.
+The program runs in a pseudo-terminal of 120x40 with a scripted driver for eight GPUs. With
+``--host`` they are the GPUs of a host behind sshd (needs root, sshd and a C compiler), and
+``--delay`` delays its traffic each way. A key's time ends when the tab's title is on the screen;
+what the tab reads from files follows. Other programs change the processor time less than the
+milliseconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.hosts import arguments, delay, read_clocks, script_driver
-from benchmarks.lightness import say
+from benchmarks.lightness import print_progress
 from benchmarks.startup import USABLE, Arrivals, driver
 from tests.compiled import compile_program
 from tests.hosts.rig import make_rig
@@ -38,16 +38,16 @@ TABS = (
 )
 """Key, title and last words of each tab but the first."""
 QUIET_S = 0.15
-"""After so long without a byte, what has arrived is drawn and searched for the words."""
+"""After so long without a byte, the output so far is drawn and searched."""
 PAUSE_S = 0.4
-"""From an answer to the next key."""
+"""From a key's effect to the next key."""
 SETTLE_S = 12.0
 """From the usable screen to the first key: until the runner has imported torch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The answer to one key."""
+    """The effect of one key."""
 
     title_s: float
     """Until the title of the tab was on the screen."""
@@ -58,26 +58,26 @@ class Opening:
 
 
 class KeyTerminal(Arrivals):
-    """A terminal that measures how soon a key is answered."""
+    """Measures the time from a key to its effect."""
 
     def open(self, key: str, title: str, words: str) -> Opening:
-        """Type a key, and return when the bytes had arrived that put its tab on the screen."""
+        """Type a key and return the times at which its tab was on the screen."""
         program = [psutil.Process(self.process.pid)]
         used = read_clocks(program)
         began = time.perf_counter()
         self.keys(key)
-        titled, found = (at - began for at in self._wait(title, words))
+        title_s, contents_s = (at - began for at in self._wait(title, words))
         self.settle(PAUSE_S)
-        return Opening(titled, found, read_clocks(program) - used)
+        return Opening(title_s, contents_s, read_clocks(program) - used)
 
     def _wait(self, title: str, words: str) -> tuple[float, float]:
         arrived: list[tuple[float, bytes]] = []
         titled: float | None = None
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            taken = self.take(QUIET_S)
-            if taken:
-                arrived.append((time.perf_counter(), taken))
+            chunk = self.read_chunk(QUIET_S)
+            if chunk:
+                arrived.append((time.perf_counter(), chunk))
                 continue
             for at, chunk in arrived:
                 self.draw(chunk)
@@ -90,7 +90,7 @@ class KeyTerminal(Arrivals):
         raise AssertionError(f"{title} {words} never came:\n{self.text()}")
 
     def settle(self, seconds: float) -> None:
-        """Draw what arrives for so long."""
+        """Draw the output for so many seconds."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.read(left)
@@ -112,7 +112,7 @@ def measure(
     argv: Sequence[str], variables: Mapping[str, str], shows: Sequence[str], settle_s: float
 ) -> Round:
     """Start the program, and open each tab twice; in between, the first tab."""
-    found: list[tuple[Opening, ...]] = []
+    passes: list[tuple[Opening, ...]] = []
     with KeyTerminal(argv, *SIZE, variables) as terminal:
         terminal.wait_for(*shows)
         terminal.settle(settle_s)
@@ -123,18 +123,18 @@ def measure(
             for tab in TABS:
                 openings.append(terminal.open(*tab))
                 terminal.open(*FIRST)
-            found.append(tuple(openings))
+            passes.append(tuple(openings))
         after = program.memory_info().rss
         terminal.keys("q")
         terminal.exit_code()
-    return Round(found[0], found[1], after, before)
+    return Round(passes[0], passes[1], after, before)
 
 
 def table(rounds: Sequence[Round]) -> str:
     """Return a row for each tab: milliseconds and processor time, first and again."""
 
     def cell(seconds: Sequence[float]) -> str:
-        times = sorted(1000 * each for each in seconds)
+        times = sorted(1000 * second for second in seconds)
         return f"{statistics.median(times):.0f} ({times[0]:.0f} to {times[-1]:.0f})"
 
     lines = [
@@ -142,17 +142,17 @@ def table(rounds: Sequence[Round]) -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     for place, (_, title, _) in enumerate(TABS):
-        for name, part in (
-            ("first", [each.first for each in rounds]),
-            ("again", [each.again for each in rounds]),
+        for name, passes in (
+            ("first", [start.first for start in rounds]),
+            ("again", [start.again for start in rounds]),
         ):
-            openings = [each[place] for each in part]
-            used = 1000 * statistics.median(each.processor_s for each in openings)
-            cells = cell([each.title_s for each in openings])
-            cells += f" | {cell([each.contents_s for each in openings])} | {used:.0f}"
+            openings = [tabs[place] for tabs in passes]
+            used = 1000 * statistics.median(opening.processor_s for opening in openings)
+            cells = cell([opening.title_s for opening in openings])
+            cells += f" | {cell([opening.contents_s for opening in openings])} | {used:.0f}"
             lines.append(f"| {title[2:]} | {name} | {cells} |")
-    resident = statistics.median(each.resident for each in rounds) / 2**20
-    before = statistics.median(each.resident_before for each in rounds) / 2**20
+    resident = statistics.median(start.resident for start in rounds) / 2**20
+    before = statistics.median(start.resident_before for start in rounds) / 2**20
     lines.append(f"\nresident memory of the program: {before:.0f} MiB, then {resident:.0f} MiB")
     return "\n".join(lines)
 
@@ -161,7 +161,7 @@ def table(rounds: Sequence[Round]) -> str:
 def _program(
     folder: Path, *, over_host: bool, delay_ms: float
 ) -> Iterator[tuple[Sequence[str], Mapping[str, str], Sequence[str]]]:
-    """Give a command, its environment, and the words that show that its screen is usable."""
+    """Yield a command, its environment, and the words of its usable screen."""
     with ExitStack() as stack:
         if not over_host:
             yield PROGRAM, driver(folder / "driver"), USABLE
@@ -186,7 +186,7 @@ def main() -> None:
         with _program(folder, over_host=chosen.host, delay_ms=chosen.delay) as (argv, env, shows):
             rounds = []
             for number in range(chosen.rounds):
-                say(f"round {number + 1} of {chosen.rounds}")
+                print_progress(f"round {number + 1} of {chosen.rounds}")
                 rounds.append(measure(argv, env, shows, chosen.settle))
     print(f"{table(rounds)}\nload {psutil.getloadavg()[0]:.1f}")
 

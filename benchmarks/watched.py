@@ -1,7 +1,8 @@
-"""What it costs a program to be watched. ``python -m benchmarks.watched [--gpu]`` prints it.
+"""The cost of ``watch`` for the watched program: ``python -m benchmarks.watched [--gpu]``.
 
-Starts of Python, with the agent's folder in ``PYTHONPATH`` and without, in turns; on a GPU, real or
-simulated: the hook after each step, a snapshot with and without a history, and whole steps.
+It measures starts of Python with and without the agent's folder in ``PYTHONPATH``, in turns; on a
+GPU, real or simulated: the hook after each step, a snapshot with and without a history, and whole
+steps.
 """
 
 from __future__ import annotations
@@ -100,11 +101,11 @@ print(json.dumps(ratios))
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Seconds of one process that does nothing."""
+    """The time of one process that does nothing, seconds."""
 
     clock: float
     own: float
-    """Of a core, its own and the kernel's for it: what other programs do is not in it."""
+    """Processor time, user and system: other programs change it little."""
 
 
 def start(variables: dict[str, str]) -> Start:
@@ -126,29 +127,29 @@ class Starts:
 
     @property
     def later(self) -> float:
-        """Seconds by the clock: the median of the pairs' differences."""
+        """The median of the pairs' differences by the clock, seconds."""
         return statistics.median(after.clock - before.clock for before, after in self.pairs)
 
     @property
     def more(self) -> float:
-        """Seconds of a core, in the same way."""
+        """The same of the processor time."""
         return statistics.median(after.own - before.own for before, after in self.pairs)
 
     @property
     def plain(self) -> float:
-        """Seconds of a core without the agent."""
+        """The processor time without the agent, seconds."""
         return statistics.median(before.own for before, _ in self.pairs)
 
     def __str__(self) -> str:
         return (
-            f"start of Python: {1000 * self.later:+.2f} ms by the clock, {1000 * self.more:+.2f} "
-            f"ms of a core to {1000 * self.plain:.1f} ms ({len(self.pairs)} pairs)"
+            f"start of Python: {1000 * self.later:+.2f} ms, of which {1000 * self.more:+.2f} ms of "
+            f"processor time on top of {1000 * self.plain:.1f} ms ({len(self.pairs)} pairs)"
         )
 
 
 def starts(count: int, folder: Path) -> Starts:
     """Start both in turns, so that a slow moment of the machine hits each."""
-    plain, watched = (environment(folder, watched=each) for each in (False, True))
+    plain, watched = (environment(folder, watched=on) for on in (False, True))
     for variables in (plain, watched):
         variables.pop("PYTHONDONTWRITEBYTECODE")
         start(variables)
@@ -156,20 +157,20 @@ def starts(count: int, folder: Path) -> Starts:
 
 
 def on_gpu(folder: Path, entries: int) -> dict[str, float]:
-    """Seconds and bytes of what a process with the agent is asked to do."""
+    """Measure the agent's work in a process on the GPU: seconds and bytes by name."""
     variables = environment(folder, watched=True)
     variables.pop(RECORD, None)
     command = [sys.executable, "-c", ON_GPU, str(folder / "measured"), str(entries)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
 
 
 def steps(pairs: int, folder: Path) -> list[float]:
-    """Ratios of a step's own time, watched to not watched, of processes in turns."""
+    """Return ratios of a step's processor time, watched to not, of processes in turns."""
     ratios = []
     for _ in range(pairs):
-        took = []
+        times = []
         for watched in (False, True):
             done = subprocess.run(
                 [sys.executable, "-c", STEP + BY_ITSELF, str(STEPS)],
@@ -178,23 +179,23 @@ def steps(pairs: int, folder: Path) -> list[float]:
                 text=True,
                 check=True,
             )
-            took.append(float(done.stdout))
-        ratios.append(took[1] / took[0])
+            times.append(float(done.stdout))
+        ratios.append(times[1] / times[0])
     return ratios
 
 
 def hooked(pairs: int, folder: Path) -> list[float]:
-    """Ratios of a step's own time with the agent's hook to without, in turns in one process."""
+    """Return ratios of a step's processor time with the agent's hook to without, in one process."""
     command = [sys.executable, "-c", STEP + IN_TURNS, str(STEPS), str(pairs)]
     variables = environment(folder, watched=True)
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
-    found: list[float] = json.loads(done.stdout)
-    return found
+    ratios: list[float] = json.loads(done.stdout)
+    return ratios
 
 
 def _interval(ratios: Sequence[float]) -> str:
     ordered = sorted(ratios)
-    # Of 24 pairs the median lies between the 7th and the 18th with 95%.
+    # With 95%, the median of 24 pairs lies between the 7th and the 18th.
     skipped = max(0, round(len(ordered) / 2 - 0.98 * len(ordered) ** 0.5) - 1)
     low, high = ordered[skipped], ordered[-1 - skipped]
     return f"{statistics.median(ordered):.3f} ({low:.3f} to {high:.3f})"
@@ -205,19 +206,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", type=int, default=STARTS)
     parser.add_argument("--pairs", type=int, default=PAIRS)
-    parser.add_argument("--gpu", action="store_true", help="also what needs a GPU")
+    parser.add_argument("--gpu", action="store_true", help="measure also what needs a GPU")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         print(starts(chosen.starts, folder))
         if chosen.gpu:
             (folder / "measured").mkdir()
-            found = on_gpu(folder, ENTRIES)
-            print(f"after a step: {1e6 * found['hook']:.2f} us")
-            print(f"snapshot without history: {1000 * found['dump without history']:.2f} ms")
+            figures = on_gpu(folder, ENTRIES)
+            print(f"after a step: {1e6 * figures['hook']:.2f} us")
+            print(f"snapshot without history: {1000 * figures['dump without history']:.2f} ms")
             print(
-                f"snapshot of {ENTRIES} entries: {found['dump with history']:.2f} s, "
-                f"{found['file'] / 2**20:.0f} MiB; the ring {found['ring'] / 2**20:.0f} MiB"
+                f"snapshot of {ENTRIES} entries: {figures['dump with history']:.2f} s, "
+                f"{figures['file'] / 2**20:.0f} MiB; the ring {figures['ring'] / 2**20:.0f} MiB"
             )
             print(f"a step with the hook to without: {_interval(hooked(chosen.pairs, folder))}")
             print(f"a step, watched to not watched: {_interval(steps(chosen.pairs, folder))}")

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.soak --minutes 30 --seed 1``: the program under random faults."""
+"""Run the program under random faults: ``python -m benchmarks.soak --minutes 30 --seed 1``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import asdict
 from benchmarks.soak.soak import soak
 
 
-def _say(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -19,7 +19,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    report = soak(60 * arguments.minutes, arguments.seed, _say)
+    report = soak(60 * arguments.minutes, arguments.seed, _print_progress)
     print(json.dumps({**asdict(report), "problems": report.problems}, indent=2))
     return 1 if report.problems else 0
 

@@ -1,7 +1,7 @@
-"""What befalls the program in a soak: random, and the same for the same seed.
+"""The faults of a soak: random, and the same for the same seed.
 
-None of these ends the program or sends a signal to a process that is not its own: the keys to quit
-and to end a process are left out, and so are these commands of the palette.
+None ends the program or sends a signal to another program's process: the keys to quit and to end a
+process are left out, as are these commands of the palette.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ PALETTE = (
 )
 """Words whose best match is harmless."""
 SHORT = "/transfer\r1\x1b[H\x1b[B"
-"""Select a workload that is soon done."""
+"""The keys that select a short workload."""
 DEADLY = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT)
 SIZES = ((80, 24), (120, 40), (60, 20), (200, 60), (40, 10), (100, 30))
 GPUS = 2
 
 
 class Faults:
-    """Chooses a fault and carries it out.
+    """Chooses a fault and causes it.
 
     Args:
-        seed: of the choice.
+        seed: the seed of the choices.
         screen: the program's terminal.
         nvml: the driver's library.
-        hostile: puts files into the program's state folder.
+        hostile: writes files into the program's state folder.
     """
 
     def __init__(self, seed: int, screen: Screen, nvml: ScriptedNvml, hostile: Hostile) -> None:
@@ -63,10 +63,10 @@ class Faults:
         self._hostile = hostile
         self.counts: dict[str, int] = {}
         self.unread: list[tuple[float, float]] = []
-        """When nobody read the terminal, from and to."""
+        """Start and end of the times when nobody read the terminal."""
 
     def next(self) -> None:
-        """Do one, then let the program live for a moment."""
+        """Cause one fault, then let the program run for a moment."""
         choices: Sequence[tuple[Callable[[], None], int]] = (
             (self.keys, 12),
             (self.palette, 3),
@@ -83,11 +83,11 @@ class Faults:
             (self.stop_a_child, 1),
             (self.stop_reading, 1),
         )
-        doing = self._random.choices(
+        fault = self._random.choices(
             [choice for choice, _ in choices], [weight for _, weight in choices]
         )[0]
-        self.counts[doing.__name__] = self.counts.get(doing.__name__, 0) + 1
-        doing()
+        self.counts[fault.__name__] = self.counts.get(fault.__name__, 0) + 1
+        fault()
         self._screen.live(self._random.uniform(0.1, 1.0))
 
     def keys(self) -> None:
@@ -96,7 +96,7 @@ class Faults:
             self._screen.live(0.02)
 
     def palette(self) -> None:
-        """Choose a command by words, in a burst: Enter is pressed more often than is needed."""
+        """Choose a command by its words in a burst, with more Enters than needed."""
         self._screen.type("\x1b")
         self._screen.live(0.2)
         self._screen.type(":")
@@ -107,14 +107,14 @@ class Faults:
         self._screen.type("\x1b")
 
     def hostile_import(self) -> None:
-        """Import results that no program has measured, while the tab of results is open."""
+        """Import results that no program has measured, while the results tab is open."""
         self._open("6")
         self._hostile.import_results(self._random)
 
     def hostile_run(self) -> None:
-        """Put a run's folder there that a hostile program has filled, and open it."""
+        """Write a run's folder as a hostile program would, and open it."""
         self._open("5")
-        self._hostile.keep_run(self._random)
+        self._hostile.write_run(self._random)
         self._screen.live(STORED_RUNS_S + 0.5)
         self._screen.type("\x1b[H")
         self._screen.live(0.1)
@@ -128,7 +128,7 @@ class Faults:
             self._screen.live(0.2)
 
     def click(self) -> None:
-        """Press, release, turn the wheel; not on the last rows, whose footer holds the way out."""
+        """Press and release a button or turn the wheel; not in the footer, which can quit."""
         columns, rows = self._screen.size
         column = self._random.randint(1, columns)
         row = self._random.randint(2, max(2, rows - 2))
@@ -152,10 +152,10 @@ class Faults:
         self._screen.type(self._random.choice(("X", "x", "")))
 
     def driver(self) -> None:
-        """Another way of the driver to fail, or all well again."""
+        """Let the driver fail in another way, or work again."""
         box = busy_box(self._random.randint(1, GPUS))
         down = box.returns("*", code=Code.UNINITIALIZED)
-        ways: Sequence[Scenario] = (
+        scenarios: Sequence[Scenario] = (
             box,
             box,
             box.returns("nvmlDeviceGetPowerUsage", device=0, hang=True),
@@ -166,7 +166,7 @@ class Faults:
             box.returns("nvmlDeviceGetTemperatureV", crash="segv"),
             box.with_devices(),
         )
-        self._nvml.change(self._random.choice(ways))
+        self._nvml.change(self._random.choice(scenarios))
 
     def kill_monitor(self) -> None:
         self._end(self._screen.monitor())
@@ -178,7 +178,7 @@ class Faults:
         self._end(self._screen.worker())
 
     def stop_a_child(self) -> None:
-        """SIGSTOP, and SIGCONT after a while: a debugger, a frozen container."""
+        """Stop and later continue a child, as a debugger or a frozen container does."""
         victims = (self._screen.monitor(), self._screen.runner(), self._screen.worker())
         victim = self._random.choice(victims)
         if victim is None:
@@ -191,7 +191,7 @@ class Faults:
             return  # the program has replaced it meanwhile
 
     def stop_reading(self) -> None:
-        """Nobody reads the terminal for a while, as behind a stalled connection."""
+        """Leave the terminal unread for a while, as a stalled connection does."""
         began = time.monotonic()
         while time.monotonic() < began + self._random.uniform(1.0, 5.0):
             self._screen.type(self._random.choice(("1", "2")))

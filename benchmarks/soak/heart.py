@@ -1,11 +1,11 @@
-"""A heartbeat on an event loop: how late it comes, and how much of that is the machine's doing.
+"""A heartbeat on an event loop: how late it comes, and how much of that the machine causes.
 
 A beat is late because the loop computed or was blocked (a freeze), because the kernel ran something
-else on the core, because the core is slower than usual (another hardware thread at work beside it,
-its host busy), or because the whole virtual machine stood still. The kernel tells how long a thread
-was ready to run and waited for a core (schedstat, in nanoseconds) and how long it ran. How fast the
-machine is, and whether it stood still, is told by the same heart in a process of its own, which
-times a small piece of work now and then.
+else on the core, because the core is slower than usual (its other hardware thread or its host is
+busy), or because the whole virtual machine stood still. The kernel counts how long a thread was
+ready to run and waited for a core (schedstat, in nanoseconds) and how long it ran. A heart in an
+idle process shows how fast the machine is, and whether it stood still: it regularly times a small
+piece of work.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from types import FrameType
 
 BEAT_S = 0.02
 LATE_S = 0.1
-"""Beats that are later than this are written down."""
+"""A heart records beats that are later than this."""
 STACK_S = 0.1
-"""So late, what the main thread does is written down too."""
+"""If a beat is so late, the heart also records the main thread's stack."""
 STACK_CALLS = 10
 WORK_BEATS = 5
 """Beats between two pieces of work."""
@@ -49,40 +49,40 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Beats:
-    """What a heart has written down."""
+    """The records of a heart."""
 
     late: tuple[Late, ...]
     stacks: tuple[tuple[float, str], ...]
-    """When, and where the main thread was while a beat was owed."""
+    """Times, and the main thread's stack while a beat was late."""
     work: tuple[tuple[float, float], ...]
-    """When, and the seconds of processor time that the piece of work took."""
+    """Times, and the processor time of the piece of work, seconds."""
 
     def slowness(self, began: float, ended: float) -> float:
-        """How many times longer work took in that time than when it was quick; at least 1.
+        """Return the ratio of the work's time in a period to its fast tenth, at least 1.
 
-        1 too where none was done in that time.
+        Return 1 if the period has no work.
         """
-        spans = sorted(took for _, took in self.work)
-        during = [took for at, took in self.work if began <= at <= ended]
+        spans = sorted(seconds for _, seconds in self.work)
+        during = [seconds for at, seconds in self.work if began <= at <= ended]
         if not during:
             return 1.0
         return max(1.0, median(during) / spans[len(spans) // 10])
 
 
 def _waited() -> float:
-    """Seconds that the main thread has been ready to run without a core, since it began."""
+    """Return the seconds that the main thread has waited for a core since its start."""
     try:
         return int(Path("/proc/self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
-        return 0.0  # not told here: all of a late beat counts as a freeze
+        return 0.0  # unknown: all of a late beat counts as a freeze
 
 
 class Heart:
-    """Beats until the loop ends; late beats are lines of a file.
+    """Beats until the loop ends and writes late beats to a file.
 
     Args:
         path: the file.
-        works: does a piece of work now and then, and writes down how long it took.
+        works: whether it regularly times a piece of work.
     """
 
     def __init__(self, path: str, *, works: bool = False) -> None:
@@ -92,7 +92,7 @@ class Heart:
         self._main = threading.main_thread().ident or 0
 
     async def beat(self) -> None:
-        """Never returns."""
+        """Beat forever."""
         threading.Thread(target=self._watch, daemon=True).start()
         waited, ran, beats = _waited(), time.thread_time(), 0
         while True:
@@ -109,28 +109,28 @@ class Heart:
                 self._file.write(f"work {now} {_work()}\n")
 
     def _watch(self) -> None:
-        told = 0.0
+        recorded = 0.0
         while True:
             time.sleep(STACK_S / 4)
             beat = self._beat
-            if beat != told and time.monotonic() - beat > STACK_S:
-                told = beat
-                words = _stack(sys._current_frames().get(self._main))
-                self._file.write(f"stack {time.monotonic()} {words}\n")
+            if beat != recorded and time.monotonic() - beat > STACK_S:
+                recorded = beat
+                stack = _stack(sys._current_frames().get(self._main))
+                self._file.write(f"stack {time.monotonic()} {stack}\n")
 
 
 def _stack(frame: FrameType | None) -> str:
     """Return the innermost calls, outermost first; reading their source would fill a cache."""
-    found: list[str] = []
-    while frame is not None and len(found) < STACK_CALLS:
+    calls: list[str] = []
+    while frame is not None and len(calls) < STACK_CALLS:
         code = frame.f_code
-        found.insert(0, f"{Path(code.co_filename).name}:{frame.f_lineno} {code.co_name}")
+        calls.insert(0, f"{Path(code.co_filename).name}:{frame.f_lineno} {code.co_name}")
         frame = frame.f_back
-    return " > ".join(found)
+    return " > ".join(calls)
 
 
 def _work() -> float:
-    """Seconds of processor time for what takes a millisecond or so."""
+    """Work for about a millisecond and return its processor time, seconds."""
     began = time.thread_time()
     words = [str(number) for number in range(5000)]
     sorted(words, key=len)
@@ -147,14 +147,14 @@ def read(path: Path) -> Beats:
         if kind == "late":
             late.append(Late(*(float(word) for word in rest.split(" "))))
         elif kind == "work":
-            at, took = (float(word) for word in rest.split(" "))
-            work.append((at, took))
+            at, seconds = (float(word) for word in rest.split(" "))
+            work.append((at, seconds))
         elif kind == "stack":
-            when, _, words = rest.partition(" ")
-            stacks.append((float(when), words))
+            time_text, _, stack = rest.partition(" ")
+            stacks.append((float(time_text), stack))
     return Beats(tuple(late), tuple(stacks), tuple(work))
 
 
 if __name__ == "__main__":
-    # The heart of the machine: a process with nothing else to do.
+    # The machine's heart, in a process with nothing else to do.
     asyncio.run(Heart(sys.argv[1], works=True).beat())

@@ -17,9 +17,9 @@ from tests.results.samples import kept
 from tui.results.store.exchange import encode_lines
 
 NO_PID = 2**22 + 1
-"""Above the highest number that Linux gives to a process."""
+"""Above the highest pid of Linux."""
 MOST_RUNS = 6
-"""Folders at a time; the oldest goes."""
+"""Folders at a time; the oldest is deleted."""
 IMPORT_S = 60.0
 TIMES = ("1e12", "1e300", "-1e300", "-1e11", "Infinity", "NaN", "-0.0", "1e999")
 NAMES = ("x" * 100_000, "\u001b[2J", "[/x]", "", "\ud800")
@@ -39,11 +39,11 @@ LINES = (
 
 
 class Hostile:
-    """Fills a state folder.
+    """Fills a state folder with files that no honest program writes.
 
     Args:
         state: the folder.
-        variables: the environment of the program, for its command that imports.
+        variables: the program's environment, for its import command.
     """
 
     def __init__(self, state: Path, variables: Mapping[str, str]) -> None:
@@ -53,14 +53,14 @@ class Hostile:
         self._number = 0
 
     def import_results(self, choice: random.Random) -> None:
-        """Have ``results import`` read a file with one line that cannot be true."""
+        """Import a file with one impossible line by ``results import``."""
         text = "\n".join(encode_lines([kept(int(time.time()) - 2000 + choice.randrange(600))]))
-        way = choice.choice(("at", "median_s", "workload", "depth", "good"))
-        if way == "depth":
+        fault = choice.choice(("at", "median_s", "workload", "depth", "none"))
+        if fault == "depth":
             text = f"{text}\n{DEEP}"
-        elif way in ("at", "median_s"):
-            text = _with_value(text, way, choice.choice(TIMES))
-        elif way == "workload":
+        elif fault in ("at", "median_s"):
+            text = _with_value(text, fault, choice.choice(TIMES))
+        elif fault == "workload":
             text = text.replace('"matmul"', f'"{choice.choice(NAMES)}"')
         path = self._state.parent / "hostile.jsonl"
         path.write_text(text + "\n", encoding="utf-8", errors="surrogatepass")
@@ -72,11 +72,11 @@ class Hostile:
             check=False,
         )
 
-    def keep_run(self, choice: random.Random) -> None:
-        """Make a run's folder whose files are not what they should be."""
+    def write_run(self, choice: random.Random) -> None:
+        """Write a run's folder with invalid files."""
         self._number += 1
-        place = self._state / "runs" / f"hostile-{self._number}"
-        place.mkdir(parents=True, mode=0o700)
+        folder = self._state / "runs" / f"hostile-{self._number}"
+        folder.mkdir(parents=True, mode=0o700)
         now = time.time()
         facts: dict[str, Any] = {
             "schema": 1,
@@ -90,19 +90,19 @@ class Hostile:
         }
         if choice.random() < 0.4:
             facts[choice.choice(("began", "command", "cwd"))] = choice.choice(("x", {}, 1e300, []))
-        (place / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+        (folder / "run.json").write_text(json.dumps(facts), encoding="utf-8")
         begin = {"event": "begin", "at": now, "pid": NO_PID, "identity": f"h-{NO_PID}-1"}
         if choice.random() < 0.5:
             begin["at"] = choice.choice(("text", None, 1e300))
         lines = [json.dumps(begin), *choice.choices(LINES, k=6)]
-        (place / f"{NO_PID}.jsonl").write_text("\n".join(lines), encoding="utf-8")
-        (place / "samples.jsonl").write_text("\n".join(choice.choices(LINES, k=4)))
-        (place / "output.log").write_bytes(choice.randbytes(10_000))
-        self._runs.append(place)
+        (folder / f"{NO_PID}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        (folder / "samples.jsonl").write_text("\n".join(choice.choices(LINES, k=4)))
+        (folder / "output.log").write_bytes(choice.randbytes(10_000))
+        self._runs.append(folder)
         if len(self._runs) > MOST_RUNS:
             shutil.rmtree(self._runs.pop(0))
 
 
 def _with_value(text: str, name: str, value: str) -> str:
-    """Put a number in place of each value of that name, also one that JSON cannot spell."""
+    """Replace each value of that name by a number, even one that JSON does not allow."""
     return re.sub(rf'("{name}": ?)[-0-9.eE+]+', rf"\g<1>{value}", text)

@@ -1,4 +1,4 @@
-"""The program with a heartbeat in its event loop: ``-m benchmarks.soak.probe FILE [ARGUMENT…]``."""
+"""Run the program with a heart in its loop: ``-m benchmarks.soak.probe FILE [ARGUMENT…]``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _tasks: set[asyncio.Task[None]] = set()
 
 
 class ProbedApp(app.WorkbenchApp):
-    """The workbench; the framework calls this handler besides the one it inherits."""
+    """The workbench with a heart; Textual calls this handler besides the inherited one."""
 
     def on_mount(self) -> None:
         _tasks.add(asyncio.create_task(Heart(HEART_FILE).beat()))

@@ -1,11 +1,11 @@
-"""The terminal of a soak: written to at random and read; and the processes behind it."""
+"""The terminal of a soak, and the program's processes."""
 
 from __future__ import annotations
 
 import os
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import psutil
 
@@ -17,7 +17,7 @@ REST_S = 0.3
 
 
 class Screen(Terminal):
-    """Keeps the newest output only, and looks at the processes now and then."""
+    """Stores the newest output only, and records the processes regularly."""
 
     def __init__(
         self, argv: tuple[str, ...], variables: Mapping[str, str], columns: int, rows: int
@@ -25,9 +25,9 @@ class Screen(Terminal):
         self.size = (columns, rows)
         super().__init__(argv, columns, rows, variables)
         self.seen: dict[int, psutil.Process] = {}
-        """Every process that the program has ever had."""
+        """All processes of the program so far."""
         self.memory: list[tuple[float, int]] = []
-        """Unique memory of the program at rest: when, bytes."""
+        """Times, and the program's unique memory at rest, bytes."""
         self.most_processes = 0
         self._watched = 0.0
 
@@ -44,13 +44,13 @@ class Screen(Terminal):
         return bool(chunk)
 
     def live(self, seconds: float) -> None:
-        """Read for so long, and see to the processes."""
+        """Read for so many seconds, and record the processes."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and self.read(min(left, 0.05)):
             self.watch()
 
     def type(self, keys: str) -> None:
-        """Type, as far as the program takes it."""
+        """Type if the program reads its terminal."""
         _, ready, _ = select.select([], [self.master], [], 0)
         if ready:
             os.write(self.master, keys.encode())
@@ -71,11 +71,11 @@ class Screen(Terminal):
         try:
             used = psutil.Process(self.process.pid).memory_full_info().uss
         except psutil.Error:
-            return  # it has ended; that is noticed elsewhere
+            return  # the program has ended, which the soak reports
         self.memory.append((time.monotonic(), used))
 
     def watch(self) -> None:
-        """Note the processes, twice a second."""
+        """Record the processes, twice a second."""
         now = time.monotonic()
         if now - self._watched < WATCH_S:
             return
@@ -99,11 +99,10 @@ class Screen(Terminal):
         except psutil.NoSuchProcess:
             return None
 
-    def _child(self, is_it: object) -> psutil.Process | None:
-        assert callable(is_it)
+    def _child(self, matches: Callable[[list[str]], bool]) -> psutil.Process | None:
         try:
             for child in psutil.Process(self.process.pid).children():
-                if is_it(child.cmdline()):
+                if matches(child.cmdline()):
                     return child
         except psutil.Error:
             return None

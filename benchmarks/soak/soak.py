@@ -1,4 +1,4 @@
-"""The soak: the real program under random faults, and what is held against it afterwards."""
+"""The soak: run the real program under random faults and report what it did wrong."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ LEAK_BYTES = 5 * 2**20
 MARK = "GPU_WORKBENCH_SOAK"
 END_S = 10.0
 REST_EACH_S = 20.0
-"""Between two looks at the memory."""
+"""Between two readings of the memory."""
 START_S = 60.0
 NEAR_S = 0.5
 RING_S = 600.0
-"""The program keeps so many seconds of samples; its memory grows until they are all there."""
+"""The program stores so many seconds of samples; its memory grows until then."""
 RESTORED = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1000l", b"\x1b[?2004l")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a soak has found. Times in seconds, memory in bytes."""
+    """The outcome of a soak; times in seconds, memory in bytes."""
 
     seed: int
     seconds: float
     faults: dict[str, int]
     died: str | None
-    """How the program ended before its time."""
+    """How the program ended before the soak."""
     exit_code: int | None
     restored: bool
-    """It left the terminal as it was found."""
+    """Whether it restored the terminal."""
     freezes: tuple[str, ...]
-    """Pauses of which the program itself is to blame for more than :data:`FREEZE_S`."""
+    """Pauses of which the program itself caused more than :data:`FREEZE_S`."""
     longest: tuple[str, ...]
     """The longest pauses, freezes or not."""
     latest: float
-    """The latest beat, whoever is to blame."""
+    """The latest beat, whatever the cause."""
     latest_control: float
-    """The same of a process that does nothing."""
+    """The latest beat of an idle process."""
     memory_first: int
     memory_last: int
     most_processes: int
@@ -69,26 +69,26 @@ class Report:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What was not held; empty where all was well."""
-        found = [f"it froze: {words}" for words in self.freezes]
+        """One line for each failure."""
+        lines = [f"the program froze: {words}" for words in self.freezes]
         if self.died:
-            found.append(f"the program ended: {self.died}")
+            lines.append(f"the program ended: {self.died}")
         if self.exit_code not in (0, 130):
-            found.append(f"it ended with {self.exit_code} when it was told to quit")
+            lines.append(f"the exit code was {self.exit_code} after the key to quit")
         if not self.restored:
-            found.append("the terminal was not restored")
+            lines.append("the program did not restore the terminal")
         if self.growth > LEAK_BYTES:
-            found.append(f"its memory grew by {self.growth / 2**20:.1f} MiB")
-        found += [f"a process is left: {words}" for words in self.left]
-        return tuple(found)
+            lines.append(f"the program's memory grew by {self.growth / 2**20:.1f} MiB")
+        lines += [f"a process outlived the program: {words}" for words in self.left]
+        return tuple(lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A late beat, and how much of it is the program's own: times in seconds.
+    """A late beat, and the program's part in it; times in seconds.
 
-    What it computed counts as it would have taken on a machine as quick as it is at its best; what
-    it neither computed nor waited for a core, it was blocked, unless the machine stood still.
+    The program's part is its computing, scaled to the machine's best speed, and the time it was
+    blocked: it neither computed nor waited for a core, and the machine did not stand still.
     """
 
     beat: Late
@@ -109,24 +109,26 @@ class Pause:
     def own(self) -> float:
         return self.beat.ran / self.slowness + self.blocked
 
-    def in_words(self, beats: Beats) -> str:
+    def describe(self, beats: Beats) -> str:
         beat = self.beat
         where = [words for at, words in beats.stacks if beat.began <= at <= beat.at]
         figures = {"late": beat.late, "computing": beat.ran, "waiting for a core": beat.waited}
-        told = ", ".join(f"{name} {1000 * value:.0f} ms" for name, value in figures.items())
+        parts = ", ".join(f"{name} {1000 * value:.0f} ms" for name, value in figures.items())
         return (
-            f"{1000 * self.own:.0f} ms of its own ({told}, blocked {1000 * self.blocked:.0f} ms, "
+            f"{1000 * self.own:.0f} ms of its own ({parts}, blocked {1000 * self.blocked:.0f} ms, "
             f"machine {self.slowness:.2f} times slower): {'; '.join(where)}"
         )
 
 
-def soak(seconds: float, seed: int, say: Callable[[str], None] = lambda _text: None) -> Report:
-    """Run the program for so long.
+def soak(
+    seconds: float, seed: int, print_progress: Callable[[str], None] = lambda _text: None
+) -> Report:
+    """Run the program under faults and return the outcome.
 
     Args:
-        seconds: how long faults come.
-        seed: of the faults.
-        say: told how it goes, once in a while.
+        seconds: the time of the faults.
+        seed: the seed of the faults.
+        print_progress: gets a line every half minute.
     """
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
@@ -147,7 +149,7 @@ def soak(seconds: float, seed: int, say: Callable[[str], None] = lambda _text: N
             with Screen(argv, variables, 120, 40) as screen:
                 hostile = Hostile(folder / "state", variables)
                 faults = Faults(seed, screen, nvml, hostile)
-                return _watch(screen, faults, folder, mark, seconds, seed, say)
+                return _watch(screen, faults, folder, mark, seconds, seed, print_progress)
         finally:
             control.kill()
             control.wait()
@@ -160,13 +162,13 @@ def _watch(
     mark: str,
     seconds: float,
     seed: int,
-    say: Callable[[str], None],
+    print_progress: Callable[[str], None],
 ) -> Report:
     started = time.monotonic()
     while screen.runner() is None and time.monotonic() < started + START_S:
         screen.live(0.5)
-    screen.live(3.0)  # what is imported at the first paint is no freeze of a program at work
-    began = told = time.monotonic()
+    screen.live(3.0)  # the imports of the first paint are no freezes
+    began = printed = time.monotonic()
     died = None
     rested = 0.0
     while time.monotonic() < began + seconds:
@@ -177,10 +179,11 @@ def _watch(
         if (code := screen.process.poll()) is not None:
             died = f"exit code {code}: {_last_words(screen.output)}; {_reports(folder)}"
             break
-        if time.monotonic() - told > 30:
-            told = time.monotonic()
+        if time.monotonic() - printed > 30:
+            printed = time.monotonic()
             memory = screen.memory[-1][1] / 2**20 if screen.memory else 0
-            say(f"{told - began:.0f} s: {sum(faults.counts.values())} faults, {memory:.1f} MiB")
+            count = sum(faults.counts.values())
+            print_progress(f"{printed - began:.0f} s: {count} faults, {memory:.1f} MiB")
     ended = time.monotonic()
     code = _quit(screen)
     beats, control = heart.read(folder / "heart"), heart.read(folder / "control")
@@ -198,9 +201,9 @@ def _watch(
         died=died,
         exit_code=code,
         restored=all(part in screen.output for part in RESTORED),
-        freezes=tuple(pause.in_words(beats) for pause in pauses if pause.own > FREEZE_S),
+        freezes=tuple(pause.describe(beats) for pause in pauses if pause.own > FREEZE_S),
         longest=tuple(
-            pause.in_words(beats) for pause in sorted(pauses, key=lambda pause: -pause.own)[:5]
+            pause.describe(beats) for pause in sorted(pauses, key=lambda pause: -pause.own)[:5]
         ),
         latest=max((beat.late for beat in late), default=0.0),
         latest_control=max((beat.late for beat in control.late if beat.at >= began), default=0.0),
@@ -241,12 +244,12 @@ def _quit(screen: Screen) -> int | None:
 
 
 def _unread(beat: Late, windows: list[tuple[float, float]]) -> bool:
-    """Nobody read the terminal then: who writes to it waits, and nobody would see a thing."""
+    """Return whether the terminal was unread: then a program that writes to it must wait."""
     return any(began < beat.at and beat.began < ended for began, ended in windows)
 
 
 def _levels(memory: list[tuple[float, int]], began: float, ended: float) -> tuple[int, int]:
-    """Medians of the memory after the warm-up, and at the end; zero where it ended before."""
+    """Return the median memory after the warm-up and at the end; 0 if the program ended before."""
     warm = began + min(max(0.3 * (ended - began), 20.0), RING_S, 0.5 * (ended - began))
     levels = [size for at, size in memory if at >= warm]
     count = max(1, len(levels) // 4)
@@ -257,8 +260,8 @@ def _left(screen: Screen, mark: str) -> tuple[str, ...]:
     """Return the program's processes, and those with its mark, that outlive it by more than 5 s."""
     _, alive = psutil.wait_procs(list(screen.seen.values()), timeout=5)
     marked = [process for process in psutil.process_iter() if _carries(process, mark)]
-    found = {process.pid: process for process in (*alive, *marked)}
-    return tuple(f"{pid} {_command(process)}" for pid, process in found.items())
+    left = {process.pid: process for process in (*alive, *marked)}
+    return tuple(f"{pid} {_command(process)}" for pid, process in left.items())
 
 
 def _carries(process: psutil.Process, mark: str) -> bool:
@@ -267,7 +270,7 @@ def _carries(process: psutil.Process, mark: str) -> bool:
     try:
         return process.environ().get(MARK) == mark
     except (psutil.Error, OSError):
-        return False  # gone, or another user's, which cannot be ours
+        return False  # ended, or another user's, which cannot be ours
 
 
 def _command(process: psutil.Process) -> str:

@@ -1,8 +1,8 @@
-"""The program with an error of its own, at a chosen moment: ``broken.py WHERE``.
+"""Run the program and let one part of it fail: ``broken.py WHERE``.
 
-WHERE: ``drawing N``, the N-th that a change asks for; ``look N``, the N-th for what grows old;
-``key``, in the action of ``i``; ``event N``, in what takes the N-th event of a child; ``paint``, in
-a pane that is drawn; ``start``, where the children are kept.
+WHERE: ``drawing N``, the N-th redraw after a change; ``look N``, the N-th redraw of ages; ``key``,
+the action of ``i``; ``event N``, the handler of the N-th event of a child; ``paint``, a pane's
+redraw; ``start``, the start of the children's tasks.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def _after(count: int, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _break_event(count: int) -> None:
-    """Events count from the start of the runner: what comes before has no screen yet."""
+    """Let an event's handler fail, counted from the runner's start: before, there is no screen."""
     start = session.Session.start
 
     async def start_and_fail(self: session.Session) -> None:
         broken = _after(count, EventBus.publish)
         EventBus.publish = broken  # type: ignore[method-assign]
-        # The monitor is there already, and tells its events to what it was given.
+        # The monitor runs already and publishes through the function that it was given.
         assert self._monitor is not None
         self._monitor._publish = self.state.bus.publish
         await start(self)
@@ -51,7 +51,7 @@ def _break_event(count: int) -> None:
 
 
 def break_it(where: str) -> None:
-    """Have one part fail."""
+    """Let one part fail."""
     kind, _, count = where.partition(" ")
     if kind == "event":
         _break_event(int(count))

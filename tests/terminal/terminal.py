@@ -1,4 +1,4 @@
-"""A program in a real pseudo-terminal, its screen read by a terminal emulator."""
+"""Run a program in a real pseudo-terminal and read its screen through a terminal emulator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 60.0
 _KITTY_KEYS = re.compile(rb"\x1b\[[<>=?][0-9;]*u")
-"""pyte prints the last letter of these."""
+"""Escapes that pyte does not know: it would print their last letter."""
 PROGRAM = (sys.executable, "-m", "tui")
 
 
@@ -44,7 +44,7 @@ class Terminal:
         self.output = b""
         self.resize(columns, rows)
         environment = {**os.environ, "TERM": "xterm-256color", **(variables or {})}
-        # The size is the terminal's own; who has imported readline says another one here.
+        # The terminal has its own size; readline, once imported, sets these to another.
         for name in ("COLUMNS", "LINES"):
             environment.pop(name, None)
         self.started = time.perf_counter()
@@ -84,13 +84,13 @@ class Terminal:
         self._screen.resize(rows, columns)
 
     def read(self, timeout: float = 0.05) -> bool:
-        """Take in what the program has written; ``False`` once it has closed the terminal."""
-        chunk = self.take(timeout)
+        """Read and draw the program's output; return ``False`` once the terminal is closed."""
+        chunk = self.read_chunk(timeout)
         if chunk:
             self.draw(chunk)
         return chunk != b""
 
-    def take(self, timeout: float) -> bytes | None:
+    def read_chunk(self, timeout: float) -> bytes | None:
         """Read the program's output: ``None`` if nothing yet, empty once the terminal is closed."""
         ready, _, _ = select.select([self.master], [], [], timeout)
         if not ready:
@@ -104,7 +104,7 @@ class Terminal:
         return chunk
 
     def draw(self, chunk: bytes) -> None:
-        """Put what the program has written on the screen."""
+        """Draw the program's output on the screen."""
         self._stream.feed(_KITTY_KEYS.sub(b"", chunk))
 
     def rows(self) -> list[str]:
@@ -116,7 +116,7 @@ class Terminal:
         return "\n".join(self.rows())
 
     def until(self, holds: Callable[[str], bool], patience: float = PATIENCE_S) -> str:
-        """Wait until the screen is as wanted; its text."""
+        """Wait until the condition holds for the screen's text, and return the text."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             alive = self.read()
@@ -127,7 +127,7 @@ class Terminal:
         raise AssertionError(f"the screen never came:\n{self.text()}")
 
     def until_shows(self, *words: str) -> str:
-        """Wait until all words are on the screen; its text."""
+        """Wait until all words are on the screen, and return its text."""
         return self.until(lambda text: all(word in text for word in words))
 
     def keys(self, *keys: str) -> None:
@@ -145,7 +145,7 @@ class Terminal:
         self.master = -1
 
     def exit_code(self, patience: float = PATIENCE_S) -> int:
-        """Read on until the program has ended; its exit code."""
+        """Read until the program has ended, and return its exit code."""
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             if self.master >= 0:

@@ -81,7 +81,7 @@ def type_step(terminal: Terminal, step: Step) -> None:
                 terminal.read(APART_S)
         else:
             terminal.keys("".join(characters))
-    while terminal.take(QUIET_S):
+    while terminal.read_chunk(QUIET_S):
         pass
 
 
