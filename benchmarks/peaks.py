@@ -26,7 +26,7 @@ from workloads.declare import user_workloads
 from workloads.measure import memory
 from workloads.measure.timing import Control
 from workloads.protocol.messages import Run
-from workloads.protocol.results import PeakMemory
+from workloads.protocol.results import RunResult
 from workloads.runner import execute
 
 assert catalog
@@ -115,21 +115,18 @@ def peaks_mib(name: str, mib: int) -> tuple[float, float]:
         mib: the size of its tensors, MiB.
     """
 
-    def run(size: int) -> PeakMemory:
+    def run(size: int) -> RunResult:
         request = Run("1", name, "cpu", {"mib": size}, {}, "quick", time_only=True)
-        result = execute.run(request, Control(), lambda _: None, cold=True)
-        if result.memory.allocated_peak is None or result.memory.process_peak is None:
-            raise RuntimeError(f"{name}: {result.reason or result.unavailable}")
-        return result.memory
+        return execute.run(request, Control(), lambda _: None, cold=True)
 
     run(SMALL_MIB.get(name, 1))
     memory.give_back(torch.device("cpu"))
     before = memory.resident()
-    peak = run(mib)
-    assert before is not None
-    assert peak.allocated_peak is not None
-    assert peak.process_peak is not None
-    return peak.allocated_peak / 2**20, (peak.process_peak - before) / 2**20
+    result = run(mib)
+    allocated, process = result.memory.allocated_peak, result.memory.process_peak
+    if allocated is None or process is None or before is None:
+        raise RuntimeError(f"{name}: {result.reason or result.unavailable}")
+    return allocated / 2**20, (process - before) / 2**20
 
 
 def main() -> None:
