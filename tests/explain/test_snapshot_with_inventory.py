@@ -10,7 +10,7 @@ from tests.snapshots.scenes import oom, scene, segment
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.markdown import snapshot_markdown
 from tui.snapshots.analysis.report import snapshot_report
-from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.analysis.verdict import judge, parse_oom_texts
 from tui.snapshots.explain.evidence import Circumstances, Holder, Rate
 from tui.snapshots.explain.inventory import AgentRecord, OomFacts
 from tui.snapshots.model.results import Verdict
@@ -54,7 +54,7 @@ def watched() -> Snapshot:
 
 
 def judged(snapshot: Snapshot, told: Circumstances | None = None, text: str = "") -> Verdict:
-    return Analysis(snapshot).devices[0].verdict(0, parse_oom_texts(text), circumstances=told)
+    return judge(Analysis(snapshot).devices[0], 0, parse_oom_texts(text), circumstances=told)
 
 
 def test_the_first_line_is_everywhere_and_goes_over_the_wire() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.analysis.verdict import judge, parse_oom_texts
 from tui.snapshots.model.results import Cause, Verdict
 from tui.snapshots.read.load import load
 
@@ -52,10 +52,10 @@ def failed(folder: Path, case: str) -> tuple[Verdict, Verdict, str]:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     device = Analysis(load(file)).devices[0]
     (event,) = device.replay.ooms
-    told = device.verdict(event, parse_oom_texts(done.stderr))
+    told = judge(device, event, parse_oom_texts(done.stderr))
     assert told.text is not None, done.stderr
     assert told.total is not None
-    return told, device.verdict(event), done.stdout.strip()
+    return told, judge(device, event), done.stdout.strip()
 
 
 def test_a_square_larger_than_the_device(tmp_path: Path) -> None:

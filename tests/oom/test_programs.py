@@ -22,6 +22,7 @@ from tests.simulated_gpu import libraries as simulated
 from tests.simulated_gpu import place
 from tui.rehearsal.device.settings import DeviceSettings
 from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.inventory import KEY
 from tui.snapshots.read.load import load
@@ -105,7 +106,7 @@ def alone(program: Program, snapshot: Path) -> None:
 def explanation_of(snapshot: Path) -> Explanation:
     with snapshot.open("rb") as file:
         device = Analysis(load(file)).devices[0]
-    return device.verdict(device.replay.ooms[-1], ()).explanation
+    return judge(device, device.replay.ooms[-1], ()).explanation
 
 
 def test_each_program_is_in_the_table() -> None:

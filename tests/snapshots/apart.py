@@ -20,6 +20,7 @@ from typing import BinaryIO, cast
 
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.summary import check
+from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.model.snapshot import Action, Snapshot, SnapshotError
 from tui.snapshots.read import memory_limit
 from tui.snapshots.read.load import load
@@ -171,7 +172,7 @@ def _look(snapshot: Snapshot) -> None:
         device.state()
         for event, action in enumerate(device.device.trace.action):
             if action == Action.OOM:
-                device.verdict(event)
+                judge(device, event)
 
 
 def _hook(events: list[str], armed: list[bool]) -> Callable[[str, tuple[object, ...]], None]:

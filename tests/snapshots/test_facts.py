@@ -14,6 +14,7 @@ from tui.kit.lines import Line, plain
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.markdown import snapshot_markdown
 from tui.snapshots.analysis.report import snapshot_report
+from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.model.facts import (
     Fact,
     convert_facts,
@@ -50,7 +51,7 @@ def check_device(analysis: Analysis, index: int) -> None:
     (data,) = snapshot_report(analysis, (), device=index)["devices"]
     check(list_summary_facts(summary), summary_lines(summary, WIDE), markdown, data)
     for place, event in enumerate(summary.ooms):
-        verdict = device.verdict(event)
+        verdict = judge(device, event)
         screen = verdict_lines(verdict, summary, WIDE)
         check(list_verdict_facts(verdict), screen, markdown, data["ooms"][place])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.snapshots.test_real_files import device
-from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.analysis.verdict import judge, parse_oom_texts
 from tui.snapshots.explain.explanation import Explanation
 
 BESIDE = (500 * 2**20, 800 * 2**20)
@@ -24,7 +24,7 @@ TEXT = (
 
 def explanation(name: str, text: str = "") -> Explanation:
     found = device(f"h100_{name}")
-    return found.verdict(found.replay.ooms[-1], parse_oom_texts(text)).explanation
+    return judge(found, found.replay.ooms[-1], parse_oom_texts(text)).explanation
 
 
 def test_the_list_that_keeps_each_steps_graph_is_named() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.snapshots.scenes import MIB, frames
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis
 from tui.snapshots.analysis.growth import describe_growth
+from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.model.results import Growth
 from tui.snapshots.read.normalise import normalise
 
@@ -115,7 +116,7 @@ def growth_of(program: Program) -> Growth | None:
 
 def test_7600_never_freed_allocations_of_one_site() -> None:
     device = grown().device()
-    verdict = device.verdict(device.replay.ooms[-1])
+    verdict = judge(device, device.replay.ooms[-1])
     found = verdict.growth
     assert found is not None
     assert (found.label, found.count, found.bytes) == ("train.py:11 keep", 7600, 7600 * 8192)
@@ -276,7 +277,7 @@ def test_models_that_a_program_keeps_are_told_by_the_history(models: int, says: 
     program.alloc(40 * MIB, line=8, function="fit", within=STATE)
     program.oom(40 * MIB)
     device = program.device()
-    line = device.verdict(device.replay.ooms[-1]).explanation.line
+    line = judge(device, device.replay.ooms[-1]).explanation.line
     assert ("Parameters: 4 models made at train.py:2 build" in line) is says
 
 
@@ -386,7 +387,7 @@ def test_a_conclusion_says_that_its_tensors_are_older_than_the_recording() -> No
         program.free(program.alloc(MIB, line=20, function="train"))
     program.oom(8 * MIB)
     device = program.device()
-    line = device.verdict(device.replay.ooms[-1]).explanation.line
+    line = judge(device, device.replay.ooms[-1]).explanation.line
     assert "hold 320 MiB, most of them older than the recording." in line
 
 

@@ -19,7 +19,7 @@ from tests.snapshots.clones import clone
 from tests.tiers import with_variants
 from tui.kit.command_line.output import UsageError
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.analysis.verdict import judge, parse_oom_texts
 from tui.snapshots.model.snapshot import SnapshotError
 from tui.snapshots.options import parse_memory
 from tui.snapshots.read import memory_limit
@@ -179,7 +179,7 @@ def test_the_largest_size_that_torch_serves_is_shown(what: str) -> None:
     for device in Analysis(normalise(SIZES[what]((1 << 60) - 1))).devices.values():
         device.summary()
         for event in device.replay.ooms:
-            assert "Could not allocate 1.0 EiB" in device.verdict(event).headline
+            assert "Could not allocate 1.0 EiB" in judge(device, event).headline
 
 
 def test_sizes_that_together_are_too_many_bytes_are_refused() -> None:

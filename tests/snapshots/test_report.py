@@ -14,6 +14,7 @@ from tests.snapshots.scenes import MIB, oom, scene, segment
 from tui.snapshots.analysis.analysis import Analysis, compare
 from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
 from tui.snapshots.analysis.report import diff_report, snapshot_report
+from tui.snapshots.analysis.verdict import judge
 from workloads.protocol import wire
 
 DEVICE_KEYS = {
@@ -142,7 +143,7 @@ def test_two_files_compared() -> None:
 
 def test_facts_go_over_the_wire() -> None:
     device = failed().devices[0]
-    facts = (device.verdict(0), device.summary(), device.state(0), device.timeline(3))
+    facts = (judge(device, 0), device.summary(), device.state(0), device.timeline(3))
     for made in (*facts, device.part(0, "site", "")):
         line = wire.encode(made)
         assert wire.decode(line, (type(made),)) == made

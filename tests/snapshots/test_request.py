@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
 from tui.snapshots.analysis.allocations import round_up
 from tui.snapshots.analysis.cause import SMALLEST_SQUARE, describe_shape, find_squares
-from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.analysis.verdict import judge, parse_oom_texts
 from tui.snapshots.model.results import Cause, Verdict
 
 GIB = 1 << 30
@@ -27,7 +27,7 @@ def text_of(asked: str, total: str, free: str, process: str) -> str:
 
 def verdict_of(pieces: list[PIECE], entry: Raw, text: str = "", **more: Raw) -> Verdict:
     device = scene([segment(1 << 40, pieces)], entry, **more).devices[0]
-    return device.verdict(0, parse_oom_texts(text))
+    return judge(device, 0, parse_oom_texts(text))
 
 
 def whats(verdict: Verdict) -> str:

@@ -25,6 +25,11 @@ def one(options: Options | None = None) -> DeviceAnalysis:
     return analysed(5, options or Options(steps=300))[2].devices[0]
 
 
+def at_peak(grouping: Grouping = "site", search: str = "", *, regex: bool = False) -> SiteTree:
+    device = one()
+    return device.sites(Query(device.replay.peak_event, grouping, search, regex))
+
+
 def walk(tree: SiteTree, path: tuple[str, ...] = ()) -> list[tuple[int, SiteRow]]:
     rows = []
     for row in tree.listing(path, limit=10_000).rows:
@@ -48,7 +53,7 @@ def test_every_grouping_adds_up_to_what_is_live(seed: int, options: Options) -> 
 
 
 def test_children_add_up_to_no_more_than_their_parent() -> None:
-    tree = one().sites(Query(mode="allocated", grouping="size class"))
+    tree = at_peak(grouping="size class")
     for row in tree.listing().rows:
         children = tree.listing((row.key,), limit=10_000).rows
         assert len(children) == row.children
@@ -57,7 +62,7 @@ def test_children_add_up_to_no_more_than_their_parent() -> None:
 
 
 def test_what_is_left_off_is_told() -> None:
-    tree = one().sites(Query(mode="allocated"))
+    tree = at_peak()
     whole, part = tree.listing(), tree.listing(limit=2)
     assert part.rows == whole.rows[:2]
     assert part.more == len(whole.rows) - 2
@@ -65,7 +70,7 @@ def test_what_is_left_off_is_told() -> None:
 
 
 def test_orders() -> None:
-    tree = one().sites(Query(mode="allocated"))
+    tree = at_peak()
     sizes = [row.bytes for row in tree.listing(order="bytes").rows]
     counts = [row.count for row in tree.listing(order="count").rows]
     names = [row.label for row in tree.listing(order="name").rows]
@@ -75,16 +80,14 @@ def test_orders() -> None:
 
 
 def test_search_by_text_finds_any_frame_of_the_stack() -> None:
-    device = one()
-    everything = device.sites(Query(mode="allocated"))
-    assert device.sites(Query(mode="allocated", search="TRAIN.PY:7")).bytes == everything.bytes
-    (row,) = device.sites(Query(mode="allocated", search="layer3")).listing().rows
+    assert at_peak(search="TRAIN.PY:7").bytes == at_peak().bytes
+    (row,) = at_peak(search="layer3").listing().rows
     assert row.label == "model.py:13 layer3"
-    assert device.sites(Query(mode="allocated", search="absent")).count == 0
+    assert at_peak(search="absent").count == 0
 
 
 def test_search_by_regular_expression() -> None:
-    rows = one().sites(Query(mode="allocated", search="layer[12]$", regex=True)).listing().rows
+    rows = at_peak(search="layer[12]$", regex=True).listing().rows
     assert {row.label for row in rows} == {"model.py:11 layer1", "model.py:12 layer2"}
 
 
@@ -119,7 +122,7 @@ def test_search_by_address_finds_the_allocation_around_it() -> None:
 def test_a_bad_or_costly_pattern_is_refused_in_one_line(pattern: str) -> None:
     began = time.monotonic()
     with pytest.raises(SearchError) as caught:
-        one().sites(Query(mode="allocated", search=pattern, regex=True))
+        at_peak(search=pattern, regex=True)
     assert "\n" not in str(caught.value)
     assert time.monotonic() - began < 30
 
@@ -130,24 +133,6 @@ def test_a_bad_or_costly_pattern_is_refused_in_one_line(pattern: str) -> None:
 def test_plain_patterns_are_allowed(pattern: str) -> None:
     refuse_costly(pattern)
     re.compile(pattern)
-
-
-def test_smallest() -> None:
-    device = one()
-    table = device.allocations
-    tree = device.sites(Query(mode="allocated", smallest=1 << 20))
-    want = [
-        size for row, size in enumerate(table.size) if size >= 1 << 20 and table.start[row] >= 0
-    ]
-    assert (tree.count, tree.bytes) == (len(want), sum(want))
-
-
-def test_allocated_between_two_events() -> None:
-    device = one()
-    trace = device.device.trace
-    tree = device.sites(Query(mode="allocated", first=50, last=99))
-    want = [trace.size[event] for event in range(50, 100) if trace.action[event] == 0]
-    assert (tree.count, tree.bytes) == (len(want), sum(want))
 
 
 def test_pools_of_entries_that_do_not_tell_theirs() -> None:

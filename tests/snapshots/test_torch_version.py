@@ -8,6 +8,7 @@ import pytest
 
 from tests.snapshots.scenes import MIB, PIECE, oom, scene, segment
 from tests.snapshots.test_real_files import raw
+from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.model.snapshot import TorchVersions
 from tui.snapshots.read.normalise import normalise, versions
 
@@ -60,7 +61,7 @@ def test_verdict_and_summary_name_the_variable_of_the_files_torch(
 ) -> None:
     pieces: list[PIECE] = [("free", 160), ("allocated", 1)] * 4
     failed = scene([segment(1 << 30, pieces)], {**oom(200, 10), **keys})
-    (verdict,) = (device.verdict(0) for device in failed.devices.values())
+    (verdict,) = (judge(device, 0) for device in failed.devices.values())
     entry = {**OLD_ENTRY, "addr": 1 << 30, "size": MIB, "action": "segment_map", **keys}
     (summary,) = (
         device.summary() for device in scene([segment(1 << 30, pieces)], entry).devices.values()

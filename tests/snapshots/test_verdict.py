@@ -13,7 +13,7 @@ from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
 from tui.core.text.examples import EXAMPLE, RECORDING
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.cause import CAUSE_OF, compute_segment_size
-from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.analysis.verdict import judge, parse_oom_texts
 from tui.snapshots.explain.explanation import LeadingCause
 from tui.snapshots.explain.thresholds import has_fitting_piece
 from tui.snapshots.model.results import Cause, OomText, Verdict
@@ -35,7 +35,7 @@ FULL: list[PIECE] = [("allocated", 300)]
 
 def judged(analysis: Analysis, text: str = "") -> Verdict:
     device = analysis.devices[0]
-    return device.verdict(device.replay.ooms[-1], parse_oom_texts(text))
+    return judge(device, device.replay.ooms[-1], parse_oom_texts(text))
 
 
 def whats(verdict: Verdict) -> str:
@@ -243,7 +243,7 @@ def test_the_stack_that_asked_is_told() -> None:
 def test_only_oom_entries_have_a_verdict() -> None:
     analysis = scene([segment(1 << 30, FULL)], oom(100, 50), {"action": "snapshot", "size": 0})
     with pytest.raises(ValueError, match="event 1 of device 0 is not an OOM event"):
-        analysis.devices[0].verdict(1)
+        judge(analysis.devices[0], 1)
 
 
 def test_segments_that_the_driver_is_asked_for() -> None:
@@ -271,17 +271,10 @@ def told_by(options: Options, device: Device, event: int) -> OomText:
     entry = device.entries[event]
     return OomText(
         requested=entry["size"],
-        requested_within=0,
         device=device.index,
         total=options.capacity,
         device_free=entry["device_free"],
-        allowed=None,
         process=device.moments[event].reserved,
-        allocated=None,
-        reserved=None,
-        unallocated=None,
-        private_pools=None,
-        others=(),
     )
 
 
@@ -294,7 +287,7 @@ def test_generated_ooms_are_never_contradicted(seed: int, options: Options) -> N
         one = analysis.devices.get(truth.index)
         for event in one.replay.ooms if one else ():
             assert one is not None
-            verdict = one.verdict(event, (told_by(options, truth, event),))
+            verdict = judge(one, event, (told_by(options, truth, event),))
             assert verdict.text is not None
             assert SHOWN_BY[verdict.cause] in " ".join(verdict.reasons)
             assert verdict.state.live == truth.moments[event].live

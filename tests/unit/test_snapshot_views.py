@@ -41,13 +41,14 @@ TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
 GIB = 1 << 30
 
 
-def timeline(levels: list[tuple[int, int, int]], scale: int) -> Timeline:
+def timeline(levels: list[tuple[int, int]], scale: int) -> Timeline:
+    """Return a timeline with the live and the reserved bytes of each column."""
     buckets = tuple(
-        Bucket(at, at, at * 1000, least, most, at, reserved, 0, 0)
-        for at, (least, most, reserved) in enumerate(levels)
+        Bucket(at, at, at * 1000, live, at, reserved, 0)
+        for at, (live, reserved) in enumerate(levels)
     )
-    halves = tuple(most // 2 for _, most, _ in levels)
-    rest = tuple(most - most // 2 for _, most, _ in levels)
+    halves = tuple(live // 2 for live, _ in levels)
+    rest = tuple(live - live // 2 for live, _ in levels)
     return Timeline(
         device=0,
         first=0,
@@ -55,7 +56,6 @@ def timeline(levels: list[tuple[int, int, int]], scale: int) -> Timeline:
         scale=scale,
         buckets=buckets,
         begin_us=0,
-        live_at_first=0,
         peak_event=0,
         peak=scale,
         ooms=(),
@@ -68,12 +68,12 @@ def timeline(levels: list[tuple[int, int, int]], scale: int) -> Timeline:
     )
 
 
-level = st.tuples(*[st.integers(0, GIB)] * 3).map(lambda found: tuple(sorted(found)))
+level = st.tuples(*[st.integers(0, GIB)] * 2).map(lambda sizes: tuple(sorted(sizes)))
 
 
 @given(st.lists(level, min_size=1, max_size=60), st.integers(1, 20), st.booleans())
 def test_a_chart_is_as_wide_as_its_columns_and_never_falls_upwards(
-    levels: list[tuple[int, int, int]], rows: int, ascii_only: bool
+    levels: list[tuple[int, int]], rows: int, ascii_only: bool
 ) -> None:
     saved = glyphs.GLYPHS
     glyphs.GLYPHS = glyphs.ASCII if ascii_only else glyphs.UNICODE
@@ -91,14 +91,14 @@ def test_a_chart_is_as_wide_as_its_columns_and_never_falls_upwards(
             filled = bare.strip()
             assert bare == filled.rjust(rows)
             assert filled == "".join(sorted(filled, key="·oA".index))
-            assert bool(filled) == (levels[column][1] > 0)
+            assert bool(filled) == (levels[column][0] > 0)
         assert not ascii_only or all(plain(line).isascii() for line in lines)
     finally:
         glyphs.GLYPHS = saved
 
 
 def test_memory_that_is_there_is_never_drawn_as_nothing() -> None:
-    lines = chart_lines(timeline([(0, 0, 0), (0, 1, 1), (0, 0, 0)], GIB), 7, None)
+    lines = chart_lines(timeline([(0, 0), (1, 1), (0, 0)], GIB), 7, None)
     assert plain(lines[4])[GUTTER + 1] == "▁"
 
 
@@ -119,7 +119,7 @@ def test_a_boundary_between_layers_is_drawn_to_half_a_cell(sixteenths: int) -> N
         Layer("a.py:1 f", "a.py:1 f", (bottom,) * 3, ()),
         Layer("b.py:2 g", "b.py:2 g", (GIB - bottom,) * 3, ()),
     )
-    shown = replace(timeline([(GIB, GIB, GIB)] * 3, GIB), layers=layers)
+    shown = replace(timeline([(GIB, GIB)] * 3, GIB), layers=layers)
     lines = chart_lines(shown, rows + 3, None)[1 : rows + 1]
     halves = [half for line in reversed(lines) for half in _halves(line, GUTTER + 1)]
     lower = {LAYERS[0], FULL_LAYERS[0]}
@@ -136,7 +136,7 @@ def test_two_layers_in_a_cell_have_two_colors() -> None:
 
 
 def test_round_sizes_and_times_stand_on_the_axes() -> None:
-    shown = timeline([(0, GIB * at // 100, GIB) for at in range(100)], GIB)
+    shown = timeline([(GIB * at // 100, GIB) for at in range(100)], GIB)
     rows = [plain(row) for row in chart_lines(shown, 20, 50)]
     sizes = [row[: GUTTER - 1].strip() for row in rows[1:18] if row[GUTTER - 1] == "┤"]
     assert sizes == ["1 GiB", "0.5 GiB", "0"]
@@ -147,7 +147,7 @@ def test_round_sizes_and_times_stand_on_the_axes() -> None:
 
 
 def test_what_is_clicked_is_the_layer_that_is_drawn_there() -> None:
-    shown = timeline([(0, GIB, GIB)] * 9, GIB)
+    shown = timeline([(GIB, GIB)] * 9, GIB)
     keys = [layer_at(shown, 11, GUTTER + 4, row) for row in range(1, 9)]
     assert keys == [REST] * 4 + ["a.py:1 f"] * 4
     assert layer_at(shown, 11, GUTTER - 1, 5) is None
@@ -155,7 +155,7 @@ def test_what_is_clicked_is_the_layer_that_is_drawn_there() -> None:
 
 
 def test_up_and_down_go_through_the_layers_and_through_none() -> None:
-    shown = timeline([(0, GIB, GIB)] * 9, GIB)
+    shown = timeline([(GIB, GIB)] * 9, GIB)
     chosen: list[str | None] = [None]
     for by in (1, 1, 1, -1, -1):
         chosen.append(next_layer(shown, 4, chosen[-1], by))
@@ -163,7 +163,7 @@ def test_up_and_down_go_through_the_layers_and_through_none() -> None:
 
 
 def test_an_oom_is_named_above_its_column() -> None:
-    shown = timeline([(0, GIB, GIB)] * 40, GIB)
+    shown = timeline([(GIB, GIB)] * 40, GIB)
     buckets = (*shown.buckets[:30], replace(shown.buckets[30], ooms=1), *shown.buckets[31:])
     row = plain(chart_lines(replace(shown, buckets=buckets), 12, None)[0])
     assert row[GUTTER:].startswith("P peak 1.0 GiB")
@@ -179,7 +179,7 @@ def test_an_oom_is_named_above_its_column() -> None:
     ],
 )
 def test_an_oom_and_the_peak_side_by_side_share_their_words(peak: int, oom: int, ends: str) -> None:
-    shown = timeline([(0, GIB, GIB)] * 40, GIB)
+    shown = timeline([(GIB, GIB)] * 40, GIB)
     buckets = tuple(
         replace(bucket, ooms=1) if at == oom else bucket for at, bucket in enumerate(shown.buckets)
     )
@@ -188,14 +188,12 @@ def test_an_oom_and_the_peak_side_by_side_share_their_words(peak: int, oom: int,
 
 
 @given(level, st.integers(40, 200))
-def test_the_legend_names_each_layer_with_its_letter(
-    found: tuple[int, int, int], cells: int
-) -> None:
-    rows = [plain(row) for row in legend_lines(timeline([found], GIB), cells, None, letters=False)]
+def test_the_legend_names_each_layer_with_its_letter(sizes: tuple[int, int], cells: int) -> None:
+    rows = [plain(row) for row in legend_lines(timeline([sizes], GIB), cells, None, letters=False)]
     assert all(len(row) <= cells for row in rows)
     words = " ".join(rows)
-    assert ("A  a.py:1 f" in words) == (found[1] > 1)
-    assert ("other sites" in words) == (found[1] > 0)
+    assert ("A  a.py:1 f" in words) == (sizes[0] > 1)
+    assert ("other sites" in words) == (sizes[0] > 0)
 
 
 @given(st.integers(-50, 200), st.integers(1, 120), st.integers(1, 150))
@@ -206,7 +204,7 @@ def test_a_stretch_is_moved_into_the_trace(first: int, length: int, events: int)
 
 
 def test_the_end_is_in_the_last_column() -> None:
-    assert find_column(timeline([(0, 0, 0)] * 7, 1), None) == 6
+    assert find_column(timeline([(0, 0)] * 7, 1), None) == 6
 
 
 def test_states_of_the_map_differ_without_colour() -> None:
@@ -234,7 +232,7 @@ def test_equal_frames_are_counted_and_the_user_s_are_marked() -> None:
 
 def test_the_tree_tells_what_is_missing() -> None:
     row = SiteRow("a", "a.py:1 f", "user", 10, 1, 0.5, 1, 0)
-    root = SiteListing((), (row,), 3, 10, 20, 4)
+    root = SiteListing((), (row,), 3, 10, 20)
     listings: dict[tuple[str, ...], SiteListing] = {(): root}
     found = nodes(lambda path: listings.get(path), {("a",): True})
     assert found == [

@@ -87,10 +87,6 @@ class Allocations:
             if start <= event < end
         ]
 
-    def allocated_between(self, first: int, last: int) -> list[int]:
-        """List the rows whose alloc event lies within two events, inclusive."""
-        return [row for row, start in enumerate(self.start) if first <= start <= last]
-
     def rounded(self, row: int) -> int:
         """Return the size of a row's block: from the file, else rounded up to 512 bytes."""
         return self.block[row] or round_up(self.size[row])

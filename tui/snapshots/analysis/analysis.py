@@ -6,9 +6,7 @@ from functools import cached_property
 
 from tui.snapshots.analysis import moment
 from tui.snapshots.analysis import timeline as timelines
-from tui.snapshots.analysis.allocations import Allocations, allocations, round_up
-from tui.snapshots.analysis.cause import Figures, compute_segment_size
-from tui.snapshots.analysis.evidence import OutsideFacts, gather_evidence
+from tui.snapshots.analysis.allocations import Allocations, allocations
 from tui.snapshots.analysis.flame import flame
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.growth import ComparedState, diff, growth
@@ -18,20 +16,16 @@ from tui.snapshots.analysis.moment import cells, find_widest_window, map_rows, p
 from tui.snapshots.analysis.sites import Query, SiteTree, list_top, site_tree
 from tui.snapshots.analysis.summary import check, summary
 from tui.snapshots.analysis.timeline import AnnotationSpan, Cover, Replay, replay, spans
-from tui.snapshots.analysis.verdict import find_matching_text, verdict
-from tui.snapshots.explain.evidence import Circumstances, Evidence
 from tui.snapshots.model.pictures import Cell, Flame, MapRow, Piece, Pinning, Stacking, Timeline
 from tui.snapshots.model.results import (
     Difference,
     Entry,
     Grouping,
     Growth,
-    OomText,
     Part,
     State,
     Summary,
     Top,
-    Verdict,
 )
 from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot
 
@@ -204,75 +198,6 @@ class DeviceAnalysis:
             last=last,
         )
 
-    def verdict(
-        self,
-        event: int,
-        texts: tuple[OomText, ...] = (),
-        *,
-        top: int = TOP,
-        circumstances: Circumstances | None = None,
-    ) -> Verdict:
-        """Explain why the allocation of an OOM entry failed.
-
-        Args:
-            event: index of an OOM entry.
-            texts: messages of exceptions; a matching one adds facts missing from the file.
-            top: number of sites to list.
-            circumstances: facts from a watch on the program.
-
-        Raises:
-            ValueError: the entry is no OOM.
-        """
-        if event not in self.replay.ooms:
-            raise ValueError(f"event {event} of device {self.device.index} is not an OOM event")
-        entry, state, growth = self.entry(event), self.state(event), self.growth(event)
-        message = self.message_of(event, texts)
-        outside = self._find_outside_facts(event, circumstances or Circumstances())
-
-        def evidence(figures: Figures) -> Evidence:
-            return gather_evidence(
-                snapshot=self.snapshot,
-                trace=self.device.trace,
-                stacks=self.stacks,
-                table=self.allocations,
-                categories=self.categories,
-                layout=self.layout(event),
-                state=state,
-                entry=entry,
-                figures=figures,
-                growth=growth,
-                message=message,
-                outside=outside,
-            )
-
-        return verdict(
-            snapshot=self.snapshot,
-            device=self.device,
-            replayed=self.replay,
-            layout=self.layout(event),
-            state=state,
-            entry=entry,
-            top=self.top(event, top),
-            growth=growth,
-            site=self.stacks.site(self.device.trace.stack[event]),
-            message=message,
-            evidence=evidence,
-        )
-
-    def message_of(self, event: int, texts: tuple[OomText, ...]) -> OomText | None:
-        """Return the message that matches an OOM entry; ``None`` if there is none."""
-        size = self.device.trace.size[event]
-        return find_matching_text(texts, self.device.index, _message_sizes(size))
-
-    def _find_outside_facts(self, event: int, circumstances: Circumstances) -> OutsideFacts:
-        """Return the file's other facts about its last OOM, the only one with an inventory."""
-        inventory, facts = self.snapshot.agent.inventory, self.snapshot.agent.facts
-        last = event == self.replay.ooms[-1]
-        is_of_device = facts is not None and facts.device == self.device.index and last
-        return OutsideFacts(
-            inventory if is_of_device else None, facts if is_of_device else None, circumstances
-        )
-
     def summary(self, *, top: int = TOP) -> Summary:
         """Summarize the device."""
         peak = self.replay.peak_event if self.replay.events else None
@@ -321,7 +246,7 @@ class DeviceAnalysis:
 
     def _pools(self, query: Query) -> dict[int, int]:
         """Return pools by row, for entries before torch 2.12, which do not record them."""
-        if query.grouping != "pool" or query.mode != "live":
+        if query.grouping != "pool":
             return {}
         return pools_of_rows(self.snapshot, self.layout(query.event))
 
@@ -334,11 +259,6 @@ class DeviceAnalysis:
                 f"device {self.device.index} has no event {event}: its trace has"
                 f" {self.replay.events} entries"
             )
-
-
-def _message_sizes(requested: int) -> tuple[int, ...]:
-    """Return the sizes that an OOM's message may contain: torch prints the segment's size."""
-    return requested, compute_segment_size(round_up(requested), expandable=False)
 
 
 class Analysis:

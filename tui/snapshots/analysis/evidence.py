@@ -5,35 +5,25 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
-from tui.snapshots.analysis.advice import expandable_segments, is_on
 from tui.snapshots.analysis.allocations import Allocations
+from tui.snapshots.analysis.analysis import DeviceAnalysis
 from tui.snapshots.analysis.cause import Figures
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layers import Categories
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Grown, Holder, Purpose
 from tui.snapshots.explain.frames import goes_through, in_backward
-from tui.snapshots.explain.inventory import CodeLine, Inventory, OomFacts, ThreadStack
+from tui.snapshots.explain.inventory import CodeLine, Inventory, ThreadStack
 from tui.snapshots.model.results import Entry, Growth, OomText, State
-from tui.snapshots.model.snapshot import Action, Frame, Snapshot, Trace
+from tui.snapshots.model.snapshot import Action, Frame, Trace
 
 PoolKind = Literal["CUDA graphs", "MemPool", "private pools"]
 LARGE_BLOCK = 0.03
 """Share of the live bytes from which a block of half the request is no coincidence."""
 ROUNDED = 512
 """Bytes by which a reported request may exceed its true size."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutsideFacts:
-    """Facts from a snapshot's file or a watch, beyond the allocator's state."""
-
-    inventory: Inventory | None
-    facts: OomFacts | None
-    circumstances: Circumstances
 
 
 def to_code_lines(stack: Iterable[Frame]) -> tuple[CodeLine, ...]:
@@ -149,22 +139,20 @@ def convert_growth(growth: Growth | None, stacks: Stacks) -> Grown | None:
 
 
 def half_block(
-    table: Allocations, stacks: Stacks, event: int, requested: int, live: int, outside: OutsideFacts
+    device: DeviceAnalysis, event: int, requested: int, live: int, inventory: Inventory | None
 ) -> tuple[str, bool]:
     """Find a large live block of exactly half of a request: its line, and if its type is 16-bit."""
-    inventory = outside.inventory
-    for each in () if inventory is None else inventory.variables:
-        narrow = each.dtype in ("float16", "bfloat16")
-        if (
-            narrow
-            and abs(2 * each.bytes - requested) < ROUNDED
-            and each.bytes >= LARGE_BLOCK * live
-        ):
-            return f"{each.name} ({each.dtype})", True
+
+    def is_half(size: int) -> bool:
+        return size >= LARGE_BLOCK * live and abs(2 * size - requested) < ROUNDED
+
+    for variable in () if inventory is None else inventory.variables:
+        if variable.dtype in ("float16", "bfloat16") and is_half(variable.bytes):
+            return f"{variable.name} ({variable.dtype})", True
+    table = device.allocations
     for row in table.live_at(event):
-        size = table.size[row]
-        if size >= LARGE_BLOCK * live and abs(2 * size - requested) < ROUNDED:
-            site = stacks.site(table.stack[row])
+        if is_half(table.size[row]):
+            site = device.stacks.site(table.stack[row])
             if site.kind is not None:
                 return site.label, False
     return "", False
@@ -197,50 +185,44 @@ def find_backward_call(trace: Trace, stacks: Stacks, event: int) -> tuple[CodeLi
 
 
 def gather_evidence(
-    *,
-    snapshot: Snapshot,
-    trace: Trace,
-    stacks: Stacks,
-    table: Allocations,
-    categories: Categories,
-    layout: Layout,
+    device: DeviceAnalysis,
     state: State,
     entry: Entry,
     figures: Figures,
     growth: Growth | None,
     message: OomText | None,
-    outside: OutsideFacts,
+    circumstances: Circumstances,
 ) -> Evidence:
     """Collect the evidence on one OOM entry.
 
     Args:
-        snapshot: snapshot of the file.
-        trace: trace of the device.
-        stacks: stacks of the file.
-        table: allocations of the device.
-        categories: categories of these allocations.
-        layout: layout at the entry, as for ``state`` and ``figures``.
-        state: live and reserved bytes.
+        device: device whose trace contains the entry.
+        state: live and reserved bytes at the entry.
         entry: the OOM entry.
         figures: figures of the failure.
         growth: growth of one line until the entry.
         message: matching text of an exception.
-        outside: other facts from the file or a watch.
+        circumstances: facts from a watch.
     """
-    event = entry.event
-    facts, seen = outside.facts, outside.circumstances
-    cached = private_cached(layout, stacks, entry.pool or DEFAULT_POOL)
+    event, trace = entry.event, device.device.trace
+    stacks, table = device.stacks, device.allocations
+    agent = device.snapshot.agent
+    # The agent's record is of the file's last OOM.
+    is_last = event == device.replay.ooms[-1]
+    of_agent = is_last and agent.facts is not None and agent.facts.device == state.device
+    facts, inventory = (agent.facts, agent.inventory) if of_agent else (None, None)
+    cached = private_cached(device.layout(event), stacks, entry.pool or DEFAULT_POOL)
     needed = figures.needed
     total, allowed = figures.total, figures.allowed
     if facts is not None and total is None:
         # torch passes its observer the device's total, or the part that it was allowed to use.
         refused = facts.free >= needed and state.reserved + needed > facts.limit
         total, allowed = (None, facts.limit) if refused else (facts.limit, allowed)
-    known = purposes(table, categories, stacks, event)
-    half, narrow = half_block(table, stacks, event, entry.size, state.live, outside)
+    known = purposes(table, device.categories, stacks, event)
+    own = None if message is None else message.process
+    half, narrow = half_block(device, event, entry.size, state.live, inventory)
     history = has_history(trace) or bool(known)
     stack = to_code_lines(entry.stack) or (() if facts is None else facts.stack)
-    inventory = outside.inventory
     threads = () if inventory is None else inventory.threads
     thread = "main" if facts is None else facts.thread
     if not stack and not threads:
@@ -265,29 +247,29 @@ def gather_evidence(
         graphs_cached=cached.get("CUDA graphs", 0),
         pools_cached=cached.get("MemPool", 0),
         private_cached=cached.get("private pools", 0),
-        process=seen.process if message is None or message.process is None else message.process,
+        process=circumstances.process if own is None else own,
         others=figures.others,
         others_least=figures.others_least,
-        holders=seen.holders or _other_holders(message, seen.known),
+        holders=circumstances.holders or _other_holders(message, circumstances.known),
         stack=stack,
         threads=threads,
         thread=thread,
         inventory=inventory,
         purposes=known,
-        models=count_models(table, categories, event) if known else 0,
+        models=count_models(table, device.categories, event) if known else 0,
         grown=convert_growth(growth, stacks),
-        rate=seen.growth,
+        rate=circumstances.growth,
         half_block=half,
         half_block_is_narrow=narrow,
-        settings=tuple(sorted(snapshot.settings.items())),
-        expandable=figures.expandable or is_on(snapshot.settings, "expandable_segments"),
-        expandable_setting=expandable_segments(snapshot.torch),
+        settings=tuple(sorted(device.snapshot.settings.items())),
+        expandable=figures.expandable or device.snapshot.has_expandable_segments,
+        expandable_setting=device.snapshot.torch.expandable_setting,
         address_space=figures.address_space,
         text=message is not None,
-        watched=seen.watched or facts is not None,
-        recorded=seen.recorded,
+        watched=circumstances.watched or facts is not None,
+        recorded=circumstances.recorded,
         history=history,
-        source=seen.source,
+        source=circumstances.source,
     )
 
 
@@ -295,5 +277,5 @@ def _other_holders(message: OomText | None, known: tuple[Holder, ...]) -> tuple[
     """List other processes from the text; without this process's own figure they may include it."""
     if message is None or message.process is None:
         return ()
-    names = {each.pid: (each.user, each.command) for each in known}
+    names = {holder.pid: (holder.user, holder.command) for holder in known}
     return tuple(Holder(pid, size, *names.get(pid, ("", ""))) for pid, size in message.others)

@@ -9,6 +9,7 @@ from tui.core.text.numbers import count, share
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
 from tui.snapshots.analysis.report import select_devices
+from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation, Remedy
 from tui.snapshots.model.facts import (
@@ -65,7 +66,7 @@ def _device(
     facts = analysis.summary(top=top)
     lines = [f"## Device {facts.device}", "", f"{facts.headline}.", ""]
     for event in facts.ooms:
-        lines += _verdict(analysis.verdict(event, texts, top=top, circumstances=circumstances))
+        lines += _verdict(judge(analysis, event, texts, top=top, circumstances=circumstances))
     lines += _figures(list_summary_facts(facts))
     lines += [f"### Memory by site at the {facts.top_at}", "", *_top(facts.top)]
     if at is not None and at < analysis.replay.events:

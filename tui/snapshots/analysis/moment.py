@@ -99,17 +99,12 @@ def compute_state(
         reserved=reserved,
         cached=reserved - live - (blocks - requested),
         allocations=len(in_use) + layout.outside,
-        largest_free_block=_largest(default),
+        largest_free_block=max((part.largest for part in default), default=0),
         private_reserved=sum(part.range.size for part in private),
         private_cached=sum(part.free for part in private),
-        largest_private_free_block=_largest(private),
         segments=len(filled),
         doubts=tuple(doubts),
     )
-
-
-def _largest(filled: tuple[Filled, ...]) -> int:
-    return max((part.largest for part in filled), default=0)
 
 
 _STATES: tuple[CellState, ...] = ("allocated", "pending", "inactive", "unmapped")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
+from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation, Remedy
 from tui.snapshots.model.facts import convert_facts, list_summary_facts, list_verdict_facts
@@ -101,7 +102,7 @@ def _device(
 ) -> Json:
     facts = analysis.summary(top=top)
     verdicts = [
-        analysis.verdict(event, texts, top=top, circumstances=circumstances) for event in facts.ooms
+        judge(analysis, event, texts, top=top, circumstances=circumstances) for event in facts.ooms
     ]
     unavailable = dict(facts.unavailable)
     encoded = _summary(facts)

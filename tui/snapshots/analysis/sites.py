@@ -1,10 +1,9 @@
-"""The tree of sites: live memory at a moment, or allocations in a range, by requesting code."""
+"""The tree of sites: live memory at a moment by the code that requested it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from tui.core.text.numbers import size as size_text
 from tui.snapshots.analysis.allocations import Allocations
@@ -38,23 +37,16 @@ Sums = dict[tuple[Key, int], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Selection and grouping of the allocations in a tree."""
+    """Selection and grouping of the live allocations in a tree."""
 
-    mode: Literal["live", "allocated"] = "live"
-    """``live`` at an event, or ``allocated`` in a range of events, including those freed since."""
     event: int | None = None
-    """For ``live``: the moment right after it; -1 is before the first, ``None`` the end."""
-    first: int = 0
-    """For ``allocated``: inclusive, as is ``last``; ``None`` is the end."""
-    last: int | None = None
+    """The moment right after it; -1 is before the first, ``None`` the end."""
     grouping: Grouping = "site"
     search: str = ""
     """Text, or an address as ``0x…``, which selects the allocation that contains it. Empty selects
     all."""
     regex: bool = False
     """True if the search is a regular expression."""
-    smallest: int = 0
-    """Minimum requested bytes of an allocation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +113,6 @@ class SiteTree:
             more=len(rest),
             more_bytes=sum(row.bytes for row in rest),
             total_bytes=self.bytes,
-            total_count=self.count,
         )
 
     def _path(self, place: tuple[Key, int]) -> tuple[Node, ...]:
@@ -268,18 +259,10 @@ def list_top(listing: SiteListing) -> tuple[Top, ...]:
 
 def _selected(table: Allocations, query: Query) -> list[int]:
     address = None if query.regex else address_in(query.search)
-    if query.mode == "allocated":
-        last = table.events if query.last is None else query.last
-        rows = table.allocated_between(max(0, query.first), last)
-    else:
-        rows = table.live_at(table.events - 1 if query.event is None else query.event)
-    if query.smallest:
-        rows = [row for row in rows if table.size[row] >= query.smallest]
-    if address is not None:
-        rows = [
-            row for row in rows if 0 <= address - table.address[row] < max(1, table.rounded(row))
-        ]
-    return rows
+    rows = table.live_at(table.events - 1 if query.event is None else query.event)
+    if address is None:
+        return rows
+    return [row for row in rows if 0 <= address - table.address[row] < max(1, table.rounded(row))]
 
 
 def _sum_up(

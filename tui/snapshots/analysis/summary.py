@@ -14,7 +14,6 @@ from itertools import islice
 
 from tui.core.text import numbers as fmt
 from tui.core.text.examples import EXAMPLE, RECORDING
-from tui.snapshots.analysis.advice import expandable_segments, is_on
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.growth import describe_growth
 from tui.snapshots.analysis.layout import Layout, fragmentation
@@ -375,12 +374,12 @@ def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Remed
         )
     if (
         stuck >= WORTH_TELLING
-        and is_on(snapshot.settings, "expandable_segments") is not True
+        and not snapshot.has_expandable_segments
         and not any(part.range.expandable for part in default)
     ):
         remedies.append(
             Remedy(
-                f"{expandable_segments(snapshot.torch)} lets the allocator merge free memory",
+                f"{snapshot.torch.expandable_setting} lets the allocator merge free memory",
                 f"{fmt.size(stuck)} is cached in pieces beside live blocks",
             )
         )

@@ -301,7 +301,6 @@ def timeline(
         scale=max(replayed.peak, replayed.reserved_peak),
         buckets=cut,
         begin_us=trace.time_us[0] if len(trace) and trace.time_us[0] != NOT_RECORDED else None,
-        live_at_first=replayed.live_at(begin - 1),
         peak_event=replayed.peak_event if events else None,
         peak=replayed.peak,
         ooms=tuple(event for event in replayed.ooms if begin <= event <= end),
@@ -337,11 +336,8 @@ def _bucket(replayed: Replay, trace: Trace, first: int, last: int) -> Bucket:
         first=first,
         last=last,
         time_us=None if time_us == NOT_RECORDED else time_us,
-        live_min=min(live),
         live_max=most,
         moment=first + live.index(most),
         reserved_max=max(replayed.reserved[first + 1 : last + 2]),
         ooms=bisect_left(replayed.ooms, last + 1) - bisect_left(replayed.ooms, first),
-        segment_events=bisect_left(replayed.segment_events, last + 1)
-        - bisect_left(replayed.segment_events, first),
     )

@@ -9,24 +9,26 @@ digit.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from tui.core.text.numbers import count
 from tui.core.text.numbers import size as text
-from tui.snapshots.analysis.advice import advise, is_on
 from tui.snapshots.analysis.allocations import round_up
-from tui.snapshots.analysis.cause import ExplainedCause, Figures, explain_cause
+from tui.snapshots.analysis.analysis import TOP, DeviceAnalysis
+from tui.snapshots.analysis.cause import Figures, compute_segment_size, explain_cause
+from tui.snapshots.analysis.evidence import gather_evidence
 from tui.snapshots.analysis.growth import describe_growth
-from tui.snapshots.analysis.layout import DEFAULT_POOL, BlockRequest, Filled, Layout, could_serve
-from tui.snapshots.analysis.moment import find_cheapest_window
-from tui.snapshots.analysis.timeline import Replay
-from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.analysis.layout import DEFAULT_POOL, BlockRequest, Filled, could_serve
+from tui.snapshots.analysis.moment import Window, find_cheapest_window
+from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explain import explain
+from tui.snapshots.explain.explanation import Remedy
 from tui.snapshots.explain.lead import rounds_sizes_up
 from tui.snapshots.explain.thresholds import NORMAL_OUTSIDE
-from tui.snapshots.model.results import Cause, Entry, Growth, OomText, Site, State, Top, Verdict
-from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot
+from tui.snapshots.model.results import Cause, Entry, OomText, State, Verdict
+from tui.snapshots.model.snapshot import Snapshot
 
 _SIZE = r"(?<![\d.])(\d{1,12}(?:\.\d{1,9})?)\s*(bytes?|B|[KMGT]i?B)\b"
 """Twelve digits are enough for any size that torch prints; a longer number is not a size."""
@@ -57,16 +59,6 @@ _SIZES = {
     ),
     "allowed": (rf"\b{_SIZE} allowed;",),
     "process": (rf"this process has {_SIZE} memory in use",),
-    "allocated": (
-        rf"Of the allocated memory {_SIZE} is allocated by PyTorch",
-        rf"; {_SIZE} already allocated",
-    ),
-    "reserved": (
-        rf"; {_SIZE} reserved in total by PyTorch",
-        rf"; {_SIZE} cached",
-    ),
-    "unallocated": (rf"\b{_SIZE} is reserved by PyTorch but unallocated",),
-    "private_pools": (rf"with {_SIZE} allocated in private pools",),
 }
 _PATTERNS = {
     name: tuple(re.compile(wording, re.IGNORECASE) for wording in wordings)
@@ -96,21 +88,7 @@ def parse_oom_texts(text: str) -> tuple[OomText, ...]:
 
 def _parse_warning(match: re.Match[str]) -> OomText:
     device, requested, free, total = map(int, match.groups())
-    return OomText(
-        requested=requested,
-        requested_within=0,
-        device=device,
-        total=total,
-        device_free=free,
-        allowed=None,
-        process=None,
-        allocated=None,
-        reserved=None,
-        unallocated=None,
-        private_pools=None,
-        others=(),
-        logged=True,
-    )
+    return OomText(requested, device=device, total=total, device_free=free, logged=True)
 
 
 def _parse(raw: str) -> OomText:
@@ -119,10 +97,6 @@ def _parse(raw: str) -> OomText:
     sizes = {name: _first(patterns, message) for name, patterns in _PATTERNS.items()}
     requested = _START.match(message)
     device = next((found for wording in _DEVICE if (found := wording.search(message))), None)
-    reserved, allocated = sizes["reserved"], sizes["allocated"]
-    unallocated = sizes["unallocated"]
-    if reserved is None and allocated is not None and unallocated is not None:
-        reserved = allocated + unallocated
     return OomText(
         requested=None if requested is None else to_bytes(requested[1], requested[2]),
         requested_within=0 if requested is None else _within(requested[1], requested[2]),
@@ -131,10 +105,6 @@ def _parse(raw: str) -> OomText:
         device_free=sizes["device_free"],
         allowed=sizes["allowed"],
         process=sizes["process"],
-        allocated=allocated,
-        reserved=reserved,
-        unallocated=unallocated,
-        private_pools=sizes["private_pools"],
         others=tuple(
             (int(match[1]), to_bytes(match[2], match[3])) for match in _OTHER.finditer(message)
         ),
@@ -201,59 +171,54 @@ of a GiB."""
 _NO_TEXT = "not in the file; give the exception's text, which has it"
 
 
-def verdict(
-    snapshot: Snapshot,
-    device: DeviceSnapshot,
-    replayed: Replay,
-    layout: Layout,
-    state: State,
-    entry: Entry,
-    top: tuple[Top, ...],
-    growth: Growth | None,
-    site: Site,
-    message: OomText | None,
-    evidence: Callable[[Figures], Evidence],
+def find_message(device: DeviceAnalysis, event: int, texts: tuple[OomText, ...]) -> OomText | None:
+    """Return the message that matches an OOM entry; ``None`` if there is none."""
+    size = device.device.trace.size[event]
+    # torch prints the size of the segment that it requested.
+    sizes = size, compute_segment_size(round_up(size), expandable=False)
+    return find_matching_text(texts, device.device.index, sizes)
+
+
+def judge(
+    device: DeviceAnalysis,
+    event: int,
+    texts: tuple[OomText, ...] = (),
+    *,
+    top: int = TOP,
+    circumstances: Circumstances | None = None,
 ) -> Verdict:
-    """Judge one OOM entry.
+    """Explain why the allocation of an OOM entry failed.
 
     Args:
-        snapshot: snapshot of the file.
         device: device whose trace contains the entry.
-        replayed: replay of the device.
-        layout: layout at the entry, as for ``state`` and ``top``.
-        state: figures at the entry.
-        entry: the OOM entry.
-        top: sites that held the most memory.
-        growth: site that grew until the entry.
-        site: program line of the request.
-        message: matching text of an exception, if known.
-        evidence: returns the evidence for given figures.
+        event: index of the entry.
+        texts: messages of exceptions; a matching one adds facts missing from the file.
+        top: number of sites to list.
+        circumstances: facts from a watch on the program.
+
+    Raises:
+        ValueError: the entry is no OOM.
     """
+    if event not in device.replay.ooms:
+        raise ValueError(f"event {event} of device {device.device.index} is not an OOM event")
+    entry, state, growth = device.entry(event), device.state(event), device.growth(event)
+    message = find_message(device, event, texts)
     need = BlockRequest(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
     serving: list[Filled] = []
     barred: list[Filled] = []
-    for part in layout.filled:
+    for part in device.layout(event).filled:
         (serving if could_serve(part.range, need) else barred).append(part)
-    figures = gather(
-        snapshot=snapshot,
-        device=device,
-        replayed=replayed,
-        serving=serving,
-        barred=barred,
-        state=state,
-        entry=entry,
-        need=need,
-        site="" if site.frame is None else site.label,
-        message=message,
+    figures = _gather_figures(device, serving, barred, state, entry, need, message)
+    evidence = gather_evidence(
+        device, state, entry, figures, growth, message, circumstances or Circumstances()
     )
-    known = evidence(figures)
     # A watched run also records the device's total and free memory.
-    figures = replace(figures, total=known.total, allowed=known.allowed, device_free=known.free)
-    explanation = explain(known)
+    figures = replace(
+        figures, total=evidence.total, allowed=evidence.allowed, device_free=evidence.free
+    )
+    explanation = explain(evidence)
     explained = explain_cause(explanation, figures)
     cause = explained.cause
-    grown = () if growth is None else (describe_growth(growth),)
-    window = find_cheapest_window(serving, need.size)
     unavailable = {}
     if figures.total is None:
         unavailable["total"] = _NO_TEXT
@@ -262,8 +227,8 @@ def verdict(
     if figures.device_free is None:
         unavailable["device_free"] = "neither in the event nor in a text"
     return Verdict(
-        device=device.index,
-        event=entry.event,
+        device=device.device.index,
+        event=event,
         time_us=entry.time_us,
         requested=entry.size,
         state=state,
@@ -274,14 +239,18 @@ def verdict(
         serving_cached=figures.serving_cached,
         streams_cached=figures.streams_cached,
         cause=cause,
-        headline=headline(explained, figures),
+        headline=f"Could not allocate {text(figures.requested)}: {explained.phrase}",
         reasons=(
             *explained.reasons,
-            *grown,
-            *_unknowns(snapshot, figures, entry, cause, message),
+            *(() if growth is None else (describe_growth(growth),)),
+            *_unknowns(device.snapshot, figures, entry, cause, message),
         ),
-        top=top,
-        advice=advise(figures, explanation, cause, window),
+        top=device.top(event, top),
+        advice=(
+            *explanation.advice,
+            *_advise_on_pins(figures, cause, find_cheapest_window(serving, need.size)),
+            *_advise_on_empty_cache(figures, cause),
+        ),
         site=figures.site,
         stack=entry.stack,
         growth=growth,
@@ -291,16 +260,13 @@ def verdict(
     )
 
 
-def gather(
-    snapshot: Snapshot,
-    device: DeviceSnapshot,
-    replayed: Replay,
+def _gather_figures(
+    device: DeviceAnalysis,
     serving: list[Filled],
     barred: list[Filled],
     state: State,
     entry: Entry,
     need: BlockRequest,
-    site: str,
     message: OomText | None,
 ) -> Figures:
     """Return the figures of one failure, from the file, else from the message.
@@ -310,6 +276,7 @@ def gather(
     free = entry.device_free
     if free is None and message is not None:
         free = message.device_free
+    site = device.stacks.site(device.device.trace.stack[entry.event])
     same_pool = [part for part in barred if (part.range.pool or DEFAULT_POOL) == need.pool]
     return Figures(
         requested=entry.size,
@@ -334,22 +301,18 @@ def gather(
         total=None if message is None else message.total,
         allowed=None if message is None else message.allowed,
         others=None if message is None else compute_others(message, state.reserved, free),
-        others_least=_least_of_others(device, replayed, entry, free, message),
-        expandable=is_on(snapshot.settings, "expandable_segments")
+        others_least=_least_of_others(device, state.reserved, free, message),
+        expandable=device.snapshot.has_expandable_segments
         or any(part.range.expandable for part in serving),
         address_space=message is not None and message.address_space,
-        site=site,
+        site="" if site.frame is None else site.label,
         has_text=message is not None,
-        sizes_rounded_up=rounds_sizes_up(snapshot.settings),
+        sizes_rounded_up=rounds_sizes_up(device.snapshot.settings),
     )
 
 
 def _least_of_others(
-    device: DeviceSnapshot,
-    replayed: Replay,
-    entry: Entry,
-    free: int | None,
-    message: OomText | None,
+    device: DeviceAnalysis, reserved: int, free: int | None, message: OomText | None
 ) -> int:
     """Return a lower bound for the memory of other processes.
 
@@ -359,15 +322,15 @@ def _least_of_others(
     """
     if free is None:
         return 0
-    reserved_and_free = replayed.reserved_at(entry.event) + free
-    seen = [replayed.reserved_peak]
-    seen += [
+    replayed = device.replay
+    totals = [replayed.reserved_peak]
+    totals += [
         replayed.reserved_at(event) + then_free
-        for event, then_free in device.trace.device_free.items()
+        for event, then_free in device.device.trace.device_free.items()
     ]
-    least = max(seen) - reserved_and_free
+    least = max(totals) - reserved - free
     if message is not None and message.total is not None and message.process is None:
-        least = max(least, message.total - reserved_and_free - NORMAL_OUTSIDE)
+        least = max(least, message.total - reserved - free - NORMAL_OUTSIDE)
     return max(0, least)
 
 
@@ -397,17 +360,8 @@ def _free(parts: Iterable[Filled]) -> int:
     return sum(part.free for part in parts)
 
 
-def headline(explained: ExplainedCause, figures: Figures) -> str:
-    """Describe the failed request and the cause in one sentence."""
-    return f"Could not allocate {text(figures.requested)}: {explained.phrase}"
-
-
 def _unknowns(
-    snapshot: Snapshot,
-    figures: Figures,
-    entry: Entry,
-    cause: Cause,
-    message: OomText | None,
+    snapshot: Snapshot, figures: Figures, entry: Entry, cause: Cause, message: OomText | None
 ) -> tuple[str, ...]:
     """Return the unknown facts that might change the verdict."""
     lines = []
@@ -434,3 +388,35 @@ def _unknowns(
             " processes"
         )
     return tuple(lines)
+
+
+# ---- advice -------------------------------------------------------------------------------------
+
+
+SMALL_PIN = 0.25
+"""Maximum share of a span that its blocks may hold to count as cheap to move."""
+_CACHED: tuple[Cause, ...] = ("fragmentation", "other streams", "private pools")
+"""Causes that lie in cached memory."""
+
+
+def _advise_on_pins(figures: Figures, cause: Cause, window: Window | None) -> Iterator[Remedy]:
+    """Advise to move the cheapest blocks whose release would have made a large enough piece."""
+    if window is None or cause != "fragmentation" or window.cost > SMALL_PIN * window.span:
+        return
+    yield Remedy(
+        "allocate long-lived tensors before large short-lived ones, or release these first",
+        f"{count(len(window.blocks), 'block')} of {text(window.cost)} split a span of"
+        f" {text(window.span)} into pieces; {text(figures.rounded)} was requested",
+    )
+
+
+def _advise_on_empty_cache(figures: Figures, cause: Cause) -> Iterator[Remedy]:
+    stuck = figures.serving_cached + figures.kind_cached + figures.streams_cached
+    if stuck == 0 or cause not in _CACHED:
+        return
+    yield Remedy(
+        "do not expect torch.cuda.empty_cache() to help",
+        "the allocator had already released its free segments when it failed; the"
+        f" {text(stuck)} still cached shares segments with live blocks",
+        futile="torch.cuda.empty_cache()",
+    )

@@ -259,10 +259,7 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
         )
     if evidence.holders:
         for holder in sorted(evidence.holders, key=lambda holder: -holder.bytes):
-            who = " ".join(
-                filter(None, [f"process {holder.pid}", holder.user, holder.shorten_command()])
-            )
-            device.deduct("other processes", holder.bytes, who)
+            device.deduct("other processes", holder.bytes, holder.describe())
     elif evidence.others:
         device.deduct("other processes", evidence.others, "their pids are unknown")
     elif evidence.others_least:

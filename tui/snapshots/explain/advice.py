@@ -7,7 +7,8 @@ would have been enough. If torch's own message advises them in vain, a remedy ex
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 
 from tui.core.text.examples import EXAMPLE
 from tui.core.text.numbers import count, round_size
@@ -18,12 +19,14 @@ from tui.snapshots.explain.account import (
     describe_models,
     find_kept_models,
     find_models,
+    owners,
 )
 from tui.snapshots.explain.allocator_advice import FailedRequest
 from tui.snapshots.explain.conclusion import find_roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
 from tui.snapshots.explain.frames import find_main_stack, format_line, goes_through, in_backward
+from tui.snapshots.explain.holders import is_training
 from tui.snapshots.explain.inventory import CodeLine, Container
 from tui.snapshots.explain.lead import in_optimizer
 from tui.snapshots.explain.leak import OF_COMMAND
@@ -65,97 +68,85 @@ def advise(
 ) -> tuple[Remedy, ...]:
     """Return the remedies for one failure, the most important first."""
     request = FailedRequest(evidence, account, leak, where)
-    cast = _advise_on_cast(request, cause)
-    # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
-    remedies = cast if evidence.half_block_is_narrow else []
-    remedies = [*remedies, *_OF_CAUSE[cause](request)]
-    remedies += [] if evidence.half_block_is_narrow else cast
-    remedies += _advise_on_roundup(request, cause)
-    remedies += _warn_expandable_segments(request, cause)
-    remedies += _advise_history(request, cause)
-    return tuple(remedies)
+    of_cause, cast = _OF_CAUSE[cause](request), _advise_on_cast(request, cause)
+    return (
+        # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
+        *(chain(cast, of_cause) if evidence.half_block_is_narrow else chain(of_cause, cast)),
+        *_advise_on_roundup(request, cause),
+        *_warn_expandable_segments(request, cause),
+        *_advise_history(request, cause),
+    )
 
 
 # ---- leaks ----
 
 
-def _advise_on_leak(request: FailedRequest) -> list[Remedy]:
+def _advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
     leak = request.leak
     assert leak is not None
     name = leak.name or "the growing tensors"
     place = f" at {format_line(leak.where)}" if leak.where is not None else ""
     clause = f"it holds {round_size(leak.bytes)}"
     if leak.kind == "graphs":
-        return _advise_on_graphs(leak, name, place, clause)
-    if leak.kind == "total":
+        yield from _advise_on_graphs(leak, name, place, clause)
+    elif leak.kind == "total":
         if leak.carried:
-            return [
-                Remedy(
-                    f"cut the graph of {name}{place} with detach() in each iteration, or "
-                    "use torch.no_grad() if no backward follows",
-                    f"its graph keeps what every earlier iteration saved for backward; {clause}",
-                )
-            ]
-        item = Remedy(
+            yield Remedy(
+                f"cut the graph of {name}{place} with detach() in each iteration, or "
+                "use torch.no_grad() if no backward follows",
+                f"its graph keeps what every earlier iteration saved for backward; {clause}",
+            )
+            return
+        yield Remedy(
             f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
             f"the graph behind {name} keeps what many steps saved for backward; {clause}",
         )
-        if not leak.training:
-            remedy = Remedy(
+        if leak.training:
+            yield Remedy(
+                "do not use backward(retain_graph=True) unless a second backward follows",
+                "it keeps what autograd saved; cut a state carried from step to step with detach()",
+            )
+        else:
+            yield Remedy(
                 f"if {name}.backward() follows, call backward() on each loss in the loop instead",
                 "gradients add up, and each backward frees what its own graph has saved",
             )
-            return [item, remedy]
-        return [
-            item,
-            Remedy(
-                "do not use backward(retain_graph=True) unless a second backward follows",
-                "it keeps what autograd saved; cut a state carried from step to step with detach()",
-            ),
-        ]
-    if leak.kind == "cat":
-        return _advise_on_longer_tensor(leak, place, clause)
-    if leak.kind == "traceback":
-        return [_advise_on_exceptions(name, clause)]
-    if leak.kind == "handled":
-        return [
-            Remedy(
-                f"retry behind the except clause, not inside it{place}: set a flag in the clause",
-                "until the clause ends, the exception's traceback keeps the frames of the failed "
-                f"attempt and their tensors alive; {clause}",
-            )
-        ]
-    if leak.kind == "list" and leak.name:
-        return [
-            Remedy(
-                f"bound the length of {name}{place} (deque(maxlen=N), clear()), or store its "
-                "tensors on the host with .cpu(), or summaries with item()",
-                f"its tensors carry no graph, so detach() alone does not help; {clause}",
-            )
-        ]
-    if leak.kind == "unnamed":
-        return [
-            Remedy(
-                "call gc.collect() now and then; if memory falls, break the reference cycle "
-                "(weakref, del)",
-                f"memory grew by {round_size(leak.bytes)} in tensors without a Python name",
-            ),
-            Remedy(
-                "store detach() or item() of tensors that outlive a step: hooks, closures, metrics "
-                "and loggers keep graphs alive",
-                "one stored tensor keeps everything alive that autograd saved for it",
-            ),
-        ]
-    return [
-        Remedy(
+    elif leak.kind == "cat":
+        yield from _advise_on_longer_tensor(leak, place, clause)
+    elif leak.kind == "traceback":
+        yield _advise_on_exceptions(name, clause)
+    elif leak.kind == "handled":
+        yield Remedy(
+            f"retry behind the except clause, not inside it{place}: set a flag in the clause",
+            "until the clause ends, the exception's traceback keeps the frames of the failed "
+            f"attempt and their tensors alive; {clause}",
+        )
+    elif leak.kind == "list" and leak.name:
+        yield Remedy(
+            f"bound the length of {name}{place} (deque(maxlen=N), clear()), or store its "
+            "tensors on the host with .cpu(), or summaries with item()",
+            f"its tensors carry no graph, so detach() alone does not help; {clause}",
+        )
+    elif leak.kind == "unnamed":
+        yield Remedy(
+            "call gc.collect() now and then; if memory falls, break the reference cycle "
+            "(weakref, del)",
+            f"memory grew by {round_size(leak.bytes)} in tensors without a Python name",
+        )
+        yield Remedy(
+            "store detach() or item() of tensors that outlive a step: hooks, closures, metrics "
+            "and loggers keep graphs alive",
+            "one stored tensor keeps everything alive that autograd saved for it",
+        )
+    else:
+        yield Remedy(
             f"store detach() or item() of the tensors allocated{place}, or bound their collection",
             f"{clause}; .cpu() moves them to the host, deque(maxlen=N) bounds their number",
-        ),
-        Remedy(
+        )
+        yield Remedy(
             "if this is an evaluation, wrap it in torch.no_grad()",
             "else each of its outputs keeps the activations of its pass",
-        ),
-    ]
+        )
 
 
 def _advise_on_exceptions(name: str, clause: str) -> Remedy:
@@ -172,30 +163,27 @@ def _advise_on_exceptions(name: str, clause: str) -> Remedy:
     )
 
 
-def _advise_on_longer_tensor(leak: Leak, place: str, clause: str) -> list[Remedy]:
+def _advise_on_longer_tensor(leak: Leak, place: str, clause: str) -> Iterator[Remedy]:
     if not leak.name:
         # A history shows that each tensor is longer than the one before it, but not why.
-        return [
-            Remedy(
-                f"if torch.cat extends it{place}, preallocate it for its maximum length and write "
-                "into it; if it is a batch or a sequence, limit its size",
-                f"each tensor replaces a shorter one, and both are live at once; {clause}",
-            )
-        ]
-    return [
-        Remedy(
-            f"preallocate {leak.name}{place} for its maximum length and write into it, or bound "
-            "its length",
-            f"torch.cat copies it for each piece: old and new are live at once; {clause}",
-        ),
-        Remedy(
-            "use fewer sequences at once, a shorter context, or a cache of lower precision",
-            "a cache of keys and values grows with each token of each sequence",
-        ),
-    ]
+        yield Remedy(
+            f"if torch.cat extends it{place}, preallocate it for its maximum length and write "
+            "into it; if it is a batch or a sequence, limit its size",
+            f"each tensor replaces a shorter one, and both are live at once; {clause}",
+        )
+        return
+    yield Remedy(
+        f"preallocate {leak.name}{place} for its maximum length and write into it, or bound "
+        "its length",
+        f"torch.cat copies it for each piece: old and new are live at once; {clause}",
+    )
+    yield Remedy(
+        "use fewer sequences at once, a shorter context, or a cache of lower precision",
+        "a cache of keys and values grows with each token of each sequence",
+    )
 
 
-def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> list[Remedy]:
+def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> Iterator[Remedy]:
     function = leak.where.name if leak.where is not None else ""
     evaluates = bool(_EVALUATES.search(function) or _OUTPUTS.search(name)) or not (
         leak.training or _OF_TRAINING.search(name)
@@ -210,268 +198,233 @@ def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> list[Re
         "host with .cpu()",
         f"{count(leak.graphs, 'tensor')} in {name} carry a graph (grad_fn); {remark}",
     )
-    return [no_grad, detach] if evaluates else [detach, no_grad]
+    yield from [no_grad, detach] if evaluates else [detach, no_grad]
 
 
 # ---- memory of the model ----
 
 
-def _advise_on_parameters(request: FailedRequest) -> list[Remedy]:
-    remedies = []
+def _advise_on_parameters(request: FailedRequest) -> Iterator[Remedy]:
     stack = (*request.evidence.stack, *find_main_stack(request.evidence.threads))
-    who = request.owners("parameters")
+    who = owners(request.evidence, "parameters")
     models = find_kept_models(request.evidence)
     loaded = any(
         variable.bytes and _CHECKPOINT.search(variable.name)
         for variable in request.evidence.named[:1]
     )
     if goes_through(stack, "/torch/serialization.py") or loaded:
-        remedies.append(
-            Remedy(
-                f"load the checkpoint to the host: torch.load(…, map_location='cpu'){request.line}",
-                "on the GPU, it is a second copy beside the model",
-            )
+        yield Remedy(
+            f"load the checkpoint to the host: torch.load(…, map_location='cpu'){request.line}",
+            "on the GPU, it is a second copy beside the model",
         )
     if goes_through(stack, "/copy.py", "deepcopy") or goes_through(stack, "/swa_utils.py"):
-        remedies.append(
-            Remedy(
-                f"keep the copy of the model on the host or in lower precision{request.line}",
-                f"an average (EMA) or a reference model doubles {request.size('parameters')}",
-            )
+        yield Remedy(
+            f"keep the copy of the model on the host or in lower precision{request.line}",
+            f"an average (EMA) or a reference model doubles {request.size('parameters')}",
         )
     elif models is not None:
-        remedies.append(
-            Remedy(
-                f"free each {models.each} and its optimizer after its use, or store its "
-                "state_dict on the host with .cpu()",
-                f"{models.number} {models.all} are on the device at once",
-            )
+        yield Remedy(
+            f"free each {models.each} and its optimizer after its use, or store its "
+            "state_dict on the host with .cpu()",
+            f"{models.number} {models.all} are on the device at once",
         )
     elif len(find_models(request.evidence)) > 1 or len(who) > len(find_models(request.evidence)):
-        remedies.append(
-            Remedy(
-                "delete the old model (del, then gc.collect()) before the next one is loaded, or "
-                "keep one of them on the host",
-                f"{describe_models(request.evidence)} hold {request.size('parameters')} together",
-            )
+        yield Remedy(
+            "delete the old model (del, then gc.collect()) before the next one is loaded, or "
+            "keep one of them on the host",
+            f"{describe_models(request.evidence)} hold {request.size('parameters')} together",
         )
     kinds = request.dtypes("parameters")
     if not kinds or any(kind in _WIDE for kind in kinds):
         as_type = f" as {kinds[0]}" if kinds else ""
-        remedies.append(
-            Remedy(
-                "load it in lower precision: bfloat16 halves it, 8 and 4 bit take a quarter and an "
-                "eighth of float32",
-                f"parameters hold {request.size('parameters', 'buffers')}{as_type}",
-            )
+        yield Remedy(
+            "load it in lower precision: bfloat16 halves it, 8 and 4 bit take a quarter and an "
+            "eighth of float32",
+            f"parameters hold {request.size('parameters', 'buffers')}{as_type}",
         )
-    remedies.append(
-        Remedy(
-            "shard it over several GPUs (FSDP, tensor parallel) or offload parts to the host",
-            f"{request.size('parameters', 'buffers')} stays allocated while the model is used",
-        )
+    yield Remedy(
+        "shard it over several GPUs (FSDP, tensor parallel) or offload parts to the host",
+        f"{request.size('parameters', 'buffers')} stays allocated while the model is used",
     )
-    return remedies
 
 
-def _advise_on_gradients(request: FailedRequest) -> list[Remedy]:
-    return [
-        Remedy(
-            "shard gradients and optimizer state (FSDP, ZeRO stage 2), or train fewer parameters "
-            "(LoRA, requires_grad_(False))",
-            f"gradients are as large as their parameters: {request.size('gradients')} so far; "
-            "accumulation does not make them smaller",
-        ),
-        Remedy(
-            "keep parameters, and so gradients, in bfloat16",
-            f"parameters hold {request.size('parameters')}, optimizer state "
-            f"{request.size('optimizer state')}",
-        ),
-    ]
+def _advise_on_gradients(request: FailedRequest) -> Iterator[Remedy]:
+    yield Remedy(
+        "shard gradients and optimizer state (FSDP, ZeRO stage 2), or train fewer parameters "
+        "(LoRA, requires_grad_(False))",
+        f"gradients are as large as their parameters: {request.size('gradients')} so far; "
+        "accumulation does not make them smaller",
+    )
+    yield Remedy(
+        "keep parameters, and so gradients, in bfloat16",
+        f"parameters hold {request.size('parameters')}, optimizer state "
+        f"{request.size('optimizer state')}",
+    )
 
 
-def _advise_on_state(request: FailedRequest) -> list[Remedy]:
-    who = request.owners("optimizer state")
-    return [
-        Remedy(
-            "use an optimizer with less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, SGD",
-            f"{who[0] if who else 'Adam'} keeps two values for each parameter, so twice the "
-            f"{request.size('parameters')} of parameters",
-        ),
-        Remedy(
-            "shard the state over GPUs (FSDP, ZeroRedundancyOptimizer) or offload it to the host",
-            f"state holds {request.size('optimizer state')} so far",
-        ),
-    ]
+def _advise_on_state(request: FailedRequest) -> Iterator[Remedy]:
+    who = owners(request.evidence, "optimizer state")
+    yield Remedy(
+        "use an optimizer with less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, SGD",
+        f"{who[0] if who else 'Adam'} keeps two values for each parameter, so twice the "
+        f"{request.size('parameters')} of parameters",
+    )
+    yield Remedy(
+        "shard the state over GPUs (FSDP, ZeroRedundancyOptimizer) or offload it to the host",
+        f"state holds {request.size('optimizer state')} so far",
+    )
 
 
-def _advise_on_temporaries(request: FailedRequest) -> list[Remedy]:
+def _advise_on_temporaries(request: FailedRequest) -> Iterator[Remedy]:
     if not in_optimizer(request.evidence):
-        return _advise_on_activations(request)
-    return [
-        Remedy(
-            "construct the optimizer with foreach=False (or fused=True)",
-            "foreach updates all parameters at once, with temporaries of their size: "
-            f"{request.size('parameters')}",
-        ),
-        *_advise_on_state(request),
-    ]
+        yield from _advise_on_activations(request)
+        return
+    yield Remedy(
+        "construct the optimizer with foreach=False (or fused=True)",
+        "foreach updates all parameters at once, with temporaries of their size: "
+        f"{request.size('parameters')}",
+    )
+    yield from _advise_on_state(request)
 
 
 # ---- memory of the batch ----
 
 
-def _advise_on_activations(request: FailedRequest) -> list[Remedy]:
-    line = request.line
-    less = [
-        Remedy(
-            f"use a smaller batch (with gradient accumulation) or a shorter sequence{line}",
-            f"activations hold {request.size('activations')} and grow with batch and sequence",
-        ),
-        Remedy(
-            "use activation checkpointing (torch.utils.checkpoint), or autocast to bfloat16",
-            "checkpointing stores each part's inputs and recomputes the rest in backward",
-        ),
-    ]
+def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
+    evidence, line = request.evidence, request.line
     function = request.where.name if request.where is not None else ""
+    waiting = find_waiting_graphs(evidence)
+    kept = find_kept_passes(evidence)
+    is_known = True
     if _EVALUATES.search(function):
-        without = Remedy(
+        yield Remedy(
             f"wrap the evaluation{line} in torch.no_grad() or torch.inference_mode()",
             f"{function} saves {request.size('activations')} for a backward pass that does not "
             "follow",
         )
-        return [without, *less]
-    waiting = find_waiting_graphs(request.evidence)
-    if waiting is not None:
-        each = Remedy(
+    elif waiting is not None:
+        yield Remedy(
             f"if it is called on their sum or mean, call backward() on each "
             f"{'item' if waiting.items else 'term'} of {waiting.name} in its loop, instead of once "
             f"at {format_line(waiting.backward)}",
             "gradients add up, and each backward frees what its own graph has saved",
         )
-        return [each, *less]
-    kept = find_kept_passes(request.evidence)
-    if kept is not None:
-        return _advise_on_kept_passes(describe_site(kept))
-    if are_older(request.evidence, "activations"):
-        outlive = Remedy(
+    elif kept is not None:
+        yield from _advise_on_kept_passes(describe_site(kept))
+        return
+    elif are_older(evidence, "activations"):
+        yield Remedy(
             "if steps have ended since the recording began, these tensors outlive them: find what "
             "stores them, and store detach(), item() or .cpu() or bound its length",
             "they are older than the first recorded event; a recording with a larger max_entries "
             "shows the steps that allocated them",
         )
-        return [outlive, *less]
-    return [*less, *_advise_on_inference(request)]
+    else:
+        is_known = False
+    yield Remedy(
+        f"use a smaller batch (with gradient accumulation) or a shorter sequence{line}",
+        f"activations hold {request.size('activations')} and grow with batch and sequence",
+    )
+    yield Remedy(
+        "use activation checkpointing (torch.utils.checkpoint), or autocast to bfloat16",
+        "checkpointing stores each part's inputs and recomputes the rest in backward",
+    )
+    if not is_known:
+        yield from _advise_on_inference(request)
 
 
-def _advise_on_kept_passes(site: str) -> list[Remedy]:
+def _advise_on_kept_passes(site: str) -> Iterator[Remedy]:
     """Return what helps if the history does not show why the passes are kept."""
-    return [
-        Remedy(
-            f"if one backward() follows all iterations of {site}, call it in each",
-            "each frees its own graph, and gradients add up",
-        ),
-        Remedy(
-            "if none follows, use torch.no_grad(), or store detach() or item()",
-            "a stored tensor keeps its graph",
-        ),
-    ]
+    yield Remedy(
+        f"if one backward() follows all iterations of {site}, call it in each",
+        "each frees its own graph, and gradients add up",
+    )
+    yield Remedy(
+        "if none follows, use torch.no_grad(), or store detach() or item()",
+        "a stored tensor keeps its graph",
+    )
 
 
-def _advise_on_inference(request: FailedRequest) -> list[Remedy]:
+def _advise_on_inference(request: FailedRequest) -> Iterator[Remedy]:
     inventory = request.evidence.inventory
     stacks = (request.evidence.stack, find_main_stack(request.evidence.threads))
     if any(map(in_backward, stacks)):
-        return []  # the backward pass has begun
+        return  # the backward pass has begun
     if inventory is None:
         if any(purpose.name in _OF_A_BACKWARD for purpose in request.evidence.purposes):
-            return []
-        return [
-            Remedy(
-                "if no backward pass follows, wrap it in torch.no_grad(); if it is already, bound "
-                "the length of what stores its outputs, or move them to the host with .cpu()",
-                "the file has no gradient, and cannot tell saved tensors from stored outputs",
-            )
-        ]
-    if inventory.step > 0:
-        return []
-    if any(part.role in ("gradients", "optimizer state") for part in inventory.parts):
-        return []
-    return [
-        Remedy(
+            return
+        yield Remedy(
+            "if no backward pass follows, wrap it in torch.no_grad(); if it is already, bound "
+            "the length of what stores its outputs, or move them to the host with .cpu()",
+            "the file has no gradient, and cannot tell saved tensors from stored outputs",
+        )
+    elif not is_training(inventory):
+        yield Remedy(
             "if no backward pass follows, wrap it in torch.no_grad()",
             "no step was made and no gradient exists, yet each operation saves its inputs",
         )
-    ]
 
 
-def _advise_on_tensors(request: FailedRequest) -> list[Remedy]:
+def _advise_on_tensors(request: FailedRequest) -> Iterator[Remedy]:
     most = next(iter(request.evidence.named), None)
     if most is None or not most.bytes:
         grown = request.evidence.grown
         if grown is not None and grown.fills:
-            return [
-                Remedy(
-                    f"allocate fewer or smaller tensors in {describe_site(grown)}, or move them to "
-                    "the host; if its loop goes on for long, bound what it stores",
-                    f"{round_size(grown.bytes)} was allocated there one after another",
-                )
-            ]
+            yield Remedy(
+                f"allocate fewer or smaller tensors in {describe_site(grown)}, or move them to "
+                "the host; if its loop goes on for long, bound what it stores",
+                f"{round_size(grown.bytes)} was allocated there one after another",
+            )
+            return
         purpose = max(
             request.evidence.purposes, key=lambda purpose: purpose.site_bytes, default=None
         )
         if purpose is None or not purpose.site:
-            return [
-                Remedy(
-                    f"use less GPU memory at once{request.line}: free tensors, move them to the "
-                    "host, or work in parts",
-                    f"{round_size(request.evidence.allocated)} is live in this process",
-                )
-            ]
-        return [
-            Remedy(
-                f"allocate less at {purpose.site}, free it earlier, or move it to the host; if its "
-                "size depends on the batch, use a smaller batch",
-                f"{purpose.site} held {round_size(purpose.site_bytes)} of the "
-                f"{round_size(request.evidence.allocated)} live",
+            yield Remedy(
+                f"use less GPU memory at once{request.line}: free tensors, move them to the "
+                "host, or work in parts",
+                f"{round_size(request.evidence.allocated)} is live in this process",
             )
-        ]
+            return
+        yield Remedy(
+            f"allocate less at {purpose.site}, free it earlier, or move it to the host; if its "
+            "size depends on the batch, use a smaller batch",
+            f"{purpose.site} held {round_size(purpose.site_bytes)} of the "
+            f"{round_size(request.evidence.allocated)} live",
+        )
+        return
     line = most.adds or most.where
     place = f" ({format_line(line)})" if line is not None else ""
     emptied = most.empties if isinstance(most, Container) else None
+    why = (
+        f"it holds {round_size(most.bytes)} of the {request.size('other tensors')} that the "
+        "program references by name"
+    )
     if emptied is not None:
-        return [
-            Remedy(
-                f"empty {most.name}{place} more often than at {format_line(emptied)}, or keep it "
-                "on the host",
-                f"it holds {round_size(most.bytes)} of the {request.size('other tensors')} that "
-                f"the program references by name",
-            )
-        ]
-    return [
-        Remedy(
-            f"keep {most.name}{place} on the host and move the part that is needed, or free it",
-            f"it holds {round_size(most.bytes)} of the {request.size('other tensors')} that the "
-            "program references by name",
+        yield Remedy(
+            f"empty {most.name}{place} more often than at {format_line(emptied)}, or keep it "
+            "on the host",
+            why,
         )
-    ]
+    else:
+        yield Remedy(
+            f"keep {most.name}{place} on the host and move the part that is needed, or free it", why
+        )
 
 
-def _advise_on_request(request: FailedRequest) -> list[Remedy]:
-    return [
-        Remedy(
-            f"allocate a smaller tensor{request.line}, or compute it in parts",
-            "such a size often comes from a tensor over all pairs: x[:, None] with y[None, :], "
-            "distances, attention weights, a target of (N, 1) beside an output of (N)",
-        ),
-    ]
+def _advise_on_request(request: FailedRequest) -> Iterator[Remedy]:
+    yield Remedy(
+        f"allocate a smaller tensor{request.line}, or compute it in parts",
+        "such a size often comes from a tensor over all pairs: x[:, None] with y[None, :], "
+        "distances, attention weights, a target of (N, 1) beside an output of (N)",
+    )
 
 
-def _advise_nothing(_request: FailedRequest) -> list[Remedy]:
-    return []
+def _advise_nothing(_request: FailedRequest) -> Iterator[Remedy]:
+    yield from ()
 
 
-_OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], list[Remedy]]] = {
+_OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], Iterator[Remedy]]] = {
     "leak": _advise_on_leak,
     "parameters": _advise_on_parameters,
     "gradients": _advise_on_gradients,
@@ -502,78 +455,63 @@ _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], list[Remedy]]] = {
 # ---- independent of the cause ----
 
 
-def _advise_on_cast(request: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+def _advise_on_cast(request: FailedRequest, cause: LeadingCause) -> Iterator[Remedy]:
     evidence = request.evidence
     if not evidence.half_block or cause not in ("activations", "larger than what was free"):
-        return []
-    return [
-        Remedy(
-            f"look for a cast to float32{request.line}: .float(), a loss or a softmax under "
-            "autocast",
-            f"{round_size(evidence.requested)} is exactly twice a live block, of "
-            f"{evidence.half_block}; do it in parts, or keep the lower precision",
-        )
-    ]
-
-
-def _advise_on_roundup(request: FailedRequest, cause: LeadingCause) -> list[Remedy]:
-    lost = request.found.of("rounding")
-    if cause == "rounding" or not find_roundup(request.evidence):
-        return []
-    return (
-        [allocator_advice.drop_roundup(request)]
-        if lost > WORTH_A_WORD * request.evidence.reserved
-        else []
+        return
+    yield Remedy(
+        f"look for a cast to float32{request.line}: .float(), a loss or a softmax under autocast",
+        f"{round_size(evidence.requested)} is exactly twice a live block, of "
+        f"{evidence.half_block}; do it in parts, or keep the lower precision",
     )
 
 
-def _warn_expandable_segments(request: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+def _advise_on_roundup(request: FailedRequest, cause: LeadingCause) -> Iterator[Remedy]:
+    lost = request.account.of("rounding")
+    large = lost > WORTH_A_WORD * request.evidence.reserved
+    if large and cause != "rounding" and find_roundup(request.evidence):
+        yield allocator_advice.drop_roundup(request)
+
+
+def _warn_expandable_segments(request: FailedRequest, cause: LeadingCause) -> Iterator[Remedy]:
     """Warn against torch's own advice if it would not have helped."""
     evidence = request.evidence
     stuck = evidence.stuck if evidence.stuck is not None else evidence.cached
     if cause in NO_MATTER_OF_CACHE or evidence.expandable or stuck == 0:
-        return []
+        return
     # If a limit refused the request, the device's free memory did not count.
     lacked = evidence.needed if evidence.has_room else evidence.shortfall
     if stuck < WORTH_A_WORD * evidence.reserved and stuck < lacked:
-        return []
+        return
     if stuck < lacked:
         state = "requested" if evidence.has_room else "missing"
         why = f"they would free {round_size(stuck)}, less than the {state} {round_size(lacked)}"
     else:
         why = f"they would free {round_size(stuck)}: enough for this request, not for long"
-    return [
-        Remedy(
-            "expandable segments and empty_cache() do not help",
-            why,
-            futile="expandable segments, empty_cache()",
-        )
-    ]
+    yield Remedy(
+        "expandable segments and empty_cache() do not help",
+        why,
+        futile="expandable segments, empty_cache()",
+    )
 
 
-def _advise_history(request: FailedRequest, cause: LeadingCause) -> list[Remedy]:
+def _advise_history(request: FailedRequest, cause: LeadingCause) -> Iterator[Remedy]:
     """Advise recording a history if there was none and it would give more information."""
     evidence = request.evidence
     if evidence.recorded or (evidence.history and (request.where is not None or evidence.watched)):
-        return []
+        return
     unnamed = cause == "leak" and request.leak is not None and request.leak.kind == "unnamed"
     if evidence.watched:
         if unnamed or cause in ("full", "unknown", "fragmentation"):
-            return [
-                Remedy(
-                    f"run it with {RECORD}",
-                    "the history names the lines that allocated the live memory",
-                )
-            ]
-        return []
-    if evidence.inventory is None and (
+            yield Remedy(
+                f"run it with {RECORD}",
+                "the history names the lines that allocated the live memory",
+            )
+    elif evidence.inventory is None and (
         unnamed or cause in ("full", "unknown") or not request.where
     ):
-        return [
-            Remedy(
-                f"start the program with {EXAMPLE}",
-                "the requesting line or the memory's owner was not recorded; its snapshot at an "
-                "OOM names it",
-            )
-        ]
-    return []
+        yield Remedy(
+            f"start the program with {EXAMPLE}",
+            "the requesting line or the memory's owner was not recorded; its snapshot at an "
+            "OOM names it",
+        )

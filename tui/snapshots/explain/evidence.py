@@ -59,6 +59,10 @@ class Holder:
         """Return the start of its command in one line: ``python -c`` may have several."""
         return " ".join(self.command.split())[:length].rstrip()
 
+    def describe(self) -> str:
+        """Format the process: ``process 4711 bob python train.py``."""
+        return " ".join(filter(None, [f"process {self.pid}", self.user, self.shorten_command()]))
+
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:

@@ -29,15 +29,12 @@ class Bucket:
     """The last event of the bucket, inclusive."""
     time_us: int | None
     """The time of the first event; ``None`` if the file has no times."""
-    live_min: int
     live_max: int
     """The largest number of live bytes after any event of the bucket."""
     moment: int
     """The first event with that maximum; the layers show this moment."""
     reserved_max: int
     ooms: int
-    segment_events: int
-    """Number of cudaMalloc, cudaFree, map and unmap events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +78,6 @@ class Timeline:
     begin_us: int | None
     """Time of the trace's first event, regardless of the part shown; ``None`` if the file has no
     times."""
-    live_at_first: int
-    """Live bytes before the first event shown."""
     peak_event: int | None
     """Event of the peak; ``None`` if the trace begins at its peak or is empty."""
     peak: int

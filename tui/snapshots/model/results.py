@@ -119,7 +119,6 @@ class State:
     private_reserved: int
     """Reserved bytes in private pools."""
     private_cached: int
-    largest_private_free_block: int
     segments: int
     doubts: tuple[str, ...]
     """Reasons why these figures may be inexact, one line each."""
@@ -156,7 +155,6 @@ class SiteListing:
     more_bytes: int
     total_bytes: int
     """Bytes of the whole query."""
-    total_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,22 +191,16 @@ class OomText:
     """The content of one ``torch.OutOfMemoryError`` message; sizes as printed, to 2 digits."""
 
     requested: int | None
-    requested_within: int
+    requested_within: int = 0
     """Half of the last printed digit in bytes, the maximum rounding error of the printed size."""
-    device: int | None
-    total: int | None
-    device_free: int | None
-    allowed: int | None
+    device: int | None = None
+    total: int | None = None
+    device_free: int | None = None
+    allowed: int | None = None
     """The limit of ``set_per_process_memory_fraction``, if one was set."""
-    process: int | None
+    process: int | None = None
     """Bytes that this process uses on the device, including non-PyTorch memory."""
-    allocated: int | None
-    reserved: int | None
-    """Reserved bytes: printed only by older versions, otherwise allocated plus unallocated."""
-    unallocated: int | None
-    """Bytes reserved by PyTorch but not allocated."""
-    private_pools: int | None
-    others: tuple[tuple[int, int], ...]
+    others: tuple[tuple[int, int], ...] = ()
     """Pid and bytes of each other process."""
     address_space: bool = False
     """True if virtual address space ran out, not memory."""

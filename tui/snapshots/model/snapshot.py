@@ -193,6 +193,11 @@ class DeviceSnapshot:
     the beginning. Empty if the replay is exact."""
 
 
+_RENAMED = (2, 9)
+"""The first torch version that reads ``PYTORCH_ALLOC_CONF`` and deprecates the older name."""
+_NEW, _OLD = "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"
+
+
 @dataclass(frozen=True, slots=True)
 class TorchVersions:
     """The torch versions that can have written a file, inferred from its keys; 2.9 is (2, 9)."""
@@ -201,6 +206,16 @@ class TorchVersions:
     """The earliest possible version; ``None`` if unknown."""
     below: tuple[int, int] | None = None
     """The first version that is too recent; ``None`` if unknown."""
+
+    @property
+    def expandable_setting(self) -> str:
+        """The setting that enables expandable segments, under the name that this torch uses."""
+        value = "=expandable_segments:True"
+        if self.least is not None and self.least >= _RENAMED:
+            return _NEW + value
+        if self.below is not None and self.below <= _RENAMED:
+            return _OLD + value
+        return f"{_NEW}{value} (before torch 2.9: {_OLD})"
 
 
 NO_AGENT = AgentRecord(None, None, NOT_WATCHED, NOT_WATCHED)
@@ -237,6 +252,12 @@ class Snapshot:
     torch: TorchVersions = TorchVersions()
     agent: AgentRecord = NO_AGENT
     """Data added by the agent of a watched run."""
+
+    @property
+    def has_expandable_segments(self) -> bool | None:
+        """True if expandable segments are on; ``None`` if the file has no such setting."""
+        value = self.settings.get("expandable_segments")
+        return None if value is None else value.strip().lower() in ("true", "1", "yes", "on")
 
 
 class SnapshotError(Exception):

@@ -13,7 +13,7 @@ from tui.snapshots.analysis.moment import begin_digits, state_letters, used_digi
 from tui.snapshots.analysis.peak import account_peak
 from tui.snapshots.analysis.report import diff_report, snapshot_report
 from tui.snapshots.analysis.sites import Query
-from tui.snapshots.analysis.verdict import parse_oom_texts
+from tui.snapshots.analysis.verdict import find_message, judge, parse_oom_texts
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.model.calls import (
     DIFFERENCE,
@@ -102,7 +102,7 @@ class Files:
             return (NO_MESSAGE,)
         devices = self.files[0].devices.values()
         ooms = [(device, event) for device in devices for event in device.replay.ooms]
-        if ooms and not any(device.message_of(event, self.texts) for device, event in ooms):
+        if ooms and not any(find_message(device, event, self.texts) for device, event in ooms):
             return (NO_MESSAGE_FITS,)
         return ()
 
@@ -182,8 +182,9 @@ def _set_oom_text(files: Files, arguments: OomTextArguments) -> int:
 
 @computes(VERDICT)
 def _verdict(files: Files, arguments: VerdictArguments) -> Verdict:
-    return files.device(arguments.device).verdict(
-        arguments.event, files.texts, top=arguments.top, circumstances=files.circumstances
+    device = files.device(arguments.device)
+    return judge(
+        device, arguments.event, files.texts, top=arguments.top, circumstances=files.circumstances
     )
 
 
