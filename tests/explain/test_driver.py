@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tui.snapshots.explain.driver import explain_driver_oom
 from tui.snapshots.explain.evidence import Circumstances, Holder
+from tui.snapshots.explain.explain import explain_driver_oom
 from tui.snapshots.explain.inventory import CodeLine
 from tui.watch.state.run import GpuOccupancy, full_gpu
 

@@ -22,7 +22,7 @@ from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.summary import check
 from tui.snapshots.analysis.verdict import judge
 from tui.snapshots.model.snapshot import Action, Snapshot, SnapshotError
-from tui.snapshots.read import memory_limit
+from tui.snapshots.read import limits
 from tui.snapshots.read.load import load
 
 ROOT = Path(__file__).parents[2]
@@ -125,7 +125,7 @@ def _child(files: Iterable[bytes], allowed: int, writing: int) -> None:
         faulthandler.disable()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         spare = [bytearray(SPARE)]
-        memory_limit.restrict(memory_limit.Estimate(0, 0, None, allowed, None))
+        limits.restrict(limits.Estimate(0, 0, None, allowed, None))
         before = _peak()
         events: list[str] = []
         armed = [False]

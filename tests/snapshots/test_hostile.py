@@ -286,7 +286,7 @@ def test_a_crafted_snapshot_gives_a_result_or_a_line(what: str) -> None:
 
 
 def test_a_bomb_is_not_unpacked_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.snapshots.read.memory_limit.most_unpacked", lambda _: MIB)
+    monkeypatch.setattr("tui.snapshots.read.limits.most_unpacked", lambda _: MIB)
     packed = gzip.compress(b"[" + b" " * 4 * MIB + b"]")
     with pytest.raises(SnapshotError, match=r"unpacks to more than 1\.0 MiB"):
         load(io.BytesIO(packed))

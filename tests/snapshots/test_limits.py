@@ -22,7 +22,7 @@ from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.verdict import judge, parse_oom_texts
 from tui.snapshots.model.snapshot import SnapshotError
 from tui.snapshots.options import parse_memory
-from tui.snapshots.read import memory_limit
+from tui.snapshots.read import limits
 from tui.snapshots.read.load import load
 from tui.snapshots.read.normalise import normalise
 
@@ -115,9 +115,9 @@ def test_what_torch_writes_is_far_from_these_limits(
         del entry["frames"]
     count = len(trace)
     content = json.dumps(objects).encode() if as_json else pickle.dumps(objects, 4)
-    monkeypatch.setattr(memory_limit, "_EVERY", 1)
-    monkeypatch.setattr(memory_limit, "_OBJECTS_BASE", 50_000)
-    monkeypatch.setattr(memory_limit, "_OBJECTS_PER_BYTE", 0.2)
+    monkeypatch.setattr(limits, "_EVERY", 1)
+    monkeypatch.setattr(limits, "_OBJECTS_BASE", 50_000)
+    monkeypatch.setattr(limits, "_OBJECTS_PER_BYTE", 0.2)
     assert len(load(io.BytesIO(content)).devices[0].trace) == count
 
 

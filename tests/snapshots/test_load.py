@@ -26,7 +26,7 @@ from tests.snapshots.generator import Options, generate
 from tests.snapshots.helpers import OPTIONS, SEEDS
 from tui.core.child.inside import Cgroup
 from tui.snapshots.model.snapshot import Snapshot, SnapshotError
-from tui.snapshots.read import columns, memory_limit, source
+from tui.snapshots.read import columns, limits, source
 from tui.snapshots.read.load import estimate, load
 from tui.snapshots.read.normalise import normalise
 
@@ -332,7 +332,7 @@ def test_the_estimate_in_words(tmp_path: Path) -> None:
     assert made.expected is not None
     assert made.expected == pytest.approx(1e9, rel=0.1)
     words = str(
-        memory_limit.estimate_memory(
+        limits.estimate_memory(
             path.stat().st_size, path.stat().st_size, json=False, available=14 << 30
         )
     )
@@ -358,7 +358,7 @@ UNPACKED = 190_000_000
 def test_a_quarter_of_what_is_available_or_what_was_asked_for(
     available: int | None, memory: int | None, allowed: int, words: str
 ) -> None:
-    made = memory_limit.estimate_memory(0, UNPACKED, json=False, available=available, memory=memory)
+    made = limits.estimate_memory(0, UNPACKED, json=False, available=available, memory=memory)
     assert made.allowed == allowed
     assert words in str(made)
     assert made.expected is not None
@@ -389,7 +389,7 @@ def test_what_helps_is_said_before_the_file_is_read(
 
 
 def test_a_pipe_may_take_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_limit, "available", lambda: 8 * GIB)
+    monkeypatch.setattr(limits, "available", lambda: 8 * GIB)
     assert estimate("-").allowed == 2 * GIB
     assert estimate("-", 3 * GIB).allowed == 3 * GIB
 
@@ -405,13 +405,13 @@ def test_available_is_what_the_kernel_and_the_container_leave(tmp_path: Path) ->
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 99 kB\nMemAvailable:   1048576 kB\n")
     none = tmp_path / "none"
-    assert memory_limit.available(meminfo, Cgroup(none, none)) == (1 << 30) - (64 << 20)
+    assert limits.available(meminfo, Cgroup(none, none)) == (1 << 30) - (64 << 20)
     (tmp_path / "memory.max").write_text(str(512 << 20))
     (tmp_path / "memory.current").write_text(str(112 << 20))
     (tmp_path / "self").write_text("0::/\n")
     cgroup = Cgroup(tmp_path, tmp_path / "self")
-    assert memory_limit.available(meminfo, cgroup) == (400 - 64) << 20
-    assert memory_limit.available(none, Cgroup(none, none)) is None
+    assert limits.available(meminfo, cgroup) == (400 - 64) << 20
+    assert limits.available(none, Cgroup(none, none)) is None
 
 
 def test_torch_is_not_imported() -> None:

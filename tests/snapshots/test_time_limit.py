@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.snapshots.read import time_limit
-from tui.snapshots.read.memory_limit import estimate_memory
+from tui.snapshots.read import limits
+from tui.snapshots.read.limits import estimate_memory
 from tui.snapshots.session.snapshot_reader import describe_death
 from workloads import ENTRY
 
@@ -22,7 +22,7 @@ MODULUS = sys.hash_info.modulus
 IN_A_PROCESS = """
 import sys
 from tui.snapshots.read.load import load
-from tui.snapshots.read.time_limit import time_limit
+from tui.snapshots.read.limits import time_limit
 
 with time_limit(0.3):
     load(sys.argv[1])
@@ -70,7 +70,7 @@ def test_the_process_that_reads_it_is_ended_by_the_signal_of_the_limit(
         [sys.executable, "-c", IN_A_PROCESS, str(path)],
         cwd=Path(ENTRY).parent, check=False, capture_output=True,
     )  # fmt: skip
-    assert done.returncode == -time_limit.SIGNAL, done.stderr
+    assert done.returncode == -limits.SIGNAL, done.stderr
 
 
 def test_the_line_names_the_limit_and_the_file() -> None:
@@ -83,22 +83,22 @@ def test_the_line_names_the_limit_and_the_file() -> None:
 @given(st.integers(1, 1 << 40), st.integers(1, 1 << 40))
 def test_a_larger_file_has_no_less_time(one: int, other: int) -> None:
     def allowed(byte: int) -> float:
-        found = time_limit.allowed_s(
+        found = limits.allowed_s(
             estimate_memory(byte, byte, json=False, available=1 << 50, memory=None)
         )
         assert found is not None
         return found
 
     small, large = sorted((one, other))
-    assert time_limit.BASE_S <= allowed(small) <= allowed(large)
+    assert limits.BASE_S <= allowed(small) <= allowed(large)
 
 
 def test_a_pipe_has_the_time_of_the_largest_file_that_may_come_and_unknown_has_no_limit() -> None:
     pipe = estimate_memory(0, 0, json=False, available=4 << 30)
-    found = time_limit.allowed_s(pipe)
+    found = limits.allowed_s(pipe)
     assert found is not None
-    assert found > time_limit.BASE_S
-    assert time_limit.allowed_s(replace(pipe, allowed=None)) is None
+    assert found > limits.BASE_S
+    assert limits.allowed_s(replace(pipe, allowed=None)) is None
 
 
 @pytest.mark.slow

@@ -15,9 +15,9 @@ from tui.core.text.numbers import round_size
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, AccountRow
 from tui.snapshots.explain.frames import find_main_stack, goes_through, in_backward
+from tui.snapshots.explain.holders import is_of_one_graph
 from tui.snapshots.explain.inventory import ModelPart
 from tui.snapshots.explain.leak_facts import Leak
-from tui.snapshots.explain.waiting import is_of_one_graph
 
 GIB = 1 << 30
 USUAL = (2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 128, 141, 180, 192, 288)

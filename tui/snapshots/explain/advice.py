@@ -26,12 +26,11 @@ from tui.snapshots.explain.conclusion import find_roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
 from tui.snapshots.explain.frames import find_main_stack, format_line, goes_through, in_backward
-from tui.snapshots.explain.holders import is_training
+from tui.snapshots.explain.holders import find_waiting_graphs, is_training
 from tui.snapshots.explain.inventory import CodeLine, Container
 from tui.snapshots.explain.lead import in_optimizer
 from tui.snapshots.explain.leak import OF_COMMAND
 from tui.snapshots.explain.leak_facts import Leak, describe_site
-from tui.snapshots.explain.waiting import find_kept_passes, find_waiting_graphs
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
 WORTH_A_WORD = 0.02
@@ -294,7 +293,7 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
     evidence, line = request.evidence, request.line
     function = request.where.name if request.where is not None else ""
     waiting = find_waiting_graphs(evidence)
-    kept = find_kept_passes(evidence)
+    kept = evidence.kept_passes
     is_known = True
     if _EVALUATES.search(function):
         yield Remedy(

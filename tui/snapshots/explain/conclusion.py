@@ -17,11 +17,11 @@ from tui.snapshots.explain.account import (
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import format_line, format_place
+from tui.snapshots.explain.holders import find_waiting_graphs
 from tui.snapshots.explain.inventory import Container
 from tui.snapshots.explain.lead import in_optimizer, loads_checkpoint, rounds_sizes_up
 from tui.snapshots.explain.leak_facts import Leak, describe_pace, describe_site
 from tui.snapshots.explain.thresholds import has_fitting_piece
-from tui.snapshots.explain.waiting import find_kept_passes, find_waiting_graphs
 
 Sentence = Callable[[Evidence, Account, Capacity], str]
 
@@ -125,7 +125,7 @@ def _describe_activations(evidence: Evidence, account: Account, device: Capacity
             f"Activations: {waiting.subject} keeps them until backward at "
             f"{format_line(waiting.backward)}; they hold {share}."
         )
-    kept = find_kept_passes(evidence)
+    kept = evidence.kept_passes
     if kept is not None:
         return (
             f"Activations of {describe_site(kept)} grow by {round_size(kept.per_iteration)} per "

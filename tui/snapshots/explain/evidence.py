@@ -210,6 +210,11 @@ class Evidence:
     """Text of the user's line that made the request."""
 
     @property
+    def kept_passes(self) -> Grown | None:
+        """A growth of activations in a history that no backward pass has followed yet."""
+        return self.grown if self.grown is not None and self.grown.keeps_passes else None
+
+    @property
     def steps(self) -> tuple[StepMemory, ...]:
         """Allocated bytes after each recorded optimizer step."""
         return () if self.inventory is None else self.inventory.steps

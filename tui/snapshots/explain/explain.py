@@ -1,13 +1,28 @@
-"""The explanation of one failed allocation: place, conclusion, account and advice. Pure."""
+"""The explanation of one failed allocation: place, conclusion, account and advice. Pure.
+
+A failure is torch's own OOM or the driver's "CUDA error: out of memory". The driver's error
+contains no sizes. torch raises it if other processes leave so little memory that not even a CUDA
+context fits. The facts therefore come from NVML and torch's counters: the processes that use the
+device.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tui.allocators.findings import at_step
+from tui.core.text.numbers import round_size
 from tui.snapshots.explain.account import Capacity, compute_account, infer_capacity
 from tui.snapshots.explain.advice import advise
 from tui.snapshots.explain.conclusion import conclude
-from tui.snapshots.explain.evidence import Evidence
-from tui.snapshots.explain.explanation import Explanation
+from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder
+from tui.snapshots.explain.explanation import (
+    AccountName,
+    AccountRow,
+    Explanation,
+    LeadingCause,
+    Remedy,
+)
 from tui.snapshots.explain.frames import find_main_stack, find_user_frame, format_place, in_backward
 from tui.snapshots.explain.inventory import CodeLine
 from tui.snapshots.explain.lead import find_leading_cause
@@ -83,3 +98,105 @@ def _unavailable(evidence: Evidence, where: CodeLine | None, device: Capacity) -
             "only the exception's text or a watched run has the device's total"
         )
     return reasons
+
+
+# ---- the driver's own error ----
+
+
+MOST_NAMED = 3
+"""Maximum number of holders in the first line; the account lists all holders."""
+LONGEST_COMMAND = 60
+
+
+def explain_driver_oom(
+    stack: Sequence[CodeLine], step: int, thread: str | None, reserved: int, known: Circumstances
+) -> Explanation:
+    """Explain which processes hold the memory of a full device.
+
+    Args:
+        stack: stack of the failed call, innermost first.
+        step: number of optimizer steps before the failure.
+        thread: thread that made the call.
+        reserved: bytes reserved by torch's allocator in this process.
+        known: the device's other processes and its total, from NVML.
+    """
+    holders = sorted(known.holders, key=lambda holder: -holder.bytes)
+    where = find_user_frame(tuple(stack))
+    own = max(reserved, known.process or 0)
+    rows = _rows(holders, reserved, own)
+    used = sum(size for _, size, _ in rows)
+    conclusion = _conclusion(holders, own, known.total)
+    unavailable = {
+        "asked": "the driver's error does not state the requested size",
+        "free": "the driver's error does not state the free memory",
+    }
+    if where is None:
+        unavailable["where"] = "the request has no recorded Python frame"
+    if known.total is None:
+        unavailable["device_bytes"] = "NVML's total of the device that ran out is not known"
+    if not holders:
+        unavailable["holders"] = "NVML has listed no other process on the device that ran out"
+    return Explanation(
+        line=f"{format_failure(where, step=step, thread=thread, backward=False)}. {conclusion}",
+        conclusion=conclusion,
+        cause=_cause(holders, own),
+        where=where,
+        backward=False,
+        step=step,
+        used=used,
+        device_bytes=known.total,
+        device_words="not known" if known.total is None else round_size(known.total),
+        account=tuple(
+            AccountRow(name, size, size / used, words)
+            for name, size, words in sorted(rows, key=lambda row: -row[1])
+        ),
+        advice=_advice(holders, own),
+        unavailable=unavailable,
+    )
+
+
+def describe_holder(holder: Holder) -> str:
+    """Format a holder: ``pid 4711 (bob, python train.py)``."""
+    about = ", ".join(filter(None, [holder.user, holder.shorten_command(LONGEST_COMMAND)]))
+    return f"pid {holder.pid} ({about})" if about else f"pid {holder.pid}"
+
+
+def _cause(holders: Sequence[Holder], own: int) -> LeadingCause:
+    others = sum(holder.bytes for holder in holders)
+    return "other processes" if others > own else "unknown"
+
+
+def _conclusion(holders: Sequence[Holder], own: int, total: int | None) -> str:
+    of_total = "" if total is None else f" of {round_size(total)}"
+    start = "The driver had no memory left"
+    if not holders:
+        own_part = f"this process holds {round_size(own)}{of_total}; " if own else ""
+        return f"{start}: {own_part}the other users of the device are unknown."
+    named = [f"{describe_holder(holder)} holds {round_size(holder.bytes)}" for holder in holders]
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return f"{start}: {', '.join(named[:MOST_NAMED])}{more}{of_total}."
+
+
+def _rows(holders: Sequence[Holder], reserved: int, own: int) -> list[tuple[AccountName, int, str]]:
+    rows: list[tuple[AccountName, int, str]] = [
+        ("other processes", holder.bytes, describe_holder(holder)) for holder in holders
+    ]
+    rows.append(("other tensors", reserved, "reserved by torch in this process"))
+    rows.append(("outside torch", own - reserved, "this process: CUDA context and libraries"))
+    return [row for row in rows if row[1]]
+
+
+def _advice(holders: Sequence[Holder], own: int) -> tuple[Remedy, ...]:
+    if not holders or sum(holder.bytes for holder in holders) <= own:
+        why = "the driver's error does not name the processes that use the memory"
+        return (
+            Remedy("list the processes on the device: nvidia-smi, or `gpu-workbench devices`", why),
+        )
+    largest = holders[0]
+    return (
+        Remedy(
+            f"wait for pid {largest.pid} or end it, or choose another device by "
+            "CUDA_VISIBLE_DEVICES",
+            f"it holds {round_size(largest.bytes)} of the device",
+        ),
+    )

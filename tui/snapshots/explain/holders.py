@@ -1,8 +1,17 @@
-"""Facts about the holders of tensors that several searches for a leak need."""
+"""Holders of tensors: what a pass or a step that is still running holds, which is no leak.
+
+A program may keep the graphs of several passes on purpose until one backward pass,
+``sum(losses).backward()``, or the tensors of one pass, such as features that hooks store. Memory
+that grows from step to step is a leak although such a backward pass exists: it must have been
+called with ``retain_graph=True``.
+"""
 
 from __future__ import annotations
 
-from tui.snapshots.explain.evidence import Evidence
+from dataclasses import dataclass
+
+from tui.core.text.numbers import count, grouped
+from tui.snapshots.explain.evidence import Evidence, Rate
 from tui.snapshots.explain.frames import find_main_stack, format_line, in_module_call
 from tui.snapshots.explain.inventory import CodeLine, Container, Inventory, Variable
 
@@ -51,3 +60,74 @@ def format_place(holder: Container | Variable) -> str:
     """Return that line, ``oom.py:13``; without one, the holder's scope."""
     line = holder_line(holder)
     return holder.scope if line is None else format_line(line)
+
+
+def format_holder(holder: Container | Variable) -> str:
+    """Format a holder with its size: ``losses (list of 33, train.py:10)``."""
+    if isinstance(holder, Container):
+        size = f"{holder.kind} of {grouped(holder.length)}"
+    else:
+        size = f"a graph of {count(holder.graph_nodes, 'node')}"
+    return f"{holder.name} ({size}, {format_place(holder)})"
+
+
+COUNTED = 100_000
+"""Graph nodes at which the agent stops counting."""
+LONG = 64
+"""Graph nodes from which a tensor that a loop adds to keeps the graphs of several passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingGraphs:
+    """The collection or the sum whose graphs wait for one backward pass."""
+
+    name: str
+    subject: str
+    """Its description: ``losses (list of 33, train.py:10)``."""
+    backward: CodeLine
+    """The line that passes it to the backward pass."""
+    items: bool
+    """True for a collection, whose items could each have a backward pass."""
+
+
+def waits_for_backward(holder: Container | Variable, rate: Rate | None) -> bool:
+    """Return whether the graphs of a holder wait for a backward pass within the running step.
+
+    Args:
+        holder: a collection or a tensor.
+        rate: growth of the allocated bytes.
+    """
+    return holder.backward is not None and (rate is None or rate.per != "step")
+
+
+def is_of_one_graph(holder: Container | Variable) -> bool:
+    """Return whether the tensors of a collection belong to one graph, as those of one pass do."""
+    return (
+        isinstance(holder, Container)
+        and 2 * holder.graphs >= max(2, holder.tensors)
+        and 0 < holder.graph_nodes < COUNTED
+        and 2 * holder.longest_graph >= holder.graph_nodes
+    )
+
+
+def find_waiting_graphs(evidence: Evidence) -> WaitingGraphs | None:
+    """Return the holder of the most graphs that wait for one backward pass, if there is one."""
+    inventory = evidence.inventory
+    if inventory is None:
+        return None
+    collections: list[Container | Variable] = [
+        container
+        for container in inventory.containers
+        if container.tensors > 1 and 2 * container.graphs >= container.tensors
+    ]
+    sums = [
+        variable
+        for variable in inventory.variables
+        if variable.accumulates and variable.graph_nodes >= LONG
+    ]
+    waiting = [holder for holder in (*collections, *sums) if holder.backward is not None]
+    most = max(waiting, key=lambda holder: holder.graph_nodes, default=None)
+    if most is None or most.backward is None:
+        return None
+    is_collection = isinstance(most, Container)
+    return WaitingGraphs(most.name, format_holder(most), most.backward, is_collection)

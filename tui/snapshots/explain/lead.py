@@ -15,10 +15,9 @@ from tui.snapshots.explain.account import Account, Capacity, find_kept_models
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import find_main_stack, goes_through
-from tui.snapshots.explain.growth_rate import LARGE
 from tui.snapshots.explain.holders import SHARE
 from tui.snapshots.explain.inventory import CodeLine
-from tui.snapshots.explain.leak_facts import Leak
+from tui.snapshots.explain.leak_facts import LARGE, Leak
 from tui.snapshots.explain.thresholds import (
     FOR_LONG,
     FOR_LONG_AT_START,
@@ -34,7 +33,6 @@ from tui.snapshots.explain.thresholds import (
     has_fitting_piece,
     has_room,
 )
-from tui.snapshots.explain.waiting import find_kept_passes
 
 _DIVISIONS = re.compile(r":\s*[1-9]")
 _OPTIMIZER = "/torch/optim/"
@@ -62,7 +60,7 @@ def find_leading_cause(
         return "larger than the device"
     if leak is not None and _leads(leak, evidence, account):
         return "leak"
-    kept = find_kept_passes(evidence)
+    kept = evidence.kept_passes
     if kept is not None and kept.bytes >= SHARE * evidence.allocated:
         # They grow with each iteration, so they reach any limit.
         return "activations"

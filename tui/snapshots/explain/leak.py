@@ -11,7 +11,7 @@ leak but are not:
 - features that one forward pass collects: a module calls the function, or their graph is one;
 - losses that one backward pass ends: a line passes them to it, and no step has left more memory;
 - a batch that grows on purpose: only the tensors of the newest batch grew, each under a name;
-- a prefetching loader with a few batches: fewer than :data:`~tui.snapshots.explain.growth_rate.FEW`
+- a prefetching loader with a few batches: fewer than :data:`~tui.snapshots.explain.leak_facts.FEW`
   tensors, without growth.
 """
 
@@ -24,21 +24,18 @@ from dataclasses import replace
 from tui.core.text.numbers import count, grouped
 from tui.snapshots.explain.evidence import Evidence, Rate
 from tui.snapshots.explain.frames import find_main_stack, format_line
-from tui.snapshots.explain.growth_rate import (
-    FEW,
-    LARGE,
-    estimate_rate,
-    find_growth_rate,
-    is_steady,
-)
 from tui.snapshots.explain.holders import (
     MOST,
     SHARE,
+    find_waiting_graphs,
+    format_holder,
     format_place,
     holder_line,
     is_in_forward,
+    is_of_one_graph,
     is_of_pass,
     is_training,
+    waits_for_backward,
 )
 from tui.snapshots.explain.inventory import (
     Container,
@@ -46,9 +43,16 @@ from tui.snapshots.explain.inventory import (
     ModelPart,
     Variable,
 )
-from tui.snapshots.explain.leak_facts import Leak, describe_site
+from tui.snapshots.explain.leak_facts import (
+    FEW,
+    LARGE,
+    Leak,
+    describe_site,
+    estimate_rate,
+    find_growth_rate,
+    is_steady,
+)
 from tui.snapshots.explain.lengthened import find_joined, find_replaced, find_replaced_items
-from tui.snapshots.explain.waiting import find_waiting_graphs, is_of_one_graph, waits_for_backward
 
 MANY = 16
 """Minimum number of tensors in a leaking container without measured growth."""
@@ -187,13 +191,12 @@ def _container(
     size = max(container.bytes, min(whole, grew or whole))
     return Leak(
         kind="graphs" if graphs else "list",
-        subject=_describe_container(container),
+        subject=format_holder(container),
         name=container.name,
         where=holder_line(container),
         bytes=size,
         reachable=container.bytes,
         rate=rate,
-        each=size // max(1, container.tensors),
         graphs=container.graphs,
         training=is_training(inventory),
     )
@@ -279,11 +282,6 @@ def _still_filled(container: Container, evidence: Evidence) -> bool:
     )
 
 
-def _describe_container(container: Container) -> str:
-    kind = container.kind
-    return f"{container.name} ({kind} of {grouped(container.length)}, {format_place(container)})"
-
-
 def _tracebacks(
     container: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None
 ) -> Leak | None:
@@ -306,7 +304,7 @@ def _tracebacks(
             f"{container.name} (an exception, {format_place(container)}), through its traceback,"
         )
     else:
-        subject = f"{_describe_container(container)}, {container.through},"
+        subject = f"{format_holder(container)}, {container.through},"
     return Leak(
         kind="handled" if handled else "traceback",
         subject=subject,
@@ -315,7 +313,6 @@ def _tracebacks(
         bytes=size,
         reachable=container.bytes,
         rate=None if container.kind in (HANDLED, STORED) else rate,
-        each=None if handled else size // max(1, container.length),
         graphs=container.graphs,
         training=is_training(inventory),
     )
@@ -357,17 +354,15 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         return None
     if is_in_forward(longest.where, evidence):
         return None
-    nodes = count(longest.graph_nodes, "node")
     size = longest.bytes + _graph_bytes(inventory, evidence)
     return Leak(
         kind="total",
-        subject=f"{longest.name} (a graph of {nodes}, {format_place(longest)})",
+        subject=format_holder(longest),
         name=longest.name,
         where=holder_line(longest),
         bytes=min(size, grew) if grew else size,
         reachable=longest.bytes,
         rate=rate,
-        each=None,
         graphs=1,
         training=is_training(inventory),
         carried=bool(longest.shape) and longest.shape != (1,),
@@ -393,7 +388,6 @@ def _numbered(
         bytes=part.bytes,
         reachable=part.bytes,
         rate=rate,
-        each=part.bytes // part.count,
         graphs=0,
         training=is_training(inventory),
     )
@@ -431,7 +425,6 @@ def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) ->
         bytes=grew,
         reachable=min(grew, reach),
         rate=rate,
-        each=None,
         graphs=0,
         training=is_training(inventory),
     )
@@ -459,7 +452,6 @@ def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
         reachable=grown.bytes,
         rate=rate
         or Rate(growth, growth, growth, "iteration", "the history of allocations", grown.repeats),
-        each=growth,
         graphs=0,
         training=any(
             purpose.name in ("gradients", "optimizer state") for purpose in evidence.purposes

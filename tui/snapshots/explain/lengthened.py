@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.snapshots.explain.evidence import Evidence, Rate
-from tui.snapshots.explain.growth_rate import LARGE
 from tui.snapshots.explain.holders import (
     MOST,
     SHARE,
@@ -22,7 +21,7 @@ from tui.snapshots.explain.holders import (
     is_training,
 )
 from tui.snapshots.explain.inventory import Container, Inventory, Variable
-from tui.snapshots.explain.leak_facts import Leak
+from tui.snapshots.explain.leak_facts import LARGE, Leak
 
 ROUNDED = 512
 """Bytes by which a reported request may exceed its true size."""
@@ -128,7 +127,6 @@ def _make_leak(
         bytes=size,
         reachable=size,
         rate=rate,
-        each=None,
         graphs=0,
         training=is_training(inventory),
     )

@@ -10,7 +10,7 @@ Without a global, its stack never contains a callable, so ``REDUCE``, ``OBJ``, `
 
 A hostile file can still use much memory and time: an item or a memo index that claims gigabytes, or
 a key that is a tuple nested a hundred thousand deep, which overruns the C stack. Read files of
-unknown origin in a separate process, limited by :func:`tui.snapshots.read.memory_limit.restrict`,
+unknown origin in a separate process, limited by :func:`tui.snapshots.read.limits.restrict`,
 and treat its death as a sign of a damaged or hostile file.
 """
 
@@ -28,8 +28,8 @@ from typing import IO, Any, NoReturn, TypeAlias
 
 from tui.core.text import numbers as fmt
 from tui.snapshots.model.snapshot import Snapshot, SnapshotError
-from tui.snapshots.read import memory_limit, naming
-from tui.snapshots.read.memory_limit import Estimate, Guard
+from tui.snapshots.read import limits, naming
+from tui.snapshots.read.limits import Estimate, Guard
 from tui.snapshots.read.normalise import EVERYTHING, TraceFilter, normalise
 from tui.snapshots.read.source import Bytes, ReportProgress, Source, format_error
 from workloads.measure.collector import collector_off
@@ -233,7 +233,7 @@ def load(
         SnapshotError: the file cannot be read; one line that names it.
     """
     report = None if progress is None else _carry_errors(progress)
-    available = memory_limit.available() if available is None else available
+    available = limits.available() if available is None else available
     try:
         # Reading creates millions of objects and no garbage: the collector would find nothing in
         # any pass, and its passes would together take longer than the reading.
@@ -245,7 +245,7 @@ def load(
         raise SnapshotError(f"{_name(where)}: {error}") from error
     except MemoryError:
         # Without the cause: its frames keep all data that was read.
-        remedy = memory_limit.Estimate(0, 0, None, None, available, memory).remedy
+        remedy = limits.Estimate(0, 0, None, None, available, memory).remedy
         raise SnapshotError(
             f"{_name(where)}: needs more memory than is allowed: damaged or hostile, or large: "
             f"{remedy}"
@@ -265,12 +265,10 @@ def estimate(where: Where, memory: int | None = None) -> Estimate:
     try:
         if _is_pipe(where):
             # Reading a pipe's first bytes would remove them for its reader.
-            available = memory_limit.available()
-            return memory_limit.estimate_memory(
-                0, 0, json=False, available=available, memory=memory
-            )
-        with _translate_errors(), Source(where, most_unpacked=memory_limit.most_unpacked) as source:
-            return _estimate(source, memory_limit.available(), memory)
+            available = limits.available()
+            return limits.estimate_memory(0, 0, json=False, available=available, memory=memory)
+        with _translate_errors(), Source(where, most_unpacked=limits.most_unpacked) as source:
+            return _estimate(source, limits.available(), memory)
     except SnapshotError as error:
         raise SnapshotError(f"{_name(where)}: {error}") from error
 
@@ -283,7 +281,7 @@ def _is_pipe(where: Where) -> bool:
 
 def _estimate(source: Source, available: int | None, memory: int | None) -> Estimate:
     json = is_json(source.head)
-    return memory_limit.estimate_memory(
+    return limits.estimate_memory(
         source.size, source.expected, json=json, available=available, memory=memory
     )
 
@@ -298,7 +296,7 @@ def _load(
 ) -> Snapshot:
     with (
         _translate_errors(),
-        Source(where, progress=progress, most_unpacked=memory_limit.most_unpacked) as source,
+        Source(where, progress=progress, most_unpacked=limits.most_unpacked) as source,
     ):
         needed = _estimate(source, available, memory)
         if not needed.enough:

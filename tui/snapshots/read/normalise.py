@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from tui.core.text import numbers as fmt
-from tui.snapshots.explain.inventory import KEY
+from tui.snapshots.explain.inventory import KEY, parse_agent_record
 from tui.snapshots.model.snapshot import (
     Annotation,
     DeviceSnapshot,
@@ -36,7 +36,6 @@ from tui.snapshots.model.snapshot import (
     empty_trace,
 )
 from tui.snapshots.read import columns, naming
-from tui.snapshots.read.agent_record import read_agent_record
 from tui.snapshots.read.columns import FinalState
 from tui.snapshots.read.naming import Interner
 
@@ -224,7 +223,7 @@ def normalise(
         host_segments=_length(top.get("host_segments")),
         notes=(*notes, *_notes(top, others, interner)),
         torch=torch,
-        agent=read_agent_record(top),
+        agent=parse_agent_record(top),
     )
 
 

@@ -17,11 +17,10 @@ from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.model.calls import Slot
 from tui.snapshots.model.results import FileInfo
 from tui.snapshots.model.snapshot import Frame, Snapshot, SnapshotError
-from tui.snapshots.read import memory_limit
+from tui.snapshots.read import limits
+from tui.snapshots.read.limits import Estimate, allowed_s, time_limit
 from tui.snapshots.read.load import Where, estimate, load
-from tui.snapshots.read.memory_limit import Estimate
 from tui.snapshots.read.normalise import TraceFilter
-from tui.snapshots.read.time_limit import allowed_s, time_limit
 from tui.snapshots.reader import messages
 from tui.snapshots.reader.messages import Call, CallAnswer, Load, Request
 from tui.snapshots.reader.methods import Files, compute
@@ -244,7 +243,7 @@ def _load(request: Load, source: int | None, send: Send, spent: list[object]) ->
     """
     began = time.monotonic()
     needed = _combine_estimates([estimate(path, request.memory) for path in request.paths])
-    memory_limit.restrict(needed)
+    limits.restrict(needed)
     send(messages.Estimated(request.id, needed.byte, needed.expected, needed.allowed, str(needed)))
     with time_limit(allowed_s(needed)):
         return _read(request, source, send, spent, began)
@@ -322,7 +321,7 @@ def _combine_estimates(estimates: list[Estimate]) -> Estimate:
     expected = [item.expected for item in estimates]
     allowed = [item.allowed for item in estimates if item.allowed is not None]
     available, memory = estimates[0].available, estimates[0].memory
-    limit = memory_limit.limit_of(available, memory)
+    limit = limits.limit_of(available, memory)
     most = sum(allowed) if len(allowed) == len(estimates) else limit
     if most is not None and limit is not None:
         most = min(most, limit)

@@ -30,7 +30,7 @@ from tui.snapshots.model.calls import (
     Value,
 )
 from tui.snapshots.model.results import Summary
-from tui.snapshots.read import time_limit
+from tui.snapshots.read import limits
 from tui.snapshots.read.naming import clean
 from tui.snapshots.reader.messages import (
     READER_EVENTS,
@@ -82,9 +82,9 @@ def describe_death(paths: Sequence[str], how: str, last_words: str, *, loaded: b
     if "SIGKILL" in how:
         why = "it was killed, most likely because memory ran out"
         remedy = "free memory, or read the file on a machine with more"
-    elif time_limit.SIGNAL.name in how:
+    elif limits.SIGNAL.name in how:
         why = (
-            f"it took more than {time_limit.WORDS}, far more than a snapshot: the file is damaged"
+            f"it took more than {limits.WORDS}, far more than a snapshot: the file is damaged"
             " or hostile"
         )
         remedy = "copy the file again, or take the snapshot again"

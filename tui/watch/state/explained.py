@@ -10,9 +10,8 @@ from pathlib import Path
 
 from tui.allocators.findings import Track
 from tui.devices.state.watched_processes import Allocator, WatchedProcesses
-from tui.snapshots.explain.driver import explain_driver_oom
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, OomContext, Rate
-from tui.snapshots.explain.explain import explain
+from tui.snapshots.explain.explain import explain, explain_driver_oom
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import find_main_stack, find_user_frame
 from tui.snapshots.explain.inventory import CodeLine, Inventory

@@ -1,4 +1,4 @@
-"""The memory that reading a file takes, the limit on it, and its enforcement.
+"""The limits on memory and processor time for reading a file, and their enforcement.
 
 A pickle is unpacked whole before it becomes columns, so its size alone decides the memory:
 
@@ -24,12 +24,22 @@ An empty set takes one byte of a pickle and 216 of memory, so a small file may e
 before its end. While a pickle is read, :class:`Guard` compares the number of objects, and the
 memory if the system reports it, with the bytes read so far. Snapshots of all versions need 0.06 to
 0.13 objects and 4 to 11 bytes of memory per byte of the file.
+
+Python hashes an integer to itself modulo 2**61 - 1, so a file may contain keys with equal hashes;
+Python compares each key with all earlier ones, and a megabyte takes half a minute. That happens
+within one call of the C unpickler, which no exception leaves and no thread interrupts: the kernel
+has to end the process. Snapshots of all versions are read at 40 MB/s, columns and analysis
+included; the time limit corresponds to a tenth of that speed, as a margin for slow machines. Time
+spent waiting or in other processes does not count.
 """
 
 from __future__ import annotations
 
 import resource
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -232,3 +242,42 @@ def _peak() -> int:
     """
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+# ---- processor time ----
+
+BASE_S = 5.0
+PER_MB_S = 0.25
+_BYTES_PER_ALLOWED = 10
+"""Divisor of a file's memory allowance that gives its expected maximum size."""
+SIGNAL = signal.SIGVTALRM
+"""The signal that ends a process at its time limit."""
+WORDS = f"{BASE_S:g} s of processor time and {PER_MB_S:g} s for each MB"
+
+
+def allowed_s(estimate: Estimate) -> float | None:
+    """Return the allowed seconds of processor time for files; ``None`` if their size is unknown.
+
+    Args:
+        estimate: of all files together. For a pipe, whose size is unknown, its memory allowance is
+            used instead.
+    """
+    byte = estimate.unpacked or (estimate.allowed or 0) // _BYTES_PER_ALLOWED
+    return BASE_S + PER_MB_S * byte / 1e6 if byte else None
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """End this process with :data:`SIGNAL` if the block takes more processor time.
+
+    Args:
+        seconds: user-mode time of all threads; ``None`` for no limit.
+    """
+    if seconds is None:
+        yield
+        return
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
