@@ -24,8 +24,7 @@ from workloads.protocol.wire import WireError
 
 
 def store_of_a_file() -> SnapshotStore:
-    store = SnapshotStore()
-    store.begin(("a.pickle",), "")
+    store = SnapshotStore("loading", ("a.pickle",))
     info = FileInfo("a.pickle", "pickle", "snapshot", 1, {}, (), 0)
     store.apply(Loaded(1, (info,), (), (), 0, 0.1))
     return store
@@ -53,7 +52,7 @@ def test_an_answer_that_a_newer_one_has_overtaken_is_dropped() -> None:
 def test_an_answer_of_another_file_is_dropped() -> None:
     store = store_of_a_file()
     store.record_call(2, stack(1))
-    store.begin(("b.pickle",), "")
+    store = SnapshotStore("loading", ("b.pickle",))
     store.apply(Loaded(3, (), (), (), 0, 0.1))
     store.apply(CallAnswer(2, []))
     assert store.find_newest_answer(stack(1)) is None
@@ -96,7 +95,6 @@ def test_a_value_of_another_type_is_an_error_of_the_wire() -> None:
 
 
 def test_a_file_that_cannot_be_read_is_why_all_ends() -> None:
-    store = SnapshotStore()
-    store.begin(("a.pickle",), "")
+    store = SnapshotStore("loading", ("a.pickle",))
     store.apply(CallAnswer(1, error="a.pickle is empty"))
     assert (store.status, store.reason) == ("failed", "a.pickle is empty")

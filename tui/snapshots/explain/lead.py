@@ -138,7 +138,7 @@ def _suspect(evidence: Evidence, account: Account, device: Capacity) -> LeadingC
         least["fragmentation"] = max(least["fragmentation"], pieces)
     able = {name: sizes[name] for name in least if sizes[name] >= least[name] and sizes[name]}
     if able:
-        return _as_cause(max(able, key=lambda name: able[name]))
+        return max(able, key=lambda name: able[name])
     cached: tuple[AccountName, ...] = (
         "fragmentation",
         "other streams",
@@ -155,12 +155,8 @@ def _suspect(evidence: Evidence, account: Account, device: Capacity) -> LeadingC
         and sum(together.values()) >= max(enough, 2 * long)
     ):
         most = max(together, key=lambda name: together[name])
-        return _as_cause(most) if together[most] >= long else None
+        return most if together[most] >= long else None
     return None
-
-
-def _as_cause(name: AccountName) -> LeadingCause:
-    return name  # every row of the account is a cause, too
 
 
 def _request_alone(evidence: Evidence, device: Capacity) -> bool:
@@ -231,7 +227,7 @@ def _of_live(evidence: Evidence, account: Account, device: Capacity) -> LeadingC
     cause = max(sizes, key=lambda name: sizes[name])
     if cause == "other tensors" and not _named(evidence):
         return "full"
-    return _as_cause(cause)
+    return cause
 
 
 def _named(evidence: Evidence) -> bool:

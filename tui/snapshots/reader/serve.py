@@ -254,7 +254,6 @@ def _read(
 ) -> Files:
     pace = ProgressPace(request.id, send)
     trace_filter = TraceFilter(request.device, request.first, request.last, request.minimal_size)
-    *others, last = request.paths
     # Freeze the loaded objects before the collector is on again: it would traverse all of them,
     # half a second for a million entries.
     with collector_off():
@@ -264,19 +263,11 @@ def _read(
                 progress=pace.report,
                 trace_filter=trace_filter,
                 memory=request.memory,
+                # Only for the last file: the raw objects of the first would take memory meanwhile.
+                spent=spent if number == len(request.paths) else None,
             )
-            for path in others
+            for number, path in enumerate(request.paths, start=1)
         ]
-        # Only for the last file: the raw objects of the others would take memory meanwhile.
-        read.append(
-            load(
-                _open_path(last, source),
-                progress=pace.report,
-                trace_filter=trace_filter,
-                memory=request.memory,
-                spent=spent,
-            )
-        )
         gc.freeze()
     text = request.oom_text
     if request.redact:

@@ -102,10 +102,9 @@ class FlamePane(SnapshotPane):
 
     # ---- requests ----
 
-    def needs(self) -> Sequence[Need[Any, Any]]:
+    def needs(self) -> Sequence[Need[Any, Any] | None]:
         """Return requests for the frames, and for the stack under the cursor."""
-        needs = (self._need(), self._stack_need())
-        return [need for need in needs if need is not None]
+        return self._need(), self._stack_need()
 
     def _need(self) -> Need[FlameArguments, Flame] | None:
         focus, cells = self.session.focus, self.drawn.size.width

@@ -105,10 +105,9 @@ class MapPane(SnapshotPane):
         self.body.rebuild()
         self._retitle()
 
-    def needs(self) -> Sequence[Need[Any, Any]]:
+    def needs(self) -> Sequence[Need[Any, Any] | None]:
         """Return requests for the visible rows, the selected segment, and its pinning blocks."""
-        needs = (self._rows_need(), self._stretch_need(), self._pinning_need())
-        return [need for need in needs if need is not None]
+        return self._rows_need(), self._stretch_need(), self._pinning_need()
 
     # ---- rows ----
 
@@ -190,8 +189,7 @@ class MapPane(SnapshotPane):
         if stretch is None or pinning is None:
             return []
         rows: list[Line] = []
-        answer = self.arrived(stretch)
-        drawn = None if answer is None else answer.value
+        drawn = self.answer(stretch)
         if isinstance(drawn, Refused):
             rows += refused_lines(drawn, cells)
         elif drawn is not None:
@@ -234,14 +232,13 @@ class MapPane(SnapshotPane):
         if ends is None or selection is None:
             return
         start, end = ends
+        address = self._address(start, end)
         low, high = selection.row.address, selection.row.address + selection.row.size
         length = max(int((end - start) * factor), min(LEAST_BYTES * self._cells, high - low))
         if length >= high - low:
-            address = self._address(start, end)
             self._stretch = None
             self._cell = (address - low) * self._cells // (high - low)
         else:
-            address = self._address(start, end)
             first = max(low, min(high - length, address - length // 2))
             self._stretch = (first, first + length)
             self._cell = (address - first) * self._cells // length

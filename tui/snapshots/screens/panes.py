@@ -15,7 +15,7 @@ from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.offers import OfferList
 from tui.kit.pane import LineBar, LinesView, Pane
 from tui.snapshots.model.calls import VERDICT, Arguments, Need, Value, VerdictArguments
-from tui.snapshots.model.results import Verdict
+from tui.snapshots.model.results import Summary, Verdict
 from tui.snapshots.session.snapshot_reader import Answered, Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views.overview import (
@@ -77,8 +77,8 @@ class SnapshotPane(Pane):
         """The reader that answers the pane's requests."""
         return self.session.main
 
-    def needs(self) -> Sequence[Need[Any, Any]]:
-        """Return the requests for the pane's present state; the screen sends them."""
+    def needs(self) -> Sequence[Need[Any, Any] | None]:
+        """Return the requests for the pane's present state; the screen sends those that exist."""
         return ()
 
     def change_needs(self) -> None:
@@ -93,6 +93,16 @@ class SnapshotPane(Pane):
         """Return the answer or, until it arrives, the newest one of its kind."""
         return self.reader.store.find_newest_answer(need)
 
+    def answer(self, need: Need[Arguments, Value] | None) -> Value | Refused | None:
+        """Return the newest value, or why it was refused; ``None`` until there is one."""
+        answered = None if need is None else self.arrived(need)
+        return None if answered is None else answered.value
+
+    def value(self, need: Need[Arguments, Value] | None) -> Value | None:
+        """Return the newest value; ``None`` until there is one, and if it was refused."""
+        answer = self.answer(need)
+        return None if isinstance(answer, Refused) else answer
+
     def answer_lines(
         self,
         need: Need[Arguments, Value],
@@ -100,12 +110,12 @@ class SnapshotPane(Pane):
         render: Callable[[Value, int], Sequence[Line]],
     ) -> list[Line]:
         """Render an answer; until it arrives, an ellipsis, and the reason if it was refused."""
-        answer = self.arrived(need)
+        answer = self.answer(need)
         if answer is None:
             return [line(glyphs.GLYPHS.ellipsis)]
-        if isinstance(answer.value, Refused):
-            return refused_lines(answer.value, cells)
-        return [*render(answer.value, cells)]
+        if isinstance(answer, Refused):
+            return refused_lines(answer, cells)
+        return [*render(answer, cells)]
 
     def waiting(self, need: Need[Any, Any]) -> str:
         """Return the title's mark for an answer that has not arrived."""
@@ -169,8 +179,8 @@ class VerdictPane(SnapshotPane):
         if summary is None:
             rows = [line(Span("no device in this file", TextStyle.STRONG))]
         else:
-            rows = self._verdict(cells)
-            judged = self.judged is not None
+            rows = self._verdict(summary, cells)
+            judged = self.value(self._need()) is not None
             rows += remark_lines(summary, cells) if judged else summary_lines(summary, cells)
         for info in loaded.files[:1]:
             rows += file_lines(info, cells)
@@ -182,41 +192,33 @@ class VerdictPane(SnapshotPane):
             return None
         return Need(VERDICT, VerdictArguments(focus.device, event))
 
-    def needs(self) -> Sequence[Need[Any, Any]]:
-        need = self._need()
-        return () if need is None else (need,)
-
-    @property
-    def judged(self) -> Verdict | None:
-        """The verdict; ``None`` until it arrives, and if it was refused."""
-        need = self._need()
-        answer = None if need is None else self.arrived(need)
-        return None if answer is None or isinstance(answer.value, Refused) else answer.value
+    def needs(self) -> Sequence[Need[Any, Any] | None]:
+        return (self._need(),)
 
     def explanation(self) -> TextScreen | str:
         """Return a dialog with the reasons for the verdict, or why there is none."""
-        need, summary, verdict = self._need(), self.session.summary, self.judged
-        if need is None or summary is None:
-            return NO_OOM
-        if verdict is not None:
-            return TextScreen("Why", lambda cells: explain_lines(verdict, summary, cells))
-        answer = self.arrived(need)
-        if answer is not None and isinstance(answer.value, Refused):
-            return f"there is no verdict: {answer.value.reason}"
-        return STILL_JUDGING
-
-    def _verdict(self, cells: int) -> list[Line]:
         need, summary = self._need(), self.session.summary
         if need is None or summary is None:
+            return NO_OOM
+        verdict = self.answer(need)
+        if verdict is None:
+            return STILL_JUDGING
+        if isinstance(verdict, Refused):
+            return f"there is no verdict: {verdict.reason}"
+        return TextScreen("Why", lambda cells: explain_lines(verdict, summary, cells))
+
+    def _verdict(self, summary: Summary, cells: int) -> list[Line]:
+        need = self._need()
+        if need is None:
             return []
-        answer = self.arrived(need)
-        if answer is None:
+        verdict = self.answer(need)
+        if verdict is None:
             return [line(f"judging the OOM {glyphs.GLYPHS.ellipsis}")]
-        if isinstance(answer.value, Refused):
-            return refused_lines(answer.value, cells)
+        if isinstance(verdict, Refused):
+            return refused_lines(verdict, cells)
         text, source = self.session.main.store.oom_text, self.session.text_source
         return [
-            *verdict_lines(answer.value, summary, cells, explained=False),
+            *verdict_lines(verdict, summary, cells, explained=False),
             *(exception_lines(text, source, cells) if text and source else ()),
         ]
 

@@ -111,7 +111,7 @@ class SitesPane(SnapshotPane):
 
     # ---- requests ----
 
-    def needs(self) -> Sequence[Need[Any, Any]]:
+    def needs(self) -> Sequence[Need[Any, Any] | None]:
         """Return requests for the children of unfolded nodes and for the stack at the cursor."""
         paths: list[view.Path] = []
 
@@ -120,8 +120,7 @@ class SitesPane(SnapshotPane):
             return self._listing(path)
 
         view.nodes(listing, self._open)
-        needs: list[Need[Any, Any] | None] = [self._need(path) for path in paths]
-        return [need for need in (*needs, self._stack_need()) if need is not None]
+        return *map(self._need, paths), self._stack_need()
 
     def _need(self, path: view.Path) -> Need[SitesArguments, SiteListing] | None:
         focus = self.session.focus
@@ -153,10 +152,10 @@ class SitesPane(SnapshotPane):
         need = self._need(())
         if need is None:
             return []
-        answer = self.arrived(need)
-        if answer is not None and isinstance(answer.value, Refused):
+        answer = self.answer(need)
+        if isinstance(answer, Refused):
             self._lines_shown = []
-            return refused_lines(answer.value, cells)
+            return refused_lines(answer, cells)
         self._lines_shown = view.nodes(self._listing, self._open)
         return [
             view.node_line(node, unfolded=bool(self._open.get(node.path)), cells=cells)
@@ -288,18 +287,12 @@ class DifferencePane(SnapshotPane):
         at_peak, grouping = self.session.compared_at_peak, self.session.grouping
         return Need(DIFFERENCE, DifferenceArguments(focus.device, at_peak, grouping))
 
-    def needs(self) -> Sequence[Need[Any, Any]]:
-        need = self._need()
-        return () if need is None else (need,)
-
-    def _answer(self) -> Changes | Refused | None:
-        need = self._need()
-        answer = None if need is None else self.arrived(need)
-        return None if answer is None else answer.value
+    def needs(self) -> Sequence[Need[Any, Any] | None]:
+        return (self._need(),)
 
     def _difference(self) -> Difference | None:
-        answer = self._answer()
-        return answer.difference if isinstance(answer, Changes) else None
+        changes = self.value(self._need())
+        return None if changes is None else changes.difference
 
     def _head(self, cells: int) -> list[Line]:
         store = self.session.both.store
@@ -307,7 +300,7 @@ class DifferencePane(SnapshotPane):
             return paragraph(ASK_FOR_SECOND, cells)
         if store.status == "loading":
             return loading_lines(store, cells)
-        answer = self._answer()
+        answer = self.answer(self._need())
         if isinstance(answer, Changes):
             return view.difference_head(answer.difference, cells)
         if isinstance(answer, Refused):
@@ -315,14 +308,13 @@ class DifferencePane(SnapshotPane):
         return paragraph(store.reason or glyphs.GLYPHS.ellipsis, cells, TextStyle.NOTE)
 
     def _rows(self, cells: int) -> list[Line]:
-        answer = self._answer()
-        if not isinstance(answer, Changes):
+        changes = self.value(self._need())
+        if changes is None:
             return []
-        rows = [view.difference_line(row, cells) for row in answer.difference.rows]
-        if answer.more:
-            rows.append(
-                line(Span(f"and {text.count(answer.more)} smaller changes", TextStyle.QUIET))
-            )
+        rows = [view.difference_line(row, cells) for row in changes.difference.rows]
+        if changes.more:
+            rest = f"and {text.count(changes.more)} smaller changes"
+            rows.append(line(Span(rest, TextStyle.QUIET)))
         return rows
 
     @property

@@ -133,7 +133,8 @@ class SnapshotTab(CommandScreen):
         """Send the visible pane's requests that have no answer yet."""
         shown = self.shown
         for need in shown.needs():
-            shown.reader.request(need)
+            if need is not None:
+                shown.reader.request(need)
 
     @on(SnapshotBar.Picked)
     def _picked(self, event: SnapshotBar.Picked) -> None:

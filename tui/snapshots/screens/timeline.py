@@ -23,7 +23,6 @@ from tui.snapshots.model.calls import (
 from tui.snapshots.model.pictures import Stacking, Timeline
 from tui.snapshots.model.results import Part, State
 from tui.snapshots.screens.panes import SnapshotPane
-from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import layers
 from tui.snapshots.views.shared_lines import (
@@ -141,10 +140,9 @@ class TimelinePane(SnapshotPane):
 
     # ---- requests ----
 
-    def needs(self) -> Sequence[Need[Any, Any]]:
+    def needs(self) -> Sequence[Need[Any, Any] | None]:
         """Return requests for the timeline, the state at the cursor, and the chosen layer there."""
-        needs = (self._timeline_need(), self._state_need(), self._part_need())
-        return [need for need in needs if need is not None]
+        return self._timeline_need(), self._state_need(), self._part_need()
 
     def _timeline_need(self) -> Need[TimelineArguments, Timeline] | None:
         focus = self.session.focus
@@ -167,11 +165,7 @@ class TimelinePane(SnapshotPane):
 
     def timeline(self) -> Timeline | None:
         """Return the newest timeline of this device, or ``None`` if there is none."""
-        need = self._timeline_need()
-        answer = None if need is None else self.arrived(need)
-        if answer is None or isinstance(answer.value, Refused):
-            return None
-        return answer.value
+        return self.value(self._timeline_need())
 
     @property
     def _letters(self) -> bool:
@@ -201,24 +195,14 @@ class TimelinePane(SnapshotPane):
         if self.legend.styles.height is None or self.legend.styles.height.value != height:
             self.legend.styles.height = height
 
-    def _part(self) -> Part | None:
-        """Return the chosen layer's content at the cursor, or ``None`` if not yet known."""
-        need = self._part_need()
-        answer = None if need is None else self.arrived(need)
-        if answer is None or isinstance(answer.value, Refused):
-            return None
-        return answer.value
-
     def _state_lines(self, cells: int) -> list[Line]:
         need, summary = self._state_need(), self.session.summary
         if need is None or summary is None:
             return []
         shown, events = self.timeline(), summary.events
-        begin = shown.begin_us if shown else None
+        begin, part = shown.begin_us if shown else None, self.value(self._part_need())
         return self.answer_lines(
-            need,
-            cells,
-            lambda state, cells: state_lines(state, events, begin, cells, part=self._part()),
+            need, cells, lambda state, cells: state_lines(state, events, begin, cells, part=part)
         )
 
     def _retitle(self) -> None:

@@ -123,15 +123,10 @@ class Answered(Generic[Arguments, Value]):
 class SnapshotStore:
     """One reader's files and answers."""
 
-    def __init__(self) -> None:
-        self._set("empty", (), "")
-
-    def begin(self, paths: tuple[str, ...], oom_text: str) -> None:
-        """Reset everything for other files."""
-        self._set("loading", paths, oom_text)
-
-    def _set(self, status: Status, paths: tuple[str, ...], oom_text: str) -> None:
-        self.status: Status = status
+    def __init__(
+        self, status: Status = "empty", paths: tuple[str, ...] = (), oom_text: str = ""
+    ) -> None:
+        self.status = status
         self.paths = paths
         self.oom_text = oom_text
         self.reason = ""
@@ -195,11 +190,8 @@ class SnapshotStore:
         return done if alike else None
 
     def _waiting(self, slot: Slot) -> Need[Any, Any] | None:
-        waiting = None
-        for need in self._sent.values():
-            if need.slot == slot:
-                waiting = need
-        return waiting
+        waiting = (need for need in reversed(self._sent.values()) if need.slot == slot)
+        return next(waiting, None)
 
     # ---- events ----
 
@@ -233,15 +225,14 @@ class SnapshotStore:
         for number, older in list(self._sent.items()):
             if number < event.id and older.slot == need.slot:
                 del self._sent[number]
-        value: object = Refused(event.error) if event.error is not None else None
-        if event.error is None:
-            plain = begun + str(event.value) if begun else event.value
-            value = need.method.parse_value(plain)
+        value: object
+        if event.error is not None:
+            value = Refused(event.error)
+        else:
+            value = need.method.parse_value(begun + str(event.value) if begun else event.value)
         done = self.answers.get(need.slot)
         if done is None or done.id < event.id:
             self.answers[need.slot] = Answered(need, event.id, value)
-
-    # ---- look ----
 
     def summary(self, device: int | None) -> Summary | None:
         """Return the summary of one device of the first file."""
@@ -304,7 +295,7 @@ class SnapshotReader:
         """
         self._end_child()
         request = replace(request, paths=tuple(map(_make_absolute, request.paths)))
-        self.store.begin(request.paths, request.oom_text)
+        self.store = SnapshotStore("loading", request.paths, request.oom_text)
         # A copy with its own number: the child's standard input is the pipe for requests.
         source = os.dup(sys.stdin.fileno()) if STANDARD_INPUT in request.paths else None
         self.child = create_reader(source)
@@ -408,20 +399,9 @@ class SnapshotReader:
             return
         child.send(self._complete_load(request))
         async for event in child.events():
-            if isinstance(event, MalformedMessage):
-                self.store.end("failed", f"the reader sent a malformed answer: {event.reason}")
-                child.kill()
-                break
-            if isinstance(event, ReaderHello) and event.version != VERSION:
-                self.store.end(
-                    "failed", "the reader is of another version: install gpu-workbench again"
-                )
-                child.kill()
-                break
-            try:
-                self.store.apply(event)
-            except WireError as error:
-                self.store.end("failed", f"the reader sent a malformed answer: {error}")
+            fault = self._apply(event)
+            if fault:
+                self.store.end("failed", fault)
                 child.kill()
                 break
             self._report_change()
@@ -431,6 +411,18 @@ class SnapshotReader:
             loaded = self.store.status == "ready"
             self.store.end("failed", describe_death(request.paths, how, last, loaded=loaded))
         self._report_change()
+
+    def _apply(self, event: ReaderEvent | MalformedMessage) -> str:
+        """Apply an event of the reader; return why the reader cannot go on, empty if it can."""
+        if isinstance(event, MalformedMessage):
+            return f"the reader sent a malformed answer: {event.reason}"
+        if isinstance(event, ReaderHello) and event.version != VERSION:
+            return "the reader is of another version: install gpu-workbench again"
+        try:
+            self.store.apply(event)
+        except WireError as error:
+            return f"the reader sent a malformed answer: {error}"
+        return ""
 
     def _complete_load(self, request: Load) -> Load:
         """Add a watched run's facts about the snapshot, unless the request has them."""

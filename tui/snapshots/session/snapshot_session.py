@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tui.snapshots.commands import VIEWS
 from tui.snapshots.model.pictures import Stacking
@@ -22,6 +23,12 @@ GROUPINGS: tuple[Grouping, ...] = (
 )
 STACKINGS: tuple[Stacking, ...] = ("site", "category", "annotation")
 ORDERS: tuple[Order, ...] = ("bytes", "count", "name")
+Option = TypeVar("Option")
+
+
+def _following(present: Option, options: Sequence[Option]) -> Option:
+    """Return the option after the present one, or the first after the last."""
+    return options[(options.index(present) + 1) % len(options)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +174,8 @@ class SnapshotSession:
         if self.focus is None or loaded is None:
             return
         indices = [summary.device for summary in loaded.devices]
-        after = (indices.index(self.focus.device) + 1) % len(indices)
-        self.focus = choose_first_focus(loaded.devices[after])
+        device = _following(self.focus.device, indices)
+        self.focus = choose_first_focus(loaded.devices[indices.index(device)])
         self._changed()
 
     def to_peak(self) -> None:
@@ -198,18 +205,15 @@ class SnapshotSession:
         """Select the next grouping; the timeline and the flame view have their own."""
         if self.view == "flame":
             self.all_frames = not self.all_frames
-            self._changed()
-            return
-        if self.view == "timeline":
-            self.stacking = STACKINGS[(STACKINGS.index(self.stacking) + 1) % len(STACKINGS)]
-            self._changed()
-            return
-        self.grouping = GROUPINGS[(GROUPINGS.index(self.grouping) + 1) % len(GROUPINGS)]
+        elif self.view == "timeline":
+            self.stacking = _following(self.stacking, STACKINGS)
+        else:
+            self.grouping = _following(self.grouping, GROUPINGS)
         self._changed()
 
     def next_order(self) -> None:
         """Select the next sort order."""
-        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        self.order = _following(self.order, ORDERS)
         self._changed()
 
     def search_for(self, typed: str) -> None:

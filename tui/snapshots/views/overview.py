@@ -193,18 +193,10 @@ def complete_path(typed: str, entries: tuple[FileEntry, ...]) -> str:
     if not entries:
         return typed
     folder, _ = split_path(typed)
-    common = _common_start([item.name for item in entries])
+    # It compares names by characters, as a completion has to.
+    common = os.path.commonprefix([item.name for item in entries])  # noqa: RUF071
     only = entries[0] if len(entries) == 1 else None
     return folder + common + ("/" if only is not None and only.folder else "")
-
-
-def _common_start(names: list[str]) -> str:
-    """Return the common beginning of all names."""
-    first, last = min(names), max(names)
-    same = next(
-        (at for at, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), None
-    )
-    return first[: min(len(first), len(last)) if same is None else same]
 
 
 def file_line(item: FileEntry, cells: int) -> Line:

@@ -93,11 +93,6 @@ def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
     return site_heading(f"  by {grouping}, by {order}", cells)
 
 
-def after(options: tuple[str, ...], present: str) -> str:
-    """Return the option after the present one, or the first after the last."""
-    return options[(options.index(present) + 1) % len(options)]
-
-
 def parse_search(typed: str) -> tuple[str, bool]:
     """Return the search text, and true if it is a regular expression written as ``/.../``."""
     words = typed.strip()
