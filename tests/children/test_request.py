@@ -8,8 +8,7 @@ import sys
 import psutil
 import pytest
 
-from tui.core.child.process import ChildProcess
-from tui.core.child.request import NoAnswerError, first_answer
+from tui.core.child.process import ChildProcess, NoAnswerError, first_answer
 from workloads.protocol.messages import Heartbeat, HostHeap
 
 SAY = "import sys, time\nprint({line!r}, flush=True)\n"

@@ -32,8 +32,7 @@ from tests.screens.watched import (
     watched,
 )
 from tests.tiers import VARIANT, with_variants
-from tui.kit.dialogs import HelpScreen
-from tui.kit.signals import EndScreen
+from tui.kit.dialogs import EndScreen, HelpScreen
 from tui.recordings.lines import AnyEvent
 from tui.snapshots.explain.inventory import CodeLine, ThreadStack
 from tui.watch.runs.rank_stacks import RankStacks

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from tests.snapshots.generator import Device, Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, Raw, oom, scene, segment
-from tui.core.text.examples import EXAMPLE, RECORDING
+from tui.core.text.commands import EXAMPLE, RECORDING
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.cause import CAUSE_OF, compute_segment_size
 from tui.snapshots.analysis.verdict import judge, parse_oom_texts

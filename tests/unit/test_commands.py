@@ -20,8 +20,7 @@ from tui.app.commands import REGISTRY
 from tui.app.replay import ReplayApp
 from tui.app.tab_screens import FACTORIES
 from tui.app.workbench import WorkbenchApp
-from tui.kit.commands.command import NAMES, TABS, Command, Situation
-from tui.kit.commands.registry import KEY_WORDS, key_text, keys_text
+from tui.kit.commands.command import KEY_WORDS, NAMES, TABS, Command, Situation, key_text, keys_text
 from tui.kit.key_help import (
     KEPT_COMMANDS,
     chosen_commands,

@@ -23,12 +23,15 @@ from tui.devices.views.device_columns import (
 )
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.devices import (
+    LimitLevel,
     device_row,
     devices_title,
     notice,
+    rank_heat,
+    rank_memory,
+    rank_power,
     rank_throttle_reasons,
 )
-from tui.devices.views.levels import LimitLevel, rank_heat, rank_memory, rank_power
 from tui.kit.lines import Line, TextStyle, plain, width
 from tui.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
 

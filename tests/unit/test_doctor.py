@@ -17,7 +17,7 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.allocators import process_files
-from tui.core.text.examples import EXAMPLE
+from tui.core.text.commands import EXAMPLE
 from tui.doctor.checks import (
     CONTEXT_BYTES,
     CheckResult,

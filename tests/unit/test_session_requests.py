@@ -10,7 +10,7 @@ import pytest
 from tests.screens.helpers import CATALOGUE, environment, gpu, hello, sample, torch_gpu
 from tests.screens.results import DEFAULTS, result
 from tui.core.events import Publish, RunnerStatus
-from tui.devices.session.watch_supervisor import WatchSupervisor
+from tui.devices.session.shared_watch import WatchSupervisor
 from tui.hosts.address import HostAddress
 from tui.hosts.events import HostSample, HostsNamed
 from tui.hosts.monitor import OUT_OF_SIGHT_S, HostMonitor

@@ -13,8 +13,7 @@ from tui.allocators.messages import ProcessFigures, RankJob, TorchProcess, Torch
 from tui.core.events import EventBus
 from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
-from tui.devices.state.same_machine import SeenHost, find_repeated
-from tui.devices.state.shared_gpus import distinct_devices, find_shared
+from tui.devices.state.same_machine import SeenHost, distinct_devices, find_repeated, find_shared
 from tui.hosts.events import HostSample, HostsNamed, HostTorch
 from tui.monitor.messages import Device
 from tui.watch.cli.host_output import HostReading, encode_hosts, hosts_text

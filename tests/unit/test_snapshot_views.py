@@ -15,7 +15,7 @@ from rich.style import Style
 
 from tests.in_process import run_here
 from tui.core.text import glyphs
-from tui.core.text.examples import EXAMPLE
+from tui.core.text.commands import EXAMPLE
 from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.values import size_of
 from tui.kit.lines import FULL_LAYERS, LAYERS, HalfBlocks, Line, TextStyle, plain, width

@@ -24,7 +24,7 @@ from tests.screens.watched import (
     watched,
 )
 from tui.allocators.findings import Finding, GrowthRate
-from tui.core.text.examples import EXAMPLE
+from tui.core.text.commands import EXAMPLE
 from tui.core.text.glyphs import GLYPHS
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, plain, width

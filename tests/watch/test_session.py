@@ -24,7 +24,7 @@ from tui.allocators.messages import ProcessFigures, TorchProcesses, WatchEvent
 from tui.core.child.process import ChildProcess
 from tui.core.events import EventBus
 from tui.core.tasks import Tasks
-from tui.devices.session import watch_supervisor
+from tui.devices.session import shared_watch
 from tui.devices.session.shared_watch import SharedWatch, WatchInterest
 from tui.watch.runs import runs, samples, start
 from tui.watch.runs.rehearsals import FILE, begin_note, read_note, save_note
@@ -300,7 +300,7 @@ def test_what_is_left_while_the_watch_is_being_started_leaves_no_child(
             await asyncio.Event().wait()
             raise AssertionError
 
-    monkeypatch.setattr(watch_supervisor, "ChildProcess", Halting)
+    monkeypatch.setattr(shared_watch, "ChildProcess", Halting)
 
     async def work() -> None:
         tasks = Tasks()

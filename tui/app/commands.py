@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tui.devices.commands import DEVICES
-from tui.kit.commands.command import DEMO, EVERYWHERE, TABS, Command
-from tui.kit.commands.registry import CommandRegistry
+from tui.kit.commands.command import DEMO, EVERYWHERE, TABS, Command, CommandRegistry
 from tui.kit.commands.shared import SHARED
 from tui.recordings.commands import REPLAY_COMMANDS
 from tui.results.commands import RESULTS_COMMANDS

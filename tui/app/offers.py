@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
-from tui.kit.offers import Offer
+from tui.kit.lists import Offer
 from tui.recordings.shipped import DEMO_SNAPSHOT, FOLDER
 from tui.results.store import queries
 from tui.results.store.location import StoreError, store_path

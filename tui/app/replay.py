@@ -13,7 +13,7 @@ from tui.app.workbench import WorkbenchApp
 from tui.core.settings import THEME
 from tui.kit.command_line.output import print_notice
 from tui.kit.command_line.values import with_theme
-from tui.kit.commands.registry import key_text
+from tui.kit.commands.command import key_text
 from tui.kit.themes import theme_for
 from tui.recordings.lines import RecordingSummary, scan_recording
 from tui.recordings.replay import NOTHING_ASKED, ReplaySession

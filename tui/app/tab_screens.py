@@ -17,7 +17,7 @@ from tui.app.offers import find_offers, list_offers
 from tui.core.events import Topic
 from tui.devices.screens.memory_tab import MemoryTab
 from tui.devices.screens.processes_tab import ProcessesTab
-from tui.kit.offers import Offer
+from tui.kit.lists import Offer
 from tui.results.screens.tab import ResultsTab
 from tui.runs.screens.demo import DemoScreen
 from tui.snapshots.screens.tab import SnapshotTab

@@ -22,7 +22,7 @@ from tui.devices.views.host_rows import host_groups
 from tui.kit.command_screen import CommandScreen, front_of
 from tui.kit.commands.command import SWITCH, TABS, Command, Situation
 from tui.kit.lines import Line
-from tui.kit.offers import Offer
+from tui.kit.lists import Offer
 from tui.kit.terminal import textual_private
 from tui.runs.screens.program import RunActions
 from tui.runs.screens.tab import WorkbenchScreen

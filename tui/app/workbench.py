@@ -44,10 +44,10 @@ from tui.kit.command_line.values import theme_names
 from tui.kit.command_screen import bindings_of
 from tui.kit.dialogs import ConfirmScreen, HelpScreen, Palette, WorkbenchCommands
 from tui.kit.pane import AsciiScrollBar, pane_of
+from tui.kit.styles import Nearest256
 from tui.kit.terminal import clipboard, ending
 from tui.kit.terminal.alarm import alarm_sequence
 from tui.kit.terminal.ending import HangupWatch
-from tui.kit.terminal.nearest_colors import Nearest256
 from tui.kit.terminal.textual_private import FORGET_S, forget_caches, write_to_terminal
 from tui.kit.themes import THEMES, ThemeScreen, theme_for
 from tui.runs.screens.program import RunActions

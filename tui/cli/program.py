@@ -7,18 +7,73 @@ from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import Any
 
-from tui.app.options import add_workbench
 from tui.app.start import WorkbenchOptions, open_workbench
 from tui.core.settings import KNOWN
 from tui.core.text import glyphs
-from tui.kit.command_line.options import Parser, Subcommand, add_python_and_files
-from tui.kit.command_line.output import UsageError, flags_in
+from tui.devices.host_options import add_hosts
+from tui.kit.command_line.options import (
+    Parser,
+    Subcommand,
+    add_no_store,
+    add_python_and_files,
+    add_settings,
+)
+from tui.kit.command_line.output import UsageError, flags_in, print_line
+from tui.snapshots import MEMORY_OPTION
+from tui.snapshots.options import parse_memory
 
 ABOUT = (
     "A terminal workbench for PyTorch on GPU machines: look, run, debug "
     "memory. Without a command it opens the workbench."
 )
+
+
+def add_workbench(parser: Parser) -> None:
+    """Add the options of the workbench: appearance, permissions, and the first tab."""
+    add_settings(parser)
+    add_hosts(parser)
+    parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
+    parser.add_argument("--demo", metavar="GROUP", help="show a group page by page")
+    parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
+    parser.add_argument(
+        "--oom-text",
+        metavar="FILE",
+        help="with --snapshot: the exception's text",
+    )
+    parser.add_argument(
+        MEMORY_OPTION,
+        type=parse_memory,
+        metavar="SIZE",
+        help="limit for reading a snapshot (default: a quarter of what is free)",
+    )
+    parser.add_argument(
+        "--record",
+        metavar="FILE",
+        help="record for replay (.gz: compressed), with the names of host, users and programs",
+    )
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="record no names, GPU UUIDs, home directories and arguments",
+    )
+    add_no_store(parser, "storing")
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """The options of ``--version``: none."""
+
+
+def show_version(_options: NoOptions) -> int:
+    """Print the version; returns the exit code."""
+    # Imported by name: its import takes longer than the parsing of the arguments.
+    version = resolve_name("importlib.metadata:version")
+    print_line(f"gpu-workbench {version('gpu-workbench')}")
+    return 0
+
+
 WORKBENCH = Subcommand(WorkbenchOptions, add_workbench, open_workbench)
+VERSION = Subcommand(NoOptions, lambda _parser: None, show_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +143,6 @@ COMMANDS: dict[str, ListedCommand] = {
     ),
 }
 """The commands by name, in the order of the list."""
-VERSION = "tui.cli.version:SUBCOMMAND"
-"""The function of ``--version``, as ``module:name``."""
 REST = "rest"
 """The name under which a command that stands first gets the arguments that it does not know."""
 
@@ -131,7 +184,6 @@ def parse(argv: Sequence[str]) -> Invocation:
     namespace, rest = program.parse_known_args(argv)
     values = vars(namespace)
     name, subcommand = values.pop("subcommand")
-    subcommand = subcommand or resolve_name(VERSION)
     if subcommand.usage_when_first and first == name:
         values[REST] = rest
     elif rest:
@@ -168,7 +220,7 @@ def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
         "--version",
         dest="subcommand",
         action="store_const",
-        const=("--version", None),
+        const=("--version", VERSION),
         help="print the version",
     )
     commands = program.add_subparsers(metavar="COMMAND", parser_class=Parser)

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar, cast
 
 from tui.allocators.process_files import Refusal
 from tui.core import reports
-from tui.core.text.examples import EXAMPLE
+from tui.core.text.commands import EXAMPLE
 from tui.core.text.numbers import count, size
 from tui.devices.state.devices import NOT_ASKED, pair, reconcile_driver, uses_cuda
 from tui.monitor.messages import GpuProcess, Sample

@@ -7,8 +7,7 @@ import time
 from collections.abc import Sequence
 
 from tui.core.child.launch import too_many_files
-from tui.core.child.process import ChildProcess
-from tui.core.child.request import NoAnswerError, first_answer
+from tui.core.child.process import ChildProcess, NoAnswerError, first_answer
 from tui.core.child.runner import runner_command
 from tui.kit.command_line.output import Failure, UsageError, not_known
 from tui.kit.command_line.progress import ProgressLine

@@ -14,12 +14,10 @@ from textual.widget import Widget
 
 from tui.core.borders import Borders
 from tui.core.events import Topics
-from tui.kit.commands.command import Command, Situation
-from tui.kit.commands.registry import CommandRegistry
+from tui.kit.commands.command import Command, CommandRegistry, Situation
 from tui.kit.commands.shared import SHARED
 from tui.kit.lines import Line
-from tui.kit.lists import CursorView
-from tui.kit.offers import Offer, OfferList
+from tui.kit.lists import CursorView, Offer, OfferList
 from tui.kit.pane import FooterBar, HeaderBar, LineBar, Pane, pane_of
 from tui.kit.terminal.clipboard import copy
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path, PurePath
@@ -19,8 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, OptionList
 
 from tui.kit.command_screen import front_of
-from tui.kit.commands.command import Command, Situation
-from tui.kit.commands.registry import CommandRegistry, keys_text
+from tui.kit.commands.command import Command, CommandRegistry, Situation, keys_text
 from tui.kit.key_help import help_lines
 from tui.kit.lines import Line, paragraph
 from tui.kit.lists import CursorView, RowFilter
@@ -341,3 +341,32 @@ def command_title(command: Command) -> str:
     words = command.id.replace("_", " ")
     keys = keys_text(command)
     return f"{words} ({keys})" if keys else words
+
+
+END_SIGNALS = {
+    "i": (signal.SIGINT, "KeyboardInterrupt in Python's main thread, as by Ctrl-C"),
+    "t": (signal.SIGTERM, "most programs end and lose unsaved work"),
+    "k": (signal.SIGKILL, "ends at once: saves nothing, runs no exit handler"),
+}
+
+
+class EndScreen(QuestionScreen["signal.Signals | None"]):
+    """Returns the signal to send, or ``None``; Enter sends nothing."""
+
+    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
+    KEYS = "i, t or k sends it   n or escape cancels"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(key, f"answer('{key}')", show=False) for key in END_SIGNALS),
+        Binding("n,escape,q", "answer('')", show=False),
+    ]
+
+    def lines(self, cells: int) -> list[Line]:
+        """Return the lines of the sentences and of the signals."""
+        rows = super().lines(cells)
+        for key, (number, about) in END_SIGNALS.items():
+            rows += paragraph(f"{number.name}: {about}", cells, indent="  ", label=f"{key} ")
+        return rows
+
+    def action_answer(self, key: str) -> None:
+        """Send the chosen signal, or nothing."""
+        self.dismiss(END_SIGNALS[key][0] if key else None)

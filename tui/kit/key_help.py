@@ -6,8 +6,15 @@ import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tui.kit.commands.command import EVERYWHERE, NAMES, Command, Situation
-from tui.kit.commands.registry import CommandRegistry, key_text, keys_text
+from tui.kit.commands.command import (
+    EVERYWHERE,
+    NAMES,
+    Command,
+    CommandRegistry,
+    Situation,
+    key_text,
+    keys_text,
+)
 from tui.kit.lines import Line, Span, TextStyle, fit_line, left, line, paragraph, width, wrap
 
 FIRST_COMMANDS = ("open_row", "command_palette")

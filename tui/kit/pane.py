@@ -22,8 +22,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.core.events import Topic
-from tui.kit.commands.command import Situation
-from tui.kit.commands.registry import CommandRegistry
+from tui.kit.commands.command import CommandRegistry, Situation
 from tui.kit.key_help import command_at, footer
 from tui.kit.lines import Line, cell_len, changes, plain
 from tui.kit.styles import strip_of

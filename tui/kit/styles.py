@@ -10,9 +10,12 @@ from __future__ import annotations
 import functools
 from typing import Union
 
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
+from textual.color import Color as TextualColor
+from textual.filter import LineFilter
 from textual.strip import Strip
 
 from tui.kit.lines import (
@@ -288,3 +291,68 @@ def _style_of(key: _StyleKey) -> Style:
 def _is_bar(text: str) -> bool:
     """Return whether a text is a bar of partly filled cells, which must not be reversed."""
     return any("\u2580" <= sign <= "\u259f" or "\u2800" < sign <= "\u28ff" for sign in text)
+
+
+# ---- terminals with 256 colors ------------------------------------------------------------------
+
+STEPS = (0, 95, 135, 175, 215, 255)
+"""Values of a component in xterm's color cube, whose numbers begin at 16."""
+GREYS = tuple(range(8, 248, 10))
+"""Xterm's grays, whose numbers begin at 232."""
+TABLE: tuple[Triplet, ...] = (
+    *((red, green, blue) for red in STEPS for green in STEPS for blue in STEPS),
+    *((grey, grey, grey) for grey in GREYS),
+)
+"""Colors from number 16 on; users redefine the first sixteen."""
+
+
+@functools.lru_cache(maxsize=1024)
+def nearest(color: Triplet) -> int:
+    """Return the number of the nearest color.
+
+    The distance is "redmean", which is cheap and close to perception: T. Riemersma,
+    https://www.compuphase.com/cmetric.htm.
+
+    Args:
+        color: red, green and blue, 0 to 255.
+    """
+    red, green, blue = color
+
+    def distance(place: int) -> float:
+        other = TABLE[place]
+        mean = (red + other[0]) / 2
+        parts = (red - other[0], green - other[1], blue - other[2])
+        weights = (2 + mean / 256, 4, 2 + (255 - mean) / 256)
+        return sum(weight * part * part for weight, part in zip(weights, parts, strict=True))
+
+    return 16 + min(range(len(TABLE)), key=distance)
+
+
+@functools.lru_cache(maxsize=4096)
+def in_256(style: Style) -> Style:
+    """Return the style in the nearest of the terminal's colors."""
+    changed = Style(color=_in_256(style.color), bgcolor=_in_256(style.bgcolor))
+    return style + changed
+
+
+def _in_256(color: Color | None) -> Color | None:
+    if color is None or color.triplet is None:
+        return color
+    red, green, blue = color.triplet
+    return Color.from_ansi(nearest((red, green, blue)))
+
+
+class Nearest256(LineFilter):
+    """Draws everything in the nearest of a terminal's 256 colors.
+
+    Many terminals offer 256 colors (no COLORTERM, as over most SSH links). Rich rounds each
+    component by itself there, which turns the dark backgrounds of most themes black and others
+    teal.
+    """
+
+    def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:  # noqa: ARG002
+        """Replace the colors of a drawn line, as Textual calls it."""
+        return [
+            Segment(text, in_256(style) if style is not None else None, control)
+            for text, style, control in segments
+        ]

@@ -21,6 +21,7 @@ from workloads.protocol import wire
 from workloads.protocol.process import describe_exit_code
 
 E = TypeVar("E")
+A = TypeVar("A")
 
 LINE_LIMIT = 4 * 2**20
 STDERR_BYTES = 256 * 1024
@@ -300,3 +301,34 @@ class ChildProcess(Generic[E]):
                 self.stderr.add(line.decode(errors="replace"))
         if rest:
             self.stderr.add(rest.decode(errors="replace"))
+
+
+class NoAnswerError(Exception):
+    """A child has not answered; the text, which follows the child's name, says how."""
+
+
+async def first_answer(child: ChildProcess[E], kinds: tuple[type[A], ...]) -> A:
+    """Start a child, return its first message of some kinds, and end it.
+
+    Args:
+        child: not started yet.
+        kinds: of messages, each of which is an answer.
+
+    Raises:
+        NoAnswerError: it has ended before, or has sent a line that is no message.
+        OSError: it cannot be started.
+    """
+    try:
+        await child.start()
+        async for event in child.events():
+            if isinstance(event, kinds):
+                return event
+            if isinstance(event, MalformedMessage):
+                raise NoAnswerError(f"says {event.line!r}: {event.reason}")
+        ended = await child.ended()
+    finally:
+        # Its further work has no receiver.
+        child.kill()
+        await child.ended()
+    last = " ".join(child.stderr.last(1))
+    raise NoAnswerError(f"ended without an answer: {ended} {last}".rstrip())

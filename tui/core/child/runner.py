@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from tui.core.child.launch import too_many_files
-from tui.core.child.process import ChildProcess
-from tui.core.child.request import NoAnswerError, first_answer
+from tui.core.child.process import ChildProcess, NoAnswerError, first_answer
 from workloads import START
 from workloads.protocol import messages
 from workloads.protocol.messages import Event

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 from tui.core.child.process import ChildProcess, MalformedMessage
+from workloads.protocol.keep_alive import EVERY_S, KeepAlive
 
 E = TypeVar("E")
 
@@ -88,3 +91,16 @@ class ChildSupervisor(ABC, Generic[E]):
 
     def report_malformed(self, message: MalformedMessage) -> None:
         """Report a line that is no message."""
+
+
+async def send_keep_alives(children: Callable[[], Iterable[ChildProcess[Any] | None]]) -> None:
+    """Send a keep-alive to each child every ``EVERY_S`` seconds; never returns.
+
+    Args:
+        children: returns the current children.
+    """
+    for number in itertools.count():
+        for child in children():
+            if child is not None:
+                child.send(KeepAlive(number))
+        await asyncio.sleep(EVERY_S)

@@ -1,4 +1,4 @@
-"""Shorten the command lines of processes: distinguishing words come first."""
+"""Command lines: of processes, shortened with distinguishing words first; of this program."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from tui.core.text import glyphs
 from tui.core.text.numbers import NA
 
+EXAMPLE = "gpu-workbench watch -- python train.py"
+"""Example for a user whose program runs out of memory."""
+RECORDING = "gpu-workbench watch --record -- python train.py"
+"""Example that also records torch's memory history, which shows who allocated the memory."""
 _PYTHON = re.compile(r"(^|/)python[\d.]*$", re.ASCII)
 _WITH_VALUE = ("-W", "-X", "-Q")
 """Options of Python itself that take the next word as their value."""

@@ -12,10 +12,8 @@ from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.sample import format_figures, format_host, sample_json
 from tui.devices.host_plan import find_hosts
-from tui.devices.state.devices import pair
-from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free
-from tui.devices.state.same_machine import Overlap, SeenHost, find_overlaps
-from tui.devices.state.shared_gpus import distinct_devices
+from tui.devices.state.devices import FREE_BELOW_PERCENT, FREE_BYTES, is_free, pair
+from tui.devices.state.same_machine import Overlap, SeenHost, distinct_devices, find_overlaps
 from tui.devices.views.devices import rank_throttle_reasons
 from tui.hosts.address import HERE, HostAddress
 from tui.hosts.choice import HostChoice

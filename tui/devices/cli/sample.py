@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tui.core.child.launch import FOLDER, own_command
-from tui.core.child.process import ChildProcess
-from tui.core.child.request import NoAnswerError, first_answer
+from tui.core.child.process import ChildProcess, NoAnswerError, first_answer
 from tui.core.text import numbers as fmt
 from tui.kit.command_line.output import Failure
 from tui.monitor.messages import MONITOR_EVENTS, Device, Host, MonitorEvent, Sample

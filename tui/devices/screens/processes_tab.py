@@ -18,8 +18,7 @@ from textual.worker import Worker
 from tui.core.events import Topic
 from tui.devices.commands import DEVICES
 from tui.devices.screens.memory_tab import ProcessMemoryView
-from tui.devices.screens.panes import DeviceProgram
-from tui.devices.session.actions import DeviceActions
+from tui.devices.screens.panes import DeviceActions, DeviceProgram
 from tui.devices.session.process_details import ProcessDetails, read_process_details
 from tui.devices.session.terminate import refusal, send_signal
 from tui.devices.state.devices import CPU
@@ -42,11 +41,10 @@ from tui.devices.views.processes import (
 )
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
-from tui.kit.dialogs import LiveTextScreen
+from tui.kit.dialogs import EndScreen, LiveTextScreen
 from tui.kit.lines import Line
 from tui.kit.lists import KeyedList, RowFilter
 from tui.kit.pane import AgingPane, FooterBar, LineBar, LinesView
-from tui.kit.signals import EndScreen
 from tui.monitor.messages import GpuProcess
 
 

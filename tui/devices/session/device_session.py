@@ -20,8 +20,13 @@ from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import EventBus, RunnerStatus
 from tui.core.tasks import Tasks
 from tui.devices.session.monitor_supervisor import MonitorSupervisor
-from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty
-from tui.devices.session.watch_supervisor import IN_BACKGROUND_S, ON_SCREEN_S
+from tui.devices.session.shared_watch import (
+    IN_BACKGROUND_S,
+    ON_SCREEN_S,
+    SharedWatch,
+    WatchInterest,
+    WatchParty,
+)
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected, MachineState
 from tui.hosts.events import HostSample, HostsNamed, HostTorch

@@ -11,13 +11,17 @@ from typing import Literal, NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.free import FREE_BELOW_PERCENT, FREE_BYTES, is_free
+from tui.devices.state.devices import CPU, FREE_BELOW_PERCENT, FREE_BYTES, DeviceView, is_free
 from tui.devices.state.history import Order, stale_after
 from tui.devices.state.hosts import HERE, HostState
 from tui.devices.state.machine import MachineState
-from tui.devices.state.same_machine import Overlap, SeenHost, count_hosts, find_overlaps
-from tui.devices.state.shared_gpus import distinct_devices
+from tui.devices.state.same_machine import (
+    Overlap,
+    SeenHost,
+    count_hosts,
+    distinct_devices,
+    find_overlaps,
+)
 from tui.devices.views.device_columns import shorten_name
 from tui.devices.views.devices import notice, rank_throttle_reasons, shorten_unit
 from tui.kit.lines import Line, Span, TextStyle, fit

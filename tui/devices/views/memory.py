@@ -14,8 +14,7 @@ from tui.devices.memory import OTHER_PARTS, PINNED, Gauge, ProcessMemory, Slice,
 from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading, get_value
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.views.device_columns import shorten_name
-from tui.kit.commands.command import TABS
-from tui.kit.commands.registry import key_text
+from tui.kit.commands.command import TABS, key_text
 from tui.kit.lines import Line, Span, TextStyle, fit, fit_line, flow, paragraph, width
 
 STYLES = {

@@ -11,8 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tui.kit.lines import Line, LinesOnDemand, TextStyle, paragraph
-from tui.kit.lists import KeyedList, RowFilter
-from tui.kit.offers import OfferList
+from tui.kit.lists import KeyedList, OfferList, RowFilter
 from tui.kit.pane import LineBar, LinesView, Pane
 from tui.kit.table import Layout, heading_line, row_line
 from tui.results.store.compare import Question

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tui.core.text import numbers as text
-from tui.core.text.markdown import escape_markdown
+from tui.core.text.glyphs import escape_markdown
 from tui.results.store.compare import (
     GAP_S,
     UNKNOWN,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tui.core.events import EventLog
-from tui.devices.screens.panes import DeviceProgram
-from tui.devices.session.actions import DeviceActions
+from tui.devices.screens.panes import DeviceActions, DeviceProgram
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import RunsState
 from workloads.protocol.messages import Budget

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, cast
 
-from tui.core.child.keep_alive import send_keep_alives
+from tui.core.child.supervisor import send_keep_alives
 from tui.core.events import LogLine, Publish, RunnerStatus, Topics
 from tui.devices.session.monitor_supervisor import KEPT_SAMPLES, SampledDevice, sampled
 from tui.devices.state.hosts import HostState

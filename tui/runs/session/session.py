@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tui.core import state_folder
-from tui.core.child.keep_alive import send_keep_alives
 from tui.core.child.launch import Launched
-from tui.core.child.supervisor import ChildSupervisor
+from tui.core.child.supervisor import ChildSupervisor, send_keep_alives
 from tui.core.events import RunnerStatus
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import PeaksReset

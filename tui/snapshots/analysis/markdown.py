@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.core.text.markdown import escape_markdown
+from tui.core.text.glyphs import escape_markdown
 from tui.core.text.numbers import count, share
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tui.core.text import numbers as fmt
-from tui.core.text.examples import EXAMPLE, RECORDING
+from tui.core.text.commands import EXAMPLE, RECORDING
 from tui.snapshots.analysis.allocations import Allocations
 from tui.snapshots.analysis.growth import describe_growth
 from tui.snapshots.analysis.layout import Layout, fragmentation

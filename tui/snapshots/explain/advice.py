@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from tui.core.text.examples import EXAMPLE
+from tui.core.text.commands import EXAMPLE
 from tui.core.text.numbers import count, round_size
 from tui.snapshots.explain import allocator_advice
 from tui.snapshots.explain.account import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tui.core.text import numbers
-from tui.core.text.markdown import escape_markdown
+from tui.core.text.glyphs import escape_markdown
 from tui.snapshots.explain.explanation import Explanation, Remedy
 from tui.snapshots.model.results import NO_HELP, Summary, Verdict
 

@@ -12,7 +12,7 @@ from textual.message import Message
 from tui.core.text import glyphs
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, Span, TextStyle, line
-from tui.kit.offers import OfferList
+from tui.kit.lists import OfferList
 from tui.kit.pane import LineBar, LinesView, Pane
 from tui.snapshots.model.calls import VERDICT, Arguments, Need, Value, VerdictArguments
 from tui.snapshots.model.results import Summary, Verdict

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.core.text.examples import EXAMPLE
+from tui.core.text.commands import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, width, wrap
 from tui.snapshots.explain.explanation import AccountRow, Explanation, Remedy

@@ -28,7 +28,7 @@ from tui.allocators.process_files import (
     no_process,
     refusal,
 )
-from tui.core.text.examples import EXAMPLE
+from tui.core.text.commands import EXAMPLE
 from tui.watch.runs.stacks import ProcessStacks, parse_stacks
 from tui.watch.runs.start import START_FOLDER
 from workloads.agent import identity

@@ -23,8 +23,7 @@ from tui.devices.views.memory import bar_line, legend, title
 from tui.devices.views.memory_account import account_details, account_lines, process_facts
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, Span, TextStyle, fit, line, verbatim
-from tui.kit.lists import KeyedList
-from tui.kit.offers import OfferList
+from tui.kit.lists import KeyedList, OfferList
 from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane
 from tui.watch.commands import STORED_RUNS
 from tui.watch.runs.rehearsals import RehearsalNote

@@ -22,8 +22,8 @@ from tui.core.text.secrets import MASK
 from tui.devices.screens.panes import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
+from tui.kit.dialogs import EndScreen
 from tui.kit.pane import FooterBar, LineBar
-from tui.kit.signals import EndScreen
 from tui.monitor.messages import Sample
 from tui.watch.commands import WATCH_COMMANDS
 from tui.watch.runs.ooms import describe_request

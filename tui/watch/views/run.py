@@ -10,8 +10,7 @@ from pathlib import Path
 
 from tui.allocators.findings import GrowthRate
 from tui.core.text import numbers as text
-from tui.core.text.commands import distinguish, shorten_command
-from tui.core.text.examples import EXAMPLE
+from tui.core.text.commands import EXAMPLE, distinguish, shorten_command
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
 from tui.kit.lines import (
