@@ -26,6 +26,7 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.devices.memory import Gauge, account, gpu_gauge, host_gauge
+from tui.devices.memory.figures import GpuReadings
 from tui.devices.memory.model import Absent, Stale, Value, get_value
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import MemoryPoint
@@ -44,7 +45,7 @@ def selected(state: WorkbenchState, now: float = NOW) -> Gauge:
 
 def account_of(device: Device, torch: messages.TorchMemory | None = None) -> Gauge:
     view = DeviceView(device.id, device, torch_gpu(0))
-    return gpu_gauge(view, sample(device), torch, WORKER, NOTHING, NOW)
+    return gpu_gauge(GpuReadings(view, sample(device), torch, WORKER, NOW), NOTHING)
 
 
 def sizes(gauge: Gauge) -> dict[str, int | None]:
@@ -98,7 +99,7 @@ def test_the_slices_of_a_gpu_add_up_whatever_the_figures(
     device: Device, torch: messages.TorchMemory | None, worker_pid: int | None
 ) -> None:
     view = DeviceView(device.id, device, torch_gpu(0))
-    gauge = gpu_gauge(view, sample(device), torch, worker_pid, NOTHING, NOW)
+    gauge = gpu_gauge(GpuReadings(view, sample(device), torch, worker_pid, NOW), NOTHING)
     known = [get_value(part.bytes) for part in gauge.known]
     total = get_value(gauge.total)
     assert all(size is not None and size >= 0 for size in known) or not total
@@ -214,7 +215,7 @@ def test_figures_of_a_dead_worker_are_not_shown() -> None:
 
 def test_a_device_that_torch_does_not_see_says_why() -> None:
     view = DeviceView(uuid(0), gpu(), None, "hidden by CUDA_VISIBLE_DEVICES?")
-    gauge = gpu_gauge(view, sample(gpu()), None, WORKER, NOTHING, NOW)
+    gauge = gpu_gauge(GpuReadings(view, sample(gpu()), None, WORKER, NOW), NOTHING)
     assert gauge.term("allocated").bytes == Absent("hidden by CUDA_VISIBLE_DEVICES?")
 
 
@@ -442,7 +443,7 @@ def test_unified_memory_is_drawn_on_the_host_s_total() -> None:
 
 def test_without_nvml_torch_s_own_figures_are_the_bar() -> None:
     view = DeviceView("cuda:0", None, torch_gpu(0), "NVML does not list this device")
-    gauge = gpu_gauge(view, sample(), torch_memory(), WORKER, NOTHING, NOW)
+    gauge = gpu_gauge(GpuReadings(view, sample(), torch_memory(), WORKER, NOW), NOTHING)
     assert gauge.total == Value(int(139.8 * GIB))
     assert gauge.term("used").source == "torch mem_get_info"
     assert gauge.term("process").bytes == Absent("NVML does not list this device")
@@ -451,7 +452,7 @@ def test_without_nvml_torch_s_own_figures_are_the_bar() -> None:
 
 def test_a_device_whose_use_nobody_knows_is_drawn_as_unknown() -> None:
     view = DeviceView("cuda:0", None, torch_gpu(0), "NVML does not list this device")
-    gauge = gpu_gauge(view, sample(), None, WORKER, NOTHING, NOW)
+    gauge = gpu_gauge(GpuReadings(view, sample(), None, WORKER, NOW), NOTHING)
     assert sizes(gauge)["unknown"] == int(139.8 * GIB)
     assert "free" not in sizes(gauge)
 

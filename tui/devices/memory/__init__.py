@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tui.devices.memory.figures import NEXT_RUN
+from tui.devices.memory.figures import NEXT_RUN, GpuReadings
 from tui.devices.memory.gpu import gpu_gauge
 from tui.devices.memory.host import NO_RUNNER, host_gauge
 from tui.devices.memory.model import OTHER_PARTS, PINNED, Counter, Gauge, ProcessMemory, Slice, Term
@@ -55,17 +55,17 @@ def account(machine: MachineState, view: DeviceView, now: float) -> Gauge:
         )
     moment = machine.moments.find(view, machine.worker_pid, now)
     torch = moment.torch
-    gauge = gpu_gauge(
+    readings = GpuReadings(
         replace(view, nvml=moment.device),
         moment.sample,
-        torch=torch,
-        worker_pid=machine.worker_pid if torch is None else torch.pid,
-        sampled_peak=peak,
-        now=now,
-        basis=moment.basis,
-        ended=moment.ended,
+        torch,
+        machine.worker_pid if torch is None else torch.pid,
+        now,
+        moment.basis,
+        moment.ended,
         lost=machine.lost,
     )
+    gauge = gpu_gauge(readings, peak)
     if machine.allocators is None:
         return gauge
     return replace(gauge, others=other_processes(machine.allocators, view, machine.worker_pid, now))

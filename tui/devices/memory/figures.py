@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tui.core.text import numbers as text
 from tui.devices.memory.model import (
@@ -22,12 +22,41 @@ from tui.devices.state.history import stale_after
 from tui.monitor.messages import Device, GpuProcess, Sample, find_process
 from workloads.protocol.messages import TorchMemory
 
+T = TypeVar("T")
 NVML = "NVML"
 MEM_GET_INFO = "torch mem_get_info"
 HOST = "operating system"
 DERIVED = "derived"
 MOVED = "torch reserved or released memory after NVML was read"
 """The reason that torch's figures do not split NVML's."""
+
+
+class GpuReadings(NamedTuple):
+    """The newest readings of a GPU, and the process to account for."""
+
+    view: DeviceView
+    sample: Sample | None
+    """The monitor's newest; ``None`` before the first."""
+    torch: TorchMemory | None
+    """The allocator's figures, of any worker; those of other workers are ignored."""
+    worker_pid: int | None
+    """The worker to account for."""
+    now: float
+    """Unix time, to recognize old figures."""
+    basis: Basis = "one moment"
+    """The source whose moment the account describes; figures of other moments are absent or old."""
+    ended: bool = False
+    """The worker has ended."""
+    wording: AccountWording = WORKER
+    """The words for the process."""
+    lost: str = ""
+    """Why the monitor's host is not connected; empty while it is."""
+
+    @property
+    def live(self) -> TorchMemory | None:
+        """The allocator's figures of the worker; ``None`` without any."""
+        torch = self.torch
+        return torch if torch is not None and torch.pid == self.worker_pid else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,51 +125,30 @@ class GpuFigures(NamedTuple):
         return not isinstance(self.others, Absent)
 
 
-def collect_figures(
-    view: DeviceView,
-    sample: Sample | None,
-    torch: TorchMemory | None,
-    worker_pid: int | None,
-    now: float,
-    basis: Basis = "one moment",
-    ended: bool = False,
-    wording: AccountWording = WORKER,
-    lost: str = "",
-) -> GpuFigures:
-    """Collect the figures of one GPU.
-
-    Args:
-        view: the device.
-        sample: the monitor's newest; ``None`` before the first.
-        torch: the allocator's figures, of any worker.
-        worker_pid: the worker to account for; figures of other workers are ignored.
-        now: Unix time, to recognize old figures.
-        basis: the source whose moment counts; figures of another moment are absent or old.
-        ended: the worker has ended.
-        wording: the words for the process.
-        lost: why the monitor's host is not connected; empty while it is.
-    """
-    live = torch if torch is not None and torch.pid == worker_pid else None
-    figures = make_torch_figures(live, _explain_no_torch(view, worker_pid), wording)
+def collect_figures(readings: GpuReadings) -> GpuFigures:
+    """Collect the figures of one GPU."""
+    view, now, wording = readings.view, readings.now, readings.wording
+    live, ended = readings.live, readings.ended
+    torch = make_torch_figures(live, _explain_no_torch(view, readings.worker_pid), wording)
     if live is not None and view.nvml is not None and view.nvml.lost:
-        figures = _mark_old(figures, now - live.at, "the device no longer answers")
+        torch = _mark_old(torch, now - live.at, "the device no longer answers")
     elif live is not None and ended:
-        figures = _mark_old(figures, now - live.at, wording.ended)
-    elif live is not None and basis == "NVML":
-        figures = _mark_old(figures, now - live.at, wording.busy)
-    total, used, free, driver, source = _device(view, sample, live, now, lost)
-    holders = _holders(view, sample, worker_pid, live is not None, now, lost)
+        torch = _mark_old(torch, now - live.at, wording.ended)
+    elif live is not None and readings.basis == "NVML":
+        torch = _mark_old(torch, now - live.at, wording.busy)
+    total, used, free, driver, source = _device(readings)
+    holders = _holders(readings)
     if ended and not wording.pinned and view.nvml is not None:
         # Another process may have reused the pid, and the ended worker's memory is free again.
-        holders = _holders(view, sample, None, False, now, lost)._replace(
-            process=Absent(wording.ended)
-        )
+        holders = _holders(readings._replace(worker_pid=None))
+        holders = holders._replace(process=Absent(wording.ended))
     total_source = source
-    if live is not None and live.device_free is not None and basis == "torch":
+    if live is not None and live.device_free is not None and readings.basis == "torch":
         # Use torch's moment for all; total and driver do not change.
         free, source = Value(live.device_free), MEM_GET_INFO
         free = mark_stale(free, now - live.at, wording.ended) if ended else free
-        used = _compute_used(free, total, driver)
+        reserve = get_value(driver) or 0
+        used = derive(lambda whole, left: max(0, whole - reserve - left), total, free)
         holders = _Holders(_MOVING, _MOVING, 0, _MOVING, None)
     return GpuFigures(
         total=total,
@@ -149,7 +157,7 @@ def collect_figures(
         driver=driver,
         source=source,
         total_source=total_source,
-        torch=figures,
+        torch=torch,
         process=holders.process,
         ours=holders.ours,
         our_processes=holders.our_processes,
@@ -157,14 +165,8 @@ def collect_figures(
         other_processes=holders.other_processes,
         unified=bool(view.nvml and view.nvml.memory.unified),
         wording=wording,
-        basis=basis,
+        basis=readings.basis,
     )
-
-
-def _compute_used(free: Reading[int], total: Reading[int], driver: Reading[int]) -> Reading[int]:
-    """Compute the used memory from the free memory."""
-    driver_bytes = get_value(driver) or 0
-    return derive(lambda whole, left: max(0, whole - driver_bytes - left), total, free)
 
 
 def make_torch_figures(
@@ -227,25 +229,38 @@ def _explain_no_torch(view: DeviceView, worker_pid: int | None) -> str:
     return "the runner has not used this device yet"
 
 
+def mark_if_old(read: Reading[T], age_s: float, sample: Sample, lost: str) -> Reading[T]:
+    """Return a reading of a sample as an old one once it is older than figures may be.
+
+    Args:
+        read: the reading.
+        age_s: seconds since it was read.
+        sample: the newest.
+        lost: why the monitor's host is not connected; empty while it is.
+    """
+    return (
+        mark_stale(read, age_s, explain_age(sample, lost)) if age_s > stale_after(sample) else read
+    )
+
+
 _Memory = tuple[Reading[int], Reading[int], Reading[int], Reading[int], str]
+"""Total, used, free, the driver's part, and the source of these figures."""
 
 
-def _device(
-    view: DeviceView, sample: Sample | None, torch: TorchMemory | None, now: float, lost: str
-) -> _Memory:
-    device = view.nvml
+def _device(readings: GpuReadings) -> _Memory:
+    device, sample, torch = readings.view.nvml, readings.sample, readings.live
     if device is not None and sample is not None and device.memory.unified:
-        return _unified(sample, now, lost)
+        return (
+            *read_host_memory(sample, readings.now, readings.lost),
+            Absent("unified memory: part of the host's used memory"),
+            HOST,
+        )
     if device is not None and sample is not None and device.memory.total:
-        age = compute_device_age(device, sample, now)
+        age = compute_device_age(device, sample, readings.now)
 
         def read_figure(value: int | None, path: str) -> Reading[int]:
             read = reading(value, device.unavailable.get(path))
-            return (
-                mark_stale(read, age, explain_age(sample, lost))
-                if age > stale_after(sample)
-                else read
-            )
+            return mark_if_old(read, age, sample, readings.lost)
 
         memory = device.memory
         return (
@@ -258,9 +273,8 @@ def _device(
     if device is not None and device.lost:
         gone = Absent(device.lost)
         return gone, gone, gone, gone, NVML
-    no_driver = Absent("torch does not report it separately")
     if torch is not None and torch.device_total and torch.device_free is not None:
-        age = now - torch.at
+        age = readings.now - torch.at
 
         def make_reading(value: int) -> Reading[int]:
             # The worker queries memory while it runs a program, but other processes continue.
@@ -269,39 +283,33 @@ def _device(
 
         used = make_reading(torch.device_total - torch.device_free)
         free = make_reading(torch.device_free)
+        no_driver = Absent("torch does not report it separately")
         return Value(torch.device_total), used, free, no_driver, MEM_GET_INFO
-    nothing = Absent(_explain_no_memory(view, sample, lost))
-    total = view.torch_device.total_memory if view.torch_device else None
+    nothing = Absent(_explain_no_memory(readings))
+    total = readings.view.torch_device.total_memory if readings.view.torch_device else None
     return (Value(total) if total else nothing), nothing, nothing, nothing, MEM_GET_INFO
 
 
-def _explain_no_memory(view: DeviceView, sample: Sample | None, lost: str) -> str:
+def read_host_memory(
+    sample: Sample, now: float, lost: str
+) -> tuple[Reading[int], Reading[int], Reading[int]]:
+    """Return the total, used and available memory of a sample's host."""
+    memory = sample.host.memory
+    age = now - sample.at
+    return (
+        mark_if_old(Value(memory.total), age, sample, lost),
+        mark_if_old(Value(memory.total - memory.available), age, sample, lost),
+        mark_if_old(Value(memory.available), age, sample, lost),
+    )
+
+
+def _explain_no_memory(readings: GpuReadings) -> str:
+    view = readings.view
     if view.nvml is not None:
         return view.nvml.unavailable.get("memory.total", "NVML gives no total")
-    if sample is None:
-        return lost or "waiting for the monitor"
+    if readings.sample is None:
+        return readings.lost or "waiting for the monitor"
     return view.unpaired or "NVML does not list this device"
-
-
-def _unified(sample: Sample, now: float, lost: str) -> _Memory:
-    host = sample.host.memory
-    age = now - sample.at
-
-    def read_figure(value: int) -> Reading[int]:
-        return (
-            mark_stale(Value(value), age, explain_age(sample, lost))
-            if age > stale_after(sample)
-            else Value(value)
-        )
-
-    driver = Absent("unified memory: part of the host's used memory")
-    return (
-        read_figure(host.total),
-        read_figure(host.total - host.available),
-        read_figure(host.available),
-        driver,
-        HOST,
-    )
 
 
 class _Holders(NamedTuple):
@@ -317,17 +325,10 @@ class _Holders(NamedTuple):
 _MOVING = Absent(MOVED, "moving")
 
 
-def _holders(
-    view: DeviceView,
-    sample: Sample | None,
-    worker_pid: int | None,
-    holds: bool,
-    now: float,
-    lost: str,
-) -> _Holders:
-    device = view.nvml
+def _holders(readings: GpuReadings) -> _Holders:
+    device, sample, worker_pid = readings.view.nvml, readings.sample, readings.worker_pid
     if device is None or sample is None or device.processes is None:
-        reason = _explain_no_memory(view, sample, lost)
+        reason = _explain_no_memory(readings)
         if device is not None:
             reason = device.unavailable.get("processes", "NVML lists no processes on this machine")
         nothing = Absent(reason)
@@ -339,25 +340,20 @@ def _holders(
     process: Reading[int]
     if worker is not None:
         process = reading(worker.memory, worker.unavailable.get("memory"))
-    elif holds:
+    elif readings.live is not None:
+        # The list may contain the worker under its pid on the host.
         process = Absent(
             f"NVML does not list our pid {worker_pid}: in a container it lists the host's pids"
         )
-        # The list may contain the worker under its pid on the host.
-        unknown = Absent(process.reason)
-        return _Holders(process, _sum(our_rows), len(our_rows), unknown, len(strangers))
+        return _Holders(process, _sum(our_rows), len(our_rows), process, len(strangers))
     else:
-        process = Absent(_explain_no_torch(view, worker_pid))
-    age = compute_device_age(device, sample, now)
-    own, others = _sum(our_rows), _sum(strangers)
-    if age > stale_after(sample):
-        why = explain_age(sample, lost)
-        process, own, others = (
-            mark_stale(process, age, why),
-            mark_stale(own, age, why),
-            mark_stale(others, age, why),
-        )
-    return _Holders(process, own, len(our_rows), others, len(strangers))
+        process = Absent(_explain_no_torch(readings.view, worker_pid))
+    age = compute_device_age(device, sample, readings.now)
+    process, ours, others = (
+        mark_if_old(read, age, sample, readings.lost)
+        for read in (process, _sum(our_rows), _sum(strangers))
+    )
+    return _Holders(process, ours, len(our_rows), others, len(strangers))
 
 
 def _sum(rows: tuple[GpuProcess, ...]) -> Reading[int]:

@@ -8,13 +8,13 @@ from tui.devices.memory.figures import (
     DERIVED,
     NVML,
     GpuFigures,
+    GpuReadings,
     TorchFigures,
     cached,
     collect_figures,
     workspace_or_none,
 )
 from tui.devices.memory.model import (
-    WORKER,
     Absent,
     AccountWording,
     Counter,
@@ -28,9 +28,7 @@ from tui.devices.memory.model import (
     pinned_term,
     reading,
 )
-from tui.devices.state.devices import Basis, DeviceView
 from tui.devices.state.history import MemoryPoint
-from tui.monitor.messages import Sample
 from workloads.protocol.messages import TorchMemory
 
 CHAIN = ("requested", "allocated", "active", "reserved", "process", "used", "total")
@@ -44,52 +42,33 @@ _CAUSES = {
 }
 
 
-def gpu_gauge(
-    view: DeviceView,
-    sample: Sample | None,
-    torch: TorchMemory | None,
-    worker_pid: int | None,
-    sampled_peak: MemoryPoint,
-    now: float,
-    basis: Basis = "one moment",
-    ended: bool = False,
-    wording: AccountWording = WORKER,
-    lost: str = "",
-) -> Gauge:
+def gpu_gauge(readings: GpuReadings, sampled_peak: MemoryPoint) -> Gauge:
     """Account for a GPU.
 
     Args:
-        view: the device.
-        sample: the monitor's newest; ``None`` before the first.
-        torch: the allocator's figures, of any worker.
-        worker_pid: the worker to account for.
+        readings: of the GPU and of the process to account for.
         sampled_peak: the highest samples since the last reset.
-        now: Unix time.
-        basis: the source whose moment the account describes.
-        ended: the worker has ended.
-        wording: the words for the process.
-        lost: why the monitor's host is not connected; empty while it is.
     """
-    live = torch if torch is not None and torch.pid == worker_pid else None
-    figures = collect_figures(view, sample, torch, worker_pid, now, basis, ended, wording, lost)
+    live, wording = readings.live, readings.wording
+    figures = collect_figures(readings)
     slices = lay_out(figures)
     terms = _terms(figures)
     if wording.pinned:
         terms = (*terms, pinned_term(_pinned(live, figures.torch.reserved)))
     by_key = {term.key: term for term in terms}
-    warnings = _find_breaks(figures, by_key)
-    warnings += _check_sums(figures)
-    counters = _counters(live, figures.torch.reserved)
-    warnings += _list_events(live, wording)
     would_free = releasable(figures.torch)
     return Gauge(
         total=figures.total,
         slices=slices,
         terms=terms,
         peaks=_peaks(live, figures, sampled_peak),
-        counters=counters,
+        counters=_counters(live, figures.torch.reserved),
         would_free=would_free,
-        warnings=tuple(warnings),
+        warnings=(
+            *_find_breaks(figures, by_key),
+            *_check_sums(figures),
+            *_list_events(live, wording),
+        ),
         explanation=explain_gpu(figures, slices, would_free),
         wording=wording,
         unified=figures.unified,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tui.devices.memory.explain import explain_host
-from tui.devices.memory.figures import DERIVED, HOST, explain_age
+from tui.devices.memory.figures import DERIVED, HOST, mark_if_old, read_host_memory
 from tui.devices.memory.model import (
     Absent,
     Gauge,
@@ -16,11 +16,10 @@ from tui.devices.memory.model import (
     derive,
     find_chain_breaks,
     get_value,
-    mark_stale,
     pinned_term,
     reading,
 )
-from tui.devices.state.history import MemoryPoint, stale_after
+from tui.devices.state.history import MemoryPoint
 from tui.monitor.messages import Sample, WatchedProcess
 from workloads.protocol.messages import HostHeap
 
@@ -53,7 +52,10 @@ def host_gauge(
         no_worker: why the worker has no figures, if there is none.
         lost: why the monitor's host is not connected; empty while it is.
     """
-    total, used, available = _host(sample, now, lost)
+    waiting = Absent(lost or "waiting for the monitor")
+    total, used, available = (
+        (waiting, waiting, waiting) if sample is None else read_host_memory(sample, now, lost)
+    )
     unique, resident = _watched(sample, worker_pid, now, no_worker, lost)
     live = heap if heap is not None and heap.pid == worker_pid else None
     in_use, cached = _heap(live, worker_pid, no_worker)
@@ -79,25 +81,6 @@ def host_gauge(
     )
 
 
-def _host(
-    sample: Sample | None, now: float, lost: str
-) -> tuple[Reading[int], Reading[int], Reading[int]]:
-    if sample is None:
-        waiting = Absent(lost or "waiting for the monitor")
-        return waiting, waiting, waiting
-    memory = sample.host.memory
-    return (
-        _aged(Value(memory.total), sample, now, lost),
-        _aged(Value(memory.total - memory.available), sample, now, lost),
-        _aged(Value(memory.available), sample, now, lost),
-    )
-
-
-def _aged(read: Reading[int], sample: Sample, now: float, lost: str) -> Reading[int]:
-    age = now - sample.at
-    return mark_stale(read, age, explain_age(sample, lost)) if age > stale_after(sample) else read
-
-
 def _watched(
     sample: Sample | None, worker_pid: int | None, now: float, no_worker: str, lost: str
 ) -> tuple[Reading[int], Reading[int]]:
@@ -110,10 +93,10 @@ def _watched(
     if sample is None or process is None:
         nothing = Absent("the monitor has not read the runner yet")
         return nothing, nothing
-    return (
-        _aged(reading(process.unique, process.unavailable.get("unique")), sample, now, lost),
-        _aged(reading(process.resident, process.unavailable.get("resident")), sample, now, lost),
-    )
+    unique = reading(process.unique, process.unavailable.get("unique"))
+    resident = reading(process.resident, process.unavailable.get("resident"))
+    age = now - sample.at
+    return mark_if_old(unique, age, sample, lost), mark_if_old(resident, age, sample, lost)
 
 
 def _heap(

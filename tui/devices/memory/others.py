@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tui.allocators.messages import TorchProcess
+from tui.devices.memory.figures import GpuReadings
 from tui.devices.memory.gpu import gpu_gauge
 from tui.devices.memory.model import (
     OUTSIDE,
@@ -149,16 +150,11 @@ def account_in(
         device: the device of these figures, if known.
     """
     if unpaired:
-        gauge = gpu_gauge(
-            DeviceView(allocator.figures.device, torch_device=device, unpaired=unpaired),
-            machine.sample,
-            allocator.figures,
-            allocator.figures.pid,
-            allocator.peak,
-            now,
-            wording=OUTSIDE,
-        )
-        return DeviceView(allocator.figures.device, torch_device=device), gauge
+        figures = allocator.figures
+        unknown = DeviceView(figures.device, torch_device=device, unpaired=unpaired)
+        readings = GpuReadings(unknown, machine.sample, figures, figures.pid, now, wording=OUTSIDE)
+        gauge = gpu_gauge(readings, allocator.peak)
+        return DeviceView(figures.device, torch_device=device), gauge
     view = next((device for device in machine.devices if device.key == allocator.placed.id), None)
     peak = machine.history.sampled_peak(view.key if view else "")
     gauge = account_of(allocator, view, machine.sample, peak, now)
@@ -184,17 +180,18 @@ def account_of(
     figures, peak = allocator.figures, replace(allocator.peak, used=device_peak.used)
     if view is None:
         nameless = DeviceView(figures.device, unpaired=allocator.placed.why_no_id)
-        return gpu_gauge(nameless, sample, figures, figures.pid, peak, now, wording=OUTSIDE)
+        readings = GpuReadings(nameless, sample, figures, figures.pid, now, wording=OUTSIDE)
+        return gpu_gauge(readings, peak)
     moment = allocator.consistent_reading(view, now)
     old = _is_old(allocator, now) and not allocator.ended
-    return gpu_gauge(
+    readings = GpuReadings(
         replace(view, nvml=moment.device),
         moment.sample,
         figures,
         figures.pid,
-        peak,
         now,
         "NVML" if old else moment.basis,
         bool(allocator.ended),
         replace(OUTSIDE, busy=OLD) if old else OUTSIDE,
     )
+    return gpu_gauge(readings, peak)

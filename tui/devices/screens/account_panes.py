@@ -14,12 +14,8 @@ from tui.core.text import numbers as text
 from tui.devices.memory import Gauge, account
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
-from tui.devices.views.history import format_points
-from tui.devices.views.large_history import (
-    LEAST_ROWS,
-    large_lines,
-    large_rows,
-)
+from tui.devices.views.history import Timeline, format_points
+from tui.devices.views.large_history import LEAST_ROWS, large_lines, large_rows
 from tui.devices.views.memory import bar_line, draw_body, explain_lines, title
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, plain
@@ -79,10 +75,15 @@ class AccountPane(AgingPane):
         """Return the figures in words; subclasses implement this."""
         raise NotImplementedError
 
+    @property
+    def timeline(self) -> Timeline:
+        """The readings of the device."""
+        machine = self.machine
+        return Timeline(machine.history.points(machine.selected), machine.sample, self.now)
+
     def history_points(self) -> list[str]:
         """Return the readings of the device as lines with tabs."""
-        machine = self.machine
-        return ["", self.view.label, *format_points(machine.history.points(machine.selected))]
+        return ["", self.view.label, *format_points(self.timeline.points)]
 
     def state_changed(self) -> None:
         """Update the account and redraw the changes."""
@@ -142,13 +143,10 @@ class MemoryPane(AccountPane):
             self.history.rebuild()
 
     def _history(self, cells: int, rows: int) -> list[Line]:
-        machine = self.machine
-        points = machine.history.points(machine.selected)
         sizes = self._choose_sizes()
         return large_lines(
-            self.view, points, machine.sample, self.now, "used", cells, rows,
-            hint="", format_size=sizes,
-        )  # fmt: skip
+            self.view, self.timeline, "used", cells, rows, hint="", format_size=sizes
+        )
 
     def _choose_sizes(self) -> text.SizeFormat:
         """Return how all sizes of the pane are written: as in the body."""

@@ -22,11 +22,11 @@ from tui.devices.views.devices import NO_HISTORY, device_row, devices_title, not
 from tui.devices.views.history import (
     LOAD_STYLE,
     DrawnHistory,
+    Timeline,
     block_lines,
     block_rows,
     draw_history,
     figures,
-    find_end,
     format_points,
 )
 from tui.devices.views.host_rows import (
@@ -331,14 +331,15 @@ class DeviceList(KeyedList):
         machine, sample = self._machine, self._machine.sample
         if machine.hosts or not cells:
             return {}
-        now = find_end(sample, self._clock())
+        end = Timeline((), sample, self._clock()).end
         drawn = self._drawn_histories
-        if drawn is None or drawn[:3] != (cells, now, machine.devices):
+        if drawn is None or drawn[:3] != (cells, end, machine.devices):
             histories = {}
             for view in machine.devices:
-                points, load = machine.history.points(view.key), figures(view, sample)[0]
-                histories[view.key] = draw_history(points, load, sample, now, cells, 1)
-            self._drawn_histories = drawn = (cells, now, machine.devices, histories)
+                timeline = Timeline(machine.history.points(view.key), sample, end)
+                load = figures(view, sample)[0]
+                histories[view.key] = draw_history(timeline, load, cells, 1)
+            self._drawn_histories = drawn = (cells, end, machine.devices, histories)
         return drawn[3]
 
     def rebuild(self) -> None:
@@ -519,6 +520,12 @@ class DevicesPane(AgingPane):
     def _view(self) -> DeviceView:
         return self.machine.shown.selected_device
 
+    @property
+    def _timeline(self) -> Timeline:
+        machine = self.machine.shown
+        points = machine.history.points(machine.selected)
+        return Timeline(points, machine.sample, machine.now(self.clock()))
+
     def _share_rows(self, notice: int) -> None:
         """Distribute the rows: devices first, then the headings, then the history.
 
@@ -528,9 +535,7 @@ class DevicesPane(AgingPane):
         devices = self.list.count_rows()
         free = self.size.height - notice - devices if devices else 0
         self.heading.display = free > 0
-        shown = self.machine.shown
-        points = shown.history.points(shown.selected)
-        pictures = count_pictures(self._view, shown.sample, points, free - 1)
+        pictures = count_pictures(self._view, self._timeline, free - 1)
         self._stacked = pictures > 1
         if self._stacked:
             rows = min(free - 1, pictures * (MOST_STACKED_ROWS + 1))
@@ -544,17 +549,15 @@ class DevicesPane(AgingPane):
             self.history.styles.height = rows
 
     def _history(self, cells: int, rows: int) -> list[Line]:
-        machine = self.machine.shown
-        points, now = machine.history.points(machine.selected), machine.now(self.clock())
+        view, timeline = self._view, self._timeline
         if self._stacked:
-            return stacked_lines(self._view, points, machine.sample, now, self.figure, cells, rows)
+            return stacked_lines(view, timeline, self.figure, cells, rows)
         if self._is_large:
-            return large_lines(self._view, points, machine.sample, now, self.figure, cells, rows)
-        return block_lines(self._view, points, machine.sample, now, cells, rows)
+            return large_lines(view, timeline, self.figure, cells, rows)
+        return block_lines(view, timeline, cells, rows)
 
     def _points(self) -> list[str]:
-        machine = self.machine.shown
-        return ["", self._view.label, *format_points(machine.history.points(machine.selected))]
+        return ["", self._view.label, *format_points(self._timeline.points)]
 
     def count_notice_rows(self, most: int) -> int:
         """Count the rows of the notice on the monitor.

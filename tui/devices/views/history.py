@@ -9,10 +9,10 @@ from typing import NamedTuple
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.history import MemoryPoint, Point, stale_after
+from tui.devices.state.history import MemoryPoint, stale_after
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.braille import ACROSS, braille, filled
-from tui.kit.lines import Line, Span, TextStyle, fit, left, right
+from tui.kit.lines import Line, Span, TextStyle, beside, fit, left, right
 from tui.monitor.messages import Sample
 
 LABEL = 21
@@ -24,6 +24,31 @@ the terminal link as all figures do."""
 
 LOAD_STYLE = TextStyle.GOOD
 """Style of the load, whose history stands in the devices' rows too."""
+
+
+class Timeline(NamedTuple):
+    """The readings of one device or process, drawn up to the present."""
+
+    points: Sequence[MemoryPoint]
+    """Oldest first."""
+    sample: Sample | None
+    """The monitor's newest; ``None`` before the first."""
+    now: float
+    """Unix time."""
+
+    @property
+    def column_s(self) -> float:
+        """Seconds per column of dots: at least two samples, so that a late one leaves no gap."""
+        sample = self.sample
+        pace = max(sample.interval_s, sample.took_s) if sample else 1.0
+        return max(LEAST_COLUMN_S, 2 * math.ceil(pace))
+
+    @property
+    def end(self) -> float:
+        """Unix time of the newest sample, or the present once samples stop."""
+        if self.sample is None or self.now - self.sample.at > stale_after(self.sample):
+            return self.now
+        return self.sample.at
 
 
 class PlottedFigure(NamedTuple):
@@ -69,12 +94,6 @@ def figures(
     if view.key != CPU:
         plotted.append(PlottedFigure("power", "power", limit, text.watts(limit), TextStyle.CONTEXT))
     return plotted
-
-
-def column_s(sample: Sample | None) -> float:
-    """Return the seconds per column of dots: at least two samples, so a late one leaves no gap."""
-    pace = max(sample.interval_s, sample.took_s) if sample else 1.0
-    return max(LEAST_COLUMN_S, 2 * math.ceil(pace))
 
 
 def compute_shares(
@@ -179,25 +198,16 @@ class DrawnHistory(NamedTuple):
     """Why cells between two readings are blank; empty if none are."""
 
 
-def draw_history(
-    points: Sequence[MemoryPoint],
-    figure: PlottedFigure,
-    sample: Sample | None,
-    now: float,
-    cells: int,
-    rows: int,
-) -> DrawnHistory:
+def draw_history(timeline: Timeline, figure: PlottedFigure, cells: int, rows: int) -> DrawnHistory:
     """Draw a history: a sampled zero is one dot high, a gap has no dots.
 
     Args:
-        points: oldest first.
+        timeline: the readings.
         figure: the figure of the history.
-        sample: the monitor's newest.
-        now: Unix time.
         cells: width of the picture.
         rows: height of the picture.
     """
-    seconds, until = column_s(sample), find_end(sample, now)
+    points, seconds, until = timeline.points, timeline.column_s, timeline.end
     shares = compute_shares(points, figure, cells * ACROSS, seconds, until)
     pairs = zip(shares[0::ACROSS], shares[1::ACROSS], strict=True)
     merged = [pair if pair is not None else other for pair, other in pairs]
@@ -207,31 +217,16 @@ def draw_history(
     return DrawnHistory(braille(dots, cells, rows), gap)
 
 
-def find_end(sample: Sample | None, now: float) -> float:
-    """Return the end of a history: the newest sample, or the present once samples stop."""
-    if sample is None or now - sample.at > stale_after(sample):
-        return now
-    return sample.at
-
-
 def history_lines(
-    points: Sequence[MemoryPoint],
-    plotted: Sequence[PlottedFigure],
-    sample: Sample | None,
-    now: float,
-    *,
-    cells: int,
-    rows: int,
+    timeline: Timeline, plotted: Sequence[PlottedFigure], cells: int, rows: int
 ) -> tuple[list[Line], str]:
     """Draw figures below each other, the newest points on the right, with the scales in front.
 
     Returns the lines, and why cells in some of the histories are blank; empty if none are.
 
     Args:
-        points: of the device, oldest first.
+        timeline: the readings.
         plotted: the figures to draw.
-        sample: the monitor's newest.
-        now: Unix time.
         cells: width of a line.
         rows: height of each figure.
     """
@@ -240,16 +235,20 @@ def history_lines(
     gap = ""
     for figure in plotted:
         if figure.full is None:
-            words = f" {figure.label} {text.NA}: its maximum is unknown"
-            lines += [(Span(left(fit(words, cells), cells), TextStyle.QUIET),)]
-            lines += [()] * (rows - 1)
+            lines += [explain_no_scale(figure, cells), *[()] * (rows - 1)]
             continue
-        drawn = draw_history(points, figure, sample, now, room, rows)
+        drawn = draw_history(timeline, figure, room, rows)
         gap = gap or drawn.gap
         for row, picture in enumerate(drawn.rows):
             label = scale_label(figure, row, rows)
             lines.append((Span(label, TextStyle.QUIET), Span(picture, figure.style)))
     return lines, gap
+
+
+def explain_no_scale(figure: PlottedFigure, cells: int) -> Line:
+    """Return the line in place of a figure whose maximum is unknown."""
+    words = f" {figure.label} {text.NA}: its maximum is unknown"
+    return (Span(left(words, cells), TextStyle.QUIET),)
 
 
 def scale_label(figure: PlottedFigure, row: int, rows: int) -> str:
@@ -267,28 +266,19 @@ def block_rows(view: DeviceView, rows: int) -> int:
     return 1 + rows * len(figures(view, None)) if rows else 0
 
 
-def block_lines(
-    view: DeviceView,
-    points: Sequence[Point],
-    sample: Sample | None,
-    now: float,
-    cells: int,
-    height: int,
-) -> list[Line]:
+def block_lines(view: DeviceView, timeline: Timeline, cells: int, height: int) -> list[Line]:
     """Return a device's histories below a line with its name and their duration.
 
     Args:
         view: the device.
-        points: its history, oldest first.
-        sample: the monitor's newest.
-        now: Unix time.
+        timeline: its readings.
         cells: width of a line.
         height: lines in all.
     """
-    plotted = figures(view, sample)
+    plotted = figures(view, timeline.sample)
     rows = max(1, (height - 1) // len(plotted))
-    lines, gap = history_lines(points, plotted, sample, now, cells=cells, rows=rows)
-    return [span_rule(view.label, sample, cells, cells, gap), *lines]
+    lines, gap = history_lines(timeline, plotted, cells, rows)
+    return [span_rule(view.label, timeline, cells, cells, gap), *lines]
 
 
 BESIDE_FROM = 110
@@ -309,49 +299,42 @@ def _count_stacked(view: DeviceView, sample: Sample | None, cells: int) -> int:
     return -(-count // 2) if cells >= BESIDE_FROM else count
 
 
-def whole_lines(
-    view: DeviceView,
-    points: Sequence[Point],
-    sample: Sample | None,
-    now: float,
-    cells: int,
-    height: int,
-) -> list[Line]:
+def whole_lines(view: DeviceView, timeline: Timeline, cells: int, height: int) -> list[Line]:
     """Return all histories of a device, torch's reserved memory included; in pairs if wide.
 
     The arguments are those of :func:`block_lines`.
     """
-    plotted = figures(view, sample, text.size, torch=True)
-    deep = _count_stacked(view, sample, cells)
+    plotted = figures(view, timeline.sample, text.size, torch=True)
+    deep = _count_stacked(view, timeline.sample, cells)
     rows = max(1, (height - 1) // deep)
-    beside = len(plotted) > deep
-    room = (cells - 2) // 2 if beside else cells
-    first, gap_here = history_lines(points, plotted[:deep], sample, now, cells=room, rows=rows)
-    other, gap_there = history_lines(points, plotted[deep:], sample, now, cells=room, rows=rows)
-    gap = Span("  ")
-    other += [()] * (len(first) - len(other))
-    lines = (
-        [(*left, gap, *two) for left, two in zip(first, other, strict=True)] if beside else first
-    )
-    return [span_rule(view.label, sample, room, cells, gap_here or gap_there), *lines]
+    has_pairs = len(plotted) > deep
+    room = (cells - 2) // 2 if has_pairs else cells
+    lines, gap = history_lines(timeline, plotted[:deep], room, rows)
+    if has_pairs:
+        others, other_gap = history_lines(timeline, plotted[deep:], room, rows)
+        lines, gap = beside(lines, others, room), gap or other_gap
+    return [span_rule(view.label, timeline, room, cells, gap), *lines]
 
 
-def span_rule(device: str, sample: Sample | None, room: int, cells: int, gap: str = "") -> Line:
+def span_rule(device: str, timeline: Timeline, room: int, cells: int, gap: str = "") -> Line:
     """Return a rule with the device, the duration of the histories below, and why they have gaps.
 
     Args:
         device: the device's name, which stands first; may be empty.
-        sample: the monitor's newest.
+        timeline: the readings of the histories.
         room: cells of one history.
         cells: width of the line.
         gap: why cells are blank; empty if none are.
     """
-    seconds = column_s(sample)
-    span = text.duration(max(0, room - LABEL) * ACROSS * seconds)
+    span = text.duration(max(0, room - LABEL) * ACROSS * timeline.column_s)
     name = f"{device}, " if device else ""
     words = f"{name}last {span}"
+    return title_rule([f"{words}; {gap}", f"{name}{gap}", gap, words] if gap else [words], cells)
+
+
+def title_rule(titles: Sequence[str], cells: int) -> Line:
+    """Return a rule with the first title that fits, or else with the last, cut."""
     rule = glyphs.GLYPHS.rule
-    options = [f"{words}; {gap}", f"{name}{gap}", gap, words] if gap else [words]
-    label = next((option for option in options if len(option) + 3 <= cells), words)
-    title = fit(f"{rule} {label} ", cells)
-    return (Span(title + rule * (cells - len(title)), TextStyle.QUIET),)
+    chosen = next((title for title in titles if len(title) + 3 <= cells), titles[-1])
+    start = fit(f"{rule} {chosen} ", cells)
+    return (Span(start + rule * (cells - len(start)), TextStyle.QUIET),)

@@ -15,17 +15,18 @@ from typing import NamedTuple
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.history import Point
+from tui.devices.state.history import MemoryPoint
 from tui.devices.views.history import (
     NO_READING,
     PlottedFigure,
-    column_s,
+    Timeline,
     explain_gap,
+    explain_no_scale,
     figures,
-    find_end,
+    title_rule,
 )
 from tui.kit.braille import ACROSS
-from tui.kit.lines import REACHES, Line, Span, TextStyle, fit, left, right
+from tui.kit.lines import REACHES, Line, Span, TextStyle, left, right
 from tui.monitor.messages import Sample
 
 FOR_GPUS = 4
@@ -79,24 +80,21 @@ def _plot_traffic(view: DeviceView) -> PlottedFigure:
     return PlottedFigure("traffic", "PCIe", most, words, TextStyle.CACHED)
 
 
-def list_read_figures(
-    view: DeviceView, sample: Sample | None, points: Sequence[Point]
-) -> list[PlottedFigure]:
+def list_read_figures(view: DeviceView, timeline: Timeline) -> list[PlottedFigure]:
     """Return the figures to draw, without those that the driver does not support.
 
     Args:
         view: the device.
-        sample: the monitor's newest.
-        points: its history, oldest first.
+        timeline: its readings.
     """
-    known = list_figures(view, sample)
-    if len(points) < SETTLED:
+    known = list_figures(view, timeline.sample)
+    if len(timeline.points) < SETTLED:
         return known
     return [
         figure
         for figure in known
         if figure.full is not None
-        and any(getattr(point, figure.name) is not None for point in points)
+        and any(getattr(point, figure.name) is not None for point in timeline.points)
     ] or known[:1]
 
 
@@ -127,7 +125,7 @@ def next_figure(view: DeviceView, sample: Sample | None, name: str, *, few: bool
 
 
 def collect_readings(
-    points: Sequence[Point], figure: PlottedFigure, cells: int, seconds: float, until: float
+    points: Sequence[MemoryPoint], figure: PlottedFigure, cells: int, seconds: float, until: float
 ) -> list[Readings | None]:
     """Return the mean and the highest value of each cell, or ``None`` without a reading.
 
@@ -200,43 +198,34 @@ def _draw_cell(
     return (glyphs.GLYPHS.shade, REACHES[style]) if 2 * reach >= len(steps) else (" ", style)
 
 
-def count_pictures(
-    view: DeviceView, sample: Sample | None, points: Sequence[Point], available: int
-) -> int:
+def count_pictures(view: DeviceView, timeline: Timeline, available: int) -> int:
     """Return how many figures, of at least :data:`LEAST_ROWS` each, fit below each other.
 
     Args:
         view: the device.
-        sample: the monitor's newest.
-        points: its history, oldest first.
+        timeline: its readings.
         available: rows for all.
     """
-    return min(len(list_read_figures(view, sample, points)), available // (LEAST_ROWS + 1))
+    return min(len(list_read_figures(view, timeline)), available // (LEAST_ROWS + 1))
 
 
 def stacked_lines(
-    view: DeviceView,
-    points: Sequence[Point],
-    sample: Sample | None,
-    now: float,
-    name: str,
-    cells: int,
-    height: int,
+    view: DeviceView, timeline: Timeline, name: str, cells: int, height: int
 ) -> list[Line]:
     """Return as many figures as fit, each with its heading; the chosen one first.
 
     The arguments are those of :func:`large_lines`.
     """
-    known = [figure.name for figure in list_figures(view, sample)]
-    read = {figure.name for figure in list_read_figures(view, sample, points)}
-    first = choose_figure(view, sample, name).name
+    known = [figure.name for figure in list_figures(view, timeline.sample)]
+    read = {figure.name for figure in list_read_figures(view, timeline)}
+    first = choose_figure(view, timeline.sample, name).name
     at = known.index(first)
     others = [plotted for plotted in (*known[at + 1 :], *known[:at]) if plotted in read]
-    count = max(1, count_pictures(view, sample, points, height))
+    count = max(1, count_pictures(view, timeline, height))
     lines: list[Line] = []
     for place, plotted in enumerate([first, *others][:count]):
         rows = height // count + (place < height % count)
-        lines += large_lines(view, points, sample, now, plotted, cells, rows, brief=place > 0)
+        lines += large_lines(view, timeline, plotted, cells, rows, brief=place > 0)
     return lines
 
 
@@ -260,9 +249,7 @@ def large_rows(available: int) -> int:
 
 def large_lines(
     view: DeviceView,
-    points: Sequence[Point],
-    sample: Sample | None,
-    now: float,
+    timeline: Timeline,
     name: str,
     cells: int,
     height: int,
@@ -275,9 +262,7 @@ def large_lines(
 
     Args:
         view: the device.
-        points: its history, oldest first.
-        sample: the monitor's newest.
-        now: Unix time.
+        timeline: its readings.
         name: the figure.
         cells: width of a line.
         height: lines in all.
@@ -285,38 +270,28 @@ def large_lines(
         hint: the key that draws another figure.
         format_size: how the pane writes sizes.
     """
-    figure = choose_figure(view, sample, name, format_size)
+    figure = choose_figure(view, timeline.sample, name, format_size)
     scale = max(SCALE, len(figure.full_text) + 1)
-    seconds = column_s(sample) * ACROSS
+    seconds, until = timeline.column_s * ACROSS, timeline.end
     room, rows = max(0, cells - scale), max(1, height - 1)
-    span = text.duration(room * seconds)
-    period = text.duration(seconds)
-    shade = glyphs.GLYPHS.shade
-    head = f"{view.label} {figure.label}"
-    until = find_end(sample, now)
-    readings = collect_readings(points, figure, room, seconds, until)
-    gap = explain_gap(points, readings, seconds, until) if figure.full is not None else ""
-    blank = (f"{head}, last {span}; {gap}{hint}", f"{head}; {gap}") if gap else ()
-    words = (
-        (figure.label,)
-        if brief
-        else (
-            *blank,
+    readings = collect_readings(timeline.points, figure, room, seconds, until)
+    titles = [figure.label]
+    if not brief:
+        head, span = f"{view.label} {figure.label}", text.duration(room * seconds)
+        gap = figure.full is not None and explain_gap(timeline.points, readings, seconds, until)
+        period, shade = text.duration(seconds), glyphs.GLYPHS.shade
+        titles = [
+            *([f"{head}, last {span}; {gap}{hint}", f"{head}; {gap}"] if gap else []),
             f"{head}, last {span}, mean and {shade} highest of each {period}{hint}",
             f"{head}, last {span}{hint}",
             head,
-        )
-    )
-    rule = glyphs.GLYPHS.rule
-    label = next((word for word in words if len(word) + 3 <= cells), words[-1])
-    title = fit(f"{rule} {label} ", cells)
-    heading: Line = (Span(title + rule * (cells - len(title)), TextStyle.QUIET),)
+        ]
+    heading = title_rule(titles, cells)
     if figure.full is None:
-        reason = f" {figure.label} {text.NA}: its maximum is unknown"
-        return [heading, (Span(left(fit(reason, cells), cells), TextStyle.QUIET),)]
-    if len(points) >= SETTLED and not any(readings):
+        return [heading, explain_no_scale(figure, cells)]
+    if len(timeline.points) >= SETTLED and not any(readings):
         reason = f" {figure.label} {text.NA}{NO_READING.removeprefix('blank')}"
-        return [heading, (Span(left(fit(reason, cells), cells), TextStyle.QUIET),)]
+        return [heading, (Span(left(reason, cells), TextStyle.QUIET),)]
     return [
         heading,
         *(

@@ -14,10 +14,9 @@ from tui.core.text.commands import shorten_command
 from tui.devices.memory import Gauge, Term
 from tui.devices.memory.model import Absent, Stale, format_reading, get_value
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.history import MemoryPoint
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import Fact
-from tui.devices.views.history import PlottedFigure, history_lines, span_rule
+from tui.devices.views.history import PlottedFigure, Timeline, history_lines, span_rule
 from tui.devices.views.memory import (
     EMPTY_KEY,
     Reasons,
@@ -41,7 +40,7 @@ from tui.kit.lines import (
     width,
     wrap,
 )
-from tui.monitor.messages import GpuProcess, Sample
+from tui.monitor.messages import GpuProcess
 
 NAME_CELLS = 19
 SIZE = text.SIZE_WIDTH + 1
@@ -487,21 +486,12 @@ def history_rows(most: int) -> int:
     return 1 + height * len(_HISTORIES) if height > 0 else 0
 
 
-def process_history(
-    points: Sequence[MemoryPoint],
-    gauge: Gauge,
-    sample: Sample | None,
-    now: float,
-    cells: int,
-    height: int,
-) -> list[Line]:
+def process_history(gauge: Gauge, timeline: Timeline, cells: int, height: int) -> list[Line]:
     """Return the recent memory on one scale: the device's total, or the process's own peak.
 
     Args:
-        points: oldest first.
         gauge: the account of the process.
-        sample: the monitor's newest.
-        now: Unix time.
+        timeline: its memory.
         cells: width of a line.
         height: lines in all.
     """
@@ -509,8 +499,8 @@ def process_history(
     plotted = [
         PlottedFigure(name, label, top, text.size(top), style)
         for name, label, style in _HISTORIES
-        if name != "process" or any(point.process is not None for point in points)
+        if name != "process" or any(point.process is not None for point in timeline.points)
     ]
     rows = max(1, (height - 1) // len(plotted))
-    lines, gap = history_lines(points, plotted, sample, now, cells=cells, rows=rows)
-    return [span_rule("", sample, cells, cells, gap), *lines]
+    lines, gap = history_lines(timeline, plotted, cells, rows)
+    return [span_rule("", timeline, cells, cells, gap), *lines]
