@@ -101,10 +101,10 @@ async def test_the_demo_ends_the_app_for_its_caller() -> None:
     async with app.run_test() as pilot:
         await pilot.press("5")
         await pilot.pause()
-        assert not app.demo_wanted
+        assert not app.demo_requested
         await pilot.press("down", "enter")
         await pilot.pause()
-    assert app.demo_wanted
+    assert app.demo_requested
 
 
 async def test_the_first_start_says_in_one_line_what_to_press() -> None:

@@ -18,7 +18,7 @@ from tests.children.sessions import until
 from tests.simulated_gpu.accounts import GPU, Accounts, watched
 from tui.app.header import header_line
 from tui.devices.memory.model import Absent, Value, get_value
-from tui.devices.state.devices import NOT_ASKED
+from tui.devices.state.devices import NVML_UNAVAILABLE
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.devices import notice
 from tui.kit.lines import plain
@@ -85,13 +85,13 @@ async def test_torch_s_figures_are_the_account(accounts: Accounts) -> None:
     await accounts.run("still")
     seen = accounts.now()
     assert seen.gauge.term("used").source == "torch mem_get_info"
-    assert seen.gauge.term("process").bytes == Absent(NOT_ASKED)
+    assert seen.gauge.term("process").bytes == Absent(NVML_UNAVAILABLE)
     for key in ("allocated", "reserved", "used", "total"):
         assert seen.size(key) is not None
     assert seen.slice("process_and_others")
     total = get_value(seen.gauge.total)
     assert sum(get_value(part.bytes) or 0 for part in seen.gauge.known) == total
-    assert NOT_ASKED in seen.words
+    assert NVML_UNAVAILABLE in seen.words
 
 
 async def test_they_stay_current_while_nothing_runs(accounts: Accounts) -> None:
@@ -144,4 +144,4 @@ async def test_devices_lists_what_torch_sees() -> None:
     lines = (await _said_by("devices")).splitlines()
     assert lines[0].startswith("no NVML: ")
     assert lines[1].startswith("cuda:0 ")
-    assert lines[1].endswith(f"n/a: {NOT_ASKED}")
+    assert lines[1].endswith(f"n/a: {NVML_UNAVAILABLE}")

@@ -22,7 +22,7 @@ from tui.app.tab_screens import FACTORIES
 from tui.app.workbench import WorkbenchApp
 from tui.kit.commands.command import KEY_WORDS, NAMES, TABS, Command, Situation, key_text, keys_text
 from tui.kit.key_help import (
-    KEPT_COMMANDS,
+    FIXED_COMMANDS,
     chosen_commands,
     command_at,
     footer_line,
@@ -238,7 +238,7 @@ def test_each_tab_has_a_screen() -> None:
 def test_the_footer_fits_and_always_has_help_and_quit(now: Situation, cells: int) -> None:
     commands = REGISTRY.in_footer(now)
     assert width(footer_line(commands, cells)) <= cells
-    kept = {command.id for command in commands if command.id in KEPT_COMMANDS}
+    kept = {command.id for command in commands if command.id in FIXED_COMMANDS}
     assert {command.id for command in chosen_commands(commands, cells)} >= kept
     assert len(kept) == 2
 

@@ -24,7 +24,7 @@ from tui.devices.cli.devices import as_text as devices_text
 from tui.devices.memory import account
 from tui.devices.state.devices import (
     CPU,
-    NOT_ASKED,
+    NVML_UNAVAILABLE,
     WITHOUT_NVML,
     DeviceView,
     pair,
@@ -88,7 +88,7 @@ def test_where_torch_has_cuda_nothing_says_that_there_is_no_driver(
     assert "no driver" not in said
     assert "no NVIDIA driver" not in said
     assert "no NVML" in said
-    assert NOT_ASKED in said
+    assert NVML_UNAVAILABLE in said
     assert "NVML does not list this device" not in said
 
 
@@ -171,13 +171,13 @@ def test_the_doctor_does_where_there_is_none() -> None:
 
 def test_the_doctor_says_of_each_gpu_that_it_runs_workloads() -> None:
     text = as_text(pairing_findings(sample(driver=NO_NVML), CUDA))
-    assert f"cuda:0-1: NVIDIA H200: {NOT_ASKED}" in text
+    assert f"cuda:0-1: NVIDIA H200: {NVML_UNAVAILABLE}" in text
     assert "workloads run on it" in text
     assert "its timings" not in text
 
 
 def test_devices_lists_the_gpus_that_torch_alone_sees() -> None:
-    views = pair((), CUDA.devices, no_nvml=NOT_ASKED)
+    views = pair((), CUDA.devices, no_nvml=NVML_UNAVAILABLE)
     text = devices_text(sample(driver=NO_NVML), views)
     assert (
         "cuda:0    NVIDIA H200  total 139.8 GiB  n/a: NVML is not available on this machine" in text

@@ -25,7 +25,7 @@ from tests.screens.helpers import (
 )
 from tui.devices.memory import Gauge, account
 from tui.devices.memory.model import Absent, Stale, Value, get_value
-from tui.devices.state.devices import KEPT_S, SILENT_S, ConsistentReadings
+from tui.devices.state.devices import SILENT_S, STORED_S, ConsistentReadings
 from tui.devices.views.memory import absences
 from tui.kit.lines import plain
 from tui.monitor.messages import DeviceMemory, HostMemory, Sample
@@ -337,7 +337,7 @@ def test_samples_are_not_kept_for_longer_than_they_serve() -> None:
     for _ in range(400):
         box.wait(0.05)
         moments.apply_sample(box.sample())
-    assert len(moments._samples) <= KEPT_S / 0.05 + 2
+    assert len(moments._samples) <= STORED_S / 0.05 + 2
 
 
 # ---- a worker and the next ----

@@ -150,7 +150,7 @@ def test_a_workload_that_only_a_host_lists_gets_the_values_of_the_file(place: Pa
 
 def test_readonly_writes_nothing(place: Path) -> None:
     chosen, _ = choose(read(place), {}, {})
-    known = Preferences(chosen, keep=False)
+    known = Preferences(chosen, write_back=False)
     known.attach(make_store("one gpu"))
     known.remember(make_store("one gpu"), "nord", 5.0)
     assert not place.exists()

@@ -92,7 +92,7 @@ def test_without_an_environment_that_has_torch_it_is_this_python(tmp_path: Path)
     ):
         assert unnamed(variables) == own
     assert own.why == "this program's own"
-    assert not own.found
+    assert not own.is_detected
 
 
 def test_this_python_is_taken_where_it_has_torch(

@@ -128,9 +128,8 @@ def header_line(
 ) -> Line:
     """Return the runner's state, the tabs, and as many facts as there is room for.
 
-    While something runs, a narrow header shows that instead of the program's name, and so it does
-    with the number of hosts. A note that
-    the GPUs are simulated comes first.
+    A narrow header shows what runs, or the number of hosts, instead of the program's name. A note
+    that the GPUs are simulated comes first.
 
     Args:
         runs: the runs on this machine; the header shows those on the machine of the selected row.

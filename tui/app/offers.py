@@ -45,7 +45,7 @@ def list_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
 
 
 def find_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
-    """Return the offers of a tab that are found in files, the most wanted first."""
+    """Return the offers of a tab that are found in files, the most useful first."""
     offers: list[Offer] = []
     if app.replay or tab == RESULTS:
         return offers
@@ -93,8 +93,4 @@ def _results_offer(app: TabbedApp) -> Offer | None:
     newest = listing.rows[0]
     ago = text.age(app.clock() - newest.at)
     facts = f"{text.count(listing.all)} stored; the newest: {newest.workload}, {ago}"
-    return Offer("Show the results", facts, lambda: _show(app, RESULTS))
-
-
-def _show(app: TabbedApp, tab: str) -> None:
-    app.switch_mode(tab)
+    return Offer("Show the results", facts, partial(app.switch_mode, RESULTS))

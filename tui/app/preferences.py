@@ -24,11 +24,11 @@ class Preferences:
     Args:
         chosen: the settings.
         problems: errors in their sources, one line each.
-        keep: write the user's changes back.
+        write_back: write the user's changes back.
     """
 
     def __init__(
-        self, chosen: settings.Settings, problems: Sequence[str] = (), *, keep: bool = True
+        self, chosen: settings.Settings, problems: Sequence[str] = (), *, write_back: bool = True
     ) -> None:
         self.problems = list(problems)
         """Problems, including those found later; shown in the log, and on stderr after the end."""
@@ -36,7 +36,7 @@ class Preferences:
         self.refresh = float(chosen.value("refresh"))
         self.borders = parse_borders(str(chosen.value("borders")))
         self._chosen = chosen
-        self._keep = keep
+        self._writes_back = write_back
         self._began_with: dict[str, dict[str, Setting]] = {}
         """Parameters of the workloads after the settings file was applied."""
         self._set_last: dict[str, str] = {}
@@ -51,7 +51,7 @@ class Preferences:
     def attach(self, state: WorkbenchState) -> None:
         """Apply the settings to the state of a session, and log problems there."""
         self._state = state
-        state.machine.wanted_device = str(self._chosen.value("device") or "")
+        state.machine.requested_device = str(self._chosen.value("device") or "")
         for problem in self.problems:
             state.publish(LogLine("workbench", problem, "warning"))
         self._apply_parameters()
@@ -162,10 +162,10 @@ class Preferences:
         for name in dict.fromkeys(
             workload.name for runs in state.runs.everywhere for workload in runs.catalogue
         ):
-            its = self._find_newest(state, name)
-            info = its.find_workload(name)
-            if info is not None and its.parameters[name] != self._began_with.get(name):
-                parameters[name] = find_changed(info, its.parameters[name])
+            runs = self._find_newest(state, name)
+            info = runs.find_workload(name)
+            if info is not None and runs.parameters[name] != self._began_with.get(name):
+                parameters[name] = find_changed(info, runs.parameters[name])
         return values, parameters
 
     def _find_newest(self, state: WorkbenchState, workload: str) -> RunsState:
@@ -178,7 +178,7 @@ class Preferences:
         Returns:
             Why it was not written; empty if it was, or if nothing is to be written.
         """
-        if not self._keep or theme == self.theme:
+        if not self._writes_back or theme == self.theme:
             return ""
         place = self._chosen.file.path
         if not self._chosen.file.writable:
@@ -195,7 +195,7 @@ class Preferences:
     ) -> None:
         """Write the changes into the file; if that fails, add a line to ``problems``."""
         values, parameters = self.changes(state, theme, refresh, borders)
-        if not self._keep or not (values or parameters):
+        if not self._writes_back or not (values or parameters):
             return
         place = self._chosen.file.path
         if not self._chosen.file.writable:

@@ -71,13 +71,13 @@ def open_workbench(options: WorkbenchOptions) -> int:
         UsageError: there is no terminal, or it cannot place text.
         Failure: the run to show cannot be started.
     """
-    code, demo_wanted = _open(options)
-    while demo_wanted:
+    code, demo_requested = _open(options)
+    while demo_requested:
         code = play_recording(None, options.overrides, speed=1.0, loop=False, snapshot=None)
         if code:
             return code
         again = replace(options, demo="", snapshot="", oom_text="", run=None)
-        code, demo_wanted = _open(again)
+        code, demo_requested = _open(again)
     return code
 
 
@@ -134,7 +134,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     from tui.results.store.recorder import ResultHistory, ResultRecorder
     from tui.runs.session.session import Session
 
-    preferences = Preferences(*with_theme(chosen, problems), keep=not options.readonly)
+    preferences = Preferences(*with_theme(chosen, problems), write_back=not options.readonly)
     stores = options.storing and not options.readonly
     result_recorders: list[ResultRecorder] = []
 
@@ -157,7 +157,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
         hosts=plan,
         host_attachments=attach_results,
     )
-    if python.found:
+    if python.is_detected:
         words = f"workloads run in {python.path}: {python.why}"
         session.state.publish(LogLine("workbench", words))
     preferences.attach(session.state)
@@ -177,7 +177,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     app.shared_watch = session.shared_watch
     app.snapshot_memory = options.memory
     app.stores_results = stores
-    app.alarms_wanted = chosen.value("alarm")
+    app.alarms_enabled = chosen.value("alarm")
     app.handles_signals = True
     app.run(mouse=chosen.value("mouse"))
     # By folder: a run that was opened twice has several records.
@@ -192,7 +192,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     if recorder is not None and recorder.problem:
         print_notice(recorder.problem)
     code = app.return_code or int(recorder is not None and bool(recorder.problem))
-    return code, app.demo_wanted
+    return code, app.demo_requested
 
 
 def _find_extras(options: WorkbenchOptions) -> Extras | None:

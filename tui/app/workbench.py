@@ -162,11 +162,11 @@ class WorkbenchApp(TabbedApp):
         super().__init__(session.state, session, readonly=readonly, clock=clock)
         self.refresh_s = preferences.refresh if preferences else DEFAULT_REFRESH_S
         """Seconds between two samples of the devices."""
-        self.alarms_wanted = False
+        self.alarms_enabled = False
         """Ring, and notify the user, when a long run has ended or memory has run out."""
         self._alarms: dict[str, RunAlarms] = {}
         """Alarms of the runs on this machine and on each other host, by the host's name."""
-        self.demo_wanted = False
+        self.demo_requested = False
         """The app ended because the user wants to see the demo."""
         if preferences is not None:
             self.borders = preferences.borders
@@ -264,7 +264,7 @@ class WorkbenchApp(TabbedApp):
         self._upkeep.painted()
         self.stylesheet.read(FRAMEWORK)
         self._drawing.watch_age(self.state, self.clock)
-        if self.alarms_wanted and not (self.replay or self.is_web):
+        if self.alarms_enabled and not (self.replay or self.is_web):
             self.set_interval(ALARM_S, self._ring)
         # A function, not a coroutine: if the app ends first, no coroutine is left unawaited.
         _: Worker[None] = self.run_worker(self._start_session, name="session", group="session")
@@ -387,7 +387,7 @@ class WorkbenchApp(TabbedApp):
         left = self.watched.describe_open_run() if self.watched is not None else ""
 
         def leave() -> None:
-            self.demo_wanted = demo
+            self.demo_requested = demo
             self.exit()
 
         busy = [runs for runs in self.all_runs.everywhere if runs.pending()]

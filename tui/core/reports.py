@@ -15,7 +15,7 @@ from platformdirs import user_state_path
 
 from tui.core.text import secrets
 
-KEPT = 20
+MOST_REPORTS = 20
 
 
 def folder() -> Path:
@@ -93,7 +93,7 @@ def describe_failure(error: BaseException | None) -> str:
 
 
 def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) -> Path:
-    """Write a report, its likely secrets masked, and drop the oldest beyond :data:`KEPT`.
+    """Write a report, its likely secrets masked, and drop the oldest beyond :data:`MOST_REPORTS`.
 
     Raises:
         OSError: the report cannot be written, for example on a full disk.
@@ -103,6 +103,6 @@ def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) ->
     lines = [title, "", *(f"{name}: {text}" for name, text in facts), "", "stderr:", *stderr]
     lines = [secrets.text(line) for line in lines]
     write_private(path, ("\n".join(lines) + "\n").encode("utf-8", errors="replace"))
-    for old in sorted(place.glob("*.txt"))[:-KEPT]:
+    for old in sorted(place.glob("*.txt"))[:-MOST_REPORTS]:
         old.unlink(missing_ok=True)
     return path

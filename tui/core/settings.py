@@ -92,14 +92,22 @@ def _count(value: object) -> int:
     return number
 
 
-def _size(value: object) -> int:
-    """Convert ``5368709120``, ``512M`` or ``5 GiB`` to bytes."""
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError
-    match = re.fullmatch(r"\s*(\d{1,15})\s*(?:([KMGT])(?:i?B)?|B)?\s*", str(value), re.IGNORECASE)
+def parse_size(text: str) -> int:
+    """Parse ``4096``, ``512K`` or ``1.5 MiB`` as bytes.
+
+    Raises:
+        ValueError: the text is not a size.
+    """
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*(?:([KMGT])i?)?B?\s*", text, re.IGNORECASE)
     if match is None:
         raise ValueError
-    size = int(match[1]) << (10 * " KMGT".index((match[2] or " ").upper()))
+    return int(float(match[1]) * 1024 ** " KMGT".index((match[2] or " ").upper()))
+
+
+def _size(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError
+    size = parse_size(str(value))
     if size < LEAST_SIZE:
         raise ValueError
     return size

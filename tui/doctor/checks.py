@@ -17,7 +17,7 @@ from tui.allocators.process_files import Refusal
 from tui.core import reports
 from tui.core.text.commands import EXAMPLE
 from tui.core.text.numbers import count, size
-from tui.devices.state.devices import NOT_ASKED, pair, reconcile_driver, uses_cuda
+from tui.devices.state.devices import NVML_UNAVAILABLE, pair, reconcile_driver, uses_cuda
 from tui.monitor.messages import GpuProcess, Sample
 from workloads.protocol import messages
 from workloads.protocol.results import Environment
@@ -223,7 +223,7 @@ def watch_finding(refused: Refusal | None) -> CheckResult:
 def pairing_findings(sample: Sample, environment: Environment) -> list[CheckResult]:
     """Check which GPUs both NVML and torch report."""
     findings = []
-    no_nvml = NOT_ASKED if sample.driver.error else ""
+    no_nvml = NVML_UNAVAILABLE if sample.driver.error else ""
     for view in pair(sample.devices, environment.devices, no_nvml=no_nvml):
         if view.nvml is not None and view.torch is not None:
             findings.append(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -42,8 +42,13 @@ class ClosesOnce(Screen[R]):
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
 
+DIALOG_STYLES = Path(__file__).with_name("dialog.tcss")
+
+
 class Dialog(ClosesOnce[R], ModalScreen[R]):
     """A box over a screen that receives all keys."""
+
+    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
 
 
 class Palette(CommandPalette):
@@ -103,7 +108,6 @@ TITLES = {
     "demo": "Demo",
 }
 """Titles of the panes in the help, by id."""
-DIALOG_STYLES = Path(__file__).with_name("dialog.tcss")
 
 
 def box(title: str, keys: str, *parts: Widget) -> Container:
@@ -123,8 +127,6 @@ def box(title: str, keys: str, *parts: Widget) -> Container:
 class BesideCursor(Dialog[R]):
     """A dialog beside the row under the cursor, which stays visible."""
 
-    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
-
     @on(events.Mount)
     def _place(self) -> None:
         front = front_of(self.app)
@@ -139,8 +141,6 @@ class BesideCursor(Dialog[R]):
 
 class HelpScreen(Dialog[None]):
     """The help as a scrolling text; the keys that open it also close it."""
-
-    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,f1", "dismiss_help", show=False),
@@ -202,8 +202,6 @@ class HelpScreen(Dialog[None]):
 
 class TextScreen(Dialog[None]):
     """A scrolling text that explains the row under the cursor."""
-
-    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,i,enter", "leave", show=False)]
 
@@ -310,7 +308,8 @@ class WorkbenchCommands(Provider):
     async def discover(self) -> Hits:
         """Yield all valid commands; the palette shows them before the user types."""
         for command in self._valid():
-            yield DiscoveryHit(command_title(command), self._run(command), help=command.help)
+            run = partial(self._run_action, command)
+            yield DiscoveryHit(command_title(command), run, help=command.help)
 
     async def search(self, query: str) -> Hits:
         """Yield the valid commands that match the typed words."""
@@ -323,13 +322,11 @@ class WorkbenchCommands(Provider):
                 score = LEAST_SCORE
             if score > 0:
                 shown = matcher.highlight(command_title(command))
-                yield Hit(score, shown, self._run(command), help=command.help)
-
-    def _run(self, command: Command) -> Callable[[], Coroutine[Any, Any, bool]]:
-        # The palette has closed by then, so this is the screen below it.
-        return partial(self._run_action, command)
+                run = partial(self._run_action, command)
+                yield Hit(score, shown, run, help=command.help)
 
     async def _run_action(self, command: Command) -> bool:
+        # The palette has closed by now, so this is the screen below it.
         front = front_of(self.app)
         if front is not None and front.TAB not in command.tabs:
             await self.app.action_switch_mode(command.tabs[0])
@@ -353,7 +350,6 @@ END_SIGNALS = {
 class EndScreen(QuestionScreen["signal.Signals | None"]):
     """Returns the signal to send, or ``None``; Enter sends nothing."""
 
-    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
     KEYS = "i, t or k sends it   n or escape cancels"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"answer('{key}')", show=False) for key in END_SIGNALS),

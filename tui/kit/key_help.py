@@ -19,7 +19,7 @@ from tui.kit.lines import Line, Span, TextStyle, fit_line, left, line, paragraph
 
 FIRST_COMMANDS = ("open_row", "command_palette")
 """Commands that come first in a narrow footer."""
-KEPT_COMMANDS = ("show_help", "quit", "demo_leave")
+FIXED_COMMANDS = ("show_help", "quit", "demo_leave")
 """Commands in every footer, however narrow: the help lists all others."""
 TYPING: Line = (
     Span(" enter", TextStyle.KEY),
@@ -46,7 +46,7 @@ MOVES = (
 
 def chosen_commands(commands: Sequence[Command], cells: int) -> list[Command]:
     """Return the commands that fit, in order, always including help and quit."""
-    chosen = [command for command in commands if command.id in KEPT_COMMANDS]
+    chosen = [command for command in commands if command.id in FIXED_COMMANDS]
     room = cells - sum(_command_cells(command) for command in chosen)
     first = [command for command in commands if command.id in FIRST_COMMANDS]
     for command in (*first, *commands):

@@ -85,32 +85,11 @@ REACHES = {
 }
 """By the style of an area: the style of a cell that the mean fills in part and the highest value
 fills completely, with a darker color behind the area's."""
-LAYERS = (
-    TextStyle.LAYER_A,
-    TextStyle.LAYER_B,
-    TextStyle.LAYER_C,
-    TextStyle.LAYER_D,
-    TextStyle.LAYER_E,
-    TextStyle.LAYER_F,
-)
+LAYERS = tuple(TextStyle[f"LAYER_{letter}"] for letter in "ABCDEF")
 """Styles of the layers of a stacked chart, in order."""
-FULL_LAYERS = (
-    TextStyle.FULL_LAYER_A,
-    TextStyle.FULL_LAYER_B,
-    TextStyle.FULL_LAYER_C,
-    TextStyle.FULL_LAYER_D,
-    TextStyle.FULL_LAYER_E,
-    TextStyle.FULL_LAYER_F,
-)
+FULL_LAYERS = tuple(TextStyle[f"FULL_LAYER_{letter}"] for letter in "ABCDEF")
 """Styles of cells that one layer fills."""
-ON_LAYERS = (
-    TextStyle.ON_LAYER_A,
-    TextStyle.ON_LAYER_B,
-    TextStyle.ON_LAYER_C,
-    TextStyle.ON_LAYER_D,
-    TextStyle.ON_LAYER_E,
-    TextStyle.ON_LAYER_F,
-)
+ON_LAYERS = tuple(TextStyle[f"ON_LAYER_{letter}"] for letter in "ABCDEF")
 """Styles of letters on a layer's area."""
 
 
@@ -393,7 +372,7 @@ def _differing(before: Line, after: Line, cells: int) -> tuple[int, int] | None:
         return start, len(old_text) - _count_shared(before, after, backwards=True)
     blank = (" ", TextStyle.PLAIN, None)
     pairs = enumerate(itertools.zip_longest(_cells(before), _cells(after), fillvalue=blank))
-    differing = [at for at, (pair, two) in pairs if pair != two]
+    differing = [at for at, (cell, other) in pairs if cell != other]
     return (differing[0], differing[-1] + 1) if differing else None
 
 

@@ -304,18 +304,18 @@ class RowFilter:
         """Show the line and focus it."""
         if self._field is None:
             self._field = FieldInput(
-                self._placeholder, lambda keep: self.end(keep=keep), id=self._id
+                self._placeholder, lambda filtered: self.end(filtered=filtered), id=self._id
             )
             self._pane.mount(self._field, before=self._before)
         self._field.display = True
         # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
         self._pane.screen.set_focus(self._field)
 
-    def end(self, *, keep: bool) -> None:
+    def end(self, *, filtered: bool) -> None:
         """Return to the table, with or without the filter."""
         self._pane.screen.set_focus(self._table)
         if self._field is not None:
-            if not keep:
+            if not filtered:
                 self._field.value = ""
             self._field.display = bool(self._field.value.strip())
 
@@ -328,7 +328,7 @@ class Offer:
     """Effect of Enter, such as ``Open the newest OOM``."""
     facts: str
     """A few words about the item."""
-    open: Callable[[], None] = field(compare=False)
+    open: Callable[[], object] = field(compare=False)
 
 
 def offer_lines(offers: Sequence[Offer], cells: int) -> list[Line]:

@@ -178,6 +178,14 @@ def set_width(widget: Widget, cells: int | None) -> None:
         widget.styles.width = cells
 
 
+def _changed_regions(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Region]:
+    """Return the differing cells of some rows, the first of which is row 0."""
+    return [
+        Region(change.start, change.row, change.end - change.start, 1)
+        for change in changes(old, new, cells)
+    ]
+
+
 class LineBar(Widget):
     """A widget of one line, which redraws only changed cells."""
 
@@ -201,8 +209,8 @@ class LineBar(Widget):
         if not self.size.width:
             return
         old, self._line = self._line, self._build(self.size.width)
-        for change in changes([old], [self._line], self.size.width):
-            self.refresh(Region(change.start, 0, change.end - change.start, 1))
+        for region in _changed_regions([old], [self._line], self.size.width):
+            self.refresh(region)
 
     def render_line(self, y: int) -> Strip:
         if not self._line:
@@ -311,10 +319,7 @@ class LinesView(ScrollView, can_focus=True):
             return
         top = self.scroll_offset.y
         view = slice(top, top + self.size.height)
-        regions = [
-            Region(change.start, change.row, change.end - change.start, 1)
-            for change in changes(old[view], self._lines[view], cells)
-        ]
+        regions = _changed_regions(old[view], self._lines[view], cells)
         if regions:
             self.refresh(*regions)
 
@@ -392,10 +397,7 @@ class FittedView(Widget):
         if not cells or not rows or not self.display:
             return
         old, self._lines = self._lines, self._build(cells, rows)
-        regions = [
-            Region(change.start, change.row, change.end - change.start, 1)
-            for change in changes(old, self._lines, cells)
-        ]
+        regions = _changed_regions(old, self._lines, cells)
         if regions:
             self.refresh(*regions)
 

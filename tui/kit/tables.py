@@ -64,8 +64,8 @@ def reason_lines(path: str, unavailable: Mapping[str, str], cells: int) -> list[
         if key == path or key.startswith(f"{path}."):
             names.setdefault(reason, []).append(key[len(path) + 1 :].replace("_", " "))
     rows: list[Line] = []
-    for reason, which in names.items():
-        words = f"{', '.join(filter(None, which))} n/a: {reason}".strip()
+    for reason, paths in names.items():
+        words = f"{', '.join(filter(None, paths))} n/a: {reason}".strip()
         rows += [
             line(" " * INDENT, *row) for row in paragraph(words, cells - INDENT, TextStyle.QUIET)
         ]

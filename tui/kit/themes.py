@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import PurePath
 from typing import ClassVar
 
 from textual import on
@@ -13,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.theme import BUILTIN_THEMES, Theme
 
 from tui.core.settings import OWN_PALETTE, THEME
-from tui.kit.dialogs import DIALOG_STYLES, Dialog, box
+from tui.kit.dialogs import Dialog, box
 from tui.kit.lines import Line, Span, TextStyle
 from tui.kit.lists import NumberedList
 
@@ -61,8 +60,6 @@ class ThemeScreen(Dialog[str]):
         present: the current theme.
         preview: draws the screen in a theme.
     """
-
-    CSS_PATH: ClassVar[str | PurePath | list[str | PurePath] | None] = DIALOG_STYLES
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,T", "cancel", show=False)]
 

@@ -82,11 +82,6 @@ def grouped(value: int) -> str:
 
 SIZE_WIDTH = 9
 """Cells that any non-negative size below an exbibyte needs: ``999.9 GiB``."""
-SHORT_SIZE_WIDTH = 6
-PAIR_WIDTH = 15
-"""Cells that any used/total pair needs: ``999.9/999.9 GiB``."""
-SECONDS_WIDTH = 7
-"""Cells that a time below a thousand seconds needs: ``2.71 ms``."""
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _BINARY_FACTORS = tuple(Decimal(1024**power) for power in range(len(_BINARY)))

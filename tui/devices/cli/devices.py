@@ -12,7 +12,7 @@ from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.hosts import HostsOptions, print_hosts, until_of
 from tui.devices.cli.sample import format_figures, format_host, read_sample, sample_json
 from tui.devices.host_options import add_hosts
-from tui.devices.state.devices import CPU, NOT_ASKED, DeviceView, pair
+from tui.devices.state.devices import CPU, NVML_UNAVAILABLE, DeviceView, pair
 from tui.devices.views.devices import rank_throttle_reasons
 from tui.kit.command_line.options import Parser, Subcommand, add_common
 from tui.kit.command_line.output import UsageError, fit_to_terminal, print_json, print_text
@@ -73,7 +73,7 @@ async def query_torch_devices(python: str) -> tuple[tuple[TorchDevice, ...], str
 def _pair_with_torch(
     sample: Sample, torch_devices: tuple[TorchDevice, ...], reason: str
 ) -> tuple[Sample, tuple[DeviceView, ...]]:
-    no_nvml = NOT_ASKED if sample.driver.error else ""
+    no_nvml = NVML_UNAVAILABLE if sample.driver.error else ""
     views = pair(sample.devices, torch_devices, no_nvml=no_nvml)
     named = []
     for view in views:

@@ -275,7 +275,6 @@ class DeviceList(KeyedList):
         ranks = rank_spans(find_host_jobs(self._machine), on_gpus)
         lines = []
         for row in self._host_rows:
-            its = row.group.machine
             if row.kind == "heading":
                 overlap = overlaps.get(row.group.name)
                 lines.append(heading_row(row, now, cells, differing, overlap))
@@ -284,11 +283,9 @@ class DeviceList(KeyedList):
             else:
                 selected = row.key == chosen
                 rank = ranks.get((row.group.name, row.view.key))
-                lines.append(
-                    device_row(
-                        row.view, its.sample, its.now(now), plan, selected=selected, rank=rank
-                    )
-                )
+                sample, host_now = row.group.machine.sample, row.group.machine.now(now)
+                line = device_row(row.view, sample, host_now, plan, selected=selected, rank=rank)
+                lines.append(line)
         return lines
 
     def row_lines(self, cells: int) -> Sequence[Line]:

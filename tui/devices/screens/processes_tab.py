@@ -440,7 +440,7 @@ class ProcessesTab(CommandScreen):
             self.pane.state_changed()
             self.query_one(FooterBar).rebuild()
             return
-        self.pane.filter_line.end(keep=False)
+        self.pane.filter_line.end(filtered=False)
 
     def action_end_process(self) -> None:
         row = self._process()

@@ -28,7 +28,7 @@ from workloads.protocol.keep_alive import Alive
 if TYPE_CHECKING:
     from tui.hosts.children import HostConnection
 
-KEPT_SAMPLES = 600
+MOST_SAMPLES = 600
 """The most stored samples of the monitor: ten minutes at one a second."""
 
 
@@ -87,7 +87,7 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
         connection: HostConnection | None = None,
     ) -> None:
         super().__init__()
-        self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
+        self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=MOST_SAMPLES)
         """The devices of the newest samples, reduced to the facts that conditions use."""
         self.first_sample = asyncio.Event()
         """Set after the first sample, or after the first monitor has ended without one."""
@@ -97,7 +97,7 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
         self._machine = machine
         self._publish = publish
         self._interval = interval
-        self._host_wanted = False
+        self._lists_host = False
         self._device = WatchDevice("", detail=False)
 
     def make_child(self) -> ChildProcess[MonitorEvent | Alive]:
@@ -154,7 +154,7 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
 
     def watch_host(self, enabled: bool) -> None:
         """Start or stop the monitor's listing of the host's processes."""
-        self._host_wanted = enabled
+        self._lists_host = enabled
         self._request_host()
 
     def watch_device(self, request: WatchDevice) -> None:
@@ -167,5 +167,5 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
     def _request_host(self) -> None:
         newest = self._newest
         listed = newest is not None and newest.host_processes is not None
-        if self.child is not None and self._host_wanted != listed:
-            self.child.send(WatchHost(self._host_wanted))
+        if self.child is not None and self._lists_host != listed:
+            self.child.send(WatchHost(self._lists_host))

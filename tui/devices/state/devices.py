@@ -187,7 +187,7 @@ WITHOUT_NVML = (
     "no NVML: libnvidia-ml.so.1 is not found, though CUDA works; in a container set "
     "NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
 )
-NOT_ASKED = "NVML is not available on this machine"
+NVML_UNAVAILABLE = "NVML is not available on this machine"
 """The reason for absent NVML figures; the line above the devices gives the cause."""
 
 
@@ -216,7 +216,7 @@ reports its memory between two blocks."""
 ENDED_S = 10.0
 """Seconds for which an ended worker's figures stand in for those of the next worker, whose start
 and CUDA context take seconds on a busy machine."""
-KEPT_S = 4.0
+STORED_S = 4.0
 """Seconds of stored samples, which torch's next report may still match."""
 
 Basis = Literal["one moment", "torch", "NVML"]
@@ -259,7 +259,7 @@ class ConsistentReadings:
     def apply_sample(self, sample: Sample) -> None:
         """Store a reading of NVML."""
         self._samples.append(sample)
-        while len(self._samples) > 2 and self._samples[0].at < sample.at - KEPT_S:
+        while len(self._samples) > 2 and self._samples[0].at < sample.at - STORED_S:
             self._samples.popleft()
 
     def apply_torch(self, memory: TorchMemory) -> None:

@@ -124,34 +124,26 @@ def find_host_jobs(machine: MachineState) -> tuple[HostsJob, ...]:
 
     A process that two names of one machine list is one rank, on the first of them.
     """
-    ranks_of: dict[tuple[str, str], list[HostRank]] = {}
     machines = [(HERE, machine)] if machine.hosts.here else []
     machines += [(host.name, host.machine) for host in machine.hosts.all]
-    known = [
+    listed = [
         (
-            name,
-            machine,
+            SeenHost.of_sample(name, machine.sample),
             tuple(machine.allocators.seen.values()) if machine.allocators is not None else (),
         )
         for name, machine in machines
     ]
     repeated = find_repeated(
-        [
-            (
-                SeenHost.of_sample(name, machine.sample),
-                [process.description for process in processes],
-            )
-            for name, machine, processes in known
-        ]
+        [(host, [process.description for process in processes]) for host, processes in listed]
     )
-    for name, _, processes in known:
+    ranks_of: dict[tuple[str, str], list[HostRank]] = {}
+    for host, processes in listed:
         for process in processes:
-            description = process.description
-            if (name, description.pid) in repeated:
+            pid, rank = process.description.pid, process.description.rank
+            key = job_key(host.name, process.description)
+            if key is None or rank is None or process.gone or (host.name, pid) in repeated:
                 continue
-            key = job_key(name, description)
-            if key is not None and description.rank is not None and not process.gone:
-                ranks_of.setdefault(key, []).append(HostRank(name, description.rank, process))
+            ranks_of.setdefault(key, []).append(HostRank(host.name, rank, process))
     jobs: list[HostsJob] = []
     for ranks in ranks_of.values():
         job = ranks[0].process.description.job

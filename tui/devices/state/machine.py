@@ -16,7 +16,7 @@ from tui.allocators.messages import (
 from tui.core.events import EventBus, MonitorStatus, RunnerStatus, Topic, Topics, WatchStatus
 from tui.devices.state.devices import (
     CPU,
-    NOT_ASKED,
+    NVML_UNAVAILABLE,
     ConsistentReadings,
     DeviceView,
     expect_names,
@@ -77,7 +77,7 @@ class MachineState:
         """Name by which the user reaches the host; empty for this machine."""
         self.simulated = simulated
         self.host = host
-        self.hosts = HostsState(bus, lambda name, its: MachineState(its, host=name))
+        self.hosts = HostsState(bus, lambda name, host_bus: MachineState(host_bus, host=name))
         """The other hosts that the session shows."""
         for kind, handler in self._handlers().items():
             bus.subscribe(kind, handler)
@@ -100,7 +100,7 @@ class MachineState:
         self.selected = CPU
         """Key of the selected device."""
         self.selected_by_user = False
-        self.wanted_device = ""
+        self.requested_device = ""
         """The device to select once it appears, by its key or torch's name."""
         self.torch_memory: dict[str, messages.TorchMemory] = {}
         """Allocator figures of the present worker, by torch's device name."""
@@ -296,7 +296,7 @@ class MachineState:
             driver = reconcile_driver(self.sample.driver, self.environment)
             if driver is not self.sample.driver:
                 self.sample = replace(self.sample, driver=driver)
-        no_nvml = NOT_ASKED if self.sample and self.sample.driver.error else ""
+        no_nvml = NVML_UNAVAILABLE if self.sample and self.sample.driver.error else ""
         views = pair(
             nvml, torch, absent.get("devices", ""), no_nvml, self._torch_problem, self.host
         )
@@ -311,8 +311,8 @@ class MachineState:
         keys = [view.key for view in self.devices]
         if self.selected_by_user and self.selected not in keys:
             # It may come back, as after a restart of the driver or of the connection.
-            self.wanted_device, self.selected_by_user = self.selected, False
-        device = self.find_device(self.wanted_device) if self.wanted_device else None
+            self.requested_device, self.selected_by_user = self.selected, False
+        device = self.find_device(self.requested_device) if self.requested_device else None
         if device is not None and not self.selected_by_user:
             self.selected = device.key
         elif not self.selected_by_user:

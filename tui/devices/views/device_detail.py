@@ -273,10 +273,10 @@ def _state(device: Device, sample: Sample | None, now: float, lost: str) -> list
 def _link(device: Device) -> str:
     pcie = device.pcie
     if pcie.generation is None:
-        return f"{text.NA}: {device.unavailable.get('pcie.generation', 'not reported')}"
+        return _or_reason("pcie.generation", None, str, device.unavailable)
     if pcie.width is None:
-        why = device.unavailable.get("pcie.width", "not reported")
-        return f"generation {pcie.generation}, width {text.NA}: {why}"
+        width = _or_reason("pcie.width", None, str, device.unavailable)
+        return f"generation {pcie.generation}, width {width}"
     words = f"generation {pcie.generation}, {pcie.width} lanes"
     if pcie.max_generation is None or pcie.max_width is None:
         return words
@@ -304,14 +304,8 @@ def _cpu(view: DeviceView, sample: Sample | None, now: float, lost: str) -> list
     if sample is None:
         return [("name", view.name), ("host", f"{text.NA}: {lost or WAITING}")]
     cpu, memory = sample.host.cpu, sample.host.memory
-
-    def format_figure(path: str, value: T | None, format_value: Callable[[T], str]) -> str:
-        return (
-            format_value(value)
-            if value is not None
-            else f"{text.NA}: {cpu.unavailable.get(path, 'not reported')}"
-        )
-
+    load = _or_reason("load_percent", cpu.load_percent, text.percent, cpu.unavailable)
+    clock = _or_reason("frequency_mhz", cpu.frequency_mhz, text.megahertz, cpu.unavailable)
     seconds = now - sample.at
     old = [("old figures", f"read {text.age(seconds)}: {explain_age(sample, lost)}")]
     facts = [
@@ -319,8 +313,8 @@ def _cpu(view: DeviceView, sample: Sample | None, now: float, lost: str) -> list
         ("host", sample.host.name),
         *(old if seconds > stale_after(sample) else []),
         ("cores", f"{cpu.cores_usable} usable of {cpu.cores} (affinity, cgroup quota)"),
-        ("busy", format_figure("load_percent", cpu.load_percent, text.percent)),
-        ("clock", format_figure("frequency_mhz", cpu.frequency_mhz, text.megahertz)),
+        ("busy", load),
+        ("clock", clock),
         ("memory", f"{text.size(memory.used)} used of {text.size(memory.total)}"),
     ]
     if not sample.devices:

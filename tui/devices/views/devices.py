@@ -270,12 +270,6 @@ def _format_throttling(reasons: tuple[str, ...], width: int) -> str:
     return next((form for form in forms if len(form) <= width), forms[-1])
 
 
-def format_loss(device: Device, now: float, width: int) -> Span:
-    """Return the text in the row of a device that no longer answers."""
-    since = f" {text.age(now - device.lost_at)}" if device.lost_at is not None else ""
-    return Span(fit(f"lost{since}: {device.lost}", width), TextStyle.BAD)
-
-
 NO_HISTORY = Span("", TextStyle.GOOD)
 
 
@@ -391,21 +385,19 @@ def _lost_row(
     view: DeviceView, device: Device, now: float, plan: DeviceColumns, width: int
 ) -> tuple[Span, ...]:
     """Return the row of a lost device: time and reason of the loss, and its last figures."""
-    if view.before_loss is None:
-        return (
-            Span(f" {left(format_loss(device, now, width - 1).text, width - 1)}", TextStyle.BAD),
-        )
-    last = DeviceView(view.key, view.before_loss)
-    bare = plan._replace(name=0, status=0, clocks=0, history=0, filled=0, load=0)
-    figures_then = _cells(last, None, bare, "", Span(""), quiet=True)
-    tail = sum(cells + 1 for cells in (plan.clocks, plan.status, plan.history) if cells)
+    figures_then: list[Span] = []
+    tail = 0
+    if view.before_loss is not None:
+        last = DeviceView(view.key, view.before_loss)
+        bare = plan._replace(name=0, status=0, clocks=0, history=0, filled=0, load=0)
+        figures_then = _cells(last, None, bare, "", Span(""), quiet=True)
+        tail = sum(cells + 1 for cells in (plan.clocks, plan.status, plan.history) if cells)
     room = width - sum(span.width for span in figures_then) - tail - 1
     if room < LOST_ROOM:
-        return (
-            Span(f" {left(format_loss(device, now, width - 1).text, width - 1)}", TextStyle.BAD),
-        )
-    reason = Span(f" {left(format_loss(device, now, room).text, room)}", TextStyle.BAD)
-    return (reason, *figures_then, Span(" " * tail))
+        figures_then, tail, room = [], 0, width - 1
+    since = f" {text.age(now - device.lost_at)}" if device.lost_at is not None else ""
+    reason = Span(f" {left(f'lost{since}: {device.lost}', room)}", TextStyle.BAD)
+    return (reason, *figures_then, *([Span(" " * tail)] if tail else []))
 
 
 def _format_name(view: DeviceView, sample: Sample | None) -> str:

@@ -102,8 +102,8 @@ def _unattributed(used: int | None, known: int, unnamed: int, *, listed: bool) -
         about = "shared memory, or figures of two moments"
         return Remainder("counted twice", -rest, about)
     if unnamed:
-        who = text.count(unnamed, "process", "processes")
-        return Remainder("unattributed", rest, f"{who} without a figure, or others unseen")
+        owners = text.count(unnamed, "process", "processes")
+        return Remainder("unattributed", rest, f"{owners} without a figure, or others unseen")
     if not listed:
         return Remainder("unattributed", rest, "no list of processes to attribute it to")
     about = "processes that NVML does not list, or the driver" if rest else ""
@@ -125,12 +125,12 @@ def _host_holders(sample: Sample, now: float, lost: str) -> Holders:
             0, f"old figures, read {text.age(now - sample.at)}: {explain_age(sample, lost)}"
         )
     if listed.hidden:
-        who = text.count(listed.hidden, "process", "processes")
-        notes.append(f"{who} of other users not shown: their memory needs root")
+        owners = text.count(listed.hidden, "process", "processes")
+        notes.append(f"{owners} of other users not shown: their memory needs root")
     rest: list[Remainder] = []
     if listed.others_memory:
-        who = text.count(listed.others, "smaller process", "smaller processes")
-        rest.append(Remainder("others", listed.others_memory, who))
+        owners = text.count(listed.others, "smaller process", "smaller processes")
+        rest.append(Remainder("others", listed.others_memory, owners))
     known = sum(row.memory or 0 for row in listed.rows) + listed.others_memory
     if known < memory.used:
         about = "kernel, shared memory, and what is not shown"

@@ -86,11 +86,11 @@ def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
         left = get_value(part.bytes) or 0
         if part.key == "others":
             for other in gauge.others:
-                held_by_processes = sum(size for _, size in other.parts)
-                if held_by_processes > left or held_by_processes * cells < LEAST_SPLIT * total:
+                process_bytes = sum(size for _, size in other.parts)
+                if process_bytes > left or process_bytes * cells < LEAST_SPLIT * total:
                     continue
                 slices += [Slice(key, "", Value(size)) for key, size in other.parts]
-                left -= held_by_processes
+                left -= process_bytes
             part = replace(part, bytes=Value(left))
         slices.append(part)
     return slices

@@ -16,6 +16,7 @@ from tui.devices.memory.model import Absent, Stale, format_reading, get_value
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import Fact
+from tui.devices.views.device_page import section_heading
 from tui.devices.views.history import PlottedFigure, Timeline, history_lines, span_rule
 from tui.devices.views.memory import (
     EMPTY_KEY,
@@ -214,8 +215,7 @@ def _in_columns(blocks: Sequence[list[Line]], cells: int) -> list[Line]:
 
 
 def _section(title: str, cells: int) -> list[Line]:
-    rule = glyphs.GLYPHS.rule * max(0, cells - len(title) - 1)
-    return [(), (Span(f"{title} ", TextStyle.STRONG), Span(rule, TextStyle.QUIET))]
+    return [(), section_heading(title, cells)]
 
 
 def _terms(gauge: Gauge, reasons: Reasons, cells: int, *, explained: bool) -> list[list[Line]]:

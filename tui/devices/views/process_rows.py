@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from tui.allocators.messages import TorchProcess
 from tui.core.text import numbers as text
@@ -18,6 +18,7 @@ from tui.devices.state.watched_processes import WatchedProcesses
 from tui.devices.views.memory_account import OURS, is_worker, label_command
 from tui.monitor.messages import Device, GpuProcess, ParentProcess, Sample
 
+N = TypeVar("N", int, float)
 Order = Literal[
     "memory", "allocated", "cached", "peak", "sm", "cpu", "host", "gpu", "pid", "user", "age"
 ]
@@ -348,8 +349,8 @@ def _require_parent(row: ProcessRow) -> ParentProcess:
     return row.process.parent
 
 
-def _sum(values: object) -> int | None:
-    known = [value for value in values if value is not None]  # type: ignore[attr-defined]
+def _sum(values: Iterable[N | None]) -> N | None:
+    known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 

@@ -35,12 +35,6 @@ def _size(value: int | None) -> str:
     return "" if value is None else text.size(value)
 
 
-def _age(row: ProcessRow, now: float) -> str:
-    return (
-        _format_absence(row) if row.started_at is None else text.old(max(0.0, now - row.started_at))
-    )
-
-
 def _drop_age(figure: Reading[int]) -> Reading[int]:
     """Remove the age, for which a column has no room; the details below the table show it."""
     return Value(figure.value) if isinstance(figure, Stale) else figure
@@ -82,22 +76,15 @@ def _pid_cell(shown: _Row) -> Span:
     return Span(str(row.pid or ""), TextStyle.STRONG if own else _style(row))
 
 
-def _user_cell(shown: _Row) -> Span:
-    row = shown[0]
-    return Span(row.user or _format_absence(row), _style(row))
-
-
 def _memory_cell(shown: _Row) -> Span:
     return Span(text.size(shown[0].memory), TextStyle.STRONG)
 
 
 def _age_cell(shown: _Row) -> Span:
-    return Span(_age(*shown), _style(shown[0]))
-
-
-def _command_cell(shown: _Row) -> Span:
-    row = shown[0]
-    return Span(_format_command(row), _style(row))
+    row, now = shown
+    if row.started_at is None:
+        return Span(_format_absence(row), _style(row))
+    return Span(text.old(max(0.0, now - row.started_at)), _style(row))
 
 
 def _format_command(row: ProcessRow) -> str:
@@ -110,7 +97,10 @@ def _format_command(row: ProcessRow) -> str:
 COMMAND = "command"
 _COLUMNS: tuple[Column[_Row], ...] = (
     Column("pid", 7, _pid_cell, gap=1, order="pid"),
-    Column("user", 8, _user_cell, "left", gap=1, order="user"),
+    Column(
+        "user", 8, _text_cell(lambda row: row.user or _format_absence(row)),
+        "left", gap=1, order="user",
+    ),
     Column("gpu", 7, _text_cell(lambda row: row.gpu), "left", gap=1, order="gpu"),
     Column("memory", 9, _memory_cell, gap=1, order="memory"),
     Column(
@@ -147,7 +137,7 @@ _COLUMNS: tuple[Column[_Row], ...] = (
     ),
     Column("kind", 9, _text_cell(lambda row: row.kind), "left", gap=1, drop_order=0, leaves=33),
     Column("age", 6, _age_cell, gap=1, drop_order=2, leaves=29, order="age"),
-    Column(COMMAND, 1, _command_cell, "left", grows=(REST,)),
+    Column(COMMAND, 1, _text_cell(_format_command), "left", grows=(REST,)),
 )  # fmt: skip
 """All columns from the left; add a column here to show another figure of a process."""
 _TORCH = {"allocated", "cached", "context", "peak", "retries", "ooms"}
@@ -195,9 +185,9 @@ def unread_notes(allocators: WatchedProcesses) -> list[str]:
     )
     advice = {process.reason: process.advice for process in reversed(allocators.processes)}
     for reason, times in refused.items():
-        who = text.count(times, "torch process is", "torch processes are")
+        subject = text.count(times, "torch process is", "torch processes are")
         help_words = f"; {advice[reason]}" if advice[reason] else ""
-        notes.append(f"{who} not read: {reason}{help_words}")
+        notes.append(f"{subject} not read: {reason}{help_words}")
     return notes
 
 
@@ -257,10 +247,10 @@ def selected_torch_lines(row: ProcessRow, cells: int) -> list[Line]:
     torch = row.torch
     if torch is None:
         return []
-    who = describe_torch(row.torch_process)
+    subject = describe_torch(row.torch_process)
     if isinstance(torch.allocated, Absent):
         advice = f"; {torch.advice}" if torch.advice else ""
-        return paragraph(f"{who}: {torch.allocated.reason}{advice}", cells, TextStyle.NOTE)
+        return paragraph(f"{subject}: {torch.allocated.reason}{advice}", cells, TextStyle.NOTE)
     figures = [
         f"{name} {format_reading(size, format_value)}"
         for name, size, format_value in (
@@ -273,7 +263,7 @@ def selected_torch_lines(row: ProcessRow, cells: int) -> list[Line]:
         )
         if not (isinstance(size, Absent) and not size.short)
     ]
-    return paragraph(f"{who}: {', '.join(figures)}", cells)
+    return paragraph(f"{subject}: {', '.join(figures)}", cells)
 
 
 def describe_torch(process: TorchProcess | None) -> str:

@@ -28,13 +28,13 @@ class CommandAlarm:
     def __init__(
         self, overrides: Mapping[str, Value], clock: Callable[[], float] = time.time
     ) -> None:
-        self._wanted = sys.stderr.isatty() and bool(resolve(overrides)[0].value("alarm"))
+        self._is_enabled = sys.stderr.isatty() and bool(resolve(overrides)[0].value("alarm"))
         self._clock = clock
         self._began = clock()
 
     def ring(self, lines: Iterable[str]) -> None:
         """Ring once for each line, if the user wants it."""
-        for words in lines if self._wanted else ():
+        for words in lines if self._is_enabled else ():
             put_on_stderr(alarm_sequence(PROGRAM, words, os.environ))
 
     def end(self, name: str, code: int) -> int:

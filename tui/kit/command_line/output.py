@@ -40,7 +40,7 @@ class OutputClosedError(Exception):
 
 
 PROGRAM = "gpu-workbench"
-TAKEN_IN = "run.json"
+IMPORTABLE = "run.json"
 """File name of results that could not be printed; ``results import`` reads such a file."""
 
 
@@ -195,7 +195,7 @@ def _save_unprinted(text: str, name: str) -> str:
     except OSError as error:
         put_on_stderr(text)
         return f"nor saved: {error.strerror or error}; it is on standard error"
-    hint = f"; {PROGRAM} results import imports it" if name == TAKEN_IN else ""
+    hint = f"; {PROGRAM} results import imports it" if name == IMPORTABLE else ""
     return f"the output is saved in {place}{hint}"
 
 

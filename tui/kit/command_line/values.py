@@ -83,7 +83,7 @@ def python_at(text: str, source: str = "--python") -> str:
 
 
 def size_of(text: str, flag: str) -> int:
-    """Parse ``4096``, ``512K`` or ``1.5 MiB`` as bytes.
+    """Parse the size of an option as bytes, as :func:`tui.core.settings.parse_size` does.
 
     Args:
         text: as typed.
@@ -92,10 +92,10 @@ def size_of(text: str, flag: str) -> int:
     Raises:
         UsageError: the text is not a size.
     """
-    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*(?:([KMGT])i?)?B?\s*", text, re.IGNORECASE)
-    if match is None:
-        raise UsageError(f"{flag} {text}: give bytes, such as 4096 or 1MiB")
-    return int(float(match[1]) * 1024 ** " KMGT".index((match[2] or " ").upper()))
+    try:
+        return settings.parse_size(text)
+    except ValueError:
+        raise UsageError(f"{flag} {text}: give bytes, such as 4096 or 1MiB") from None
 
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -178,14 +178,14 @@ class PythonChoice(NamedTuple):
     """:data:`OWN`, a setting's source such as ``--python``, or a variable of :data:`ACTIVE`."""
 
     @property
-    def found(self) -> bool:
+    def is_detected(self) -> bool:
         """True if it is the active environment's and not named by the user."""
         return self.source in ACTIVE
 
     @property
     def why(self) -> str:
         """The source in words."""
-        if self.found:
+        if self.is_detected:
             return f"the active environment's ({self.source}): {OWN} Python has no torch"
         return OWN if self.source == OWN else f"named by {self.source}"
 

@@ -26,20 +26,8 @@ class Tab(NamedTuple):
 TABS = (
     Tab("workbench", "1", "Workbench", "Work", "Show the workbench."),
     Tab("memory", "2", "Memory", "Mem", "Show the memory."),
-    Tab(
-        "snapshot",
-        "3",
-        "Snapshot",
-        "Snap",
-        "Show or open a snapshot.",
-    ),
-    Tab(
-        "processes",
-        "4",
-        "Processes",
-        "Proc",
-        "Show the processes.",
-    ),
+    Tab("snapshot", "3", "Snapshot", "Snap", "Show or open a snapshot."),
+    Tab("processes", "4", "Processes", "Proc", "Show the processes."),
     Tab("watch", "5", "Watch", "Watch", "Show the watched runs."),
     Tab("results", "6", "Results", "Results", "Show the results."),
 )

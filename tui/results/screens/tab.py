@@ -211,7 +211,7 @@ class ResultsTab(CommandScreen):
         # Drop results that are still being read.
         self.workers.cancel_group(self, "over")
         if not self._over:
-            self.pane.filter_line.end(keep=False)
+            self.pane.filter_line.end(filtered=False)
             return
         top = self._over.pop()
         self._top_pane.display = True

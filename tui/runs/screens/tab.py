@@ -555,7 +555,7 @@ class WorkbenchScreen(CommandScreen):
         elif self.focused_pane != "workloads":
             self.focus_pane("workloads")
         else:
-            self.workloads.filter_line.end(keep=False)
+            self.workloads.filter_line.end(filtered=False)
 
     def action_zoom(self) -> None:
         self.toggle_zoom()

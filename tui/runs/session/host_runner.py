@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from tui.core.child.supervisor import send_keep_alives
 from tui.core.events import LogLine, Publish, RunnerStatus, Topics
-from tui.devices.session.monitor_supervisor import KEPT_SAMPLES, SampledDevice, sampled
+from tui.devices.session.monitor_supervisor import MOST_SAMPLES, SampledDevice, sampled
 from tui.devices.state.hosts import HostState
 from tui.monitor.messages import Sample
 from tui.runs.session.runner_session import CANCEL_S, RunnerSession, Spawn
@@ -68,7 +68,7 @@ class HostRunner(RunnerSession):
                 return publish(replace(event, text=f"{host.name}: {event.text}"))
             return publish(HostRunEvent(host.name, cast(RunsOfHostEvent, event)))
 
-        self._sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=KEPT_SAMPLES)
+        self._sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=MOST_SAMPLES)
         super().__init__(host.bus, runs, publish_of_host, spawn, lambda: self._sampled)
         self._host, self._address, self._plan = host, address, plan
         self._files = tuple(files)
