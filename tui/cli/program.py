@@ -35,11 +35,7 @@ def add_workbench(parser: Parser) -> None:
     parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
     parser.add_argument("--demo", metavar="GROUP", help="show a group page by page")
     parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
-    parser.add_argument(
-        "--oom-text",
-        metavar="FILE",
-        help="with --snapshot: the exception's text",
-    )
+    parser.add_argument("--oom-text", metavar="FILE", help="with --snapshot: the exception's text")
     parser.add_argument(
         MEMORY_OPTION,
         type=parse_memory,
@@ -91,8 +87,7 @@ class ListedCommand:
 
 COMMANDS: dict[str, ListedCommand] = {
     "devices": ListedCommand(
-        "tui.devices.cli.devices",
-        "Show the devices, here or on several hosts.",
+        "tui.devices.cli.devices", "Show the devices, here or on several hosts."
     ),
     "watch": ListedCommand(
         "tui.watch.cli.watch",

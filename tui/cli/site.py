@@ -189,10 +189,7 @@ class Visit(AppService):
 
     def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
         # Behind a tunnel each frame costs bytes; without this, it asks for 60 a second.
-        return {
-            **super()._build_environment(width, height),
-            "TEXTUAL_FPS": terminal.FPS_SSH,
-        }
+        return {**super()._build_environment(width, height), "TEXTUAL_FPS": terminal.FPS_SSH}
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
         # A session of its own: Ctrl-C in the server's terminal must not reach it.

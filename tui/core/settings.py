@@ -42,8 +42,6 @@ class SettingSpec(NamedTuple):
     default: Value
     variable: str
     """Name of the environment variable."""
-    flag: str
-    """Option on the command line; empty if there is none."""
     about: str
     """Description of the allowed values, for an error message."""
     parse: Callable[[object], Value]
@@ -52,6 +50,8 @@ class SettingSpec(NamedTuple):
     Raises:
         ValueError: the value is not allowed.
     """
+    flag: str = ""
+    """Option on the command line; empty if there is none."""
 
 
 def _text(value: object) -> str:
@@ -138,7 +138,6 @@ KNOWN = (
         "borders",
         str(Borders()),
         variable="GPU_WORKBENCH_BORDERS",
-        flag="",
         about="percent of the width left of the borders of two and of three columns: 50 35 75",
         parse=_borders,
     ),
@@ -175,18 +174,12 @@ KNOWN = (
         parse=_switch,
     ),
     SettingSpec(
-        "alarm",
-        True,
-        variable="GPU_WORKBENCH_ALARM",
-        flag="",
-        about="true or false",
-        parse=_switch,
+        "alarm", True, variable="GPU_WORKBENCH_ALARM", about="true or false", parse=_switch
     ),
     SettingSpec(
         "runs_kept",
         20,
         variable="GPU_WORKBENCH_RUNS_KEPT",
-        flag="",
         about=f"how many watched runs are stored, 0 to {MOST_RUNS}",
         parse=_count,
     ),
@@ -194,7 +187,6 @@ KNOWN = (
         "runs_size",
         5 << 30,
         variable="GPU_WORKBENCH_RUNS_SIZE",
-        flag="",
         about="how much disk stored runs may use, such as 5G; 1M at least",
         parse=_size,
     ),
@@ -202,7 +194,6 @@ KNOWN = (
         "log_size",
         256 << 20,
         variable="GPU_WORKBENCH_LOG_SIZE",
-        flag="",
         about="how much of a watched run's output is stored, such as 256M; 1M at least",
         parse=_size,
     ),
@@ -351,9 +342,7 @@ def choose(
 
 
 def remember(
-    place: Path,
-    values: Mapping[str, Value],
-    parameters: Mapping[str, Mapping[str, Setting]],
+    place: Path, values: Mapping[str, Value], parameters: Mapping[str, Mapping[str, Setting]]
 ) -> None:
     """Write changes into the file, preserving its comments and order.
 

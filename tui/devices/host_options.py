@@ -12,9 +12,7 @@ from tui.kit.command_line.output import UsageError
 def add_hosts(parser: Parser) -> None:
     """Add the options of :class:`~tui.hosts.choice.HostChoice`."""
     parser.add_argument(
-        "--host",
-        metavar="A,B",
-        help="add hosts: ssh names, docker:CONTAINER or kubectl:POD",
+        "--host", metavar="A,B", help="add hosts: ssh names, docker:CONTAINER or kubectl:POD"
     )
     parser.add_argument("--no-here", action="store_true", help="leave out this machine")
     parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
@@ -29,9 +27,7 @@ def add_connection(parser: Parser, default_python: str) -> None:
         default_python: the Python of a host that no option names, in words.
     """
     parser.add_argument(
-        "--transport",
-        metavar="CMD",
-        help="command in place of ssh; {host} is the name",
+        "--transport", metavar="CMD", help="command in place of ssh; {host} is the name"
     )
     parser.add_argument(
         "--host-python",

@@ -352,17 +352,12 @@ class OfferList(KeyedList):
     Args:
         at_once: returns the offers that need no file.
         read: searches files for more offers, the most useful first; called in a thread.
-        id: the widget's.
     """
 
     def __init__(
-        self,
-        at_once: Callable[[], Sequence[Offer]],
-        read: Callable[[], Sequence[Offer]],
-        *,
-        id: str | None = None,  # noqa: A002 (Textual's name)
+        self, at_once: Callable[[], Sequence[Offer]], read: Callable[[], Sequence[Offer]]
     ) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self._at_once, self._read = at_once, read
         self._offers_in_files: Sequence[Offer] = ()
         self.add_class("offers")

@@ -65,11 +65,7 @@ class Pane(Container):
             self._retitled = 0
 
     def refresh(
-        self,
-        *regions: Region,
-        repaint: bool = True,
-        layout: bool = False,
-        recompose: bool = False,
+        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
     ) -> Self:
         """Redraw; for a new title, only its part of the top border."""
         if self._retitled and not regions:

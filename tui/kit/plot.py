@@ -19,7 +19,7 @@ from tui.kit.lines import Line, Span, TextStyle, cell_len, flow, line, right
 from tui.kit.scale import Labels, Scale, labels
 
 HEIGHT = 9
-"""Default number of rows between the edges."""
+"""Usual number of rows between the edges."""
 LEAST_ROOM = 12
 """Least cells between the edges: fewer show no curve."""
 LEAST_CELLS = 24
@@ -110,7 +110,7 @@ def style_of(number: int) -> TextStyle:
     return CURVE_STYLES[number % len(CURVE_STYLES)]
 
 
-def plot_lines(plot: Plot, cells: int, height: int = HEIGHT) -> list[Line]:
+def plot_lines(plot: Plot, cells: int, height: int) -> list[Line]:
     """Return the legend, the frame with its curves, and the axis below it.
 
     Args:
@@ -258,12 +258,7 @@ class _Canvas:
 
 
 def _heading(
-    plot: Plot,
-    units: tuple[Labels, Labels],
-    levels: Sequence[Level],
-    cells: int,
-    *,
-    shared: bool,
+    plot: Plot, units: tuple[Labels, Labels], levels: Sequence[Level], cells: int, *, shared: bool
 ) -> list[Line]:
     """Return the legend: the axes, the mark of each series, and the mark of several points."""
     wall, floor = units

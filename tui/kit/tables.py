@@ -6,18 +6,7 @@ from collections.abc import Mapping
 
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import quantity
-from tui.kit.lines import (
-    Line,
-    Span,
-    TextStyle,
-    cell_len,
-    flow,
-    left,
-    line,
-    paragraph,
-    right,
-    wrap,
-)
+from tui.kit.lines import Line, Span, TextStyle, cell_len, flow, left, line, paragraph, right, wrap
 from workloads.protocol.results import Table
 
 GAP = 2

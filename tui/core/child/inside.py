@@ -185,9 +185,7 @@ class Cgroup:
     """Reads the limits that hold for this process, its ancestors' included."""
 
     def __init__(
-        self,
-        mount: Path = Path("/sys/fs/cgroup"),
-        membership: Path = Path("/proc/self/cgroup"),
+        self, mount: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")
     ) -> None:
         """Find the groups that this process is in.
 
@@ -270,10 +268,7 @@ def _controller(mount: Path, name: str, together: str) -> Path:
 def _upward(mount: Path, path: str) -> list[Path]:
     """Return the group and its visible ancestors; in a container that is the mount itself."""
     group = mount / path.lstrip("/")
-    return [
-        *(parent for parent in (group, *group.parents) if mount in parent.parents),
-        mount,
-    ]
+    return [*(parent for parent in (group, *group.parents) if mount in parent.parents), mount]
 
 
 def _limits(groups: list[Path], limit: str, usage: str, cache: str) -> list[MemoryLimit]:

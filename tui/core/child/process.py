@@ -52,10 +52,9 @@ class MalformedMessage:
 
 
 class Ring:
-    """The newest lines of a stream, up to a number of bytes."""
+    """The newest lines of a stream, up to :data:`STDERR_BYTES`."""
 
-    def __init__(self, limit: int = STDERR_BYTES) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._size = 0
         self._lines: deque[str] = deque()
 
@@ -63,7 +62,7 @@ class Ring:
         """Append a line and drop the oldest lines beyond the limit."""
         self._lines.append(line)
         self._size += len(line)
-        while self._size > self._limit:
+        while self._size > STDERR_BYTES:
             self._size -= len(self._lines.popleft())
 
     def last(self, count: int | None = None) -> list[str]:

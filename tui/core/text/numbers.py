@@ -48,11 +48,7 @@ def plain(number: Decimal) -> str:
     return f"{number:f}" if power < 0 else grouped(int(number))
 
 
-def scaled(
-    value: float,
-    half_width: float | None,
-    units: tuple[tuple[int, str], ...],
-) -> str:
+def scaled(value: float, half_width: float | None, units: tuple[tuple[int, str], ...]) -> str:
     """Return the rounded value in the largest unit in which it is at least one.
 
     Similar values get the same unit, however precise they are: 213 rounded to tens reads 210, not

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -112,15 +111,9 @@ class MemoryPane(AccountPane):
         "figures."
     )
 
-    def __init__(
-        self,
-        machine: MachineState,
-        clock: Callable[[], float] = time.time,
-        *,
-        id: str | None = "memory",  # noqa: A002 (Textual's name)
-    ) -> None:
+    def __init__(self, machine: MachineState, clock: Callable[[], float]) -> None:
         """Show the selected device; the arguments are those of :class:`AccountPane`."""
-        super().__init__(machine, clock, id=id)
+        super().__init__(machine, clock, id="memory")
         self._drawn: tuple[Gauge, int, text.SizeFormat, list[Line]] | None = None
         """The body's lines with the style of their sizes, and the account and width that they are
         of: the title and the history ask for the style too."""

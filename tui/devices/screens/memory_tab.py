@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -57,7 +56,7 @@ class MemoryView(AccountPane):
     def __init__(
         self,
         machine: MachineState,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float],
         *,
         id: str | None = "memory-view",  # noqa: A002 (Textual's name)
     ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Protocol
 
@@ -404,9 +403,7 @@ class DevicesPane(AgingPane):
         self,
         machine: MachineState,
         actions: DeviceActions,
-        clock: Callable[[], float] = time.time,
-        *,
-        id: str | None = "devices",  # noqa: A002 (Textual's name)
+        clock: Callable[[], float],
     ) -> None:
         """Show the devices of a machine.
 
@@ -414,9 +411,8 @@ class DevicesPane(AgingPane):
             machine: the state of the machine.
             actions: receives requests to select a device.
             clock: returns the present Unix time, to recognize old figures.
-            id: the widget's id.
         """
-        super().__init__(clock, id=id)
+        super().__init__(clock, id="devices")
         self.machine = machine
         self._actions = actions
         self.list = DeviceList(machine, actions, clock)

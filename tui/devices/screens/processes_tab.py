@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -51,43 +50,25 @@ from tui.monitor.messages import GpuProcess
 class ProcessList(KeyedList):
     """A list with a line per process, whose cursor follows the process."""
 
-    def __init__(
-        self,
-        read_rows: Callable[[], Sequence[ProcessRow]],
-        of_host: Callable[[], bool],
-        torch: Callable[[], bool],
-        clock: Callable[[], float],
-    ) -> None:
-        """List the owner's rows.
-
-        Args:
-            read_rows: returns the rows in order.
-            of_host: returns whether the rows are the host's processes.
-            torch: returns whether a listed process is known to use torch.
-            clock: returns the present Unix time, for ages.
-        """
+    def __init__(self, pane: ProcessesPane) -> None:
         super().__init__()
-        self._list_rows = read_rows
-        self._of_host = of_host
-        self._torch = torch
-        self._clock = clock
+        self._pane = pane
 
     @property
     def selected(self) -> ProcessRow | None:
         """The row under the cursor."""
         key = self.key
-        return next((row for row in self._list_rows() if row.key == key), None)
+        return next((row for row in self._pane.rows if row.key == key), None)
 
     def row_keys(self) -> Sequence[str]:
         """Return the keys of the rows in order."""
-        return [row.key for row in self._list_rows()]
+        return [row.key for row in self._pane.rows]
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return a line per process with its user and its memory."""
-        now, of_host, torch = self._clock(), self._of_host(), self._torch()
-        return [
-            process_line(row, now, cells, of_host=of_host, torch=torch) for row in self._list_rows()
-        ]
+        pane = self._pane
+        now, of_host, torch = pane.now, pane.of_host, pane.torch
+        return [process_line(row, now, cells, of_host=of_host, torch=torch) for row in pane.rows]
 
 
 class ProcessesHeading(LineBar):
@@ -135,7 +116,7 @@ class ProcessesPane(AgingPane):
     )
 
     def __init__(
-        self, machine: MachineState, actions: DeviceActions, clock: Callable[[], float] = time.time
+        self, machine: MachineState, actions: DeviceActions, clock: Callable[[], float]
     ) -> None:
         super().__init__(clock, id="processes")
         self._machine = machine
@@ -147,15 +128,11 @@ class ProcessesPane(AgingPane):
         self._open = False
         self._watched = (False, "")
         """If the processes of a host are requested, and of which machine."""
-        self._rows: tuple[ProcessRow, ...] = ()
+        self.rows: tuple[ProcessRow, ...] = ()
+        """The rows in order."""
         self._account = self._read_rows()
         self._title = ProcessesHeading(self)
-        self.table = ProcessList(
-            lambda: self._rows,
-            lambda: self.of_host,
-            lambda: self.torch,
-            lambda: self.machine.now(clock()),
-        )
+        self.table = ProcessList(self)
         self.filter_line = RowFilter(
             self, self.table, self._title, "words of a GPU, user or command", id="process-filter"
         )
@@ -177,6 +154,11 @@ class ProcessesPane(AgingPane):
         return self._machine.shown
 
     @property
+    def now(self) -> float:
+        """Unix time of that machine's clock."""
+        return self.machine.now(self.clock())
+
+    @property
     def of_host(self) -> bool:
         """The pane lists the host's processes instead of the GPUs' processes."""
         return self.machine.selected == CPU
@@ -184,7 +166,7 @@ class ProcessesPane(AgingPane):
     @property
     def torch(self) -> bool:
         """A listed process is known to use torch."""
-        return any(row.torch for row in self._rows)
+        return any(row.torch for row in self.rows)
 
     @property
     def allocator(self) -> Allocator | None:
@@ -201,12 +183,12 @@ class ProcessesPane(AgingPane):
 
     def sort_by(self, order: Order) -> None:
         """Sort by a column."""
-        self.order, self._rows = order, ()
+        self.order, self.rows = order, ()
         self.state_changed()
 
     def toggle_tree(self) -> None:
         """Switch between a tree of processes and a flat list."""
-        self.flat, self._rows = not self.flat, ()
+        self.flat, self.rows = not self.flat, ()
         self.state_changed()
 
     def next_order(self) -> None:
@@ -248,7 +230,7 @@ class ProcessesPane(AgingPane):
         """Return the title."""
         title = "Processes cpu" if self.of_host else "Processes"
         title += f" on {self.machine.host}" if self.machine.host else ""
-        filtered = f"   filter: {self.pattern} ({len(self._rows)})" if self.pattern else ""
+        filtered = f"   filter: {self.pattern} ({len(self.rows)})" if self.pattern else ""
         return f"{title}, {'flat, ' if self.flat else ''}by {self.order}{filtered}"
 
     def _remainders(self, cells: int) -> list[Line]:
@@ -263,20 +245,19 @@ class ProcessesPane(AgingPane):
 
     def _read_rows(self) -> Holders:
         machine = self.machine
-        self._rows = process_rows(
+        self.rows = process_rows(
             machine.devices,
             machine.sample,
             of_host=self.of_host,
             worker_pid=machine.worker_pid,
             pattern=self.pattern,
             order=self.order,
-            before=[row.key for row in self._rows],
+            before=[row.key for row in self.rows],
             allocators=machine.allocators,
-            now=self.machine.now(self.clock()),
+            now=self.now,
             flat=self.flat,
         )
-        now = machine.now(self.clock())
-        holding = holders(machine.selected_device, machine.sample, now, machine.lost)
+        holding = holders(machine.selected_device, machine.sample, self.now, machine.lost)
         if machine.allocators is None or self.of_host:
             return holding
         jobs = job_notes(find_host_jobs(self._machine), machine.host or HERE)
@@ -473,10 +454,7 @@ class ProcessScreen(LiveTextScreen):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "end", show=False)]
 
     def __init__(
-        self,
-        title: str,
-        build: Callable[[int], Sequence[Line]],
-        end: Callable[[], None] | None,
+        self, title: str, build: Callable[[int], Sequence[Line]], end: Callable[[], None] | None
     ) -> None:
         """Show lines.
 

@@ -83,8 +83,8 @@ class MonitorSupervisor(ChildSupervisor[Union[MonitorEvent, Alive]]):
         machine: MachineState,
         publish: Publish,
         interval: float,
-        launched: Launched | None = None,
-        connection: HostConnection | None = None,
+        launched: Launched | None,
+        connection: HostConnection | None,
     ) -> None:
         super().__init__()
         self.sampled: deque[tuple[SampledDevice, ...]] = deque(maxlen=MOST_SAMPLES)

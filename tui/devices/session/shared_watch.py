@@ -32,8 +32,6 @@ ON_SCREEN_S = 1.0
 IN_BACKGROUND_S = 2.0
 """Seconds between two readings otherwise, which suffices for findings over time."""
 
-_ALL = WatchTargets(())
-
 
 class WatchSupervisor(ChildSupervisor[WatchEvent]):
     """A supervisor that restarts the watch and repeats the requests to it.
@@ -41,17 +39,12 @@ class WatchSupervisor(ChildSupervisor[WatchEvent]):
     Args:
         publish: receives each event.
         pace: seconds between two readings.
-        wanted: the processes to watch; all processes of this user unless given.
+        targets: the processes to watch.
         listed: processes that NVML lists, also watched.
     """
 
     def __init__(
-        self,
-        publish: Publish,
-        *,
-        pace: float = ON_SCREEN_S,
-        targets: WatchTargets = _ALL,
-        listed: tuple[int, ...] = (),
+        self, publish: Publish, *, pace: float, targets: WatchTargets, listed: tuple[int, ...]
     ) -> None:
         super().__init__()
         self._publish = publish

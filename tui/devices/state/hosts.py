@@ -105,10 +105,6 @@ class HostState:
             self.lost_since = event.at
         self.lost, self.machine.lost = event, f"unreachable: {event.reason}"
 
-    def select(self, event: DeviceSelected) -> None:
-        """Select one of the host's devices, by its key within the host."""
-        self.bus.publish(event)
-
 
 class HostsState:
     """All other machines, in the order in which the user named them.
@@ -187,7 +183,7 @@ class HostsState:
         host = self.selected_host = self.find(key)
         if host is None:
             return False
-        host.select(make(host.find_key(key)))
+        host.bus.publish(make(host.find_key(key)))
         return True
 
     def _on_named(self, event: HostsNamed) -> Topics:

@@ -7,12 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
-from tui.allocators.messages import (
-    ProcessFigures,
-    StepsCounted,
-    TorchProcesses,
-    WatchHello,
-)
+from tui.allocators.messages import ProcessFigures, StepsCounted, TorchProcesses, WatchHello
 from tui.core.events import EventBus, MonitorStatus, RunnerStatus, Topic, Topics, WatchStatus
 from tui.devices.state.devices import (
     CPU,

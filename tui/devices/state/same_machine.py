@@ -56,9 +56,7 @@ def find_shared(hosts: Sequence[tuple[str, Sequence[Device]]]) -> Mapping[str, S
     return shared
 
 
-def distinct_devices(
-    hosts: Iterable[tuple[str, Sequence[Device]]],
-) -> Iterator[tuple[str, Device]]:
+def distinct_devices(hosts: Iterable[tuple[str, Sequence[Device]]]) -> Iterator[tuple[str, Device]]:
     """Yield the devices that a program can use, each once, with the name of the first host.
 
     Args:

@@ -149,8 +149,7 @@ def _columns(label: int, name: int, width: int, history: str) -> list[Column[Non
     if name:
         leaves = _beside_bars(6)
         columns.insert(
-            1,
-            Column("name", name, align="left", gap=1, drop_order=5, leaves=leaves, order="index"),
+            1, Column("name", name, align="left", gap=1, drop_order=5, leaves=leaves, order="index")
         )
     return columns
 

@@ -14,13 +14,7 @@ from tui.devices.memory.figures import compute_device_age, explain_age
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import stale_after
 from tui.devices.views.devices import WAITING
-from tui.monitor.messages import (
-    Device,
-    DeviceDetail,
-    NvLink,
-    PcieTraffic,
-    Sample,
-)
+from tui.monitor.messages import Device, DeviceDetail, NvLink, PcieTraffic, Sample
 
 T = TypeVar("T")
 Fact = tuple[str, str]

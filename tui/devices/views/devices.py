@@ -122,7 +122,7 @@ def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
 
 
 def notice_lines(
-    sample: Sample | None, monitor: MonitorStatus, now: float, width: int, rows: int = 1
+    sample: Sample | None, monitor: MonitorStatus, now: float, width: int, rows: int
 ) -> list[Line]:
     """Return the lines of the notice, cut at the end of the last row, or none without a notice.
 
@@ -449,7 +449,7 @@ def _format_clocks(sm: int | None, memory: int | None) -> str:
     return f"{text.NA if sm is None else sm}/{text.NA if memory is None else memory} MHz"
 
 
-def format_user(view: DeviceView, width: int, rank: Span | None = None) -> Span:
+def format_user(view: DeviceView, width: int, rank: Span | None) -> Span:
     """Return who uses a GPU: user and program with the most memory, and how many others.
 
     Args:

@@ -236,11 +236,7 @@ def _share(device: Device) -> float | None:
 
 
 def heading_row(
-    row: HostRow,
-    now: float,
-    cells: int,
-    differing: Collection[str],
-    overlap: Overlap | None = None,
+    row: HostRow, now: float, cells: int, differing: Collection[str], overlap: Overlap | None
 ) -> Line:
     """Return the line of a host: its GPUs, driver, round-trip time and runs, or why it has none.
 

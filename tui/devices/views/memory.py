@@ -96,11 +96,7 @@ def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
     return slices
 
 
-def legend(
-    gauge: Gauge,
-    cells: int,
-    format_size: text.SizeFormat = text.size,
-) -> list[Line]:
+def legend(gauge: Gauge, cells: int, format_size: text.SizeFormat = text.size) -> list[Line]:
     """Return every slice above zero with its glyph and its bytes, on as few lines as possible.
 
     To avoid a second line, the free slice is dropped, which the title also shows.
@@ -491,9 +487,6 @@ def reason_lines(reasons: Reasons, cells: int, most: int | None = None) -> list[
         row
         for absent, labels in reasons.items()
         for row in paragraph(
-            f"{name(labels)} {absent.short}: {absent.reason}",
-            cells,
-            TextStyle.QUIET,
-            indent="  ",
+            f"{name(labels)} {absent.short}: {absent.reason}", cells, TextStyle.QUIET, indent="  "
         )
     ]

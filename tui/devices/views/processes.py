@@ -14,13 +14,7 @@ from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading
 from tui.devices.state.watched_processes import WatchedProcesses
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow
-from tui.kit.lines import (
-    Line,
-    Span,
-    TextStyle,
-    cell_len,
-    paragraph,
-)
+from tui.kit.lines import Line, Span, TextStyle, cell_len, paragraph
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, order_at, row_line
 
 _Row = tuple[ProcessRow, float]

@@ -84,10 +84,7 @@ def _plainer(message: str) -> str:
 def add_python_and_files(parser: argparse.ArgumentParser) -> None:
     """Add ``--python``, which is a setting, and ``files``: the user's workload files."""
     parser.add_argument(
-        "--python",
-        type=python_at,
-        metavar="PATH",
-        help="a Python with torch, for the workloads",
+        "--python", type=python_at, metavar="PATH", help="a Python with torch, for the workloads"
     )
     parser.add_argument(
         "--workloads",
