@@ -37,7 +37,7 @@ from tui.devices.memory.model import Absent, Stale, get_value
 from tui.devices.memory.others import OLD, account_of
 from tui.devices.state.history import MemoryPoint
 from tui.devices.state.watched_processes import MOST_ENDED, Allocator
-from tui.devices.views.history import Timeline
+from tui.devices.views.history import RecentReadings
 from tui.devices.views.memory import bar_line, other_lines
 from tui.devices.views.memory_account import process_history, process_lines
 from tui.devices.views.process_rows import ProcessRow, process_rows
@@ -250,7 +250,7 @@ def test_where_nobody_knows_the_gpu_there_is_no_bar_and_the_figures_remain() -> 
     gauge = account_of(found, None, state.machine.sample, MemoryPoint(0.0), NOW)
     assert "does not list process 4711" in plain(bar_line(gauge, 200))
     assert get_value(gauge.term("allocated").bytes) == 2 * GIB
-    assert process_history(gauge, Timeline(found.recent, state.machine.sample, NOW), 80, 7)
+    assert process_history(gauge, RecentReadings(found.recent, state.machine.sample, NOW), 80, 7)
 
 
 def test_growth_is_a_sentence_with_its_source() -> None:

@@ -16,7 +16,7 @@ from tui.devices.views.device_columns import columns, heading
 from tui.devices.views.history import (
     LABEL,
     PlottedFigure,
-    Timeline,
+    RecentReadings,
     block_lines,
     block_rows,
     compute_shares,
@@ -50,7 +50,7 @@ def test_a_gap_is_where_nothing_was_sampled_and_a_zero_is_not() -> None:
     found = compute_shares(points, LOAD, 4, 4.0, EVEN + 13)
     assert found == [0.5, None, None, 0.0]
     seen = sample(gpu(), at=EVEN + 13)
-    (row,) = draw_history(Timeline(points, seen, EVEN + 13), LOAD, 2, 1).rows
+    (row,) = draw_history(RecentReadings(points, seen, EVEN + 13), LOAD, 2, 1).rows
     # Half of the height, nothing, nothing, the lowest dot.
     assert row == "\u2844\u2880"
 
@@ -60,7 +60,7 @@ def test_a_blank_cell_of_a_small_history_says_why() -> None:
     seen = sample(gpu(), at=EVEN + 39)
 
     def gap(*points: Point) -> str:
-        return draw_history(Timeline(points, seen, EVEN + 39), LOAD, 5, 1).gap
+        return draw_history(RecentReadings(points, seen, EVEN + 39), LOAD, 5, 1).gap
 
     busy = loads(*[10.0] * 8), loads(*[10.0] * 16, start=EVEN + 24)
     silent = [Point(EVEN + at) for at in range(8, 24)]
@@ -82,7 +82,7 @@ def test_a_blank_cell_of_a_small_history_says_why() -> None:
 )
 def test_the_line_above_the_histories_says_why_they_have_gaps(cells: int, words: str) -> None:
     rule = span_rule(
-        "cuda:0", Timeline((), sample(gpu()), NOW), cells, cells, "blank: nothing was sampled"
+        "cuda:0", RecentReadings((), sample(gpu()), NOW), cells, cells, "blank: nothing was sampled"
     )
     assert plain(rule).startswith(f"{glyphs.GLYPHS.rule} {words} ")
     assert width(rule) == cells
@@ -104,19 +104,19 @@ def test_the_heading_of_the_rows_histories_says_why_they_have_gaps() -> None:
 def test_the_picture_stands_still_until_a_cell_is_full() -> None:
     points = loads(*range(40))
     seen = sample(gpu(), at=EVEN + 40)
-    before = draw_history(Timeline(points, seen, EVEN + 40), LOAD, 8, 1).rows[0]
+    before = draw_history(RecentReadings(points, seen, EVEN + 40), LOAD, 8, 1).rows[0]
     more = [*points, Point(EVEN + 40, utilization=7.0)]
-    later = draw_history(Timeline(more, seen, EVEN + 40), LOAD, 8, 1).rows[0]
+    later = draw_history(RecentReadings(more, seen, EVEN + 40), LOAD, 8, 1).rows[0]
     assert later[:-1] == before[:-1]
     next_cell = sample(gpu(), at=EVEN + 48)
-    moved = draw_history(Timeline(points, next_cell, EVEN + 48), LOAD, 8, 1).rows[0]
+    moved = draw_history(RecentReadings(points, next_cell, EVEN + 48), LOAD, 8, 1).rows[0]
     assert moved[:-2] == before[1:-1]
 
 
 def test_what_comes_no_more_leaves_a_gap_up_to_the_present() -> None:
     points, seen = loads(*[80] * 20), sample(gpu(), at=EVEN + 19)
-    assert draw_history(Timeline(points, seen, EVEN + 20), LOAD, 4, 1).rows[0].strip()
-    late = draw_history(Timeline(points, seen, EVEN + 36), LOAD, 4, 1).rows[0]
+    assert draw_history(RecentReadings(points, seen, EVEN + 20), LOAD, 4, 1).rows[0].strip()
+    late = draw_history(RecentReadings(points, seen, EVEN + 36), LOAD, 4, 1).rows[0]
     assert late.endswith("  ")
     assert late.strip()
 
@@ -125,7 +125,9 @@ def test_what_comes_no_more_leaves_a_gap_up_to_the_present() -> None:
     ("interval", "took", "seconds"), [(1, 0, 4), (0.2, 0, 4), (3, 0, 6), (1, 4.5, 10)]
 )
 def test_a_column_is_as_long_as_two_samples(interval: float, took: float, seconds: float) -> None:
-    assert Timeline((), sample(gpu(), interval_s=interval, took_s=took), NOW).column_s == seconds
+    assert (
+        RecentReadings((), sample(gpu(), interval_s=interval, took_s=took), NOW).column_s == seconds
+    )
 
 
 @given(
@@ -156,7 +158,7 @@ def test_every_line_fits_and_has_its_scale(cells: int, height: int) -> None:
         state.machine.selected_device,
         state.machine.history.points(state.machine.selected),
     )
-    lines = block_lines(view, Timeline(points, state.machine.sample, NOW), cells, height)
+    lines = block_lines(view, RecentReadings(points, state.machine.sample, NOW), cells, height)
     assert all(width(line) <= cells for line in lines)
     text = "\n".join(map(plain, lines))
     for words in ("util", "100%", "memory", "139.8G", "power", "700 W"):
@@ -164,7 +166,7 @@ def test_every_line_fits_and_has_its_scale(cells: int, height: int) -> None:
     rows = whole_rows(view, state.machine.sample, cells, height)
     assert rows <= height
     if rows:
-        whole = whole_lines(view, Timeline(points, state.machine.sample, NOW), cells, rows)
+        whole = whole_lines(view, RecentReadings(points, state.machine.sample, NOW), cells, rows)
         assert len(whole) <= rows
         assert all(width(line) <= cells for line in whole)
         assert "reserved" in "\n".join(map(plain, whole))
@@ -174,7 +176,10 @@ def test_a_scale_whose_end_is_not_known_is_told_and_not_drawn() -> None:
     state = watched(sample(gpu(power_limit_w=None)))
     view = state.machine.selected_device
     lines = block_lines(
-        view, Timeline(state.machine.history.points(view.key), state.machine.sample, NOW), 60, 4
+        view,
+        RecentReadings(state.machine.history.points(view.key), state.machine.sample, NOW),
+        60,
+        4,
     )
     assert plain(lines[3]).strip() == "power n/a: its maximum is unknown"
 
@@ -219,7 +224,7 @@ def test_ascii_draws_the_same_without_braille(monkeypatch: pytest.MonkeyPatch) -
     view = replace(state.machine.selected_device)
     lines = block_lines(
         view,
-        Timeline(state.machine.history.points(view.key), state.machine.sample, NOW + 19),
+        RecentReadings(state.machine.history.points(view.key), state.machine.sample, NOW + 19),
         60,
         4,
     )

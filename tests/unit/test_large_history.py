@@ -10,7 +10,7 @@ from tests.screens.app_helpers import running
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, uuid
 from tui.core.text import glyphs
 from tui.devices.state.history import Point
-from tui.devices.views.history import PlottedFigure, Timeline, explain_gap
+from tui.devices.views.history import PlottedFigure, RecentReadings, explain_gap
 from tui.devices.views.large_history import (
     LEAST_ROWS,
     MOST_ROWS,
@@ -60,16 +60,16 @@ def test_a_figure_that_the_driver_does_not_give_takes_no_room() -> None:
     view, seen = state.machine.selected_device, state.machine.sample
     points = [Point(NOW - at, used=GIB, utilization=50.0, power=300.0) for at in (3, 2, 1)]
     text = "\n".join(
-        plain(row) for row in stacked_lines(view, Timeline(points, seen, NOW), "", 70, 60)
+        plain(row) for row in stacked_lines(view, RecentReadings(points, seen, NOW), "", 70, 60)
     )
     assert all(name in text for name in ("util", "memory", "power"))
     assert "temp" not in text
     assert "PCIe" not in text
     # The one that was chosen says why nothing is drawn.
-    lines = stacked_lines(view, Timeline(points, seen, NOW), "temperature", 70, 60)
+    lines = stacked_lines(view, RecentReadings(points, seen, NOW), "temperature", 70, 60)
     assert plain(lines[1]).strip() == "temp n/a: the driver gave no reading"
     # Before the first samples nothing is known of any.
-    assert count_pictures(view, Timeline((), seen, NOW), 60) == len(list_figures(view, seen))
+    assert count_pictures(view, RecentReadings((), seen, NOW), 60) == len(list_figures(view, seen))
 
 
 def test_bursts_look_different_from_a_steady_load() -> None:
@@ -120,7 +120,7 @@ def test_the_scale_of_the_temperature_ends_at_its_threshold() -> None:
     unknown = make_store("one gpu", sample(gpu(slowdown_c=None, power_limit_w=None)))
     view, seen = unknown.machine.selected_device, unknown.machine.sample
     assert choose_figure(view, seen, "temperature").full == 100.0
-    lines = large_lines(view, Timeline((), seen, NOW), "power", 60, 7)
+    lines = large_lines(view, RecentReadings((), seen, NOW), "power", 60, 7)
     assert plain(lines[1]).strip() == "power n/a: its maximum is unknown"
 
 
@@ -128,7 +128,7 @@ def test_the_scale_of_the_temperature_ends_at_its_threshold() -> None:
 def test_every_line_fits(cells: int, height: int) -> None:
     state = make_store("one gpu")
     view, points = state.machine.selected_device, state.machine.history.points(uuid(0))
-    lines = large_lines(view, Timeline(points, state.machine.sample, NOW), "", cells, height)
+    lines = large_lines(view, RecentReadings(points, state.machine.sample, NOW), "", cells, height)
     assert len(lines) == height
     assert all(width(line) <= cells for line in lines)
 
@@ -153,10 +153,10 @@ def test_the_traffic_of_the_selected_device_has_a_history() -> None:
 def test_stacked_pictures_fill_their_rows(rows: int) -> None:
     state = make_store("one gpu")
     view, seen = state.machine.selected_device, state.machine.sample
-    count = count_pictures(view, Timeline((), seen, NOW), rows)
+    count = count_pictures(view, RecentReadings((), seen, NOW), rows)
     assert count * (LEAST_ROWS + 1) <= rows or count == 0
     if count:
-        assert len(stacked_lines(view, Timeline((), seen, NOW), "power", 70, rows)) == rows
+        assert len(stacked_lines(view, RecentReadings((), seen, NOW), "power", 70, rows)) == rows
 
 
 def test_a_pane_without_room_has_no_history() -> None:

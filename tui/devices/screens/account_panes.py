@@ -13,7 +13,7 @@ from tui.core.text import numbers as text
 from tui.devices.memory import Gauge, account
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
-from tui.devices.views.history import Timeline, format_points
+from tui.devices.views.history import RecentReadings, format_points
 from tui.devices.views.large_history import LEAST_ROWS, large_lines, large_rows
 from tui.devices.views.memory import bar_line, draw_body, explain_lines, title
 from tui.kit.dialogs import TextScreen
@@ -75,14 +75,14 @@ class AccountPane(AgingPane):
         raise NotImplementedError
 
     @property
-    def timeline(self) -> Timeline:
+    def recent(self) -> RecentReadings:
         """The readings of the device."""
         machine = self.machine
-        return Timeline(machine.history.points(machine.selected), machine.sample, self.now)
+        return RecentReadings(machine.history.points(machine.selected), machine.sample, self.now)
 
     def history_points(self) -> list[str]:
         """Return the readings of the device as lines with tabs."""
-        return ["", self.view.label, *format_points(self.timeline.points)]
+        return ["", self.view.label, *format_points(self.recent.points)]
 
     def state_changed(self) -> None:
         """Update the account and redraw the changes."""
@@ -137,9 +137,7 @@ class MemoryPane(AccountPane):
 
     def _history(self, cells: int, rows: int) -> list[Line]:
         sizes = self._choose_sizes()
-        return large_lines(
-            self.view, self.timeline, "used", cells, rows, hint="", format_size=sizes
-        )
+        return large_lines(self.view, self.recent, "used", cells, rows, hint="", format_size=sizes)
 
     def _choose_sizes(self) -> text.SizeFormat:
         """Return how all sizes of the pane are written: as in the body."""

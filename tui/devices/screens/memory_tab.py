@@ -19,7 +19,7 @@ from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import device_detail
-from tui.devices.views.history import Timeline, format_points, whole_lines, whole_rows
+from tui.devices.views.history import RecentReadings, format_points, whole_lines, whole_rows
 from tui.devices.views.memory import legend, title
 from tui.devices.views.memory_account import (
     account_details,
@@ -81,7 +81,7 @@ class MemoryView(AccountPane):
 
     def history_lines(self, cells: int, rows: int) -> list[Line]:
         """Return the histories in this many rows."""
-        return whole_lines(self.view, self.timeline, cells, rows)
+        return whole_lines(self.view, self.recent, cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return every term with its source or its reason, then the facts of the device."""
@@ -174,8 +174,8 @@ class ProcessMemoryView(MemoryView):
 
     def history_lines(self, cells: int, rows: int) -> list[Line]:
         """Return the history of the process's memory in this many rows."""
-        timeline = Timeline(self.allocator.recent, self.machine.sample, self.now)
-        return process_history(self.gauge, timeline, cells, rows)
+        recent = RecentReadings(self.allocator.recent, self.machine.sample, self.now)
+        return process_history(self.gauge, recent, cells, rows)
 
     def history_points(self) -> list[str]:
         """Return the readings of the process's memory as lines with tabs."""

@@ -21,7 +21,7 @@ from tui.devices.views.devices import NO_HISTORY, device_row, devices_title, not
 from tui.devices.views.history import (
     LOAD_STYLE,
     DrawnHistory,
-    Timeline,
+    RecentReadings,
     block_lines,
     block_rows,
     draw_history,
@@ -327,14 +327,14 @@ class DeviceList(KeyedList):
         machine, sample = self._machine, self._machine.sample
         if machine.hosts or not cells:
             return {}
-        end = Timeline((), sample, self._clock()).end
+        end = RecentReadings((), sample, self._clock()).end
         drawn = self._drawn_histories
         if drawn is None or drawn[:3] != (cells, end, machine.devices):
             histories = {}
             for view in machine.devices:
-                timeline = Timeline(machine.history.points(view.key), sample, end)
+                recent = RecentReadings(machine.history.points(view.key), sample, end)
                 load = figures(view, sample)[0]
-                histories[view.key] = draw_history(timeline, load, cells, 1)
+                histories[view.key] = draw_history(recent, load, cells, 1)
             self._drawn_histories = drawn = (cells, end, machine.devices, histories)
         return drawn[3]
 
@@ -514,10 +514,10 @@ class DevicesPane(AgingPane):
         return self.machine.shown.selected_device
 
     @property
-    def _timeline(self) -> Timeline:
+    def _recent(self) -> RecentReadings:
         machine = self.machine.shown
         points = machine.history.points(machine.selected)
-        return Timeline(points, machine.sample, machine.now(self.clock()))
+        return RecentReadings(points, machine.sample, machine.now(self.clock()))
 
     def _share_rows(self, notice: int) -> None:
         """Distribute the rows: devices first, then the headings, then the history.
@@ -528,7 +528,7 @@ class DevicesPane(AgingPane):
         devices = self.list.count_rows()
         free = self.size.height - notice - devices if devices else 0
         self.heading.display = free > 0
-        pictures = count_pictures(self._view, self._timeline, free - 1)
+        pictures = count_pictures(self._view, self._recent, free - 1)
         self._stacked = pictures > 1
         if self._stacked:
             rows = min(free - 1, pictures * (MOST_STACKED_ROWS + 1))
@@ -542,15 +542,15 @@ class DevicesPane(AgingPane):
             self.history.styles.height = rows
 
     def _history(self, cells: int, rows: int) -> list[Line]:
-        view, timeline = self._view, self._timeline
+        view, recent = self._view, self._recent
         if self._stacked:
-            return stacked_lines(view, timeline, self.figure, cells, rows)
+            return stacked_lines(view, recent, self.figure, cells, rows)
         if self._is_large:
-            return large_lines(view, timeline, self.figure, cells, rows)
-        return block_lines(view, timeline, cells, rows)
+            return large_lines(view, recent, self.figure, cells, rows)
+        return block_lines(view, recent, cells, rows)
 
     def _points(self) -> list[str]:
-        return ["", self._view.label, *format_points(self._timeline.points)]
+        return ["", self._view.label, *format_points(self._recent.points)]
 
     def count_notice_rows(self, most: int) -> int:
         """Count the rows of the notice on the monitor.

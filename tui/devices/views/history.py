@@ -26,7 +26,7 @@ LOAD_STYLE = TextStyle.GOOD
 """Style of the load, whose history stands in the devices' rows too."""
 
 
-class Timeline(NamedTuple):
+class RecentReadings(NamedTuple):
     """The readings of one device or process, drawn up to the present."""
 
     points: Sequence[MemoryPoint]
@@ -198,16 +198,18 @@ class DrawnHistory(NamedTuple):
     """Why cells between two readings are blank; empty if none are."""
 
 
-def draw_history(timeline: Timeline, figure: PlottedFigure, cells: int, rows: int) -> DrawnHistory:
+def draw_history(
+    recent: RecentReadings, figure: PlottedFigure, cells: int, rows: int
+) -> DrawnHistory:
     """Draw a history: a sampled zero is one dot high, a gap has no dots.
 
     Args:
-        timeline: the readings.
+        recent: the readings.
         figure: the figure of the history.
         cells: width of the picture.
         rows: height of the picture.
     """
-    points, seconds, until = timeline.points, timeline.column_s, timeline.end
+    points, seconds, until = recent.points, recent.column_s, recent.end
     shares = compute_shares(points, figure, cells * ACROSS, seconds, until)
     pairs = zip(shares[0::ACROSS], shares[1::ACROSS], strict=True)
     merged = [pair if pair is not None else other for pair, other in pairs]
@@ -218,14 +220,14 @@ def draw_history(timeline: Timeline, figure: PlottedFigure, cells: int, rows: in
 
 
 def history_lines(
-    timeline: Timeline, plotted: Sequence[PlottedFigure], cells: int, rows: int
+    recent: RecentReadings, plotted: Sequence[PlottedFigure], cells: int, rows: int
 ) -> tuple[list[Line], str]:
     """Draw figures below each other, the newest points on the right, with the scales in front.
 
     Returns the lines, and why cells in some of the histories are blank; empty if none are.
 
     Args:
-        timeline: the readings.
+        recent: the readings.
         plotted: the figures to draw.
         cells: width of a line.
         rows: height of each figure.
@@ -237,7 +239,7 @@ def history_lines(
         if figure.full is None:
             lines += [explain_no_scale(figure, cells), *[()] * (rows - 1)]
             continue
-        drawn = draw_history(timeline, figure, room, rows)
+        drawn = draw_history(recent, figure, room, rows)
         gap = gap or drawn.gap
         for row, picture in enumerate(drawn.rows):
             label = scale_label(figure, row, rows)
@@ -266,19 +268,19 @@ def block_rows(view: DeviceView, rows: int) -> int:
     return 1 + rows * len(figures(view, None)) if rows else 0
 
 
-def block_lines(view: DeviceView, timeline: Timeline, cells: int, height: int) -> list[Line]:
+def block_lines(view: DeviceView, recent: RecentReadings, cells: int, height: int) -> list[Line]:
     """Return a device's histories below a line with its name and their duration.
 
     Args:
         view: the device.
-        timeline: its readings.
+        recent: its readings.
         cells: width of a line.
         height: lines in all.
     """
-    plotted = figures(view, timeline.sample)
+    plotted = figures(view, recent.sample)
     rows = max(1, (height - 1) // len(plotted))
-    lines, gap = history_lines(timeline, plotted, cells, rows)
-    return [span_rule(view.label, timeline, cells, cells, gap), *lines]
+    lines, gap = history_lines(recent, plotted, cells, rows)
+    return [span_rule(view.label, recent, cells, cells, gap), *lines]
 
 
 BESIDE_FROM = 110
@@ -299,34 +301,34 @@ def _count_stacked(view: DeviceView, sample: Sample | None, cells: int) -> int:
     return -(-count // 2) if cells >= BESIDE_FROM else count
 
 
-def whole_lines(view: DeviceView, timeline: Timeline, cells: int, height: int) -> list[Line]:
+def whole_lines(view: DeviceView, recent: RecentReadings, cells: int, height: int) -> list[Line]:
     """Return all histories of a device, torch's reserved memory included; in pairs if wide.
 
     The arguments are those of :func:`block_lines`.
     """
-    plotted = figures(view, timeline.sample, text.size, torch=True)
-    deep = _count_stacked(view, timeline.sample, cells)
+    plotted = figures(view, recent.sample, text.size, torch=True)
+    deep = _count_stacked(view, recent.sample, cells)
     rows = max(1, (height - 1) // deep)
     has_pairs = len(plotted) > deep
     room = (cells - 2) // 2 if has_pairs else cells
-    lines, gap = history_lines(timeline, plotted[:deep], room, rows)
+    lines, gap = history_lines(recent, plotted[:deep], room, rows)
     if has_pairs:
-        others, other_gap = history_lines(timeline, plotted[deep:], room, rows)
+        others, other_gap = history_lines(recent, plotted[deep:], room, rows)
         lines, gap = beside(lines, others, room), gap or other_gap
-    return [span_rule(view.label, timeline, room, cells, gap), *lines]
+    return [span_rule(view.label, recent, room, cells, gap), *lines]
 
 
-def span_rule(device: str, timeline: Timeline, room: int, cells: int, gap: str = "") -> Line:
+def span_rule(device: str, recent: RecentReadings, room: int, cells: int, gap: str = "") -> Line:
     """Return a rule with the device, the duration of the histories below, and why they have gaps.
 
     Args:
         device: the device's name, which stands first; may be empty.
-        timeline: the readings of the histories.
+        recent: the readings of the histories.
         room: cells of one history.
         cells: width of the line.
         gap: why cells are blank; empty if none are.
     """
-    span = text.duration(max(0, room - LABEL) * ACROSS * timeline.column_s)
+    span = text.duration(max(0, room - LABEL) * ACROSS * recent.column_s)
     name = f"{device}, " if device else ""
     words = f"{name}last {span}"
     return title_rule([f"{words}; {gap}", f"{name}{gap}", gap, words] if gap else [words], cells)

@@ -19,7 +19,7 @@ from tui.devices.state.history import MemoryPoint
 from tui.devices.views.history import (
     NO_READING,
     PlottedFigure,
-    Timeline,
+    RecentReadings,
     explain_gap,
     explain_no_scale,
     figures,
@@ -80,21 +80,21 @@ def _plot_traffic(view: DeviceView) -> PlottedFigure:
     return PlottedFigure("traffic", "PCIe", most, words, TextStyle.CACHED)
 
 
-def list_read_figures(view: DeviceView, timeline: Timeline) -> list[PlottedFigure]:
+def list_read_figures(view: DeviceView, recent: RecentReadings) -> list[PlottedFigure]:
     """Return the figures to draw, without those that the driver does not support.
 
     Args:
         view: the device.
-        timeline: its readings.
+        recent: its readings.
     """
-    known = list_figures(view, timeline.sample)
-    if len(timeline.points) < SETTLED:
+    known = list_figures(view, recent.sample)
+    if len(recent.points) < SETTLED:
         return known
     return [
         figure
         for figure in known
         if figure.full is not None
-        and any(getattr(point, figure.name) is not None for point in timeline.points)
+        and any(getattr(point, figure.name) is not None for point in recent.points)
     ] or known[:1]
 
 
@@ -198,34 +198,34 @@ def _draw_cell(
     return (glyphs.GLYPHS.shade, REACHES[style]) if 2 * reach >= len(steps) else (" ", style)
 
 
-def count_pictures(view: DeviceView, timeline: Timeline, available: int) -> int:
+def count_pictures(view: DeviceView, recent: RecentReadings, available: int) -> int:
     """Return how many figures, of at least :data:`LEAST_ROWS` each, fit below each other.
 
     Args:
         view: the device.
-        timeline: its readings.
+        recent: its readings.
         available: rows for all.
     """
-    return min(len(list_read_figures(view, timeline)), available // (LEAST_ROWS + 1))
+    return min(len(list_read_figures(view, recent)), available // (LEAST_ROWS + 1))
 
 
 def stacked_lines(
-    view: DeviceView, timeline: Timeline, name: str, cells: int, height: int
+    view: DeviceView, recent: RecentReadings, name: str, cells: int, height: int
 ) -> list[Line]:
     """Return as many figures as fit, each with its heading; the chosen one first.
 
     The arguments are those of :func:`large_lines`.
     """
-    known = [figure.name for figure in list_figures(view, timeline.sample)]
-    read = {figure.name for figure in list_read_figures(view, timeline)}
-    first = choose_figure(view, timeline.sample, name).name
+    known = [figure.name for figure in list_figures(view, recent.sample)]
+    read = {figure.name for figure in list_read_figures(view, recent)}
+    first = choose_figure(view, recent.sample, name).name
     at = known.index(first)
     others = [plotted for plotted in (*known[at + 1 :], *known[:at]) if plotted in read]
-    count = max(1, count_pictures(view, timeline, height))
+    count = max(1, count_pictures(view, recent, height))
     lines: list[Line] = []
     for place, plotted in enumerate([first, *others][:count]):
         rows = height // count + (place < height % count)
-        lines += large_lines(view, timeline, plotted, cells, rows, brief=place > 0)
+        lines += large_lines(view, recent, plotted, cells, rows, brief=place > 0)
     return lines
 
 
@@ -249,7 +249,7 @@ def large_rows(available: int) -> int:
 
 def large_lines(
     view: DeviceView,
-    timeline: Timeline,
+    recent: RecentReadings,
     name: str,
     cells: int,
     height: int,
@@ -262,7 +262,7 @@ def large_lines(
 
     Args:
         view: the device.
-        timeline: its readings.
+        recent: its readings.
         name: the figure.
         cells: width of a line.
         height: lines in all.
@@ -270,15 +270,15 @@ def large_lines(
         hint: the key that draws another figure.
         format_size: how the pane writes sizes.
     """
-    figure = choose_figure(view, timeline.sample, name, format_size)
+    figure = choose_figure(view, recent.sample, name, format_size)
     scale = max(SCALE, len(figure.full_text) + 1)
-    seconds, until = timeline.column_s * ACROSS, timeline.end
+    seconds, until = recent.column_s * ACROSS, recent.end
     room, rows = max(0, cells - scale), max(1, height - 1)
-    readings = collect_readings(timeline.points, figure, room, seconds, until)
+    readings = collect_readings(recent.points, figure, room, seconds, until)
     titles = [figure.label]
     if not brief:
         head, span = f"{view.label} {figure.label}", text.duration(room * seconds)
-        gap = figure.full is not None and explain_gap(timeline.points, readings, seconds, until)
+        gap = figure.full is not None and explain_gap(recent.points, readings, seconds, until)
         period, shade = text.duration(seconds), glyphs.GLYPHS.shade
         titles = [
             *([f"{head}, last {span}; {gap}{hint}", f"{head}; {gap}"] if gap else []),
@@ -289,7 +289,7 @@ def large_lines(
     heading = title_rule(titles, cells)
     if figure.full is None:
         return [heading, explain_no_scale(figure, cells)]
-    if len(timeline.points) >= SETTLED and not any(readings):
+    if len(recent.points) >= SETTLED and not any(readings):
         reason = f" {figure.label} {text.NA}{NO_READING.removeprefix('blank')}"
         return [heading, (Span(left(reason, cells), TextStyle.QUIET),)]
     return [

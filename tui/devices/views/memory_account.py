@@ -17,7 +17,7 @@ from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import Fact
 from tui.devices.views.device_page import section_heading
-from tui.devices.views.history import PlottedFigure, Timeline, history_lines, span_rule
+from tui.devices.views.history import PlottedFigure, RecentReadings, history_lines, span_rule
 from tui.devices.views.memory import (
     EMPTY_KEY,
     Reasons,
@@ -486,12 +486,12 @@ def history_rows(most: int) -> int:
     return 1 + height * len(_HISTORIES) if height > 0 else 0
 
 
-def process_history(gauge: Gauge, timeline: Timeline, cells: int, height: int) -> list[Line]:
+def process_history(gauge: Gauge, recent: RecentReadings, cells: int, height: int) -> list[Line]:
     """Return the recent memory on one scale: the device's total, or the process's own peak.
 
     Args:
         gauge: the account of the process.
-        timeline: its memory.
+        recent: its memory.
         cells: width of a line.
         height: lines in all.
     """
@@ -499,8 +499,8 @@ def process_history(gauge: Gauge, timeline: Timeline, cells: int, height: int) -
     plotted = [
         PlottedFigure(name, label, top, text.size(top), style)
         for name, label, style in _HISTORIES
-        if name != "process" or any(point.process is not None for point in timeline.points)
+        if name != "process" or any(point.process is not None for point in recent.points)
     ]
     rows = max(1, (height - 1) // len(plotted))
-    lines, gap = history_lines(timeline, plotted, cells, rows)
-    return [span_rule("", timeline, cells, cells, gap), *lines]
+    lines, gap = history_lines(recent, plotted, cells, rows)
+    return [span_rule("", recent, cells, cells, gap), *lines]
