@@ -15,10 +15,10 @@ from tests.in_process import run_here
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, busy_box, uuid
 from tests.screens.helpers import gpu, sample
-from tui.devices.cli.hosts import free_devices, hosts_text, until_of
+from tui.devices.cli.hosts import free_devices, hosts_text, parse_until
 from tui.hosts.events import HostLost, HostSample
 from tui.kit.command_line.output import UsageError
-from tui.kit.command_line.values import duration_of
+from tui.kit.command_line.values import parse_duration
 
 GIB = 2**30
 NAMES = ("LD_LIBRARY_PATH", "SCRIPTED_NVML", "SCRIPTED_NVML_LOG")
@@ -112,10 +112,10 @@ def test_options_that_cannot_be_carried_out_are_refused(
 
 
 def test_times_and_sizes_are_read_as_they_are_typed() -> None:
-    assert [duration_of(text) for text in ("90", "90s", "1.5m", "1h")] == [90, 90, 90, 3600]
-    assert until_of("free 20G") == 20 * GIB
+    assert [parse_duration(text) for text in ("90", "90s", "1.5m", "1h")] == [90, 90, 90, 3600]
+    assert parse_until("free 20G") == 20 * GIB
     with pytest.raises(UsageError):
-        duration_of("0s")
+        parse_duration("0s")
 
 
 def test_the_gpus_of_one_machine_under_two_names_count_once(

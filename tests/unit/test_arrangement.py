@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.kit.arrangement import (
+from tui.runs.views.arrangement import (
     LOWER,
     PANES,
     TABLE_ROWS,

@@ -90,7 +90,7 @@ def test_a_key_means_the_same_in_all_tabs() -> None:
     meanings: dict[str, set[str]] = {}
     for command in COMMANDS:
         for key in command.keys:
-            meanings.setdefault(key, set()).add(command.key_meaning)
+            meanings.setdefault(key, set()).add(command.meaning or command.label)
     assert {key: found for key, found in meanings.items() if len(found) > 1} == {}
 
 

@@ -268,18 +268,6 @@ def test_a_segment_has_no_gap(start: tuple[int, int], end: tuple[int, int]) -> N
     )
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=20))
-def test_layers_of_a_stack_share_no_dot_and_leave_none_out(
-    pairs: list[tuple[float, float]],
-) -> None:
-    first = [min(pair) for pair in pairs]
-    second = [max(pair) for pair in pairs]
-    zero = [0.0] * len(pairs)
-    low, high = set(braille.between(zero, first, 3)), set(braille.between(first, second, 3))
-    assert not low & high
-    assert low | high == set(braille.between(zero, second, 3))
-
-
 def test_a_history_shows_little_and_tells_nothing_from_unknown() -> None:
     assert braille.braille(braille.filled([0.001, 1.0, 0.0, None], 1), 2, 1) == ["⣸ "]
 

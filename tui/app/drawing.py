@@ -36,9 +36,9 @@ class Drawing:
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
 
-    def changed(self, parts: Topics) -> None:
+    def changed(self, topics: Topics) -> None:
         """Draw topics when they are due."""
-        self._coalescer.add(parts, time.monotonic())
+        self._coalescer.add(topics, time.monotonic())
         self._wait()
 
     def now(self) -> None:
@@ -118,10 +118,10 @@ class Coalescer:
         self._drawn: dict[Topic, float] = {}
         self._last = float("-inf")
 
-    def add(self, parts: Topics, now: float) -> None:
+    def add(self, topics: Topics, now: float) -> None:
         """Add topics that changed."""
-        self._waiting |= parts
-        if not parts <= SAMPLED or now - self._since > GATHER_SAMPLES_S:
+        self._waiting |= topics
+        if not topics <= SAMPLED or now - self._since > GATHER_SAMPLES_S:
             self._since = now
 
     def due_in(self, now: float) -> float | None:
@@ -134,18 +134,18 @@ class Coalescer:
 
     def due(self, now: float) -> Topics:
         """Return the changed topics that are due, or nearly so."""
-        parts = {part for part in self._waiting if self._time_of(part) <= now + GATHER_S}
-        if parts:
+        topics = {topic for topic in self._waiting if self._time_of(topic) <= now + GATHER_S}
+        if topics:
             self._last = now
-            parts |= self._waiting & SAMPLED
-        return self._release(parts, now)
+            topics |= self._waiting & SAMPLED
+        return self._release(topics, now)
 
     def all(self, now: float) -> Topics:
         """Return everything that changed, after a key."""
         return self._release(set(self._waiting), now)
 
-    def _time_of(self, part: Topic) -> float:
-        own = self._drawn.get(part, float("-inf")) + PERIOD_S.get(part, 0.0)
+    def _time_of(self, topic: Topic) -> float:
+        own = self._drawn.get(topic, float("-inf")) + PERIOD_S.get(topic, 0.0)
         return max(own, self._last + PAUSE_S)
 
     def _release(self, topics: set[Topic], now: float) -> Topics:

@@ -87,7 +87,10 @@ def tabs_line(tab: str, cells: int) -> Line:
         cells: width of the whole header; where it is narrow, titles are short or only keys remain.
     """
     return tuple(
-        Span(_tab(entry, cells, chosen=entry.id == tab), _tab_style(entry.id == tab))
+        Span(
+            _tab(entry, cells, chosen=entry.id == tab),
+            TextStyle.CURSOR if entry.id == tab else TextStyle.QUIET,
+        )
         for entry in TABS
     )
 
@@ -100,10 +103,6 @@ def _tab(tab: Tab, cells: int, *, chosen: bool) -> str:
     if cells < CLOSE_BELOW:
         return f" {tab.key}"
     return f" {tab.key} {tab.short} " if chosen and cells >= KEYS_BELOW else f" {tab.key} "
-
-
-def _tab_style(chosen: bool) -> TextStyle:
-    return TextStyle.CURSOR if chosen else TextStyle.QUIET
 
 
 def tabs_shown(machine: MachineState, tab: str, cells: int) -> Line:

@@ -59,13 +59,13 @@ class Preferences:
         state.bus.subscribe(ParametersSet, self._on_set)
         state.bus.subscribe(HostRunEvent, self._on_host_run)
 
-    def _follow(self, parts: Topics) -> None:
+    def _follow(self, topics: Topics) -> None:
         """Apply settings of workloads and devices that become known after the start."""
-        if Topic.WORKLOADS in parts and any(
+        if Topic.WORKLOADS in topics and any(
             info.name not in self._began_with for info in self._state.runs.catalogue
         ):
             self._apply_parameters()
-        if Topic.DEVICES in parts and not self._device_seen:
+        if Topic.DEVICES in topics and not self._device_seen:
             self._check_device()
 
     def _log_problem(self, problem: str) -> None:

@@ -271,9 +271,9 @@ class TabbedApp(textual_private.HookedApp):
         self.actions.run([name])
         self.draw_now()
 
-    def devices_changed(self, parts: Topics) -> None:
+    def devices_changed(self, topics: Topics) -> None:
         """Pass on NVML's sample, which shows where a run's processes are and their memory there."""
-        if self.watched is not None and Topic.DEVICES in parts and self.machine.sample is not None:
+        if self.watched is not None and Topic.DEVICES in topics and self.machine.sample is not None:
             self.watched.session.apply_devices(self.machine.sample)
 
     # ---- opening things in the tabs ----

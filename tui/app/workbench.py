@@ -175,7 +175,7 @@ class WorkbenchApp(TabbedApp):
         self._applied_theme: tuple[str, bool] | None = None
         """The theme of the parsed styles, and whether its colors are the terminal's."""
         self._drawing = Drawing(self, self._draw)
-        self._upkeep = ProcessHooks()
+        self._hooks = ProcessHooks()
         self._preferences = preferences
         for theme in THEMES:
             self.register_theme(theme)
@@ -247,7 +247,7 @@ class WorkbenchApp(TabbedApp):
     async def on_load(self) -> None:
         """Read the devices once before there is a screen, so that the first paint shows them."""
         if self.handles_signals:
-            self._upkeep.loaded(self)
+            self._hooks.loaded(self)
         self._session.on_error(self._session_failed)
         self._session.watch()
         await self._session.wait_for_sample(AT_ONCE_S)
@@ -256,12 +256,12 @@ class WorkbenchApp(TabbedApp):
 
     def on_mount(self) -> None:
         """Set up the parts that need a screen."""
-        self._upkeep.mounted(self)
+        self._hooks.mounted(self)
         self.call_after_refresh(self._finish_start)
 
     async def _finish_start(self) -> None:
         """Finish the parts of the start that the first paint did not wait for."""
-        self._upkeep.painted()
+        self._hooks.painted()
         self.stylesheet.read(FRAMEWORK)
         self._drawing.watch_age(self.state, self.clock)
         if self.alarms_enabled and not (self.replay or self.is_web):
@@ -287,7 +287,7 @@ class WorkbenchApp(TabbedApp):
     async def on_unmount(self) -> None:
         """End the session; children that do not end in time end with this process."""
         self._drawing.end()
-        self._upkeep.end()
+        self._hooks.end()
         if self._preferences is not None:
             self._preferences.remember(self.state, self.theme, self.refresh_s, self.borders)
         await self.end_tabs()
@@ -323,10 +323,10 @@ class WorkbenchApp(TabbedApp):
         """Redraw at once after a key."""
         self._drawing.now()
 
-    def _draw(self, parts: Topics) -> None:
-        if parts and self.front is not None:
+    def _draw(self, topics: Topics) -> None:
+        if topics and self.front is not None:
             with self.batch_update():
-                self.front.draw(parts)
+                self.front.draw(topics)
 
     def notify(
         self,

@@ -38,13 +38,13 @@ class ServeOptions:
 
 def add_options(parser: Parser) -> None:
     """Add the options of ``serve``; all others belong to the workbench."""
-    parser.add_argument("--host", type=own_address, help=argparse.SUPPRESS)
+    parser.add_argument("--host", type=parse_address, help=argparse.SUPPRESS)
     parser.add_argument(
-        "--port", type=port, metavar="N", help="port to listen on; 0 for any free one"
+        "--port", type=parse_port, metavar="N", help="port to listen on; 0 for any free one"
     )
 
 
-def own_address(text: str) -> str:
+def parse_address(text: str) -> str:
     """Return the only address that it listens on, given by one of its names.
 
     Raises:
@@ -58,7 +58,7 @@ def own_address(text: str) -> str:
     return text
 
 
-def port(text: str) -> int:
+def parse_port(text: str) -> int:
     """Parse the number of a port.
 
     Raises:

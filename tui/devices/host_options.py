@@ -32,14 +32,14 @@ def add_connection(parser: Parser, default_python: str) -> None:
     parser.add_argument(
         "--host-python",
         dest="host_pythons",
-        type=host_python_of,
+        type=parse_host_python,
         action="append",
         metavar="HOST=PATH",
         help=f"a host's Python (default: {default_python}); repeatable",
     )
 
 
-def host_python_of(text: str) -> tuple[str, str]:
+def parse_host_python(text: str) -> tuple[str, str]:
     """Return the host and the Python of ``--host-python HOST=PATH``.
 
     Raises:

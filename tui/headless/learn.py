@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tui.core.text import glyphs
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.state.devices import CPU
+from tui.headless.keys import is_interactive, read_keys
 from tui.headless.waiter import (
     INTERVAL_S,
     Waiter,
@@ -16,7 +17,6 @@ from tui.headless.waiter import (
     describe_current_run,
     print_problems,
 )
-from tui.kit.command_line.keys import is_interactive, read_keys
 from tui.kit.command_line.options import Subcommand, add_common, add_devices
 from tui.kit.command_line.output import (
     UsageError,

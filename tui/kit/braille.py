@@ -91,19 +91,3 @@ def filled(shares: Sequence[float | None], rows: int) -> Iterator[Dot]:
         if share is not None and share > 0:
             for y in range(max(1, min(high, round(share * high)))):
                 yield x, high - 1 - y
-
-
-def between(lower: Sequence[float], upper: Sequence[float], rows: int) -> Iterator[Dot]:
-    """Yield the dots between two shares of the height in each column: a layer of a stack.
-
-    Adjacent layers share no dot.
-
-    Args:
-        lower: 0.0 to 1.0, one for each column of dots.
-        upper: as many, none below its ``lower``.
-        rows: height in cells.
-    """
-    high = rows * DOWN
-    for x, (low, top) in enumerate(zip(lower, upper, strict=True)):
-        for y in range(round(low * high), min(high, round(top * high))):
-            yield x, high - 1 - y

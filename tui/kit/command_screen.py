@@ -148,12 +148,12 @@ class CommandScreen(Screen[None]):
             lambda x, cells: self.program.tab_at(self.TAB, x, cells),
         )
 
-    def draw(self, parts: Topics) -> None:
+    def draw(self, topics: Topics) -> None:
         """Redraw the widgets that show changed topics."""
         self._request_shown()
         # By type: a query of the framework matches selectors, which takes longer than the drawing.
         for pane in self.walk_children(Pane):
-            if parts & pane.SHOWS and pane.display:
+            if topics & pane.SHOWS and pane.display:
                 pane.state_changed()
         # The panes draw their own.
         for bar in self.children:

@@ -230,7 +230,7 @@ class KeyedList(CursorView):
         """Set the cursor's key."""
         self._attached = key
 
-    def otherwise(self) -> int | None:
+    def find_fallback(self) -> int | None:
         """Return the cursor's position if its key has no row; called only if there are rows."""
         return 0
 
@@ -247,7 +247,7 @@ class KeyedList(CursorView):
         if not self._keys:
             return None
         key = self.attached_key()
-        return self._keys.index(key) if key in self._keys else self.otherwise()
+        return self._keys.index(key) if key in self._keys else self.find_fallback()
 
     @property
     def key(self) -> str | None:

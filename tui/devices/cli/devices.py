@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tui.core.child.runner import query_runner
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.cli.hosts import HostsOptions, print_hosts, until_of
+from tui.devices.cli.hosts import HostsOptions, parse_until, print_hosts
 from tui.devices.cli.sample import format_figures, format_host, read_sample, sample_json
 from tui.devices.host_options import add_hosts
 from tui.devices.state.devices import CPU, NVML_UNAVAILABLE, DeviceView, pair
@@ -17,7 +17,7 @@ from tui.devices.views.devices import rank_throttle_reasons
 from tui.kit.command_line.options import Parser, Subcommand, add_common
 from tui.kit.command_line.output import UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
-from tui.kit.command_line.values import duration_of, python_to_use
+from tui.kit.command_line.values import parse_duration, python_to_use
 from tui.monitor.messages import Sample
 from workloads.protocol import messages
 from workloads.protocol.results import TorchDevice
@@ -127,13 +127,13 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--for",
         dest="seconds",
-        type=duration_of,
+        type=parse_duration,
         metavar="TIME",
         help="watch for this long, such as 90s, 5m or 1h",
     )
     parser.add_argument(
         "--until",
-        type=until_of,
+        type=parse_until,
         metavar="'free SIZE'",
         help="exit once an idle GPU has this much memory free, such as 'free 20G'",
     )

@@ -187,7 +187,7 @@ def device_line(label: str, device: Device) -> str:
     return "  ".join(parts)
 
 
-def until_of(text: str) -> int:
+def parse_until(text: str) -> int:
     """Return the bytes of ``--until 'free 20G'``.
 
     Raises:

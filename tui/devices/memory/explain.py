@@ -34,18 +34,11 @@ LABELS = {
 
 def context(figures: GpuFigures) -> Reading[int]:
     """Return NVML's figure of this process minus torch's **reserved**, not its allocated."""
+    process = figures.process
     if not figures.process_splits:
-        return (
-            figures.process if isinstance(figures.process, Absent) else _explain_undivided(figures)
-        )
-    return derive(
-        lambda process, reserved: process - reserved, figures.process, figures.torch.reserved
-    )
-
-
-def _explain_undivided(figures: GpuFigures) -> Absent:
-    """Explain that torch's reserved memory at the time of NVML's reading is unknown."""
-    return Absent(figures.wording.busy)
+        # Torch's reserved memory at the time of NVML's reading is unknown.
+        return process if isinstance(process, Absent) else Absent(figures.wording.busy)
+    return derive(lambda whole, reserved: whole - reserved, process, figures.torch.reserved)
 
 
 def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
@@ -86,7 +79,7 @@ def lay_out(figures: GpuFigures) -> tuple[Slice, ...]:
     if isinstance(figures.others, Absent) and not figures.ours_is_unknown and used is None:
         parts.append(_slice("others", figures.others))
     if driver or not isinstance(figures.driver, Absent):
-        parts.append(_aged("driver", driver, figures.total))
+        parts.append(_slice("driver", copy_age(driver, figures.total)))
     if used is not None:
         label = "available" if figures.unified else LABELS["free"]
         parts.append(Slice("free", label, copy_age(free, figures.total)))
@@ -110,7 +103,7 @@ def _used_and_free(figures: GpuFigures, room: int) -> tuple[int | None, int, int
 def _torch_parts(figures: GpuFigures, occupied: int) -> list[Slice]:
     torch = figures.torch
     if not figures.used_splits:
-        return [_slice(key, _explain_undivided(figures)) for key in ("allocated", "cached")]
+        return [_slice(key, Absent(figures.wording.busy)) for key in ("allocated", "cached")]
     if isinstance(torch.allocated, Absent) or isinstance(torch.reserved, Absent):
         absent = torch.allocated if isinstance(torch.allocated, Absent) else torch.reserved
         return [_slice("allocated", absent), _slice("cached", absent)]
@@ -149,10 +142,6 @@ def _lay_out_without_total(figures: GpuFigures) -> tuple[Slice, ...]:
 
 def _slice(key: str, size: Reading[int]) -> Slice:
     return Slice(key, LABELS[key], size)
-
-
-def _aged(key: str, size: int, like: Reading[int]) -> Slice:
-    return _slice(key, copy_age(size, like))
 
 
 def explain_gpu(

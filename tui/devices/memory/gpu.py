@@ -112,6 +112,8 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
         figures.ours,
         figures.others,
     )
+    about_ours = "this program's other processes: ranks, and runners that are ending"
+    ours = Term("ours", "ours", figures.ours, NVML, about_ours)
     return (
         Term("requested", "requested", torch.requested, from_torch, "requested by live tensors"),
         Term(
@@ -161,7 +163,7 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
             "this process - reserved: CUDA context, kernels, libraries",
         ),
         Term("process", "this process", figures.process, NVML, figures.wording.about),
-        *_ours(figures),
+        *([ours] if figures.our_processes else []),
         Term("others", "others", figures.others, NVML, figures.wording.others),
         Term(
             "unattributed",
@@ -181,13 +183,6 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
         Term("free", "free", figures.free, source, "available to all processes"),
         Term("total", "total", figures.total, figures.total_source, ""),
     )
-
-
-def _ours(figures: GpuFigures) -> tuple[Term, ...]:
-    if not figures.our_processes:
-        return ()
-    about = "this program's other processes: ranks, and runners that are ending"
-    return (Term("ours", "ours", figures.ours, NVML, about),)
 
 
 def _used(figures: GpuFigures) -> Term:

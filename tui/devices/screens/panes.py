@@ -176,7 +176,7 @@ class DeviceList(KeyedList):
         if reselected or self._on_more not in self._keys:
             self._on_more = ""
 
-    def otherwise(self) -> int | None:
+    def find_fallback(self) -> int | None:
         """Return the heading of a selected device without a row; select no other device."""
         attached = self.attached_key()
         for place, row in enumerate(self._host_rows):

@@ -10,7 +10,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.devices.commands import DEVICES
-from tui.devices.memory import OTHER_PARTS, PINNED, Gauge, ProcessMemory, Slice, Term
+from tui.devices.memory import OTHER_PARTS, PINNED, Gauge, ProcessMemory, Slice
 from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading, get_value
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.views.device_columns import shorten_name
@@ -190,9 +190,8 @@ def figures(
             continue
         peak = get_value(gauge.term(peak_key).bytes) if key == "reserved" and peak_key else None
         note = f" (peak {format_size(peak)})" if peak is not None else ""
-        items.append(
-            (Span(f"{term.label} "), Span(format_size(size), _age_style(term)), Span(note))
-        )
+        style = TextStyle.QUIET if isinstance(term.bytes, Stale) else TextStyle.STRONG
+        items.append((Span(f"{term.label} "), Span(format_size(size), style), Span(note)))
     free = get_value(gauge.would_free)
     if free:
         upper = f"up to {format_size(free)}"
@@ -217,11 +216,6 @@ def _pinned_item(gauge: Gauge, format_size: text.SizeFormat) -> list[Line]:
     return (
         [(Span("pinned on the host "), Span(format_size(size), TextStyle.STRONG))] if size else []
     )
-
-
-def _age_style(term: Term) -> TextStyle:
-    """Return the style of a term: dim if it is old, as in the legend."""
-    return TextStyle.QUIET if isinstance(term.bytes, Stale) else TextStyle.STRONG
 
 
 def peak_items(

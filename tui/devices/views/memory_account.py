@@ -188,14 +188,10 @@ def _figures(
         [*_section("peaks", cells), *peaks] if peaks else [],
         _counters(known, cells, explained=explained),
     ]
-    if not is_absent_for(gauge.would_free, reasons) and (explained or not _is_a_term(gauge)):
+    has_term = any(term.key == RELEASABLE for term in gauge.terms)
+    if not is_absent_for(gauge.would_free, reasons) and (explained or not has_term):
         blocks.append(_would_free(gauge, view, cells, explained=explained))
     return [block for block in blocks if block]
-
-
-def _is_a_term(gauge: Gauge) -> bool:
-    """Return whether releasable memory is a term of the account."""
-    return any(term.key == RELEASABLE for term in gauge.terms)
 
 
 def _column(cells: int) -> int:

@@ -35,7 +35,7 @@ MARGINS: Mapping[Order, float] = {
 """Orders from the highest figure down. A row moves up once it exceeds the row above by more than
 this margin, so that shares of time, which change with each sample, do not make rows jump."""
 
-LEAST_NOBODYS = 0.01
+LEAST_UNATTRIBUTED = 0.01
 """Share of a device's memory above which unattributed memory has a row: an idle GPU has some
 megabytes in use. The account of the selected device always shows it."""
 
@@ -109,9 +109,9 @@ def process_rows(
     if of_host:
         listed = sample.host_processes.rows if sample.host_processes else ()
         rows = [build_row(item, CPU, 0, worker_pid) for item in listed]
-        nobody: list[ProcessRow] = []
+        unattributed: list[ProcessRow] = []
     else:
-        rows, nobody = [], []
+        rows, unattributed = [], []
         for place, view in enumerate(views):
             device = find_last_reading(view)
             if device is None:
@@ -122,15 +122,15 @@ def process_rows(
             if allocators is not None:
                 own = [_add_torch(row, allocators, view, now) for row in own]
             rows += own
-            nobody += _build_unattributed_rows(view.label, place, device)
+            unattributed += _build_unattributed_rows(view.label, place, device)
         if allocators is not None:
             rows += _build_unlisted_rows(allocators, rows, len(views), now)
     words = pattern.lower().split()
     rows = [row for row in rows if _matches(row, words)]
-    nobody = [row for row in nobody if _matches(row, words)]
+    unattributed = [row for row in unattributed if _matches(row, words)]
     if flat:
-        return (*_shorten(_make_sorter(order, before, {})(rows)), *nobody)
-    return (*_shorten(_build_tree(rows, order, before)), *nobody)
+        return (*_shorten(_make_sorter(order, before, {})(rows)), *unattributed)
+    return (*_shorten(_build_tree(rows, order, before)), *unattributed)
 
 
 def _shorten(rows: Sequence[ProcessRow]) -> list[ProcessRow]:
@@ -217,17 +217,10 @@ def _owner_reasons(process: TorchProcess) -> dict[str, str]:
     return {name: process.unavailable[name] for name in names if name in process.unavailable}
 
 
-def unattributed(device: Device) -> int | None:
-    """Return used bytes minus the listed processes' bytes; negative if they share memory."""
-    used = device.memory.used
-    if used is None:
-        return None
-    return used - sum(row.memory or 0 for row in device.processes or ())
-
-
 def _build_unattributed_rows(gpu: str, place: int, device: Device) -> list[ProcessRow]:
-    rest = unattributed(device)
-    if rest is None or rest <= LEAST_NOBODYS * (device.memory.total or 0):
+    used = device.memory.used
+    rest = (used or 0) - sum(row.memory or 0 for row in device.processes or ())
+    if used is None or rest <= LEAST_UNATTRIBUTED * (device.memory.total or 0):
         return []
     words = "unattributed: of processes that NVML does not list, and the driver's part"
     key = f"{gpu} unattributed"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from tui.kit.command_line.output import UsageError, flags_in, nearest, not_known, print_text
-from tui.kit.command_line.values import file_at, python_at, setting_named
+from tui.kit.command_line.values import parse_file, python_at, setting_named
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -89,7 +89,7 @@ def add_python_and_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workloads",
         dest="files",
-        type=file_at,
+        type=parse_file,
         action="append",
         metavar="FILE",
         help="add a Python file's workloads; repeatable",
@@ -118,7 +118,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set",
         dest="parameters",
-        type=parameter,
+        type=parse_parameter,
         action="append",
         metavar="K=V",
         help="set a parameter (n=4096) or, with run, sweep it (n=256..8192x2, n=1..9+2, "
@@ -126,7 +126,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def parameter(text: str) -> tuple[str, str]:
+def parse_parameter(text: str) -> tuple[str, str]:
     """Parse ``n=4096`` as a name and a value.
 
     Raises:

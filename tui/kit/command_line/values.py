@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workloads.protocol.results import Setting
 
 
-def file_at(text: str) -> str:
+def parse_file(text: str) -> str:
     """Return the absolute path of a file of workloads.
 
     Raises:
@@ -101,7 +101,7 @@ def size_of(text: str, flag: str) -> int:
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def duration_of(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Return the seconds of ``90``, ``90s``, ``5m`` or ``1.5h``.
 
     Raises:

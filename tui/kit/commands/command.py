@@ -156,11 +156,6 @@ class Command:
         called = f"{SWITCH}('{self.opens}')" if self.opens else self.call or self.id
         return f"{self.target}.{called}"
 
-    @property
-    def key_meaning(self) -> str:
-        """Meaning of its keys in all tabs."""
-        return self.meaning or self.label
-
     def labelled(self, now: Situation) -> Command:
         """Return the command with its label for the focused pane and the situation."""
         label = dict(self.labels).get(now.pane or "", self.label)

@@ -14,7 +14,6 @@ from tui.core.borders import STEP
 from tui.core.events import Topic, Topics
 from tui.devices.screens.account_panes import MemoryPane
 from tui.devices.screens.panes import DeviceList, DevicesPane
-from tui.kit import arrangement
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ConfirmScreen
@@ -35,6 +34,7 @@ from tui.runs.screens.program import RunProgram
 from tui.runs.screens.workloads_pane import WorkloadsPane
 from tui.runs.state.parameters import Sweep, Valid
 from tui.runs.state.state import RunsState
+from tui.runs.views import arrangement
 from tui.runs.views.queue import format_run_all_question
 from tui.runs.views.runner_notes import (
     NOT_STARTED,

@@ -57,7 +57,7 @@ class WorkloadList(KeyedList):
 
     # ---- the row under the cursor ----
 
-    def otherwise(self) -> int:
+    def find_fallback(self) -> int:
         """Return the first workload, else the first group."""
         rows = (place for place, entry in enumerate(self.entries) if isinstance(entry, WorkloadRow))
         return next(rows, 0)
