@@ -162,7 +162,7 @@ def test_the_sorted_column_is_marked_once_and_a_heading_knows_its_order() -> Non
     assert plain(heading).split() == [f"c0{mark}", "c1", "c2"]
     assert [span.style for span in heading] == [TextStyle.KEY, TextStyle.QUIET]
     assert mark not in plain(heading_line(layout))
-    assert [order_at(layout, cell) for cell in (0, 3, 4, 11, 12, 19, 20)] == [
+    assert [order_at(layout, cell, ["size"]) for cell in (0, 3, 4, 11, 12, 19, 20)] == [
         "size", "size", "size", "size", None, None, None,
     ]  # fmt: skip
 

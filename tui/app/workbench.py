@@ -142,7 +142,6 @@ class WorkbenchApp(TabbedApp):
     ansi_theme_light = Reactive(styles.PALETTE_ON_LIGHT, init=False)
     COMMAND_PALETTE_BINDING = "colon"
     COMMANDS: ClassVar = {WorkbenchCommands}
-    MOST_NOTIFICATIONS = 2
     handles_signals = False
     """Signals and the terminal's hang-up end the app; true where it has a process to itself."""
     BINDINGS: ClassVar[list[BindingType]] = [

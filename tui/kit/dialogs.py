@@ -114,7 +114,7 @@ def box(title: str, keys: str, *parts: Widget) -> Container:
     """Return the frame of a dialog.
 
     Args:
-        title: stands above; data in it is text, not markup.
+        title: of the dialog; data in it is text, not markup.
         keys: the keys that lead out of it, below.
         parts: its widgets, from the top down.
     """
@@ -211,7 +211,7 @@ class TextScreen(Dialog[None]):
         """Show lines.
 
         Args:
-            title: stands above; data in it is text, not markup.
+            title: of the dialog; data in it is text, not markup.
             build: returns the lines for a width in cells.
             keys: the keys that lead out of it, below.
         """

@@ -160,7 +160,7 @@ def _section(
     if not shown:
         return []
     lines = [row for keys, about in shown for row in key_lines(keys, about, cells)]
-    # A screen's groups stand below each other: their names are enough.
+    # A screen's groups follow each other: their names are enough.
     words = heading.partition(": ")[2] or f"Keys of {heading}"
     return [line(Span(words, TextStyle.STRONG)), *lines, ()]
 

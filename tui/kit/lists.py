@@ -308,7 +308,7 @@ class RowFilter:
             )
             self._pane.mount(self._field, before=self._before)
         self._field.display = True
-        # At once: the widget's own focus() comes later, and a key typed meanwhile goes astray.
+        # At once: the widget's own focus() comes later, and a key typed meanwhile would be lost.
         self._pane.screen.set_focus(self._field)
 
     def end(self, *, filtered: bool) -> None:

@@ -16,6 +16,7 @@ from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line
 from tui.kit.lines import width as cells_of
 
 Row = TypeVar("Row")
+SortOrder = TypeVar("SortOrder", bound=str)
 CellText = str | Span | Line
 """Text of a row in a column; a string is plain."""
 
@@ -149,9 +150,16 @@ def heading_line(layout: Layout[Row], order: str | None = None) -> Line:
     return _join_pieces(pieces)
 
 
-def order_at(layout: Layout[Row], cell: int) -> str | None:
-    """Return the sort order of the heading at a cell; ``None`` if it has none."""
-    return next((placed.column.order for placed in layout if cell < placed.end), None)
+def order_at(layout: Layout[Row], cell: int, orders: Sequence[SortOrder]) -> SortOrder | None:
+    """Return the sort order of the heading at a cell; ``None`` if it has none.
+
+    Args:
+        layout: the columns.
+        cell: from the left.
+        orders: all sort orders of the table.
+    """
+    name = next((placed.column.order for placed in layout if cell < placed.end), None)
+    return next((order for order in orders if order == name), None)
 
 
 def row_line(layout: Layout[Row], row: Row) -> Line:

@@ -255,7 +255,7 @@ class ChildProcess(Generic[E]):
         try:
             os.killpg(self._process.pid, number)
         except (ProcessLookupError, PermissionError):
-            return  # nobody is left in the group
+            return  # the group is empty
 
     def _kill_session(self) -> None:
         """Send SIGKILL to all remaining processes of the child's group and session.

@@ -122,13 +122,13 @@ def _divide_rest(
         return [("unknown", rest)]
     if figures.ours_is_unknown:
         parts = [("process_and_others", rest)]
-        nobody = gap
+        unlisted = gap
     else:
         # If some of their figures are unknown, attribute all of the rest to them.
         others = clip(get_value(figures.others), 0, rest) if figures.others_known else rest
         parts = [("others", others)]
-        nobody = rest - others + gap
-    return [*parts, ("unattributed", nobody)] if nobody else parts
+        unlisted = rest - others + gap
+    return [*parts, ("unattributed", unlisted)] if unlisted else parts
 
 
 def _lay_out_without_total(figures: GpuFigures) -> tuple[Slice, ...]:

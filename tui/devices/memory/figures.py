@@ -303,6 +303,11 @@ def read_host_memory(
     )
 
 
+def explain_no_processes(device: Device) -> str:
+    """Explain why NVML lists no processes on a device."""
+    return device.unavailable.get("processes", "NVML lists no processes on this machine")
+
+
 def _explain_no_memory(readings: GpuReadings) -> str:
     view = readings.view
     if view.nvml is not None:
@@ -330,7 +335,7 @@ def _holders(readings: GpuReadings) -> _Holders:
     if device is None or sample is None or device.processes is None:
         reason = _explain_no_memory(readings)
         if device is not None:
-            reason = device.unavailable.get("processes", "NVML lists no processes on this machine")
+            reason = explain_no_processes(device)
         nothing = Absent(reason)
         return _Holders(nothing, nothing, 0, nothing, None)
     worker = find_process(device, worker_pid)

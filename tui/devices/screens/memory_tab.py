@@ -168,7 +168,7 @@ class ProcessMemoryView(MemoryView):
         """Return the title: the process, and the free memory of the device."""
         return title(self.gauge, self.view, cells, f" of {self.allocator.process.pid}")
 
-    def history_rows(self, cells: int, most: int) -> int:  # noqa: ARG002 (they stand in one column)
+    def history_rows(self, cells: int, most: int) -> int:  # noqa: ARG002 (they are in one column)
         """Return the rows of the process's histories, at most ``most``."""
         return history_rows(most)
 

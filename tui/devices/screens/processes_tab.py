@@ -459,7 +459,7 @@ class ProcessScreen(LiveTextScreen):
         """Show lines.
 
         Args:
-            title: stands above.
+            title: of the page.
             build: returns the lines for a width in cells.
             end: opens the dialog of signals; ``None`` where none may be sent.
         """

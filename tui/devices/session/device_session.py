@@ -102,7 +102,7 @@ class DeviceSession:
         self.shared_watch = SharedWatch(bus, self._tasks.spawn)
         """The watch, which an open run uses too."""
         self._party: WatchParty | None = None
-        """The processes tab, or the command that prints processes, among its parties."""
+        """The party of the processes tab, or of the command that prints processes."""
         self._worker_pid: int | None = None
         """The worker in the last request to the monitor to read a worker's memory."""
         self._reads_torch = False

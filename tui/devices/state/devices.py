@@ -129,8 +129,8 @@ def pair(
 def expect_names(devices: Sequence[Device], visible: str | None, *, by_bus: bool) -> dict[str, str]:
     """Return the certain ones of the names that torch will give to devices, by device id.
 
-    CUDA numbers the devices that ``CUDA_VISIBLE_DEVICES`` leaves. It sorts them by speed unless it
-    is told to sort by bus, which makes no difference among GPUs of one model.
+    CUDA numbers the devices that ``CUDA_VISIBLE_DEVICES`` leaves. It sorts them by speed, or by bus
+    if a variable says so; among GPUs of one model both orders are the same.
 
     Args:
         devices: NVML's, in the order of their buses.

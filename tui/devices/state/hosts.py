@@ -12,7 +12,7 @@ from tui.devices.state.history import stale_after
 from tui.hosts.events import HostLost, HostSample, HostsNamed, HostTorch
 
 if TYPE_CHECKING:
-    from tui.devices.state.machine import DeviceSelected, MachineState
+    from tui.devices.state.machine import MachineState
 
 NO_TORCH_YET = "torch starts there with the first run"
 HERE = "here"
@@ -173,18 +173,10 @@ class HostsState:
 
     # ---- events ----
 
-    def select(self, key: str, make: Callable[[str], DeviceSelected]) -> bool:
-        """Select a row; return whether it is a row of another host.
-
-        Args:
-            key: of the row.
-            make: creates the event that selects a device within its machine.
-        """
-        host = self.selected_host = self.find(key)
-        if host is None:
-            return False
-        host.bus.publish(make(host.find_key(key)))
-        return True
+    def select(self, key: str) -> HostState | None:
+        """Select the row with this key; return its host, or ``None`` for this machine."""
+        self.selected_host = self.find(key)
+        return self.selected_host
 
     def _on_named(self, event: HostsNamed) -> Topics:
         self.forget()

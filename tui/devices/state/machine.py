@@ -255,7 +255,10 @@ class MachineState:
         return _MEMORY
 
     def _on_device_selected(self, event: DeviceSelected) -> Topics:
-        if not self.hosts.select(event.key, DeviceSelected):
+        host = self.hosts.select(event.key)
+        if host is not None:
+            host.bus.publish(DeviceSelected(host.find_key(event.key)))
+        else:
             self.selected = event.key
             self.selected_by_user = True
         return _ALL | {Topic.WORKLOADS, Topic.BACKEND}

@@ -205,8 +205,7 @@ def heading(plan: DeviceColumns, by: Order, gap: str = "") -> Line:
 
 def find_order(plan: DeviceColumns, cell: int) -> Order | None:
     """Return the sort order of the heading at a cell, or ``None`` without a heading there."""
-    order_name = order_at(plan.layout, cell)
-    return next((order for order in ORDERS if order == order_name), None)
+    return order_at(plan.layout, cell, ORDERS)
 
 
 # ---- names -------------------------------------------------------------------------------------

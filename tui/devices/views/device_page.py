@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
+from tui.devices.memory.figures import explain_no_processes
 from tui.devices.state.devices import DeviceView, find_last_reading
 from tui.devices.views.device_detail import DeviceSection, device_sections
 from tui.devices.views.devices import WAITING
@@ -15,7 +16,7 @@ from tui.monitor.messages import Device, Sample, TopologyRow
 
 LABEL_CELLS = 19
 BESIDE_FROM = 90
-"""Cells of width from which the figures stand in two columns."""
+"""Least width in cells to show the figures in two columns."""
 NEAR, FAR = ("clocks, power, heat", "PCIe"), ("memory", "video", "NVLink")
 """The sections of the two columns."""
 LINK_CELLS = 5
@@ -145,7 +146,7 @@ def process_lines(device: Device, cells: int) -> list[Line]:
     """Return the processes on the device, the largest first."""
     lines = [section_heading("processes", cells)]
     if device.processes is None:
-        reason = device.unavailable.get("processes", "NVML lists no processes on this machine")
+        reason = explain_no_processes(device)
         return [*lines, *paragraph(f"{text.NA}: {reason}", cells, TextStyle.QUIET)]
     if not device.processes:
         return [*lines, line(Span("none", TextStyle.QUIET))]

@@ -96,8 +96,8 @@ def draw_figure(figure: str, cells: int, level: LimitLevel, *, quiet: bool) -> S
 
 
 LOST_ROOM = 24
-"""The fewest cells for the reason of a loss; with less room, no figures stand beside it."""
-_GRAVEST_FIRST = (*HARMFUL_REASONS, "reliability", "board_limit", "sw_power_cap")
+"""The fewest cells for the reason of a loss; with less room, the figures are left out."""
+_MOST_SERIOUS_FIRST = (*HARMFUL_REASONS, "reliability", "board_limit", "sw_power_cap")
 WAITING = "waiting for the monitor"
 
 
@@ -213,7 +213,7 @@ def _format_slowdowns(machine: MachineState) -> str:
 def rank_throttle_reasons(device: Device) -> tuple[str, ...]:
     """Return the reasons for reduced clocks, the most serious first, without idleness."""
     reasons = [reason for reason in device.throttle or () if reason not in ("idle", "none")]
-    order = {reason: rank for rank, reason in enumerate(_GRAVEST_FIRST)}
+    order = {reason: rank for rank, reason in enumerate(_MOST_SERIOUS_FIRST)}
     return tuple(sorted(reasons, key=lambda reason: order.get(reason, len(order))))
 
 
@@ -331,10 +331,10 @@ def _cells(
         return TextStyle.QUIET if quiet else style
 
     # A power cap is normal under load: its column is colored, and the title counts it.
-    grave = bool(state.text) and not plan.status and (quiet or state.style is TextStyle.BAD)
+    is_serious = bool(state.text) and not plan.status and (quiet or state.style is TextStyle.BAD)
     spans: list[Span] = []
     if plan.name:
-        named = state if grave else Span(name, usual)
+        named = state if is_serious else Span(name, usual)
         spans.append(Span(f" {left(named.text, plan.name)}", named.style))
     load = _read_load(view, sample)
     if plan.load:
@@ -348,7 +348,7 @@ def _cells(
     if plan.filled:
         style = styled(TextStyle.ALLOCATED if level is LimitLevel.USUAL else LEVEL_STYLES[level])
         bar = draw_on_track(share, plan.filled, style)
-        if grave and not plan.name:
+        if is_serious and not plan.name:
             bar = (Span(left(state.text, plan.filled), state.style),)
         spans += [Span(" ", bar[0].style), *bar]
     words = _memory_text(memory)

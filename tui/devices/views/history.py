@@ -23,7 +23,7 @@ the terminal link as all figures do."""
 
 
 LOAD_STYLE = TextStyle.GOOD
-"""Style of the load, whose history stands in the devices' rows too."""
+"""Style of the load, also of its history in the devices' rows."""
 
 
 class RecentReadings(NamedTuple):
@@ -296,7 +296,7 @@ def whole_rows(view: DeviceView, sample: Sample | None, cells: int, most: int) -
 
 
 def _count_stacked(view: DeviceView, sample: Sample | None, cells: int) -> int:
-    """Count the histories that stand below each other."""
+    """Count the histories below each other."""
     count = len(figures(view, sample, text.size, torch=True))
     return -(-count // 2) if cells >= BESIDE_FROM else count
 
@@ -322,7 +322,7 @@ def span_rule(device: str, recent: RecentReadings, room: int, cells: int, gap: s
     """Return a rule with the device, the duration of the histories below, and why they have gaps.
 
     Args:
-        device: the device's name, which stands first; may be empty.
+        device: the device's name, at the start; may be empty.
         recent: the readings of the histories.
         room: cells of one history.
         cells: width of the line.

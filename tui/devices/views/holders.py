@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tui.core.text import numbers as text
-from tui.devices.memory.figures import compute_device_age, explain_age
+from tui.devices.memory.figures import compute_device_age, explain_age, explain_no_processes
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import stale_after
 from tui.devices.views.devices import WAITING
@@ -72,7 +72,7 @@ def _gpu_holders(
     rows = device.processes
     memory = device.memory
     if rows is None:
-        reason = device.unavailable.get("processes", "NVML lists no processes on this machine")
+        reason = explain_no_processes(device)
         notes.append(f"processes n/a: {reason}")
     unnamed = [row for row in rows or () if row.memory is None]
     known = sum(row.memory for row in rows or () if row.memory is not None)

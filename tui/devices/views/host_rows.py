@@ -1,7 +1,7 @@
 """The rows of the device list: GPUs that are alike are folded into one, hosts have headings. Pure.
 
 One machine has a row for each device, except that its idle GPUs share one where that saves rows;
-over several hosts, a heading stands above the GPUs of each.
+over several hosts, the GPUs of each have a heading.
 """
 
 from __future__ import annotations

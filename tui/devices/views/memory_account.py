@@ -12,6 +12,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.devices.memory import Gauge, Term
+from tui.devices.memory.figures import explain_no_processes
 from tui.devices.memory.model import Absent, Stale, format_reading, get_value
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.watched_processes import Allocator
@@ -46,7 +47,7 @@ from tui.monitor.messages import GpuProcess
 NAME_CELLS = 19
 SIZE = text.SIZE_WIDTH + 1
 BESIDE_FROM = 150
-"""Cells of width from which the device's facts stand beside the account."""
+"""Least width in cells to show the device's facts beside the account."""
 RELEASABLE = "releasable"
 OURS = "of this workbench: "
 """Precedes the command of a process of this program."""
@@ -57,7 +58,7 @@ TOTALS = frozenset({"allocated", "reserved", "process", "used", "free", "total"}
 MOST_NAMED = 6
 """From this many figures with the same reason on, not all are named."""
 COLUMNS_FROM = 78
-"""Cells of width from which sections stand in two columns."""
+"""Least width in cells to show sections in two columns."""
 ABOUT_FROM = 30
 """Cells that a remark needs to stand on the line of its figure."""
 _SECTIONS = {
@@ -107,7 +108,7 @@ def account_lines(
         about: the subject of the facts.
         worker_pid: our own process, marked among the processes on the device.
         cells: width of a line.
-        shown_beside: keys of figures that stand beside the account, which leaves them out if
+        shown_beside: keys of figures that are beside the account, which leaves them out if
             they are known.
     """
     gauge = _choose_terms(gauge, shown_beside)
@@ -368,7 +369,7 @@ def _processes(view: DeviceView, worker_pid: int | None, cells: int) -> list[Lin
     lines = _section("processes on the device", cells)
     processes = view.nvml.processes
     if processes is None:
-        reason = view.nvml.unavailable.get("processes", "NVML lists no processes on this machine")
+        reason = explain_no_processes(view.nvml)
         return [*lines, *paragraph(f"{text.NA}: {reason}", cells, TextStyle.QUIET)]
     if not processes:
         return [*lines, (Span("none", TextStyle.QUIET),)]
@@ -402,7 +403,7 @@ def _process(
 
 
 def is_worker(process: GpuProcess, worker_pid: int | None) -> bool:
-    """Return whether a process is this program's own worker, whose PID may be another's by now."""
+    """Return whether a process is this program's worker, not another that has reused its PID."""
     return process.pid == worker_pid and process.started_at is not None
 
 

@@ -164,8 +164,7 @@ def find_order(
     cell: int, cells: int, *, of_host: bool = False, torch: bool = False
 ) -> Order | None:
     """Return the sort order of the heading at a cell, or ``None`` without a heading there."""
-    order_name = order_at(columns(cells, of_host=of_host, torch=torch), cell)
-    return next((order for order in ORDERS if order == order_name), None)
+    return order_at(columns(cells, of_host=of_host, torch=torch), cell, ORDERS)
 
 
 def unread_notes(allocators: WatchedProcesses) -> list[str]:

@@ -8,7 +8,7 @@ it.
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar
+from typing import Any
 
 from rich.text import Text
 from textual._styles_cache import StylesCache
@@ -19,6 +19,8 @@ from textual.notifications import Notification, Notify
 
 FORGET_S = 30.0
 """Seconds between two calls of :func:`forget_caches`; entries in use are computed again at once."""
+MOST_NOTIFICATIONS = 2
+"""Most messages shown at a time; another one replaces the oldest."""
 _CACHED: tuple[Any, ...] = tuple(
     method
     for kind in (Region, Scalar, StylesCache)
@@ -29,10 +31,7 @@ _CACHED: tuple[Any, ...] = tuple(
 
 
 class HookedApp(App[None]):
-    """An app that sets the text printed after an error, and the most messages shown at once."""
-
-    MOST_NOTIFICATIONS: ClassVar[int | None] = None
-    """Most messages shown at a time; another one replaces the oldest."""
+    """An app that sets the text printed after an error, and shows few messages at once."""
 
     def format_error(self, error: BaseException | None) -> Text:
         """Return the text printed after an error that ends the app; a subclass overrides it."""
@@ -48,8 +47,7 @@ class HookedApp(App[None]):
 
     def on_notify(self, _event: Notify) -> None:
         """Make room for a message, which Textual's own handler adds."""
-        if self.MOST_NOTIFICATIONS is not None:
-            drop_older(self, self.MOST_NOTIFICATIONS - 1)
+        drop_older(self, MOST_NOTIFICATIONS - 1)
 
     def _fatal_error(self) -> None:
         """Print :meth:`format_error` and end.
