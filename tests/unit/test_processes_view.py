@@ -175,7 +175,7 @@ def test_sorting_loses_nobody_and_puts_the_unknown_last(
     assert len({row.key for row in rows}) == len(rows)
     siblings = [row for row in rows if row.depth == 0 and row.pid]
     by_place: dict[str, list[object]] = {
-        "gpu": [row.place for row in siblings],
+        "gpu": [row.position for row in siblings],
         "pid": [row.pid for row in siblings],
         "user": [row.user for row in siblings],
         "age": [row.started_at for row in siblings],

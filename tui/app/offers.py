@@ -81,11 +81,11 @@ def _oom_offer(app: TabbedApp, run: StartedRun, oom: Oom) -> Offer:
 
 
 def _results_offer(app: TabbedApp) -> Offer | None:
-    place = store_path()
-    if not place.exists():
+    path = store_path()
+    if not path.exists():
         return None
     try:
-        listing = queries.read_listing(place, "", app.clock(), traceless=app.readonly)
+        listing = queries.read_listing(path, "", app.clock(), traceless=app.readonly)
     except StoreError:
         return None  # the results tab explains errors of the store
     if not listing.rows:

@@ -180,11 +180,11 @@ class Preferences:
         """
         if not self._writes_back or theme == self.theme:
             return ""
-        place = self._chosen.file.path
+        path = self._chosen.file.path
         if not self._chosen.file.writable:
-            return f"{place}: the file is broken; the theme is not saved"
+            return f"{path}: the file is broken; the theme is not saved"
         try:
-            settings.remember(place, {"theme": theme}, {})
+            settings.remember(path, {"theme": theme}, {})
         except (OSError, ValueError) as error:
             return f"the theme is not saved: {error}"
         self.theme = theme
@@ -197,11 +197,11 @@ class Preferences:
         values, parameters = self.changes(state, theme, refresh, borders)
         if not self._writes_back or not (values or parameters):
             return
-        place = self._chosen.file.path
+        path = self._chosen.file.path
         if not self._chosen.file.writable:
-            self.problems.append(f"{place}: the file is broken; changes are not saved")
+            self.problems.append(f"{path}: the file is broken; changes are not saved")
             return
         try:
-            settings.remember(place, values, parameters)
+            settings.remember(path, values, parameters)
         except (OSError, ValueError) as error:
             self.problems.append(f"changes are not saved: {error}")

@@ -165,8 +165,8 @@ class TabbedApp(textual_private.HookedApp):
             keys = [view.key for view in self.machine.devices]
         if keys:
             selected = self.machine.selected_key
-            place = keys.index(selected) if selected in keys else -1
-            self.actions.select_device(keys[(place + 1) % len(keys)])
+            index = keys.index(selected) if selected in keys else -1
+            self.actions.select_device(keys[(index + 1) % len(keys)])
             self.draw_now()
 
     def action_empty_cache(self) -> None:

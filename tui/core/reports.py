@@ -98,11 +98,11 @@ def save(title: str, facts: Sequence[tuple[str, str]], stderr: Sequence[str]) ->
     Raises:
         OSError: the report cannot be written, for example on a full disk.
     """
-    place = folder() / "reports"
-    path = place / f"{_stamp()}.txt"
+    reports_folder = folder() / "reports"
+    path = reports_folder / f"{_stamp()}.txt"
     lines = [title, "", *(f"{name}: {text}" for name, text in facts), "", "stderr:", *stderr]
     lines = [secrets.text(line) for line in lines]
     write_private(path, ("\n".join(lines) + "\n").encode("utf-8", errors="replace"))
-    for old in sorted(place.glob("*.txt"))[:-MOST_REPORTS]:
+    for old in sorted(reports_folder.glob("*.txt"))[:-MOST_REPORTS]:
         old.unlink(missing_ok=True)
     return path

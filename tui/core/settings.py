@@ -1,8 +1,8 @@
 """Settings that persist from one start to the next, and the source of each value. No Textual.
 
 A value comes from the first of these sources that sets it: the command line, the environment, the
-file, the default. The file is TOML at the platform's place; changes by the program preserve its
-comments and order. A file that cannot be read is never overwritten.
+file, the default. The file is TOML in the platform's folder for settings; changes by the
+program preserve its comments and order. A file that cannot be read is never overwritten.
 """
 
 from __future__ import annotations
@@ -237,31 +237,31 @@ class Settings:
 
 
 def path() -> Path:
-    """Return the path of the file: ``$GPU_WORKBENCH_CONFIG`` or the platform's place."""
+    """Return the path of the file: ``$GPU_WORKBENCH_CONFIG`` or in the platform's folder."""
     if variable := os.environ.get(FILE_VARIABLE):
         return Path(variable)
     return user_config_path("gpu-workbench") / "config.toml"
 
 
-def read(place: Path) -> FromFile:
+def read(file_path: Path) -> FromFile:
     """Read the file; a missing one has no values, a broken one yields problems with their lines."""
     try:
-        text = place.read_text(encoding="utf-8")
+        text = file_path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return FromFile(place, {}, {}, (), writable=True)
+        return FromFile(file_path, {}, {}, (), writable=True)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        problem = f"{place}: {why}; the defaults are used"
-        return FromFile(place, {}, {}, (problem,), writable=False)
+        problem = f"{file_path}: {why}; the defaults are used"
+        return FromFile(file_path, {}, {}, (problem,), writable=False)
     try:
         settings = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        problem = f"{place}: {error}; fix it or remove it; until then the defaults are used"
-        return FromFile(place, {}, {}, (problem,), writable=False)
-    return _checked(place, text, settings)
+        problem = f"{file_path}: {error}; fix it or remove it; until then the defaults are used"
+        return FromFile(file_path, {}, {}, (problem,), writable=False)
+    return _checked(file_path, text, settings)
 
 
-def _checked(place: Path, text: str, settings: Mapping[str, object]) -> FromFile:
+def _checked(file_path: Path, text: str, settings: Mapping[str, object]) -> FromFile:
     values: dict[str, tuple[Value, int]] = {}
     problems: list[str] = []
     for name, value in settings.items():
@@ -271,34 +271,36 @@ def _checked(place: Path, text: str, settings: Mapping[str, object]) -> FromFile
             continue
         if known is None:
             names = ", ".join([*BY_NAME, PARAMETERS])
-            problems.append(f"{place}:{line}: {name} is not known; there are {names}")
+            problems.append(f"{file_path}:{line}: {name} is not known; there are {names}")
             continue
         try:
             values[name] = (known.parse(value), line)
         except ValueError:
-            problems.append(f"{place}:{line}: {name} = {value!r}: not {known.about}")
-    parameters = _parameters(place, text, settings.get(PARAMETERS, {}), problems)
-    return FromFile(place, values, parameters, tuple(problems), writable=True)
+            problems.append(f"{file_path}:{line}: {name} = {value!r}: not {known.about}")
+    parameters = _parameters(file_path, text, settings.get(PARAMETERS, {}), problems)
+    return FromFile(file_path, values, parameters, tuple(problems), writable=True)
 
 
 def _parameters(
-    place: Path, text: str, content: object, problems: list[str]
+    file_path: Path, text: str, content: object, problems: list[str]
 ) -> dict[str, dict[str, Setting]]:
     """Return the tables of the workloads; each workload checks its values itself."""
     if not isinstance(content, Mapping):
-        problems.append(f"{place}:{_line_of(text, PARAMETERS)}: {PARAMETERS} is not a table")
+        problems.append(f"{file_path}:{_line_of(text, PARAMETERS)}: {PARAMETERS} is not a table")
         return {}
     tables: dict[str, dict[str, Setting]] = {}
     for name, table in content.items():
         if not isinstance(table, Mapping):
-            problems.append(f"{place}:{_line_of(text, name)}: {PARAMETERS}.{name} is not a table")
+            problems.append(
+                f"{file_path}:{_line_of(text, name)}: {PARAMETERS}.{name} is not a table"
+            )
             continue
         tables[name] = {}
         for key, value in table.items():
             if isinstance(value, (bool, int, float, str)):
                 tables[name][key] = value
             else:
-                problems.append(f"{place}:{_line_of(text, key)}: {key}: not a single value")
+                problems.append(f"{file_path}:{_line_of(text, key)}: {key}: not a single value")
     return tables
 
 
@@ -307,7 +309,7 @@ def _line_of(text: str, name: str) -> int:
     word = re.escape(name)
     pattern = re.compile(rf'^\s*(?:"?{word}"?\s*[=.]|\[\s*(?:[^\]]*\.)?"?{word}"?)')
     lines = text.splitlines()
-    return next((at for at, row in enumerate(lines, start=1) if pattern.match(row)), 1)
+    return next((number for number, row in enumerate(lines, start=1) if pattern.match(row)), 1)
 
 
 def choose(
@@ -342,12 +344,12 @@ def choose(
 
 
 def remember(
-    place: Path, values: Mapping[str, Value], parameters: Mapping[str, Mapping[str, Setting]]
+    file_path: Path, values: Mapping[str, Value], parameters: Mapping[str, Mapping[str, Setting]]
 ) -> None:
     """Write changes into the file, preserving its comments and order.
 
     Args:
-        place: path of the file; it and its folder are created readable by the user alone.
+        file_path: path of the file; it and its folder are created readable by the user alone.
         values: new values by name; ``None`` removes one.
         parameters: by workload, the parameters that differ from their defaults; an empty table
             removes the workload.
@@ -360,7 +362,7 @@ def remember(
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    before = place.read_text(encoding="utf-8") if place.exists() else ""
+    before = file_path.read_text(encoding="utf-8") if file_path.exists() else ""
     try:
         document = tomlkit.parse(before)
         for name, value in values.items():
@@ -374,11 +376,11 @@ def remember(
             if not tables:
                 del document[PARAMETERS]
     except TOMLKitError as error:
-        raise ValueError(f"{place}: {error}; it is left as it is") from error
+        raise ValueError(f"{file_path}: {error}; it is left as it is") from error
     after = tomlkit.dumps(document)
     if after == before:
         return
-    reports.write_private(place, after.encode())
+    reports.write_private(file_path, after.encode())
 
 
 def _update_tables(tables: Any, parameters: Mapping[str, Mapping[str, Setting]]) -> None:

@@ -71,8 +71,8 @@ class ChoiceField(LineBar, can_focus=True):
     def _choices(self, cells: int) -> Line:
         style = TextStyle.CURSOR if self.has_focus else TextStyle.STRONG
         spans: list[Span] = []
-        for place, value in enumerate(self._values):
-            chosen = place == self._index
+        for index, value in enumerate(self._values):
+            chosen = index == self._index
             words = f"{'+' if value in self._marked else ''}{value}"
             shown = f"[{words}]" if chosen else f" {words} "
             marked = TextStyle.STRONG if value in self._marked else TextStyle.QUIET

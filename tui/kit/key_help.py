@@ -202,8 +202,8 @@ def help_sections(
             sections.setdefault(ALL_SCREENS, []).append(command)
     for command in known:
         if not command.offered(now):
-            place = "all others" if _is_everywhere(command) else NAMES[command.tabs[0]]
-            heading = "a replay" if command.replays else place
+            screen = "all others" if _is_everywhere(command) else NAMES[command.tabs[0]]
+            heading = "a replay" if command.replays else screen
             sections.setdefault(heading, []).append(command)
     return sections
 

@@ -290,9 +290,9 @@ def beside(near: Sequence[Line], far: Sequence[Line], cells: int) -> list[Line]:
         cells: width of the left column.
     """
     lines: list[Line] = []
-    for at in range(max(len(near), len(far))):
-        first = fit_line(near[at], cells) if at < len(near) else ()
-        second = far[at] if at < len(far) else ()
+    for index in range(max(len(near), len(far))):
+        first = fit_line(near[index], cells) if index < len(near) else ()
+        second = far[index] if index < len(far) else ()
         gap = Span(" " * (cells + 2 - width(first)))
         lines.append((*first, gap, *second) if second else first)
     return lines
@@ -303,12 +303,12 @@ def _split(spans: Line, cells: int) -> tuple[Line, Line]:
     text = plain(spans)
     head = _head(text, cells) or text[:1]
     blank = head.rfind(" ")
-    at = blank if blank > len(head) // 2 else len(head)
+    end = blank if blank > len(head) // 2 else len(head)
     first: list[Span] = []
     rest: list[Span] = []
     for span in spans:
-        left, remaining = span.text[:at], span.text[at:]
-        at -= len(left)
+        left, remaining = span.text[:end], span.text[end:]
+        end -= len(left)
         if left:
             first.append(Span(left, span.style))
         if remaining:

@@ -252,8 +252,8 @@ class KeyedList(CursorView):
     @property
     def key(self) -> str | None:
         """The key of the row under the cursor."""
-        at = self.cursor
-        return None if at is None else self._keys[at]
+        index = self.cursor
+        return None if index is None else self._keys[index]
 
     def put_cursor(self, index: int) -> None:
         """Put the cursor on the row at an index."""

@@ -129,9 +129,9 @@ class PaneRow(Container):
 
     def add_rest(self) -> None:
         """Add the panes that the first frame did not show."""
-        for place, pane in enumerate(self._panes):
+        for index, pane in enumerate(self._panes):
             if not pane.is_attached:
-                self.mount(pane, before=place if place < len(self.children) else None)
+                self.mount(pane, before=index if index < len(self.children) else None)
 
     def mark_open(self) -> bool:
         """Set ``-open`` if a pane is open, without computing styles; return whether it changed."""

@@ -282,9 +282,9 @@ def interval_line(
         drawn[name], drawn[name + 1] = ("1", TextStyle.QUIET), ("x", TextStyle.QUIET)
     drawn[middle] = (chars.one, TextStyle.STRONG)
     style = TextStyle.NOTE if low <= 1 <= high else TextStyle.KEY
-    for at in range(ends[0], ends[1] + 1):
-        inner = chars.one_inside if at == middle else chars.inside
-        drawn[at] = (inner, style)
+    for cell in range(ends[0], ends[1] + 1):
+        inner = chars.one_inside if cell == middle else chars.inside
+        drawn[cell] = (inner, style)
     if interval is not None:
         drawn[ends[0]], drawn[ends[1]] = (chars.low, style), (chars.high, style)
     drawn[round(scale.share(ratio) * (room - 1))] = (glyphs.GLYPHS.marks[0], style)

@@ -89,36 +89,36 @@ def fit_columns(columns: Sequence[Column[Row]], room: int) -> Layout[Row]:
         room: cells of a line.
     """
     shown = _shown(columns, room)
-    widths = {place: columns[place].width for place in shown}
-    spare = room - sum(columns[place].gap + cells for place, cells in widths.items())
-    for turn in range(max((len(columns[place].grows) for place in shown), default=0)):
-        for place in shown:
-            grows = columns[place].grows
+    widths = {index: columns[index].width for index in shown}
+    spare = room - sum(columns[index].gap + cells for index, cells in widths.items())
+    for turn in range(max((len(columns[index].grows) for index in shown), default=0)):
+        for index in shown:
+            grows = columns[index].grows
             if turn < len(grows):
-                more = max(0, min(spare, grows[turn] - widths[place]))
-                widths[place] += more
+                more = max(0, min(spare, grows[turn] - widths[index]))
+                widths[index] += more
                 spare -= more
     while spare < 0 and widths:
-        growing = [place for place in widths if columns[place].grows and widths[place] > 1]
-        place = max(growing, key=lambda index: widths[index]) if growing else max(widths)
-        if widths[place]:
-            widths[place] -= 1
+        growing = [index for index in widths if columns[index].grows and widths[index] > 1]
+        index = max(growing, key=lambda index: widths[index]) if growing else max(widths)
+        if widths[index]:
+            widths[index] -= 1
             spare += 1
         else:
-            del widths[place]
-            spare += columns[place].gap
+            del widths[index]
+            spare += columns[index].gap
     return _placed(columns, widths)
 
 
 def _shown(columns: Sequence[Column[Row]], room: int) -> list[int]:
     """Return the indices of the columns that fit; columns are dropped by ``drop_order``."""
-    shown = [place for place, column in enumerate(columns) if column.drop_order is None]
-    others = [place for place, column in enumerate(columns) if column.drop_order is not None]
-    for place in sorted(others, key=lambda index: columns[index].drop_order or 0, reverse=True):
-        more = sorted([*shown, place])
+    shown = [index for index, column in enumerate(columns) if column.drop_order is None]
+    others = [index for index, column in enumerate(columns) if column.drop_order is not None]
+    for candidate in sorted(others, key=lambda index: columns[index].drop_order or 0, reverse=True):
+        more = sorted([*shown, candidate])
         spare = room - sum(columns[index].gap + columns[index].width for index in more)
         flexible = spare + sum(columns[index].width for index in more if columns[index].grows)
-        if spare < 0 or flexible < columns[place].leaves:
+        if spare < 0 or flexible < columns[candidate].leaves:
             break
         shown = more
     return shown
@@ -127,9 +127,9 @@ def _shown(columns: Sequence[Column[Row]], room: int) -> list[int]:
 def _placed(columns: Sequence[Column[Row]], widths: dict[int, int]) -> Layout[Row]:
     placed: list[PlacedColumn[Row]] = []
     end = 0
-    for place, cells in sorted(widths.items()):
-        start = end + columns[place].gap
-        placed.append(PlacedColumn(columns[place], start, cells))
+    for index, cells in sorted(widths.items()):
+        start = end + columns[index].gap
+        placed.append(PlacedColumn(columns[index], start, cells))
         end = start + cells
     return tuple(placed)
 
@@ -207,8 +207,8 @@ def _join_pieces(pieces: Sequence[_Piece]) -> Line:
 def largest_first(rows: Iterable[Row], value: Callable[[Row], float | None]) -> list[Row]:
     """Sort by a figure from the highest down; rows without one come last, in their order."""
 
-    def place(row: Row) -> tuple[bool, float]:
+    def sort_key(row: Row) -> tuple[bool, float]:
         number = value(row)
         return number is None, -(number or 0.0)
 
-    return sorted(rows, key=place)
+    return sorted(rows, key=sort_key)

@@ -66,7 +66,7 @@ def reason_lines(path: str, unavailable: Mapping[str, str], cells: int) -> list[
 
 def _aligned(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
     """Return the table in columns, or nothing if it does not fit."""
-    numeric = [_is_numeric(table, place) for place in range(len(table.columns))]
+    numeric = [_is_numeric(table, index) for index in range(len(table.columns))]
     names = [clean(column.name) for column in table.columns]
     widths = _widths(names, texts, numeric, cells - INDENT)
     if widths is None:
@@ -89,9 +89,9 @@ def _aligned(table: Table, texts: list[list[str]], cells: int) -> list[Line]:
     return rows
 
 
-def _is_numeric(table: Table, place: int) -> bool:
-    return any(isinstance(row[place], (int, float)) for row in table.rows) and not any(
-        isinstance(row[place], str) for row in table.rows
+def _is_numeric(table: Table, index: int) -> bool:
+    return any(isinstance(row[index], (int, float)) for row in table.rows) and not any(
+        isinstance(row[index], str) for row in table.rows
     )
 
 
@@ -100,7 +100,7 @@ def _widths(
 ) -> list[int] | None:
     """Return the width of each column: wrap headings if necessary, then texts."""
     room -= GAP * (len(names) - 1)
-    content = [max(cell_len(row[place]) for row in texts) for place in range(len(names))]
+    content = [max(cell_len(row[index]) for row in texts) for index in range(len(names))]
     whole = [max(pair) for pair in zip(content, map(cell_len, names), strict=True)]
     if sum(whole) <= room:
         return whole
@@ -116,9 +116,9 @@ def _widths(
         return None
     spare = room - sum(least)
     # The columns share the remaining cells, the longest texts first.
-    for place in sorted(range(len(names)), key=lambda place: least[place] - narrow[place]):
-        more = min(spare, narrow[place] - least[place])
-        least[place] += more
+    for index in sorted(range(len(names)), key=lambda index: least[index] - narrow[index]):
+        more = min(spare, narrow[index] - least[index])
+        least[index] += more
         spare -= more
     return least
 

@@ -80,17 +80,21 @@ def _split(command: str) -> tuple[Unit, Unit, str]:
     program = words[0] if named else words[0].rpartition("/")[2] or words[0]
     if not _PYTHON.search(words[0]):
         return (program,), tuple(words[1:]), ""
-    at = 1
-    while at < len(words) and words[at].startswith("-") and words[at] not in ("-m", "-c", "-"):
-        at += 2 if words[at] in _WITH_VALUE else 1
-    if at >= len(words) or words[at] == "-":
+    index = 1
+    while (
+        index < len(words)
+        and words[index].startswith("-")
+        and words[index] not in ("-m", "-c", "-")
+    ):
+        index += 2 if words[index] in _WITH_VALUE else 1
+    if index >= len(words) or words[index] == "-":
         return (program,), tuple(words[1:]), ""
-    if words[at] == "-c":
-        return (program,), (" ".join(words[at:]),), ""  # the words of code have an order
-    if words[at] == "-m":
-        return (program, *words[at : at + 2]), tuple(words[at + 2 :]), ""
-    folder, _, script = words[at].rpartition("/")
-    return (program, script or words[at]), tuple(words[at + 1 :]), folder if script else ""
+    if words[index] == "-c":
+        return (program,), (" ".join(words[index:]),), ""  # the words of code have an order
+    if words[index] == "-m":
+        return (program, *words[index : index + 2]), tuple(words[index + 2 :]), ""
+    folder, _, script = words[index].rpartition("/")
+    return (program, script or words[index]), tuple(words[index + 1 :]), folder if script else ""
 
 
 def _pair(words: Unit) -> list[Unit]:

@@ -30,8 +30,8 @@ def significant(value: float, half_width: float | None) -> Decimal:
     number = Decimal(repr(float(value)))
     digits = MOST_DIGITS
     if half_width is not None and half_width > 0:
-        place = (abs(number) * Decimal(repr(float(half_width)))).adjusted()
-        digits = min(MOST_DIGITS, max(1, number.adjusted() - place + 1))
+        last_digit = (abs(number) * Decimal(repr(float(half_width)))).adjusted()
+        digits = min(MOST_DIGITS, max(1, number.adjusted() - last_digit + 1))
     rounded = number.quantize(
         Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=ROUND_HALF_EVEN
     )

@@ -77,8 +77,8 @@ def gpu_gauge(readings: GpuReadings, sampled_peak: MemoryPoint) -> Gauge:
 
 def _find_breaks(figures: GpuFigures, terms: dict[str, Term]) -> list[str]:
     """Return contradictions between terms; figures of different moments are not compared."""
-    at = CHAIN.index("process")
-    chains = (CHAIN,) if figures.process_splits else (CHAIN[:at], CHAIN[at:])
+    index = CHAIN.index("process")
+    chains = (CHAIN,) if figures.process_splits else (CHAIN[:index], CHAIN[index:])
     return [
         warning
         for chain in chains

@@ -179,15 +179,15 @@ class DeviceList(KeyedList):
     def find_fallback(self) -> int | None:
         """Return the heading of a selected device without a row; select no other device."""
         attached = self.attached_key()
-        for place, row in enumerate(self._host_rows):
+        for index, row in enumerate(self._host_rows):
             if row.kind == "heading" and any(key == attached for key, _ in row.group.gpus):
-                return place
+                return index
         return None
 
     def choose(self) -> None:
         """Fold or unfold the host under the cursor, or show the rest of its devices."""
-        at = self.cursor
-        row = self._host_rows[at] if at is not None and self._host_rows else None
+        index = self.cursor
+        row = self._host_rows[index] if index is not None and self._host_rows else None
         if row is None or row.kind == "device":
             super().choose()
             return

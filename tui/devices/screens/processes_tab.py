@@ -198,8 +198,8 @@ class ProcessesPane(AgingPane):
             for placed in columns(self.table.cells, of_host=self.of_host, torch=self.torch)
         ]
         orders = [order for order in ORDERS if order in shown]
-        place = orders.index(self.order) if self.order in orders else -1
-        self.sort_by(orders[(place + 1) % len(orders)])
+        index = orders.index(self.order) if self.order in orders else -1
+        self.sort_by(orders[(index + 1) % len(orders)])
 
     def state_changed(self) -> None:
         """Update the list and redraw the changes."""

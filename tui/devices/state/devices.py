@@ -149,7 +149,7 @@ def expect_names(devices: Sequence[Device], visible: str | None, *, by_bus: bool
             if named is None or named in ordered:
                 break  # CUDA ignores the rest
             ordered.append(named)
-    return {device.id: f"cuda:{place}" for place, device in enumerate(ordered)}
+    return {device.id: f"cuda:{index}" for index, device in enumerate(ordered)}
 
 
 def _find_visible(devices: Sequence[Device], word: str) -> Device | None:
@@ -171,9 +171,9 @@ def _label_on_host(devices: Sequence[Device], host: str) -> Iterator[str]:
     for device in devices:
         number = f"{device.nvml_index}"
         if device.parent is not None:
-            place = instances.get(device.nvml_index, 0)
-            instances[device.nvml_index] = place + 1
-            number += f".{place}"
+            instance = instances.get(device.nvml_index, 0)
+            instances[device.nvml_index] = instance + 1
+            number += f".{instance}"
         yield f"{host}:{number}" if host else ""
 
 

@@ -208,11 +208,11 @@ def sort_with_hysteresis(
     moved = True
     while moved:
         moved = False
-        for at in range(len(order) - 1):
-            above, below = figures[order[at]], figures[order[at + 1]]
+        for index in range(len(order) - 1):
+            above, below = figures[order[index]], figures[order[index + 1]]
             passes = below is not None and (above is None or below > above + margin)
             if passes:
-                order[at], order[at + 1] = order[at + 1], order[at]
+                order[index], order[index + 1] = order[index + 1], order[index]
                 moved = True
     return tuple(order)
 

@@ -83,7 +83,7 @@ class HostsJob:
         """The ranks that the others wait for or leave behind: see :func:`find_stalled`."""
         steps = [rank.process.steps for rank in self.ranks]
         stopped = [rank.process.stalled_s is not None for rank in self.ranks]
-        return tuple(self.ranks[place] for place in find_stalled(steps, stopped))
+        return tuple(self.ranks[index] for index in find_stalled(steps, stopped))
 
     @property
     def all_stopped(self) -> bool:
@@ -93,7 +93,7 @@ class HostsJob:
 
 
 def find_stalled(steps: Sequence[int | None], stopped: Sequence[bool]) -> tuple[int, ...]:
-    """Return the places of the ranks that the others wait for or leave behind.
+    """Return the indices of the ranks that the others wait for or leave behind.
 
     A rank that waits for another in a collective makes no step either. So of ranks that have
     stopped, the ranks behind the median count, else the ranks that have stopped while
@@ -108,14 +108,14 @@ def find_stalled(steps: Sequence[int | None], stopped: Sequence[bool]) -> tuple[
         return ()
     middle = median(known)
     behind = tuple(
-        place
-        for place, step in enumerate(steps)
-        if step is not None and stopped[place] and step <= middle - BEHIND_STEPS
+        index
+        for index, step in enumerate(steps)
+        if step is not None and stopped[index] and step <= middle - BEHIND_STEPS
     )
     if behind:
         return behind
-    counted = [place for place, step in enumerate(steps) if step is not None]
-    at_fault = tuple(place for place in counted if stopped[place])
+    counted = [index for index, step in enumerate(steps) if step is not None]
+    at_fault = tuple(index for index in counted if stopped[index])
     return at_fault if len(at_fault) < len(counted) else ()
 
 

@@ -139,8 +139,8 @@ class _Facts:
             return f"{text.watts(value)}, cap {limit}{usual}"
 
         def heat(value: float) -> str:
-            at = "" if slowdown is None else f", slows down at {text.temperature(slowdown)}"
-            return text.temperature(value) + at
+            threshold = "" if slowdown is None else f", slows down at {text.temperature(slowdown)}"
+            return text.temperature(value) + threshold
 
         return (
             ("GPU busy", self._figure("utilization.gpu", device.utilization.gpu, text.percent)),
@@ -253,8 +253,8 @@ def _state(device: Device, sample: Sample | None, now: float, lost: str) -> list
         since = f" {text.age(now - device.lost_at)}" if device.lost_at is not None else ""
         facts = [("lost", f"{device.lost}{f' (found{since})' if since else ''}")]
         if device.lost_at is not None:
-            at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(device.lost_at))
-            facts.append(("lost at", at))
+            lost_time = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(device.lost_at))
+            facts.append(("lost at", lost_time))
         return facts
     if sample is None:
         return []

@@ -114,14 +114,14 @@ def compute_shares(
     shares: list[float | None] = [None] * columns
     first = (math.floor(until / seconds / ACROSS) + 1) * ACROSS - columns
     for point in reversed(points):
-        at = math.floor(point.at / seconds) - first
-        if at < 0:
+        column = math.floor(point.at / seconds) - first
+        if column < 0:
             break
         value = getattr(point, figure.name)
-        if value is None or not figure.full or at >= columns:
+        if value is None or not figure.full or column >= columns:
             continue
         share = min(1.0, max(0.0, value / figure.full))
-        shares[at] = max(share, shares[at] or 0.0)
+        shares[column] = max(share, shares[column] or 0.0)
     return shares
 
 
@@ -179,8 +179,8 @@ def explain_gap(
         seconds: duration of a cell.
         until: Unix time within the last cell.
     """
-    begin = next((at for at, reading in enumerate(values) if reading is not None), len(values))
-    blank = {at for at, reading in enumerate(values) if reading is None and at > begin}
+    begin = next((cell for cell, reading in enumerate(values) if reading is not None), len(values))
+    blank = {cell for cell, reading in enumerate(values) if reading is None and cell > begin}
     # The present cell may wait for its first sample.
     blank.discard(len(values) - 1)
     if not blank:

@@ -49,9 +49,9 @@ def _findings(job: HostsJob) -> Iterator[str]:
 
 def _describe_stall(rank: HostRank) -> str:
     """Return for how long a rank has made no step, and which step that is."""
-    at = f" at step {text.grouped(rank.process.steps)}" if rank.process.steps is not None else ""
+    step = f" at step {text.grouped(rank.process.steps)}" if rank.process.steps is not None else ""
     since = rank.process.stalled_s
-    return at if since is None else f"{at}, for {text.old(since)}"
+    return step if since is None else f"{step}, for {text.old(since)}"
 
 
 def rank_spans(
@@ -79,8 +79,8 @@ def rank_spans(
                 span = Span(f"rank {rank.rank} grows", TextStyle.NOTE)
             else:
                 steps = rank.process.steps
-                at = f"  step {text.grouped(steps)}" if steps is not None else ""
-                span = Span(f"rank {rank.rank}{at}", TextStyle.QUIET)
+                step = f"  step {text.grouped(steps)}" if steps is not None else ""
+                span = Span(f"rank {rank.rank}{step}", TextStyle.QUIET)
             for key in places:
                 if key not in spans or spans[key].style is TextStyle.QUIET:
                     spans[key] = span

@@ -120,8 +120,8 @@ def next_figure(view: DeviceView, sample: Sample | None, name: str, *, few: bool
     """
     names = [figure.name for figure in list_figures(view, sample)]
     options = names if few else ["", *names]
-    at = options.index(name) if name in options else 0
-    return options[(at + 1) % len(options)]
+    index = options.index(name) if name in options else 0
+    return options[(index + 1) % len(options)]
 
 
 def collect_readings(
@@ -142,12 +142,12 @@ def collect_readings(
     values: list[list[float]] = [[] for _ in range(cells)]
     first = math.floor(until / seconds) + 1 - cells
     for point in reversed(points):
-        at = math.floor(point.at / seconds) - first
-        if at < 0:
+        cell = math.floor(point.at / seconds) - first
+        if cell < 0:
             break
         value = getattr(point, figure.name)
-        if value is not None and figure.full and at < cells:
-            values[at].append(min(1.0, max(0.0, value / figure.full)))
+        if value is not None and figure.full and cell < cells:
+            values[cell].append(min(1.0, max(0.0, value / figure.full)))
     return [
         Readings(sum(readings) / len(readings), max(readings)) if readings else None
         for readings in values
@@ -219,13 +219,13 @@ def stacked_lines(
     known = [figure.name for figure in list_figures(view, recent.sample)]
     read = {figure.name for figure in list_read_figures(view, recent)}
     first = choose_figure(view, recent.sample, name).name
-    at = known.index(first)
-    others = [plotted for plotted in (*known[at + 1 :], *known[:at]) if plotted in read]
+    index = known.index(first)
+    others = [plotted for plotted in (*known[index + 1 :], *known[:index]) if plotted in read]
     count = max(1, count_pictures(view, recent, height))
     lines: list[Line] = []
-    for place, plotted in enumerate([first, *others][:count]):
-        rows = height // count + (place < height % count)
-        lines += large_lines(view, recent, plotted, cells, rows, brief=place > 0)
+    for position, plotted in enumerate([first, *others][:count]):
+        rows = height // count + (position < height % count)
+        lines += large_lines(view, recent, plotted, cells, rows, brief=position > 0)
     return lines
 
 

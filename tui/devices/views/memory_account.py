@@ -206,7 +206,7 @@ def _in_columns(blocks: Sequence[list[Line]], cells: int) -> list[Line]:
     every = [row for block in blocks for row in block]
     if column == cells:
         return every
-    ends = [sum(len(block) for block in blocks[: at + 1]) for at in range(len(blocks))]
+    ends = [sum(len(block) for block in blocks[: index + 1]) for index in range(len(blocks))]
     cut = min(ends, key=lambda end: max(end, len(every) - end), default=0)
     return beside(every[:cut], every[cut:], column)
 

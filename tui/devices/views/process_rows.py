@@ -67,7 +67,7 @@ class ProcessRow:
     """The process that can receive a signal; ``None`` for launchers and unattributed memory."""
     worker: bool = False
     """The process is this program's own worker."""
-    place: int = 0
+    position: int = 0
     """The position of its device among the devices."""
     depth: int = 0
     """The number of rows above it that are its ancestors."""
@@ -112,17 +112,17 @@ def process_rows(
         unattributed: list[ProcessRow] = []
     else:
         rows, unattributed = [], []
-        for place, view in enumerate(views):
+        for position, view in enumerate(views):
             device = find_last_reading(view)
             if device is None:
                 continue
             own = [
-                build_row(item, view.label, place, worker_pid) for item in device.processes or ()
+                build_row(item, view.label, position, worker_pid) for item in device.processes or ()
             ]
             if allocators is not None:
                 own = [_add_torch(row, allocators, view, now) for row in own]
             rows += own
-            unattributed += _build_unattributed_rows(view.label, place, device)
+            unattributed += _build_unattributed_rows(view.label, position, device)
         if allocators is not None:
             rows += _build_unlisted_rows(allocators, rows, len(views), now)
     words = pattern.lower().split()
@@ -145,13 +145,13 @@ def _shorten(rows: Sequence[ProcessRow]) -> list[ProcessRow]:
     ]
 
 
-def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) -> ProcessRow:
+def build_row(item: GpuProcess, gpu: str, position: int, worker_pid: int | None) -> ProcessRow:
     """Return the row of a process; the text marks processes of this workbench.
 
     Args:
         item: the process on one device.
         gpu: the device's name on the screen.
-        place: position of the device among the devices.
+        position: position of the device among the devices.
         worker_pid: this program's worker.
     """
     return ProcessRow(
@@ -168,7 +168,7 @@ def build_row(item: GpuProcess, gpu: str, place: int, worker_pid: int | None) ->
         kind=item.kind,
         process=item,
         worker=is_worker(item, worker_pid),
-        place=place,
+        position=position,
     )
 
 
@@ -185,7 +185,7 @@ def _add_torch(
 
 
 def _build_unlisted_rows(
-    allocators: WatchedProcesses, rows: Sequence[ProcessRow], place: int, now: float
+    allocators: WatchedProcesses, rows: Sequence[ProcessRow], position: int, now: float
 ) -> list[ProcessRow]:
     """Return rows of torch processes that NVML does not list, for example in a container."""
     unlisted = []
@@ -204,7 +204,7 @@ def _build_unlisted_rows(
             parent=process.launched_by,
             unavailable={**_owner_reasons(process), "memory": placed.why_no_process},
         )
-        row = build_row(item, text.NA, place, None)
+        row = build_row(item, text.NA, position, None)
         key = f"{allocator.figures.device} {row.key}"
         unlisted.append(
             replace(row, key=key, torch=unplaced(allocator, now), torch_process=process)
@@ -217,14 +217,14 @@ def _owner_reasons(process: TorchProcess) -> dict[str, str]:
     return {name: process.unavailable[name] for name in names if name in process.unavailable}
 
 
-def _build_unattributed_rows(gpu: str, place: int, device: Device) -> list[ProcessRow]:
+def _build_unattributed_rows(gpu: str, position: int, device: Device) -> list[ProcessRow]:
     used = device.memory.used
     rest = (used or 0) - sum(row.memory or 0 for row in device.processes or ())
     if used is None or rest <= LEAST_UNATTRIBUTED * (device.memory.total or 0):
         return []
     words = "unattributed: of processes that NVML does not list, and the driver's part"
     key = f"{gpu} unattributed"
-    return [ProcessRow(key, gpu, None, None, words, memory=rest, place=place)]
+    return [ProcessRow(key, gpu, None, None, words, memory=rest, position=position)]
 
 
 def _matches(row: ProcessRow, words: Sequence[str]) -> bool:
@@ -307,7 +307,7 @@ def _build_launcher_row(ranks: list[ProcessRow]) -> ProcessRow:
         host_memory=_sum(row.host_memory for row in once),
         started_at=parent.started_at,
         kind="launcher",
-        place=min(row.place for row in ranks),
+        position=min(row.position for row in ranks),
     )
 
 
@@ -362,7 +362,7 @@ def _make_sorter(
     """
 
     def in_order(rows: list[ProcessRow]) -> list[ProcessRow]:
-        rows = sorted(rows, key=lambda row: (row.pid or 0, row.place))
+        rows = sorted(rows, key=lambda row: (row.pid or 0, row.position))
         if order in MARGINS:
             figures = {row.key: total_sort_value(row, order, below) for row in rows}
             margin = MARGINS[order] if before else 0.0
@@ -413,9 +413,9 @@ def read_sort_value(row: ProcessRow, order: Order) -> float | None:
 def _sort_key(row: ProcessRow, order: Order) -> tuple[bool, str | float, int]:
     """Return a row's sort key: unknown values last, equal values by device."""
     if order == "user":
-        return row.user is None, row.user or "", row.place
+        return row.user is None, row.user or "", row.position
     if order == "age":
-        return row.started_at is None, row.started_at or 0.0, row.place
+        return row.started_at is None, row.started_at or 0.0, row.position
     if order == "gpu":
-        return False, float(row.place), row.place
-    return row.pid is None, float(row.pid or 0), row.place
+        return False, float(row.position), row.position
+    return row.pid is None, float(row.pid or 0), row.position

@@ -191,12 +191,12 @@ def _cannot(error: OSError) -> str:
 def _save_unprinted(text: str, name: str) -> str:
     """Save text that cannot be printed; return a sentence that says where."""
     try:
-        place = reports.save_unprinted(name, text)
+        path = reports.save_unprinted(name, text)
     except OSError as error:
         put_on_stderr(text)
         return f"nor saved: {error.strerror or error}; it is on standard error"
     hint = f"; {PROGRAM} results import imports it" if name == IMPORTABLE else ""
-    return f"the output is saved in {place}{hint}"
+    return f"the output is saved in {path}{hint}"
 
 
 SCHEMA = 1
