@@ -196,12 +196,12 @@ def test_a_deque_that_drops_its_oldest_items_is_told_from_one_that_does_not() ->
     results: Queue[torch.Tensor] = Queue()
     ready.put(tensor())
     results.put(tensor())
-    kinds = {each.name: each.kind for each in taken().containers}
+    kinds = {each.name: (each.kind, each.limit) for each in taken().containers}
     assert kinds == {
-        "ring": "limited deque",
-        "endless": "deque",
-        "ready": "limited Queue",
-        "results": "Queue",
+        "ring": ("limited deque", 20),
+        "endless": ("deque", 0),
+        "ready": ("limited Queue", 4),
+        "results": ("Queue", 0),
     }
     assert ring
     assert endless
@@ -253,6 +253,21 @@ def test_what_a_wrapper_holds_counts_for_the_wrapper() -> None:
     assert found["optimizer state"] == [average.data_ptr()]
     sizes = {part.role: part.bytes for part in taken().parts}
     assert sizes == {"parameters": 4 * MIB, "optimizer state": 8 * MIB}
+
+
+def test_parameters_with_gradients_that_no_optimizer_updates_are_counted() -> None:
+    student, teacher, frozen = (torch.nn.Linear(8, 4, device="cuda") for _ in range(3))
+    frozen.requires_grad_(False)
+    assert {part.untrained for part in taken().parts} == {0}
+    optimizer = torch.optim.SGD(student.parameters())
+    untrained = {part.owner: part.untrained for part in taken().parts}
+    assert untrained == {
+        "student (Linear)": 0,
+        "teacher (Linear)": 4 * (8 * 4 + 4),
+        "frozen (Linear)": 0,
+    }
+    assert optimizer
+    assert teacher
 
 
 def test_a_hundred_thousand_tensors_are_all_counted() -> None:

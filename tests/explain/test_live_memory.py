@@ -10,6 +10,7 @@ from tests.explain.scenes import (
     FOREACH,
     GIB,
     LOAD,
+    MIB,
     STATE,
     TO_CUDA,
     check_explanation,
@@ -72,6 +73,55 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "gradients",
         "Gradients hold 2.2 GiB of the device's 7.3 GiB, beside 4.5 GiB of parameters.",
         "shard gradients and optimizer state",
+    ),
+    (
+        "a teacher that no optimizer updates",
+        evidence(
+            inventory(
+                part("parameters", 100),
+                part("parameters", 400, "teacher (GPT)", untrained=400 * MIB),
+                remainder=6400,
+            )
+        ),
+        "activations",
+        "Activations: tensors saved for backward hold 6.2 GiB of the device's 7.2 GiB.",
+        "if teacher (GPT) is not trained, call it in torch.no_grad()",
+    ),
+    (
+        "a model whose optimizer has flat copies of its parameters",
+        evidence(inventory(part("parameters", 100, untrained=100 * MIB), remainder=6800)),
+        "activations",
+        "Activations: tensors saved for backward hold 6.6 GiB of the device's 7.2 GiB.",
+        "use a smaller batch",
+    ),
+    (
+        "a replay buffer with a limit beyond the device, between fragments",
+        evidence(
+            inventory(
+                MODEL,
+                container("replay", 4700, 700, kind="limited deque", limit=100_000),
+                remainder=60,
+            ),
+            reserved=7000 * MIB,
+        ),
+        "other tensors",
+        "Limit: replay (deque of 700 of at most 100 000, train.py:13) holds 4.6 GiB of the "
+        "device's 7.3 GiB and would need 655.7 GiB when full.",
+        "store the tensors of replay on the host with .cpu(), or set its maxlen below 700",
+    ),
+    (
+        "a replay buffer that fits when it is full, between fragments",
+        evidence(
+            inventory(
+                MODEL,
+                container("replay", 4700, 700, kind="limited deque", limit=800),
+                remainder=60,
+            ),
+            reserved=7000 * MIB,
+        ),
+        "fragmentation",
+        "Fragmentation: 2.2 GiB",
+        "set PYTORCH_ALLOC_CONF=expandable_segments:True",
     ),
     (
         "optimizer state",

@@ -138,6 +138,25 @@ PROGRAMS = (
     Program(
         "checkpoint_beside_optimizer", "parameters", ("a checkpoint is",), ("map_location='cpu'",)
     ),
+    Program(
+        "limit_too_high",
+        "other tensors",
+        ("Limit: replay (deque of", "of at most 100 000, limit_too_high.py:20)"),
+        ("on the host with .cpu(), or set its maxlen",),
+        alone=("fragmentation", "leak", "activations"),
+    ),
+    Program(
+        "teacher_with_gradients",
+        "activations",
+        helps=("if teacher (Sequential) is not trained",),
+        never=("detach()",),
+    ),
+    leak(
+        "many_retries",
+        "errors[0] (an exception",
+        helps=("do not store exceptions",),
+        alone=("activations",),
+    ),
     Program("batch_too_large", "activations", helps=LESS, never=("detach()",)),
     Program("batch_too_large_in_backward", "activations", ("in backward, called from",), LESS, ()),
     Program("parameters", "parameters", helps=("lower precision",)),

@@ -85,7 +85,10 @@ def test_the_cause_the_line_and_what_helps(program: Program, mode: str, tmp_path
         lines = program.lines("leaks")
         # No one line adds to a module's buffers, which the inventory has by their names.
         assert not lines or any(leaks in found["line"] for leaks in lines), found["line"]
-    if mode == "record":
+    if oom["snapshot"] is None:
+        # The last of many OOMs within a second has none.
+        assert program.name == "many_retries"
+    elif mode == "record":
         alone(program, Path(oom["snapshot"]))
 
 

@@ -111,6 +111,8 @@ class _Stock:
         self._parts: list[dict[str, Any]] = []
         self._skipped: list[str] = []
         self._objects = 0
+        self._optimized: set[int] = set()
+        """Ids of the parameters that optimizers update."""
 
     # ---- counting ----
 
@@ -125,6 +127,9 @@ class _Stock:
         owned = {id(child): module for module in modules for child in _children(module)}
         roots = [module for module in modules if id(module) not in owned]
         by_root = {id(root): list(_named_parameters(root, self._tensors_in)) for root in roots}
+        self._optimized = {
+            id(each) for optimizer in optimizers for each in _optimized(optimizer, self._tensors_in)
+        }
         for role in ("parameters", "buffers"):
             for root in roots:
                 named = [(name, each) for of, name, each in by_root[id(root)] if of == role]
@@ -199,14 +204,22 @@ class _Stock:
     def _add_part(self, role: str, owner: Any, named: list[tuple[str, Any]]) -> None:
         sizes: list[tuple[str, int]] = []
         kinds: dict[str, int] = defaultdict(int)
+        untrained = 0
         for name, tensor in named:
             for part in self._tensors_in(tensor):
                 size = self._count(part, role)
                 if size:
                     sizes.append((name, size))
                     kinds[self._reader.dtype(part)] += size
+                    if role == "parameters" and self._is_untrained(tensor):
+                        untrained += size
         if sizes:
-            self._parts.append(_part(role, owner, sizes, kinds))
+            self._parts.append(dict(_part(role, owner, sizes, kinds), untrained=untrained))
+
+    def _is_untrained(self, parameter: Any) -> bool:
+        """Return whether a parameter requires a gradient, but only others are optimized."""
+        trains = bool(self._optimized) and id(parameter) not in self._optimized
+        return trains and self._reader.requires_gradient(parameter)
 
     def _tensors_in(self, value: Any, depth: int = 0) -> list[Any]:
         """Return the readable tensors that hold a tensor's data; none for another object.
@@ -278,6 +291,7 @@ class _Stock:
             if first["owners"] > 1:
                 first["bytes"] += part["bytes"]
                 first["count"] += part["count"]
+                first["untrained"] += part["untrained"]
                 first["dtypes"] += [each for each in part["dtypes"] if each not in first["dtypes"]]
         return list(merged.values())
 
@@ -333,6 +347,7 @@ class _Stock:
             name=holding.place.name,
             kind=holding.kind,
             length=holding.length,
+            limit=holding.limit,
             tensors=len(holding.tensors),
             bytes=sum(sizes),
             graphs=len(graphs),
@@ -378,6 +393,7 @@ def _part(
         count=len(sizes),
         dtypes=sorted(kinds, key=lambda name: -kinds[name]),
         largest=[dict(name=name, bytes=size, count=1) for name, size in largest],
+        untrained=0,
     )
 
 

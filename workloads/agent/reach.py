@@ -85,6 +85,8 @@ class Holding:
         self.place = place
         self.kind = kind
         self.length = length
+        self.limit = 0
+        """The most items that a deque or a queue may have; 0 for no limit."""
         self.through = ""
         self.tensors: list[Any] = []
 
@@ -319,8 +321,9 @@ class Walk:
                 for key, item in items:
                     self._visit(item, place.below(_item_name(place.name, key)), None, depth + 1)
                 return
-            limited = _has_limit(base, value)
-            into = Holding(place, ("limited %s" if limited else "%s") % base.__name__, len(items))
+            limit = _find_limit(base, value)
+            into = Holding(place, ("limited %s" if limit else "%s") % base.__name__, len(items))
+            into.limit = limit or 0
             self.holdings.append(into)
         for _, item in items:
             self._visit(item, place, into, depth + 1)
@@ -491,12 +494,14 @@ def _handled_exceptions() -> list[BaseException]:
     return found
 
 
-def _has_limit(base: type, value: Any) -> bool:
-    """Return whether a deque drops its oldest items, or a queue makes its producer wait."""
+def _find_limit(base: type, value: Any) -> int | None:
+    """Return the length from which a deque drops its oldest items or a queue's producer waits."""
+    most: Any = None
     if base is deque:
-        return deque.__dict__["maxlen"].__get__(value) is not None
-    most = (instance_dict(value) or {}).get("maxsize") if base is Queue else None
-    return type(most) is int and most > 0
+        most = deque.__dict__["maxlen"].__get__(value)
+    elif base is Queue:
+        most = (instance_dict(value) or {}).get("maxsize")
+    return most if type(most) is int and most > 0 else None
 
 
 def _attributes_of(value: Any) -> list[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from tui.core.text.commands import EXAMPLE
-from tui.core.text.numbers import count, round_size
+from tui.core.text.numbers import count, grouped, round_size
 from tui.snapshots.explain import allocator_advice
 from tui.snapshots.explain.account import (
     Account,
@@ -26,7 +26,7 @@ from tui.snapshots.explain.conclusion import find_roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
 from tui.snapshots.explain.frames import find_main_stack, format_line, goes_through, in_backward
-from tui.snapshots.explain.holders import find_waiting_graphs, is_training
+from tui.snapshots.explain.holders import find_unfillable, find_waiting_graphs, is_training
 from tui.snapshots.explain.inventory import CodeLine, Container
 from tui.snapshots.explain.lead import in_optimizer
 from tui.snapshots.explain.leak import OF_COMMAND
@@ -295,6 +295,7 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
     waiting = find_waiting_graphs(evidence)
     kept = evidence.kept_passes
     is_known = True
+    untrained = _find_untrained(evidence)
     if _EVALUATES.search(function):
         yield Remedy(
             f"wrap the evaluation{line} in torch.no_grad() or torch.inference_mode()",
@@ -311,6 +312,13 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
     elif kept is not None:
         yield from _advise_on_kept_passes(describe_site(kept))
         return
+    elif untrained:
+        yield Remedy(
+            f"if {untrained} is not trained, call it in torch.no_grad(), or freeze it with "
+            "requires_grad_(False)",
+            "no optimizer updates its parameters, but they require gradients, so autograd saves "
+            "its activations",
+        )
     elif are_older(evidence, "activations"):
         yield Remedy(
             "if steps have ended since the recording began, these tensors outlive them: find what "
@@ -330,6 +338,19 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
     )
     if not is_known:
         yield from _advise_on_inference(request)
+
+
+def _find_untrained(evidence: Evidence) -> str:
+    """Return the largest model that no optimizer updates, beside one that is trained."""
+    inventory = evidence.inventory
+    if inventory is None:
+        return ""
+    models = [part for part in inventory.parts if part.role == "parameters"]
+    if all(part.untrained for part in models):
+        # The optimizer may have its own, flat copies.
+        return ""
+    untrained = [part for part in models if 2 * part.untrained > part.bytes]
+    return max(untrained, key=lambda part: part.bytes).owner if untrained else ""
 
 
 def _advise_on_kept_passes(site: str) -> Iterator[Remedy]:
@@ -390,6 +411,16 @@ def _advise_on_tensors(request: FailedRequest) -> Iterator[Remedy]:
             "size depends on the batch, use a smaller batch",
             f"{purpose.site} held {round_size(purpose.site_bytes)} of the "
             f"{round_size(request.evidence.allocated)} live",
+        )
+        return
+    unfillable = find_unfillable(request.evidence)
+    if unfillable is not None:
+        limit = "maxsize" if unfillable.kind.endswith("Queue") else "maxlen"
+        yield Remedy(
+            f"store the tensors of {unfillable.name} on the host with .cpu(), or set its {limit} "
+            f"below {grouped(unfillable.length)}",
+            f"its items have {round_size(unfillable.bytes // max(1, unfillable.length))} each, and "
+            f"it may have {grouped(unfillable.limit)}",
         )
         return
     line = most.adds or most.where

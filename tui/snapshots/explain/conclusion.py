@@ -17,7 +17,12 @@ from tui.snapshots.explain.account import (
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import format_line, format_place
-from tui.snapshots.explain.holders import find_waiting_graphs
+from tui.snapshots.explain.holders import (
+    find_unfillable,
+    find_waiting_graphs,
+    format_holder,
+    full_size,
+)
 from tui.snapshots.explain.inventory import Container
 from tui.snapshots.explain.lead import in_optimizer, loads_checkpoint, rounds_sizes_up
 from tui.snapshots.explain.leak_facts import Leak, describe_pace, describe_site
@@ -160,6 +165,12 @@ def _describe_others(evidence: Evidence, account: Account, device: Capacity) -> 
 
 
 def _describe_tensors(evidence: Evidence, account: Account, device: Capacity) -> str:
+    unfillable = find_unfillable(evidence)
+    if unfillable is not None:
+        return (
+            f"Limit: {format_holder(unfillable)} holds {_of_device(unfillable.bytes, device)} and "
+            f"would need {round_size(full_size(unfillable))} when full."
+        )
     share = _of_device(account.of("other tensors"), device)
     inventory = evidence.inventory
     if inventory is not None:

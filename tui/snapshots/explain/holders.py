@@ -19,6 +19,8 @@ SHARE = 0.1
 """Share of the allocated bytes from which growth is reported."""
 MOST = 0.5
 """The same share if no growth was measured and the tensors carry no graph."""
+UNFILLABLE = 0.3
+"""The same share of a collection that would not fit the device if it were full."""
 
 
 def is_training(inventory: Inventory) -> bool:
@@ -64,11 +66,38 @@ def format_place(holder: Container | Variable) -> str:
 
 def format_holder(holder: Container | Variable) -> str:
     """Format a holder with its size: ``losses (list of 33, train.py:10)``."""
-    if isinstance(holder, Container):
+    if isinstance(holder, Container) and holder.limit:
+        kind = holder.kind.removeprefix("limited ")
+        size = f"{kind} of {grouped(holder.length)} of at most {grouped(holder.limit)}"
+    elif isinstance(holder, Container):
         size = f"{holder.kind} of {grouped(holder.length)}"
     else:
         size = f"a graph of {count(holder.graph_nodes, 'node')}"
     return f"{holder.name} ({size}, {format_place(holder)})"
+
+
+def full_size(container: Container) -> int:
+    """Estimate the bytes of a limited collection once it is full, from its items so far."""
+    return container.bytes * container.limit // max(1, container.length)
+
+
+def find_unfillable(evidence: Evidence) -> Container | None:
+    """Return the largest collection whose limit lets it grow beyond the device, if it is large."""
+    inventory, total = evidence.inventory, evidence.total
+    if inventory is None or total is None:
+        return None
+    return max(
+        (
+            container
+            for container in inventory.containers
+            if container.length < container.limit
+            and container.enlarges
+            and container.bytes >= UNFILLABLE * evidence.allocated
+            and full_size(container) > total
+        ),
+        key=lambda container: container.bytes,
+        default=None,
+    )
 
 
 COUNTED = 100_000

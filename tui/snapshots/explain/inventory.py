@@ -74,6 +74,9 @@ class ModelPart:
     """The largest entries by name, at most eight; those of the first owner."""
     owners: int = 1
     """Number of modules or optimizers with this name, such as those in a list."""
+    untrained: int = 0
+    """Bytes of parameters that require gradients, but that no optimizer updates, although the
+    process has an optimizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,8 @@ class Container:
     """The frame with the variable, at the line it executes; ``None`` for a global of a module."""
     scope: str
     """``local of train()``, ``global of oom.py``, ``attribute of Cache``, ``closure of hook()``."""
+    limit: int = 0
+    """The most items of a limited deque or Queue; 0 if unknown or without a limit."""
     graph_nodes: int = 0
     """Number of nodes in the graphs of its tensors, counted once, up to the inventory's limit."""
     longest_graph: int = 0

@@ -15,9 +15,9 @@ from tui.snapshots.explain.account import Account, Capacity, find_kept_models
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import find_main_stack, goes_through
-from tui.snapshots.explain.holders import SHARE
+from tui.snapshots.explain.holders import SHARE, find_unfillable
 from tui.snapshots.explain.inventory import CodeLine
-from tui.snapshots.explain.leak_facts import LARGE, Leak
+from tui.snapshots.explain.leak_facts import LARGE, Leak, is_steady
 from tui.snapshots.explain.thresholds import (
     FOR_LONG,
     FOR_LONG_AT_START,
@@ -60,10 +60,9 @@ def find_leading_cause(
         return "larger than the device"
     if leak is not None and _leads(leak, evidence, account):
         return "leak"
-    kept = evidence.kept_passes
-    if kept is not None and kept.bytes >= SHARE * evidence.allocated:
-        # They grow with each iteration, so they reach any limit.
-        return "activations"
+    growing = _growing(evidence)
+    if growing is not None:
+        return growing
     if exceeds_process_limit(evidence.needed, evidence.reserved, evidence.allowed):
         return "process limit"
     if evidence.free is not None and evidence.free >= evidence.needed:
@@ -76,6 +75,16 @@ def find_leading_cause(
     if _request_alone(evidence, device):
         return "larger than what was free"
     return _of_live(evidence, account, device)
+
+
+def _growing(evidence: Evidence) -> LeadingCause | None:
+    """Return what grows with each iteration although it is no leak: it reaches any limit."""
+    kept = evidence.kept_passes
+    if kept is not None and kept.bytes >= SHARE * evidence.allocated:
+        return "activations"
+    if not is_steady(evidence) and find_unfillable(evidence) is not None:
+        return "other tensors"
+    return None
 
 
 def _leads(leak: Leak, evidence: Evidence, account: Account) -> bool:

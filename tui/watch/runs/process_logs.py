@@ -388,14 +388,45 @@ class _Reading:
 
     def result(self) -> ProcessLog:
         """Return the program's log, once all events were applied."""
-        ooms = tuple(_judge(oom, self._left, self._ran_out) for oom in self._ooms.values())
+        ooms = [_judge(oom, self._left, self._ran_out) for oom in self._ooms.values()]
         return replace(
             self._left,
-            ooms=ooms,
+            ooms=_reuse_inventories(ooms),
             oom_count=max(self._left.oom_count, max(self._ooms, default=0)),
             snapshots=tuple(self._snapshots),
             troubles=tuple(self._troubles),
         )
+
+
+REUSED_WITHIN = 0.1
+"""Largest difference in allocated bytes, as a share, between two OOMs with the same tensors."""
+
+
+def _reuse_inventories(ooms: Iterable[Oom]) -> tuple[Oom, ...]:
+    """Give an OOM without an inventory the newest earlier one of the same step and memory.
+
+    A program that retries runs out of memory so often within a second that the agent takes no
+    inventory of the last OOM, which ends it.
+    """
+    reused: list[Oom] = []
+    earlier: dict[tuple[int, int], Oom] = {}
+    for oom in ooms:
+        key = oom.device, oom.step
+        before = earlier.get(key)
+        if oom.inventory is not None:
+            earlier[key] = oom
+        elif oom.snapshot is None and before is not None and before.inventory is not None:
+            apart = abs(oom.allocated - before.allocated)
+            if apart <= REUSED_WITHIN * oom.allocated:
+                oom = replace(
+                    oom,
+                    # Its threads were elsewhere.
+                    inventory=replace(before.inventory, threads=()),
+                    why_no_snapshot=f"{oom.why_no_snapshot}; names are those of OOM "
+                    f"{before.number}",
+                )
+        reused.append(oom)
+    return tuple(reused)
 
 
 def _inventory(event: InventoryEvent) -> Inventory:
