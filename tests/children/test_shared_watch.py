@@ -45,8 +45,8 @@ async def wait_until(holds: Callable[[], bool]) -> None:
 
 def pids_of(events: Sequence[object]) -> set[int]:
     """Return the pids in the newest list."""
-    lists = [each for each in events if isinstance(each, TorchProcesses)]
-    return {each.pid for each in lists[-1].processes} if lists else set()
+    lists = [item for item in events if isinstance(item, TorchProcesses)]
+    return {item.pid for item in lists[-1].processes} if lists else set()
 
 
 class Session:
@@ -244,8 +244,8 @@ async def test_the_tabs_of_this_machine_show_nothing_that_only_a_run_requests(
     run.leave()
     send(fed, listing(process(8), STRANGER))
     assert shown == [None], "nothing had requested all processes"
-    assert [each.pid for each in machine.allocators.processes] == [8, 9]
-    assert [each.ended for each in machine.allocators.allocators()] == ["", ""]
+    assert [item.pid for item in machine.allocators.processes] == [8, 9]
+    assert [item.ended for item in machine.allocators.allocators()] == ["", ""]
     await session.stop()
 
 

@@ -57,30 +57,30 @@ class Beating(ChildSupervisor[Heartbeat]):
             raise asyncio.CancelledError
 
 
-async def supervised(found: Beating) -> Beating:
-    assert not found.send(Heartbeat(0.0, None)), "nobody is there yet"
+async def supervised(actual: Beating) -> Beating:
+    assert not actual.send(Heartbeat(0.0, None)), "nobody is there yet"
     with contextlib.suppress(asyncio.CancelledError):
-        await found.supervise()
-    return found
+        await actual.supervise()
+    return actual
 
 
 async def test_a_child_is_heard_and_started_again_and_the_wait_stays_short_while_it_is_useful() -> (
     None
 ):
-    found = await supervised(Beating((sys.executable, "-c", BEATS), 2, useful=True))
+    actual = await supervised(Beating((sys.executable, "-c", BEATS), 2, useful=True))
     once = ["sent True", "beat 1.0", "malformed no message", "exit status 3"]
-    assert found.noted == once * 2
-    assert found.waits == [BACK_OFF_S[0]] * 2
+    assert actual.noted == once * 2
+    assert actual.waits == [BACK_OFF_S[0]] * 2
 
 
 async def test_the_wait_grows_while_a_child_is_of_no_use() -> None:
-    found = await supervised(Beating((sys.executable, "-c", BEATS), 3, useful=False))
-    assert found.waits == [*BACK_OFF_S[1:4]]
+    actual = await supervised(Beating((sys.executable, "-c", BEATS), 3, useful=False))
+    assert actual.waits == [*BACK_OFF_S[1:4]]
 
 
 async def test_a_program_that_is_not_there_is_tried_again_with_its_reason() -> None:
-    found = await supervised(Beating(("/nowhere/at-all",), 2, useful=False))
-    assert found.noted == ["no start: No such file or directory"] * 2
+    actual = await supervised(Beating(("/nowhere/at-all",), 2, useful=False))
+    assert actual.noted == ["no start: No such file or directory"] * 2
 
 
 @pytest.mark.parametrize(("failures", "seconds"), [(0, 0.5), (4, 10.0), (1000, 10.0)])

@@ -82,9 +82,9 @@ def test_it_fails_where_no_gpu_becomes_free_in_time(boxes: Boxes) -> None:
 def test_samples_come_as_lines_until_the_reader_has_enough(boxes: Boxes) -> None:
     boxes.add("gpu1")
     done = _devices(boxes, "--host", "gpu1", "--no-here", "--jsonl", "--for", "3s")
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {each["host"] for each in found} <= {"gpu1"}
-    assert done.returncode == (0 if found else 1)
+    actual = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {item["host"] for item in actual} <= {"gpu1"}
+    assert done.returncode == (0 if actual else 1)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_times_and_sizes_are_read_as_they_are_typed() -> None:
 def test_the_gpus_of_one_machine_under_two_names_count_once(
     boxes: Boxes, scripted_nvml: ScriptedNvml
 ) -> None:
-    idle = Scenario(devices=tuple(Gpu(uuid=uuid(each), util=0, used=GIB) for each in (1, 2)))
+    idle = Scenario(devices=tuple(Gpu(uuid=uuid(item), util=0, used=GIB) for item in (1, 2)))
     for name in ("gpu1", "alias"):
         _add_gpus(boxes, name, scripted_nvml, idle)
     done = _devices(boxes, "--host", "gpu1,alias", "--no-here")

@@ -43,12 +43,12 @@ async def test_no_page_is_turned_in_the_palette_before_its_list_is_laid_out() ->
         await on.press("colon", *"zoom")
         await on.until(lambda: "zoom (Z)" in on.text)
         palette = on.app.screen
-        found = palette.query_one(OptionList)
-        found.display = False
+        actual = palette.query_one(OptionList)
+        actual.display = False
         await on.settle()
         # The framework looks the highlighted command up in lines that it has not made.
-        found.set_options(["first", "second"])
-        found.highlighted = 0
+        actual.set_options(["first", "second"])
+        actual.highlighted = 0
         for page in ("page_down", "page_up"):
             assert not await on.app.run_action(f"command_list('{page}')", palette)
         assert on.app.screen is palette

@@ -50,7 +50,7 @@ TRUECOLOR = (THEME, "textual-dark", "textual-light")
 def too_faint(style: Style, palettes: dict[str, Palette]) -> dict[str, float]:
     """Return the terminals in which the style is too faint, with its contrast there."""
     ratios = {name: contrast(style, palette) for name, palette in palettes.items()}
-    return {name: round(found, 2) for name, found in ratios.items() if found < LEAST}
+    return {name: round(actual, 2) for name, actual in ratios.items() if actual < LEAST}
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ async def test_text_has_contrast_in_every_state_of_the_screen(theme: str) -> Non
         for state in STATES if theme == THEME else ELSEWHERE:
             await on.press(*STATES[state])
             for text, style in texts(on.app):
-                if found := too_faint(style, palettes):
-                    faint[state, text.strip(), str(style)] = found
+                if actual := too_faint(style, palettes):
+                    faint[state, text.strip(), str(style)] = actual
             await on.press("escape", "escape", "1", "w")
     assert not faint
 
@@ -79,15 +79,15 @@ def test_the_program_s_own_colors_can_be_read_also_under_the_cursor(
 ) -> None:
     under = background.bgcolor if isinstance(background, Style) else Color.parse(background)
     assert under is not None
-    found = {}
+    actual = {}
     for name, style in IN_OWN_COLORS.items():
         if name in (TextStyle.REST, TextStyle.LAYER_REST, *REACHES.values()):
             continue  # blocks of a bar or a history, which nobody reads
         front, back = style.color, style.bgcolor or under
         if front is not None and front != back:  # else it is decoration
-            found[name] = ratio(tuple(front.get_truecolor()), tuple(back.get_truecolor()))  # type: ignore[arg-type]
-    assert len(found) > 10
-    assert {name: value for name, value in found.items() if value < LEAST} == {}
+            actual[name] = ratio(tuple(front.get_truecolor()), tuple(back.get_truecolor()))  # type: ignore[arg-type]
+    assert len(actual) > 10
+    assert {name: value for name, value in actual.items() if value < LEAST} == {}
 
 
 BUILTIN = sorted(name for name, theme in BUILTIN_THEMES.items() if not theme.ansi)
@@ -108,7 +108,7 @@ def test_what_is_chosen_looks_different_without_any_colour() -> None:
     for styles in (text_styles.ON_DARK, text_styles.ON_LIGHT, text_styles.IN_TRUECOLOR):
         reverse = {text_style for text_style, style in styles.items() if style.reverse}
         # Without colours the layers of a timeline are letters that nothing is laid under.
-        assert {each for each in reverse if "layer" not in each.value} == {TextStyle.CURSOR}
+        assert {item for item in reverse if "layer" not in item.value} == {TextStyle.CURSOR}
 
 
 def test_black_on_white_is_the_most_that_there_is() -> None:

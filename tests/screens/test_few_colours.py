@@ -22,10 +22,10 @@ NAMED = sorted(name for name in BUILTIN_THEMES if not name.startswith("ansi"))
 
 @given(st.tuples(*[st.integers(0, 255)] * 3))
 def test_the_nearest_is_one_that_every_terminal_has_and_near(colour: tuple[int, int, int]) -> None:
-    found = nearest(colour)
-    assert 16 <= found < 256
+    actual = nearest(colour)
+    assert 16 <= actual < 256
     # The most among all colors is 69, of (137, 47, 48).
-    assert max(abs(a - b) for a, b in zip(colour, TABLE[found - 16], strict=True)) <= 69
+    assert max(abs(a - b) for a, b in zip(colour, TABLE[actual - 16], strict=True)) <= 69
 
 
 def test_a_colour_that_the_terminal_has_stays_as_it_is() -> None:
@@ -59,14 +59,14 @@ async def test_what_is_drawn_has_the_colours_that_the_terminal_has(
         await on.settle()
         await on.resize(90, 24)
         segments = [segment for strip in screen_strips(on.app) for segment in strip]
-        found = {
+        actual = {
             colour.type
             for segment in segments
             if segment.style is not None
             for colour in (segment.style.color, segment.style.bgcolor)
             if colour is not None
         }
-        assert found <= kinds
+        assert actual <= kinds
         assert any(segment.style and segment.style.bgcolor for segment in segments)
 
 

@@ -41,9 +41,9 @@ async def test_the_newest_oom_comes_first_and_opens_its_snapshot(tmp_path: Path)
     place = filled(tmp_path / "runs" / "20260101-120000-7")
     (place / f"{NAME}.jsonl").write_bytes(encoded(BEGIN, OOM, SNAPSHOT, END))
     (place / "oom.pickle").write_bytes(b"")
-    found = find_newest_oom()
-    assert found is not None
-    assert found[1].snapshot is not None
+    actual = find_newest_oom()
+    assert actual is not None
+    assert actual[1].snapshot is not None
     async with running((120, 40)) as on:
         await on.press("3")
         await on.until(lambda: bool(on.row("Open the newest OOM")))

@@ -103,10 +103,10 @@ async def test_the_oldest_message_can_be_dropped() -> None:
         for words in ("first", "second"):
             app.notify(words)
         await pilot.pause()
-        shown = [each.message for each in notifications(app)]
+        shown = [item.message for item in notifications(app)]
         assert shown == ["first", "second"], f"{SINCE}App._notifications is not what is shown"
         drop_older(app, 1)
-        shown = [each.message for each in notifications(app)]
+        shown = [item.message for item in notifications(app)]
         assert shown == ["second"], f"{SINCE}App._unnotify does not take a message away"
 
 
@@ -115,15 +115,15 @@ async def test_the_oldest_message_can_be_dropped() -> None:
 
 def _kept() -> int:
     """Entries in the caches of the framework's geometry and styles."""
-    methods = [each for kind in (Region, Scalar, StylesCache) for each in vars(kind).values()]
-    return sum(each.cache_info().currsize for each in methods if hasattr(each, "cache_info"))
+    methods = [item for kind in (Region, Scalar, StylesCache) for item in vars(kind).values()]
+    return sum(item.cache_info().currsize for item in methods if hasattr(item, "cache_info"))
 
 
 def _held() -> int:
     """Widgets whose drawn lines are still held."""
     forget_caches()
     gc.collect()
-    return sum(isinstance(each, StylesCache) for each in gc.get_objects())
+    return sum(isinstance(item, StylesCache) for item in gc.get_objects())
 
 
 async def test_the_caches_are_where_they_are_looked_for() -> None:
@@ -170,8 +170,8 @@ def _modules() -> Iterator[str]:
 @cache
 def _private_names(base: type) -> frozenset[str]:
     """Private names of one of Textual's classes, and those that its methods set."""
-    found = {*vars(base), *SET.findall(inspect.getsource(base))}
-    return frozenset(name for name in found if PRIVATE.fullmatch(name))
+    actual = {*vars(base), *SET.findall(inspect.getsource(base))}
+    return frozenset(name for name in actual if PRIVATE.fullmatch(name))
 
 
 def _framework_s_own(kind: type) -> set[str]:
@@ -196,19 +196,19 @@ def _uses(name: str) -> Iterator[str]:
     module = importlib.import_module(name)
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if isinstance(node, ast.ImportFrom):
-            yield from (found for found in [node.module or ""] if found.startswith("textual._"))
+            yield from (actual for actual in [node.module or ""] if actual.startswith("textual._"))
         elif isinstance(node, ast.Import):
-            yield from (each.name for each in node.names if each.name.startswith("textual._"))
+            yield from (item.name for item in node.names if item.name.startswith("textual._"))
         elif isinstance(node, ast.ClassDef):
             kind = getattr(module, node.name, None)
             if isinstance(kind, type):
                 private = _framework_s_own(kind) & set(_names(node))
-                yield from (f"{node.name}.{each}" for each in private)
+                yield from (f"{node.name}.{item}" for item in private)
 
 
 def test_no_other_file_uses_a_private_part() -> None:
-    found = {name: uses for name in _modules() if (uses := list(_uses(name)))}
-    assert not found, f"to be gathered in {textual_private.__file__}"
+    actual = {name: uses for name in _modules() if (uses := list(_uses(name)))}
+    assert not actual, f"to be gathered in {textual_private.__file__}"
 
 
 async def test_an_escape_sequence_is_written_by_the_driver_and_nothing_without_a_terminal(

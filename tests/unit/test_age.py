@@ -76,8 +76,8 @@ def cpu_detail_says(state: WorkbenchState, now: float) -> bool:
 
 
 def processes_say(state: WorkbenchState, now: float) -> bool:
-    found = holders(state.machine.selected_device, state.machine.sample, now)
-    return any("old figures" in note for note in found.notes)
+    actual = holders(state.machine.selected_device, state.machine.sample, now)
+    return any("old figures" in note for note in actual.notes)
 
 
 EVERYWHERE = (

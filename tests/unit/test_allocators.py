@@ -54,9 +54,9 @@ def watched(*more: object) -> WorkbenchState:
 
 def allocator(state: WorkbenchState) -> Allocator:
     assert state.machine.allocators is not None
-    found = state.machine.allocators.find(KEY)
-    assert found is not None
-    return found
+    actual = state.machine.allocators.find(KEY)
+    assert actual is not None
+    return actual
 
 
 def others(state: WorkbenchState, now: float = NOW) -> tuple[ProcessMemory, ...]:
@@ -77,10 +77,10 @@ def rows(state: WorkbenchState) -> tuple[ProcessRow, ...]:
     )
 
 
-def gauge_of(state: WorkbenchState, found: Allocator, now: float = NOW) -> Gauge:
-    view = next(each for each in state.machine.devices if each.key == found.placed.id)
+def gauge_of(state: WorkbenchState, actual: Allocator, now: float = NOW) -> Gauge:
+    view = next(item for item in state.machine.devices if item.key == actual.placed.id)
     return account_of(
-        found, view, state.machine.sample, state.machine.history.sampled_peak(view.key), now
+        actual, view, state.machine.sample, state.machine.history.sampled_peak(view.key), now
     )
 
 
@@ -114,15 +114,16 @@ def test_the_history_has_a_point_a_second_at_most_with_the_highest_of_it() -> No
 
 def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:
     state = watched(sample(gpu(processes=(gpu_process(),))), told())
-    found = allocator(state)
-    assert found.ended
-    assert found.placed.id == gpu().id
+    actual = allocator(state)
+    assert actual.ended
+    assert actual.placed.id == gpu().id
     assert others(state) == ()
-    gauge = gauge_of(state, found, NOW + 9)
+    gauge = gauge_of(state, actual, NOW + 9)
     assert isinstance(gauge.term("allocated").bytes, Stale)
     assert "ended" in gauge.term("process").bytes.reason  # type: ignore[union-attr]
     lines = [
-        plain(line) for line in process_lines(found, gauge, state.machine.devices[0], None, NOW, 80)
+        plain(line)
+        for line in process_lines(actual, gauge, state.machine.devices[0], None, NOW, 80)
     ]
     assert "the process has ended" in lines[0]
     # Why all of them are old is said once.
@@ -152,7 +153,7 @@ def test_counts_that_begin_anew_are_of_another_program() -> None:
 
 def test_those_that_have_ended_are_not_kept_without_end() -> None:
     many = [torch_process(pid) for pid in range(100, 140)]
-    state = make_store("one gpu", told(*many), said(*(figures(each.pid) for each in many)), told())
+    state = make_store("one gpu", told(*many), said(*(figures(item.pid) for item in many)), told())
     assert state.machine.allocators is not None
     assert len(state.machine.allocators.allocators()) == MOST_ENDED
 
@@ -195,7 +196,7 @@ def test_figures_that_nobody_has_read_again_are_old() -> None:
 def test_our_own_processes_are_no_others() -> None:
     state = watched()
     state.publish(told(torch_process(), torch_process(WORKER)))
-    assert [each.pid for each in others(state)] == [STRANGER]
+    assert [item.pid for item in others(state)] == [STRANGER]
 
 
 @given(st.integers(0, 4 * GIB), st.integers(0, 4 * GIB), st.integers(4, 200))
@@ -246,21 +247,21 @@ def test_the_account_of_another_process_is_that_of_the_worker_in_its_words() -> 
 def test_where_nobody_knows_the_gpu_there_is_no_bar_and_the_figures_remain() -> None:
     state = make_store("one gpu", told(torch_process(4711)), said(figures(4711)))
     assert state.machine.allocators is not None
-    (found,) = state.machine.allocators.allocators()
-    gauge = account_of(found, None, state.machine.sample, MemoryPoint(0.0), NOW)
+    (actual,) = state.machine.allocators.allocators()
+    gauge = account_of(actual, None, state.machine.sample, MemoryPoint(0.0), NOW)
     assert "does not list process 4711" in plain(bar_line(gauge, 200))
     assert get_value(gauge.term("allocated").bytes) == 2 * GIB
-    assert process_history(gauge, RecentReadings(found.recent, state.machine.sample, NOW), 80, 7)
+    assert process_history(gauge, RecentReadings(actual.recent, state.machine.sample, NOW), 80, 7)
 
 
 def test_growth_is_a_sentence_with_its_source() -> None:
     state = watched(
         *(said(figures(at=NOW + at, allocated=2 * GIB + at * 5 * MIB)) for at in range(90))
     )
-    found = allocator(state)
-    gauge = gauge_of(state, found, NOW + 90)
+    actual = allocator(state)
+    gauge = gauge_of(state, actual, NOW + 90)
     text = " ".join(
-        plain(line) for line in process_lines(found, gauge, state.machine.devices[0], 1, NOW, 90)
+        plain(line) for line in process_lines(actual, gauge, state.machine.devices[0], 1, NOW, 90)
     )
     assert "allocated grows 300 MiB/min" in text
     assert "read from outside" in text
@@ -290,9 +291,9 @@ def test_headings_stand_above_their_figures(cells: int) -> None:
     )
     at = head.index("allocated")
     assert line[at : at + len("allocated")].strip() == "2.0 GiB"
-    names = [each.column.name for each in columns(cells, of_host=False, torch=True)]
+    names = [item.column.name for item in columns(cells, of_host=False, torch=True)]
     assert ("ooms" in names) == (cells > 126)
-    without = {each.column.name for each in columns(cells, of_host=False)}
+    without = {item.column.name for item in columns(cells, of_host=False)}
     assert not without & {"allocated", "cached", "context", "peak", "retries", "ooms"}
 
 
@@ -324,11 +325,11 @@ def test_ranks_that_nvml_does_not_list_stand_below_their_launcher() -> None:
         "one gpu",
         sample(gpu(processes=())),
         told(*ranks, torch_process(6000, ours=True)),
-        said(*(figures(each.pid) for each in ranks), figures(6000)),
+        said(*(figures(item.pid) for item in ranks), figures(6000)),
     )
-    found = [row for row in rows(state) if row.pid]
-    lines = [plain(process_line(row, NOW, 160, torch=True)) for row in found]
-    assert [row.pid for row in found] == [900, 5000, 5001]
+    actual = [row for row in rows(state) if row.pid]
+    lines = [plain(process_line(row, NOW, 160, torch=True)) for row in actual]
+    assert [row.pid for row in actual] == [900, 5000, 5001]
     assert "torchrun train.py" in lines[0]
     assert "4.0 GiB" in lines[0]
     assert "rank 0/2 python train.py" in lines[1]

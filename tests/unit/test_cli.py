@@ -67,9 +67,9 @@ def test_a_flag_of_another_form_is_refused_with_an_example(text: str) -> None:
 
 
 def test_parameters_are_names_and_values() -> None:
-    found = parse(["run", "matmul", "--set", "n=64", "--set", "dtype=bfloat16", "--quick"]).values
-    assert dict(found["parameters"]) == {"n": "64", "dtype": "bfloat16"}
-    assert found["budget"] == "quick"
+    actual = parse(["run", "matmul", "--set", "n=64", "--set", "dtype=bfloat16", "--quick"]).values
+    assert dict(actual["parameters"]) == {"n": "64", "dtype": "bfloat16"}
+    assert actual["budget"] == "quick"
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -142,12 +142,12 @@ def test_list_shows_the_parameters_of_what_is_named() -> None:
 
 
 def test_list_prints_the_shape_of_the_catalogue() -> None:
-    found = json.loads(run_here("list", "--json").out)
-    assert found["schema"] == 1
-    names = [item["name"] for item in found["workloads"]]
+    actual = json.loads(run_here("list", "--json").out)
+    assert actual["schema"] == 1
+    names = [item["name"] for item in actual["workloads"]]
     assert names[0] == "transfer"
     assert {"matmul", "conv2d"} <= set(names)
-    matmul = next(item for item in found["workloads"] if item["name"] == "matmul")
+    matmul = next(item for item in actual["workloads"] if item["name"] == "matmul")
     assert (matmul["group"], matmul["group_question"]) == ("health", "Is this machine healthy?")
     assert matmul["parameters"]["dtype"]["choices"][0] == "float32"
 
@@ -161,10 +161,10 @@ def complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
 def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> None:
     done = run("run", "matmul", "--device", "cpu", "--quick", "--set", "n=128", "--json")
     assert (done.returncode, complaints(done)) == (0, [])
-    found = json.loads(done.stdout)
-    (result,) = found["results"]
-    assert found["schema"] == 1
-    assert found["environment"]["torch"]
+    actual = json.loads(done.stdout)
+    (result,) = actual["results"]
+    assert actual["schema"] == 1
+    assert actual["environment"]["torch"]
     assert result["status"] == "ok"
     assert result["parameters"] == {"n": 128, "dtype": "float32", "cache": "warm"}
     assert set(result) >= {"workload", "device", "flags", "reason", "time", "rates", "limit"}
@@ -176,7 +176,7 @@ def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> Non
     assert "measured on this box" in result["limit"]["source"]
     conditions = result["conditions"]
     assert conditions["threads"] >= 1
-    assert conditions["versions"]["torch"] == found["environment"]["torch"]
+    assert conditions["versions"]["torch"] == actual["environment"]["torch"]
     assert conditions["flags"] == result["flags"]
     assert conditions["unavailable"]["throttle"] == "only NVIDIA GPUs are sampled"
 
@@ -187,19 +187,19 @@ def test_compare_prints_the_shape_of_a_comparison() -> None:
     arguments = ("--flag", "mkldnn.enabled=on,off", "--pairs", "3", "--device", "cpu", "--json")
     done = run("compare", "conv2d", *arguments, "--set", "size=32", "--set", "channels=8")
     assert (done.returncode, complaints(done)) == (0, [])
-    found = json.loads(done.stdout)
-    assert (found["schema"], found["pairs"]) == (1, 3)
-    assert [arm["setting"] for arm in found["arms"]] == [True, False]
-    assert found["break_even_calls"] is None
-    assert found["unavailable"]["break_even_calls"]
+    actual = json.loads(done.stdout)
+    assert (actual["schema"], actual["pairs"]) == (1, 3)
+    assert [arm["setting"] for arm in actual["arms"]] == [True, False]
+    assert actual["break_even_calls"] is None
+    assert actual["unavailable"]["break_even_calls"]
 
 
 def test_devices_prints_the_host_and_a_reason_where_there_is_no_driver() -> None:
-    found = json.loads(run("devices", "--json").stdout)
-    assert found["schema"] == 1
-    assert found["host"]["cpu"]["cores_usable"] >= 1
-    assert found["driver"]["version"] or found["driver"]["error"]
-    assert set(found["devices"][0] if found["devices"] else {"id"}) >= {"id"}
+    actual = json.loads(run("devices", "--json").stdout)
+    assert actual["schema"] == 1
+    assert actual["host"]["cpu"]["cores_usable"] >= 1
+    assert actual["driver"]["version"] or actual["driver"]["error"]
+    assert set(actual["devices"][0] if actual["devices"] else {"id"}) >= {"id"}
 
 
 def test_doctor_names_each_check_and_ends_with_0_where_none_failed() -> None:
@@ -244,10 +244,10 @@ def test_help_and_version_print_and_end_with_0(argument: str) -> None:
     assert "gpu-workbench" in done.out
 
 
-def parsers(found: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+def parsers(actual: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     """Yield a parser and those of its subcommands."""
-    yield found
-    for action in found._actions:
+    yield actual
+    for action in actual._actions:
         if isinstance(action, argparse._SubParsersAction):
             for child in action.choices.values():
                 yield from parsers(child)
@@ -343,10 +343,10 @@ def imported_by(*argv: str) -> set[str]:
     ],
 )
 def test_only_the_command_asked_for_is_imported(argv: list[str], expected: set[str]) -> None:
-    found = imported_by(*argv)
-    assert {name for name, each in COMMANDS.items() if each.module in found} == expected
-    assert not found & {"textual", "torch", "pynvml", "psutil", "numpy"}
-    assert expected or "rich" not in found
+    actual = imported_by(*argv)
+    assert {name for name, each in COMMANDS.items() if each.module in actual} == expected
+    assert not actual & {"textual", "torch", "pynvml", "psutil", "numpy"}
+    assert expected or "rich" not in actual
 
 
 def test_what_stands_before_a_command_is_no_option_of_it() -> None:
@@ -366,9 +366,9 @@ def test_a_command_receives_functions_in_fields_of_its_options() -> None:
 
 
 def test_a_plain_start_does_without_argparse() -> None:
-    found = imported_by()
-    assert "tui.app.start" in found
-    assert not found & {"argparse", "tui.cli.program", "tui.kit.command_line.options", "asyncio"}
+    actual = imported_by()
+    assert "tui.app.start" in actual
+    assert not actual & {"argparse", "tui.cli.program", "tui.kit.command_line.options", "asyncio"}
 
 
 @pytest.mark.parametrize(
@@ -483,9 +483,9 @@ def test_a_shell_gets_code_that_knows_commands_options_and_workloads(shell: str)
         line = "gpu-workbench run matm"
         asks = f'COMP_WORDS=({line}); COMP_CWORD=2; _shtab_gpu_workbench; echo "${{COMPREPLY[@]}}"'
         bash = ["bash", "-c", f"{done.out}\n{asks}"]
-        found = subprocess.run(bash, capture_output=True, text=True, check=True, timeout=60)
-        assert {"matmul", "matmul_sweep"} <= set(found.stdout.split())
-        assert "transfer" not in found.stdout
+        actual = subprocess.run(bash, capture_output=True, text=True, check=True, timeout=60)
+        assert {"matmul", "matmul_sweep"} <= set(actual.stdout.split())
+        assert "transfer" not in actual.stdout
 
 
 def test_ctrl_c_in_the_import_of_a_command_is_exit_code_130(

@@ -148,15 +148,15 @@ def test_nothing_is_lost_and_nothing_is_drawn_too_often(changes: list[tuple[Topi
         coalescer.add(frozenset({part}), now)
         parts = coalescer.due(now)
         frames += [now] if parts else []
-        for found in parts:
-            drawn[found].append(now)
+        for actual in parts:
+            drawn[actual].append(now)
     while (wait_for := coalescer.due_in(now)) is not None:
         now += wait_for
         parts = coalescer.due(now)
         assert parts, "it was said to be due now"
         frames.append(now)
-        for found in parts:
-            drawn[found].append(now)
+        for actual in parts:
+            drawn[actual].append(now)
     assert {part for part, times in drawn.items() if times} == {part for part, _ in changes}
     close = GATHER_S + 1e-9
     assert all(later - earlier >= PAUSE_S - close for earlier, later in pairwise(frames))

@@ -39,8 +39,8 @@ def test_the_folders_come_last(command: str, short: str, program: str) -> None:
 
 def test_what_differs_comes_first_and_dots_stand_for_what_is_shared() -> None:
     rank = "python /w/train.py --data /big --seed=1 --rank {}"
-    found = distinguish([rank.format(0), rank.format(1), "vllm serve llama", "vllm serve qwen"])
-    assert found == [
+    actual = distinguish([rank.format(0), rank.format(1), "vllm serve llama", "vllm serve qwen"])
+    assert actual == [
         "python train.py --rank 0 … --data /big --seed=1  in /w",
         "python train.py --rank 1 … --data /big --seed=1  in /w",
         "vllm serve llama",
@@ -60,7 +60,7 @@ def test_commands_that_are_alone_or_equal_stay_in_their_order() -> None:
 @given(st.lists(WORDS, max_size=4))
 def test_no_word_is_lost_and_different_commands_stay_different(lists: list[list[str]]) -> None:
     commands = ["serve " + " ".join(words) for words in lists]
-    found = distinguish(commands)
-    for command, short in zip(commands, found, strict=True):
+    actual = distinguish(commands)
+    for command, short in zip(commands, actual, strict=True):
         assert sorted(short.replace("…", "").split()) == sorted(command.split())
-    assert len({*found}) == len({" ".join(command.split()) for command in commands})
+    assert len({*actual}) == len({" ".join(command.split()) for command in commands})

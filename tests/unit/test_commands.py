@@ -55,7 +55,7 @@ PANES: dict[str, tuple[str | None, ...]] = {
     "demo": ("demo",),
 }
 """Panes that have commands of their own."""
-FLAGS = [each.name for each in fields(Situation) if isinstance(each.default, bool)]
+FLAGS = [item.name for item in fields(Situation) if isinstance(item.default, bool)]
 
 
 def _flags() -> Iterator[dict[str, Any]]:
@@ -91,7 +91,7 @@ def test_a_key_means_the_same_in_all_tabs() -> None:
     for command in COMMANDS:
         for key in command.keys:
             meanings.setdefault(key, set()).add(command.meaning or command.label)
-    assert {key: found for key, found in meanings.items() if len(found) > 1} == {}
+    assert {key: actual for key, actual in meanings.items() if len(actual) > 1} == {}
 
 
 def test_rare_keys_are_not_in_the_footer() -> None:
@@ -158,7 +158,7 @@ def _has_action(command: Command) -> bool:
 def test_a_command_has_an_action_and_a_help_of_one_sentence() -> None:
     assert [command.id for command in COMMANDS if not _has_action(command)] == []
     sentence = re.compile(r"[A-Z](?:(?!\. ).)*\.")
-    assert [each.help for each in COMMANDS if not sentence.fullmatch(each.help)] == []
+    assert [item.help for item in COMMANDS if not sentence.fullmatch(item.help)] == []
 
 
 PLAIN = ("space", "enter", "tab", "shift+tab", "escape", "left", "right")
@@ -186,8 +186,8 @@ def test_every_key_is_bound() -> None:
         everywhere = [*screen.BINDINGS, *WorkbenchApp.BINDINGS]
         bound = [binding for binding in everywhere if isinstance(binding, Binding)]
         for command in COMMANDS:
-            found = [binding for binding in bound if binding.action == command.action]
-            keys = [key for binding in found for key in binding.key.split(",")]
+            actual = [binding for binding in bound if binding.action == command.action]
+            keys = [key for binding in actual for key in binding.key.split(",")]
             if command.target == "app" or tab in command.tabs:
                 assert keys == list(command.keys), (tab, command.id)
             else:
@@ -210,7 +210,7 @@ def test_the_help_leaves_out_what_readonly_does_not_offer() -> None:
 
 
 def test_every_command_is_valid_in_some_situation() -> None:
-    assert [each.id for each in COMMANDS if not any(map(each.valid, SITUATIONS))] == []
+    assert [item.id for item in COMMANDS if not any(map(item.valid, SITUATIONS))] == []
 
 
 def test_readonly_offers_nothing_that_asks_the_runner() -> None:
@@ -277,10 +277,10 @@ def test_the_page_of_keys_has_this_table() -> None:
 @pytest.mark.parametrize("tab", NAMES)
 def test_help_begins_with_the_keys_of_the_screen_it_was_asked_on(tab: str) -> None:
     now = Situation(tab=tab)
-    found = help_sections(REGISTRY, now)
-    shown = [command for commands in found.values() for command in commands]
+    actual = help_sections(REGISTRY, now)
+    shown = [command for commands in actual.values() for command in commands]
     assert sorted(command.id for command in shown) == sorted(command.id for command in COMMANDS)
-    first = next(iter(found))
+    first = next(iter(actual))
     assert first.split(":")[0] == NAMES[tab]
     offered = [command.offered(now) for command in shown]
     assert offered == sorted(offered, reverse=True)

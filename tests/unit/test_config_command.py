@@ -44,12 +44,12 @@ def test_as_json_an_absent_value_has_its_reason(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert parse(["config", "--json"]).carry_out() == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["schema"] == 1
-    assert found["file"] == {"path": str(place), "exists": False}
-    assert set(found["settings"]) == set(BY_NAME)
-    assert found["settings"]["device"]["value"] is None
-    assert "first GPU" in found["unavailable"]["settings.device.value"]
+    actual = json.loads(capsys.readouterr().out)
+    assert actual["schema"] == 1
+    assert actual["file"] == {"path": str(place), "exists": False}
+    assert set(actual["settings"]) == set(BY_NAME)
+    assert actual["settings"]["device"]["value"] is None
+    assert "first GPU" in actual["unavailable"]["settings.device.value"]
 
 
 @pytest.mark.parametrize(

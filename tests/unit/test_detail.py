@@ -187,8 +187,8 @@ def test_no_line_is_wider_than_the_pane(cells: int, hostile: str) -> None:
     state = make_store("one gpu", hello(workload(about=hostile, code=hostile, title=hostile)))
     busy_store = make_store("one gpu", *ran(reason=hostile, warnings=(hostile,), trace=hostile))
     busy(state)
-    for each in (state, busy_store):
-        assert all(width(row) <= cells for row in detail_lines(each.runs, "matmul", cells))
+    for item in (state, busy_store):
+        assert all(width(row) <= cells for row in detail_lines(item.runs, "matmul", cells))
 
 
 def test_after_a_run_the_result_comes_first_then_its_plots_then_what_to_look_for() -> None:
@@ -215,4 +215,4 @@ def test_many_warnings_are_counted_above_and_in_full_below() -> None:
     state = make_store("one gpu", *ran(warnings=many))
     words = said(state)
     assert "7 warnings (i)" in words
-    assert all(words.count(each) == 1 for each in many)
+    assert all(words.count(item) == 1 for item in many)

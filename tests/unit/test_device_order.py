@@ -75,8 +75,8 @@ def test_each_order_and_the_cpu_is_last(order: Order, expected: list[int]) -> No
         )
         for view in state.machine.devices
     }
-    found = sort_devices(state.machine.devices, figures, (), order)
-    assert found == (*map(uuid, expected), CPU)
+    actual = sort_devices(state.machine.devices, figures, (), order)
+    assert actual == (*map(uuid, expected), CPU)
 
 
 def test_a_figure_is_the_mean_and_unknown_readings_are_no_zeros() -> None:

@@ -55,7 +55,7 @@ def page(seen: Sample, cells: int = 80) -> list[str]:
 
 
 def row(rows: list[str], label: str) -> str:
-    return next((each for each in rows if each.startswith(label)), "")
+    return next((item for item in rows if item.startswith(label)), "")
 
 
 def test_a_page_has_every_figure_with_its_limit() -> None:
@@ -105,8 +105,8 @@ def test_the_processes_are_listed_the_largest_first() -> None:
 
 @given(st.sets(st.integers(0, 300)))
 def test_ranges_name_the_same_numbers(numbers: set[int]) -> None:
-    found: set[int] = set()
+    actual: set[int] = set()
     for part in filter(None, format_ranges(sorted(numbers)).split(",")):
         first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    assert found == numbers
+        actual |= set(range(int(first), int(last or first) + 1))
+    assert actual == numbers

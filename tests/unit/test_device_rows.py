@@ -54,9 +54,9 @@ def test_one_of_the_idle_gpus_stands_for_the_others() -> None:
 )
 def test_a_gpu_that_is_not_idle_keeps_its_row(busy: dict[str, object]) -> None:
     gpus = [gpu(n, **(busy if n == 5 else {})) for n in range(8)]
-    found = words(rows_of(machine_of(*gpus)))
-    assert "nvml:5" in found
-    assert found[2].startswith("  … 5 more like nvml:1 ")
+    actual = words(rows_of(machine_of(*gpus)))
+    assert "nvml:5" in actual
+    assert actual[2].startswith("  … 5 more like nvml:1 ")
 
 
 def test_few_idle_gpus_keep_their_rows() -> None:
@@ -81,9 +81,9 @@ def test_the_selected_gpu_keeps_its_row_and_their_number_stays() -> None:
     before = len(rows_of(store.machine))
     key = next(view.key for view in store.machine.devices if view.label == "nvml:6")
     store.publish(DeviceSelected(key))
-    found = words(rows_of(store.machine))
-    assert "nvml:6" in found
-    assert len(found) in (before, before + 1)
+    actual = words(rows_of(store.machine))
+    assert "nvml:6" in actual
+    assert len(actual) in (before, before + 1)
 
 
 def test_unfolded_rows_can_be_folded_again() -> None:

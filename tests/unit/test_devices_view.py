@@ -91,13 +91,13 @@ def test_at_every_width_there_are_two_bars_heat_and_power(room: int) -> None:
 
 
 def test_what_a_wider_row_has_besides_comes_in_the_stated_order() -> None:
-    found: list[str] = []
+    actual: list[str] = []
     for room in range(30, 300):
         plan = columns(make_store("one gpu", sample(*MIXED)).machine.devices, room)
         for name in ("temperature", "power", "name", "history", "status", "clocks"):
-            if getattr(plan, name) and name not in found:
-                found.append(name)
-    assert found == ["temperature", "power", "name", "history", "status", "clocks"]
+            if getattr(plan, name) and name not in actual:
+                actual.append(name)
+    assert actual == ["temperature", "power", "name", "history", "status", "clocks"]
 
 
 @pytest.mark.parametrize(
@@ -359,35 +359,35 @@ def test_the_detail_has_everything_with_the_reason_of_each_absence() -> None:
         parent="GPU-parent",
         unavailable={"clocks_mhz.sm": "needs root", "pcie.width": "driver too old"},
     )
-    found = facts(device)
-    assert found["UUID"] == uuid(0)
-    assert found["SM clock"] == "n/a: needs root"
-    assert found["PCIe link"] == "generation 5, width n/a: driver too old"
-    assert found["fan"] == "n/a: not reported"
-    assert found["clocks limited by"] == "sw_power_cap"
-    assert found["ECC, uncorrected"] == "0"
-    assert found["MIG instance of"] == "GPU-parent"
-    assert found["torch name"].startswith("n/a: ")
-    assert found["driver"] == "580.159.03, CUDA up to 13.0"
+    actual = facts(device)
+    assert actual["UUID"] == uuid(0)
+    assert actual["SM clock"] == "n/a: needs root"
+    assert actual["PCIe link"] == "generation 5, width n/a: driver too old"
+    assert actual["fan"] == "n/a: not reported"
+    assert actual["clocks limited by"] == "sw_power_cap"
+    assert actual["ECC, uncorrected"] == "0"
+    assert actual["MIG instance of"] == "GPU-parent"
+    assert actual["torch name"].startswith("n/a: ")
+    assert actual["driver"] == "580.159.03, CUDA up to 13.0"
 
 
 def test_the_detail_says_why_a_device_is_unpaired_lost_or_old() -> None:
     hidden = DeviceView(uuid(0), gpu(), None, "hidden by CUDA_VISIBLE_DEVICES?")
-    found = dict(device_detail(hidden, sample(gpu()), NOW))
-    assert found["torch name"] == "n/a: hidden by CUDA_VISIBLE_DEVICES?"
+    actual = dict(device_detail(hidden, sample(gpu()), NOW))
+    assert actual["torch name"] == "n/a: hidden by CUDA_VISIBLE_DEVICES?"
     assert facts(gpu(lost="gone", lost_at=NOW - 60))["lost"] == "gone (found 1 min ago)"
     assert "read 12 s ago" in facts(gpu(), NOW + 12)["old figures"]
     beside = sample(gpu(1))
     only_torch = make_store("one gpu", beside).machine.devices[1]
-    found = dict(device_detail(only_torch, beside, NOW))
-    assert found["NVML"] == "n/a: NVML does not list this device"
+    actual = dict(device_detail(only_torch, beside, NOW))
+    assert actual["NVML"] == "n/a: NVML does not list this device"
 
 
 def test_the_cpu_s_detail_has_the_driver_s_error_in_full() -> None:
     state = make_store("no gpu")
-    found = dict(device_detail(state.machine.devices[0], state.machine.sample, NOW))
-    assert found["GPU"].endswith("start it with --gpus all")
-    assert found["cores"] == "16 usable of 192 (affinity, cgroup quota)"
+    actual = dict(device_detail(state.machine.devices[0], state.machine.sample, NOW))
+    assert actual["GPU"].endswith("start it with --gpus all")
+    assert actual["cores"] == "16 usable of 192 (affinity, cgroup quota)"
 
 
 @pytest.mark.parametrize(

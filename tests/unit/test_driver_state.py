@@ -110,8 +110,8 @@ def test_torch_s_own_figures_are_shown_all_the_same() -> None:
 
 def test_the_detail_of_the_gpu_has_the_whole_reason() -> None:
     state = store_of(MISSING)
-    found = dict(device_detail(state.machine.selected_device, state.machine.sample, NOW))
-    assert found["NVML"] == f"n/a: {WITHOUT_NVML}"
+    actual = dict(device_detail(state.machine.selected_device, state.machine.sample, NOW))
+    assert actual["NVML"] == f"n/a: {WITHOUT_NVML}"
     on_cpu = dict(device_detail(_cpu(), state.machine.sample, NOW))
     assert on_cpu["NVML"] == f"n/a: {WITHOUT_NVML}"
     assert "GPU" not in on_cpu

@@ -18,12 +18,12 @@ PATIENCE_S = 60.0
 @pytest.fixture
 def ends() -> Iterator[list[int]]:
     """Open the two sides of a terminal; the second never blocks."""
-    found = list(pty.openpty())
-    os.set_blocking(found[1], False)
-    yield found
-    for each in found:
+    actual = list(pty.openpty())
+    os.set_blocking(actual[1], False)
+    yield actual
+    for item in actual:
         with contextlib.suppress(OSError):  # a test may have closed it
-            os.close(each)
+            os.close(item)
 
 
 def test_a_terminal_that_nobody_reads_is_stalled_once_it_is_full(ends: list[int]) -> None:

@@ -30,8 +30,8 @@ def test_the_set_follows_the_wish_and_the_encoding(
 
 def characters(glyphs: Glyphs) -> list[str]:
     values = [value for name, value in glyphs._asdict().items() if name != "ascii"]
-    found = [value for value in values if isinstance(value, str)]
-    return [*found, *glyphs.slices.values(), *glyphs.interval]
+    actual = [value for value in values if isinstance(value, str)]
+    return [*actual, *glyphs.slices.values(), *glyphs.interval]
 
 
 def test_ascii_glyphs_are_ascii() -> None:

@@ -146,8 +146,8 @@ def test_tabs_keep_their_place_whatever_goes_on_and_whichever_is_open(cells: int
         return [tab_at(state.machine, x, cells, tab) for x in range(cells)]
 
     idle, busy = make_store(), make_store("one gpu", queued(), progress())
-    found = places(idle, "workbench")
+    actual = places(idle, "workbench")
     tabs = [tab.id for tab in TABS]
-    assert set(found) == {None, *tabs}
+    assert set(actual) == {None, *tabs}
     for tab in tabs:
-        assert places(idle, tab) == places(busy, tab) == found
+        assert places(idle, tab) == places(busy, tab) == actual

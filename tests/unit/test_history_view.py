@@ -47,8 +47,8 @@ def test_a_column_shows_the_highest_reading_of_its_seconds() -> None:
 
 def test_a_gap_is_where_nothing_was_sampled_and_a_zero_is_not() -> None:
     points = loads(50, 50) + loads(0, 0, start=EVEN + 12)
-    found = compute_shares(points, LOAD, 4, 4.0, EVEN + 13)
-    assert found == [0.5, None, None, 0.0]
+    actual = compute_shares(points, LOAD, 4, 4.0, EVEN + 13)
+    assert actual == [0.5, None, None, 0.0]
     seen = sample(gpu(), at=EVEN + 13)
     (row,) = draw_history(RecentReadings(points, seen, EVEN + 13), LOAD, 2, 1).rows
     # Half of the height, nothing, nothing, the lowest dot.
@@ -140,11 +140,11 @@ def test_no_share_leaves_its_scale_and_the_newest_is_on_the_right(
 ) -> None:
     points = loads(*values)
     until = points[-1].at if points else EVEN
-    found = compute_shares(points, LOAD, 2 * cells, seconds, until)
-    assert len(found) == 2 * cells
-    assert all(share is None or 0 <= share <= 1 for share in found)
+    actual = compute_shares(points, LOAD, 2 * cells, seconds, until)
+    assert len(actual) == 2 * cells
+    assert all(share is None or 0 <= share <= 1 for share in actual)
     if values and values[-1] is not None:
-        assert any(share is not None for share in found[-2:])
+        assert any(share is not None for share in actual[-2:])
 
 
 def watched(*samples: Sample) -> WorkbenchState:
@@ -187,7 +187,7 @@ def test_a_scale_whose_end_is_not_known_is_told_and_not_drawn() -> None:
 def test_the_cpu_has_load_and_memory_of_the_host_and_no_power() -> None:
     state = watched()
     cpu = state.machine.devices[-1]
-    assert [each.name for each in figures(cpu, state.machine.sample)] == ["utilization", "used"]
+    assert [item.name for item in figures(cpu, state.machine.sample)] == ["utilization", "used"]
     assert block_rows(cpu, 2) == 5
     assert state.machine.history.points(cpu.key)[-1].utilization == 23.0
 

@@ -83,7 +83,7 @@ def test_the_rank_that_stalls_is_named_with_its_host_and_step() -> None:
     machine = _machine({"gpu1": going, "gpu2": stopped, "gpu3": going})
     (job,) = find_host_jobs(machine)
     assert job.hosts == ("gpu1", "gpu2", "gpu3")
-    assert [(each.host, each.rank) for each in job.stalled] == [("gpu2", 1)]
+    assert [(item.host, item.rank) for item in job.stalled] == [("gpu2", 1)]
     (note,) = job_notes([job])
     assert note == (
         f"job gpu1:29500: 3 ranks on gpu1, gpu2, gpu3, step {going[-1]}; rank 1 on gpu2 stalls at"

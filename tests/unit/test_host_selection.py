@@ -46,7 +46,7 @@ class _Screen:
 
 
 def _renumber(devices: Sequence[Device]) -> tuple[Device, ...]:
-    return tuple(replace(each, nvml_index=number) for number, each in enumerate(devices))
+    return tuple(replace(item, nvml_index=number) for number, item in enumerate(devices))
 
 
 def test_the_first_device_of_the_first_host_is_selected_at_the_start() -> None:
@@ -63,7 +63,7 @@ def test_the_row_follows_a_device_whose_number_changes() -> None:
 def test_a_host_with_other_devices_marks_the_device_that_is_shown() -> None:
     at = _Screen(*FOUR)
     at.select("gpu1:1")
-    at.apply(*(replace(each, id=f"{each.id}-new") for each in FOUR))
+    at.apply(*(replace(item, id=f"{item.id}-new") for item in FOUR))
     assert at.selected == ("gpu1:0", "GPU-0-new")
 
 

@@ -36,14 +36,14 @@ SHARES = st.floats(0, 1)
 def test_a_cell_has_the_mean_and_the_highest_of_its_seconds() -> None:
     values = (0.0, 100.0, 50.0, None, None, None, 10.0)
     points = [Point(EVEN + at, utilization=value) for at, value in enumerate(values)]
-    found = collect_readings(points, LOAD, 5, 2.0, EVEN + 7)
-    assert found == [None, Readings(0.5, 1.0), Readings(0.5, 0.5), None, Readings(0.1, 0.1)]
+    actual = collect_readings(points, LOAD, 5, 2.0, EVEN + 7)
+    assert actual == [None, Readings(0.5, 1.0), Readings(0.5, 0.5), None, Readings(0.1, 0.1)]
 
 
 def test_a_gap_says_why() -> None:
     def gap(*points: Point) -> str:
-        found = collect_readings(points, LOAD, 5, 2.0, EVEN + 9)
-        return explain_gap(points, found, 2.0, EVEN + 9)
+        actual = collect_readings(points, LOAD, 5, 2.0, EVEN + 9)
+        return explain_gap(points, actual, 2.0, EVEN + 9)
 
     both = Point(EVEN, utilization=1.0), Point(EVEN + 8, utilization=1.0)
     assert gap(*both) == "blank: no samples"
@@ -92,12 +92,12 @@ def test_the_area_grows_with_the_mean_and_gaps_stay_blank(
     readings = [None if pair is None else Readings(min(pair), max(pair)) for pair in pairs]
     drawn = [plain(row) for row in draw_area(readings, rows)]
     assert len(drawn) == rows
-    for column, found in enumerate(readings):
+    for column, actual in enumerate(readings):
         cells = "".join(row[column] for row in drawn)
-        assert (cells.strip() == "") == (found is None)
-        if found is not None:
+        assert (cells.strip() == "") == (actual is None)
+        if actual is not None:
             solid = sum(glyphs.GLYPHS.vertical.index(c) + 1 for c in cells if c not in " \u2591")
-            assert solid == max(1, round(found.mean * rows * 8))
+            assert solid == max(1, round(actual.mean * rows * 8))
 
 
 def test_h_goes_through_the_figures_and_with_many_gpus_back_to_all() -> None:
@@ -105,10 +105,10 @@ def test_h_goes_through_the_figures_and_with_many_gpus_back_to_all() -> None:
     view, seen = state.machine.selected_device, state.machine.sample
     names = [figure.name for figure in list_figures(view, seen)]
     assert names == ["utilization", "used", "power", "temperature", "traffic"]
-    found = [name := ""] + [
+    actual = [name := ""] + [
         name := next_figure(view, seen, name, few=False) for _ in range(len(names) + 1)
     ]
-    assert found == ["", *names, ""]
+    assert actual == ["", *names, ""]
     assert next_figure(view, seen, "traffic", few=True) == "utilization"
     assert choose_figure(state.machine.devices[-1], seen, "power").name == "utilization"
 

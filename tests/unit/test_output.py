@@ -26,15 +26,15 @@ TEXT = st.text(st.one_of(st.characters(), ODD, st.sampled_from("\x1b\x9b\x07\x7f
 
 @given(TEXT)
 def test_cleaned_text_is_one_line_of_characters_that_do_nothing(text: str) -> None:
-    found = clean(text)
-    assert len(found) == len(text)
-    assert len(found.splitlines()) <= 1
+    actual = clean(text)
+    assert len(actual) == len(text)
+    assert len(actual.splitlines()) <= 1
     forbidden = {"Cc", "Cs", "Co", "Cn", "Zl", "Zp"}
-    assert not forbidden & {unicodedata.category(character) for character in found}
-    assert not {unicodedata.bidirectional(character) for character in found} & {
+    assert not forbidden & {unicodedata.category(character) for character in actual}
+    assert not {unicodedata.bidirectional(character) for character in actual} & {
         "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI",
     }  # fmt: skip
-    assert clean(found) == found
+    assert clean(actual) == actual
 
 
 @given(st.text(st.characters(categories=("L", "N", "P", "S"))))
@@ -156,8 +156,8 @@ def test_what_is_said_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_file_of_the_command_line_writes_to_the_standard_streams() -> None:
     folder = Path(output.__file__).parent
     writes = re.compile(r"sys\.(__)?std(out|err)(__)?\.(write|flush|buffer)|\bprint\(")
-    found = {path.name for path in folder.rglob("*.py") if writes.search(path.read_text("utf-8"))}
-    assert found == {"output.py"}
+    actual = {path.name for path in folder.rglob("*.py") if writes.search(path.read_text("utf-8"))}
+    assert actual == {"output.py"}
 
 
 def test_doctor_waits_longer_for_the_monitor_than_the_monitor_for_nvml() -> None:
@@ -184,5 +184,5 @@ def test_wrapping_breaks_no_word_and_loses_none(words: list[str], lead: int, cel
     wrapped = wrap_rows(row, cells)
     assert wrapped.split() == row.split()
     longest = max(map(len, words), default=0)
-    assert all(len(each) <= max(cells, cells // 2 + longest, lead + longest)
-               for each in wrapped.split("\n"))  # fmt: skip
+    assert all(len(item) <= max(cells, cells // 2 + longest, lead + longest)
+               for item in wrapped.split("\n"))  # fmt: skip

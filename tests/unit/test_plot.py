@@ -194,8 +194,8 @@ def test_events_that_stand_too_close_are_told_with_their_time() -> None:
 def test_the_numbers_of_an_axis_share_one_unit(
     values: tuple[float, ...], unit: str, most: int, expected: tuple[str, ...]
 ) -> None:
-    found = labels(scale_for(values, unit), unit, most)
-    assert (found.unit, *(text for _, text in found.ticks)) == expected
+    actual = labels(scale_for(values, unit), unit, most)
+    assert (actual.unit, *(text for _, text in actual.ticks)) == expected
 
 
 def test_sizes_that_double_are_labelled_by_powers_of_two() -> None:

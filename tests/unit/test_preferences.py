@@ -75,12 +75,12 @@ def test_what_the_user_changed_is_written_and_nothing_else(place: Path) -> None:
     home.publish(DeviceSelected(uuid(1)))
     home.publish(ParametersSet("matmul", {**MATMUL, "size": 512}))
     known.remember(home, "nord", 5.0)
-    found = read(place)
-    assert {name: value for name, (value, _) in found.values.items()} == {
+    actual = read(place)
+    assert {name: value for name, (value, _) in actual.values.items()} == {
         "refresh": 5.0,
         "device": uuid(1),
     }
-    assert found.parameters == {"matmul": {"size": 512}}
+    assert actual.parameters == {"matmul": {"size": 512}}
     assert place.read_text().startswith("# mine\n")
 
 
@@ -111,7 +111,7 @@ def test_what_was_set_on_a_host_is_remembered_for_all_machines(place: Path) -> N
     again = make_store("one gpu")
     preferences(place).attach(again)
     again.publish(HostsNamed(("gpu1", "gpu2"), here=True))
-    sizes = [each.parameters["matmul"]["size"] for each in again.runs.everywhere]
+    sizes = [item.parameters["matmul"]["size"] for item in again.runs.everywhere]
     assert sizes == [512, 512, 512]
 
 
@@ -141,9 +141,9 @@ def test_a_workload_that_only_a_host_lists_gets_the_values_of_the_file(place: Pa
     for name in ("gpu1", "gpu2"):
         home.publish(HostRunEvent(name, hello(*CATALOGUE, workload("mine"))))
     first, second = home.runs.of_hosts.values()
-    assert [each.parameters["mine"]["size"] for each in (first, second)] == [64, 64]
+    assert [item.parameters["mine"]["size"] for item in (first, second)] == [64, 64]
     # What the user set before the host's runner started stays, and is what is remembered.
-    assert [each.parameters["matmul"]["size"] for each in (first, second)] == [1024, 512]
+    assert [item.parameters["matmul"]["size"] for item in (first, second)] == [1024, 512]
     known.remember(home, known.theme, known.refresh)
     assert read(place).parameters == {"mine": {"size": 64}, "matmul": {"size": 1024}}
 
@@ -212,8 +212,8 @@ def test_a_device_that_is_not_here_is_said_once_with_those_that_are(place: Path)
 
 
 def test_usable_parameters_are_complete() -> None:
-    found, errors = replace_invalid(workload("matmul"), {"size": 0})
-    assert found == MATMUL
+    actual, errors = replace_invalid(workload("matmul"), {"size": 0})
+    assert actual == MATMUL
     assert len(errors) == 1
 
 

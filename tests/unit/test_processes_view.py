@@ -60,36 +60,36 @@ def _view(**changes: object) -> tuple[DeviceView, Holders]:
     return view, holders(view, seen, NOW)
 
 
-def _amount(found: Holders, label: str) -> int | None:
-    return next(item.memory for item in found.remainders if item.label == label)
+def _amount(actual: Holders, label: str) -> int | None:
+    return next(item.memory for item in actual.remainders if item.label == label)
 
 
 @given(st.lists(st.integers(0, 3 * GIB), max_size=8), st.integers(0, 30 * GIB))
 def test_processes_and_remainder_make_what_is_used(sizes: list[int], used: int) -> None:
     rows = tuple(gpu_process(pid, size) for pid, size in enumerate(sizes, start=10))
     total = 80 * GIB
-    _, found = _view(processes=rows, memory=DeviceMemory(total, used, total - used, 0))
+    _, actual = _view(processes=rows, memory=DeviceMemory(total, used, total - used, 0))
     known = sum(sizes)
-    labels = [item.label for item in found.remainders]
+    labels = [item.label for item in actual.remainders]
     if known <= used:
-        assert known + (_amount(found, "unattributed") or 0) == used
+        assert known + (_amount(actual, "unattributed") or 0) == used
         assert "counted twice" not in labels
     else:
-        assert known - (_amount(found, "counted twice") or 0) == used
-    assert _amount(found, "device used") == used
-    assert _amount(found, "total") == total
+        assert known - (_amount(actual, "counted twice") or 0) == used
+    assert _amount(actual, "device used") == used
+    assert _amount(actual, "total") == total
 
 
 def test_without_a_list_all_that_is_used_is_unattributed_and_the_container_is_explained() -> None:
-    _, found = _view(processes=())
-    assert _amount(found, "unattributed") == int(20.7 * GIB)
-    assert CONTAINER in found.notes
+    _, actual = _view(processes=())
+    assert _amount(actual, "unattributed") == int(20.7 * GIB)
+    assert CONTAINER in actual.notes
 
 
 def test_a_process_without_a_figure_is_named_as_the_reason_for_the_remainder() -> None:
     row = gpu_process(5, None, unavailable={"memory": "not offered under MIG"})
-    _, found = _view(processes=(row,))
-    (rest,) = [item for item in found.remainders if item.label == "unattributed"]
+    _, actual = _view(processes=(row,))
+    (rest,) = [item for item in actual.remainders if item.label == "unattributed"]
     assert rest.about.startswith("1 process without a figure")
     assert "not offered under MIG" in plain(
         process_line(build_row(row, "cuda:0", 0, None), NOW, 200)
@@ -97,21 +97,21 @@ def test_a_process_without_a_figure_is_named_as_the_reason_for_the_remainder() -
 
 
 def test_what_the_device_does_not_say_is_unknown_and_not_zero() -> None:
-    _, found = _view(
+    _, actual = _view(
         memory=DeviceMemory(None, None, None, None), unavailable={"memory.used": "needs root"}
     )
-    assert _amount(found, "unattributed") is None
-    assert any("needs root" in plain(row) for row in remainder_lines(found, "cuda:0", 80))
+    assert _amount(actual, "unattributed") is None
+    assert any("needs root" in plain(row) for row in remainder_lines(actual, "cuda:0", 80))
 
 
 def test_the_host_says_that_resident_sizes_count_shared_pages() -> None:
     rows = (gpu_process(1, 9 * GIB, kind="resident"), gpu_process(2, 6 * GIB, kind="resident"))
     seen = sample(host=host(), host_processes=HostProcesses(rows, 3, GIB, 2))
     view = next(view for view in _views(seen) if view.key == CPU)
-    found = holders(view, seen, NOW)
-    assert _amount(found, "others") == GIB
-    assert _amount(found, "counted twice") == 4 * GIB
-    assert any("2 processes of other users" in note for note in found.notes)
+    actual = holders(view, seen, NOW)
+    assert _amount(actual, "others") == GIB
+    assert _amount(actual, "counted twice") == 4 * GIB
+    assert any("2 processes of other users" in note for note in actual.notes)
 
 
 PARENTS = st.none() | st.builds(

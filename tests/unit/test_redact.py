@@ -46,15 +46,15 @@ def test_a_name_within_another_does_not_leave_the_rest_of_it() -> None:
     ],
 )
 def test_whole_words_are_found(names: tuple[str, ...], within: str, after: str) -> None:
-    found = whole_words(names, within)
-    assert found is not None
-    assert found.sub("*", "ann-x ann-b Ann annex a ann.c b") == after
+    actual = whole_words(names, within)
+    assert actual is not None
+    assert actual.sub("*", "ann-x ann-b Ann annex a ann.c b") == after
 
 
 def test_capitals_may_matter() -> None:
-    found = whole_words(("ann",), any_case=False)
-    assert found is not None
-    assert found.sub("*", "ann Ann") == "* Ann"
+    actual = whole_words(("ann",), any_case=False)
+    assert actual is not None
+    assert actual.sub("*", "ann Ann") == "* Ann"
 
 
 def test_no_name_is_found_where_none_is_long_enough() -> None:

@@ -27,8 +27,8 @@ CONTAINER = replace(ONE, namespaces="pid:[2] net:[2]")
 
 
 def _said(*hosts: tuple[str, MachineIdentity]) -> dict[str, str]:
-    found = find_overlaps([SeenHost(name, identity) for name, identity in hosts])
-    return {name: each.describe() for name, each in found.items()}
+    actual = find_overlaps([SeenHost(name, identity) for name, identity in hosts])
+    return {name: item.describe() for name, item in actual.items()}
 
 
 def test_two_names_of_one_machine_and_its_container_are_recognized() -> None:
@@ -65,7 +65,7 @@ def test_without_namespaces_only_the_kernel_is_the_same() -> None:
 def test_containers_say_which_gpus_they_share_before_they_say_which_kernel() -> None:
     gpus = (gpu(0, id=uuid(1)),)
     hosts = [SeenHost("a", ONE, gpus), SeenHost("pod", CONTAINER, gpus), SeenHost("b", ONE, gpus)]
-    said = {name: each.describe() for name, each in find_overlaps(hosts).items()}
+    said = {name: item.describe() for name, item in find_overlaps(hosts).items()}
     assert said == {"pod": "same GPU as a", "b": "same machine as a"}
     assert format_hosts(hosts) == "2 hosts under 3 names"
     # Nothing is known of their kernels, so the GPUs decide.

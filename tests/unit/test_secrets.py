@@ -179,8 +179,8 @@ def test_a_run_is_kept_and_listed_without_its_secrets(
     data = json.loads(file.read_text())
     data["command"] = ["python", "train.py", "--token", SECRET]
     file.write_text(json.dumps(data))
-    for found in (*runs.stored_runs(), runs.read_again(run), runs.find_run(run.folder.name)):
-        assert found.command == ("python", "train.py", "--token", MASK)
+    for actual in (*runs.stored_runs(), runs.read_again(run), runs.find_run(run.folder.name)):
+        assert actual.command == ("python", "train.py", "--token", MASK)
 
 
 def test_a_report_holds_none(

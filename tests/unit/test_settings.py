@@ -21,11 +21,11 @@ def _file(tmp_path: Path, text: str) -> Path:
 
 
 def test_without_a_file_all_are_defaults_and_nothing_is_wrong(tmp_path: Path) -> None:
-    found, problems = choose(read(tmp_path / "none.toml"), {}, {})
+    actual, problems = choose(read(tmp_path / "none.toml"), {}, {})
     assert problems == ()
-    assert found.file.problems == ()
-    assert {item.source for item in found.chosen.values()} == {"default"}
-    assert [item.name for item in found.chosen.values()] == [item.name for item in KNOWN]
+    assert actual.file.problems == ()
+    assert {item.source for item in actual.chosen.values()} == {"default"}
+    assert [item.name for item in actual.chosen.values()] == [item.name for item in KNOWN]
 
 
 def test_the_flag_wins_over_the_variable_and_that_over_the_file(tmp_path: Path) -> None:
@@ -40,13 +40,13 @@ def test_the_flag_wins_over_the_variable_and_that_over_the_file(tmp_path: Path) 
 
 def test_a_broken_file_is_named_with_the_line_and_the_defaults_are_used(tmp_path: Path) -> None:
     place = _file(tmp_path, 'theme = "x"\nrefresh = = 2\n')
-    found = read(place)
-    (problem,) = found.problems
+    actual = read(place)
+    (problem,) = actual.problems
     assert str(place) in problem
     assert "line 2" in problem
     assert "defaults" in problem
-    assert not found.writable
-    assert choose(found, {}, {})[0].value("refresh") == 1.0
+    assert not actual.writable
+    assert choose(actual, {}, {})[0].value("refresh") == 1.0
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_a_broken_file_is_named_with_the_line_and_the_defaults_are_used(tmp_path
 def test_a_value_that_is_not_allowed_costs_only_itself(
     tmp_path: Path, text: str, words: str
 ) -> None:
-    found = read(_file(tmp_path, text + '\ndevice = "cpu"\n' if "[" not in text else text))
-    assert words in found.problems[0]
+    actual = read(_file(tmp_path, text + '\ndevice = "cpu"\n' if "[" not in text else text))
+    assert words in actual.problems[0]
     if "[" not in text:
-        assert choose(found, {}, {})[0].value("device") == "cpu"
+        assert choose(actual, {}, {})[0].value("device") == "cpu"
 
 
 def test_a_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_a_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_variable_that_cannot_be_used_is_named_and_ignored() -> None:
-    found, problems = choose(NOTHING, {"GPU_WORKBENCH_REFRESH": "fast"}, {})
-    assert found.value("refresh") == 1.0
+    actual, problems = choose(NOTHING, {"GPU_WORKBENCH_REFRESH": "fast"}, {})
+    assert actual.value("refresh") == 1.0
     assert problems == (
         "GPU_WORKBENCH_REFRESH='fast': not seconds between two samples, 0.2 to 60; it is ignored",
     )
@@ -89,10 +89,10 @@ def test_writing_keeps_comments_order_and_other_values(tmp_path: Path) -> None:
     remember(place, {"theme": "textual-light"}, {"matmul": {"n": 4096}})
     text = place.read_text()
     assert text.startswith("# on the bench\nrefresh = 2 # slow link\n")
-    found = read(place)
-    assert found.problems == ()
-    assert found.values["theme"][0] == "textual-light"
-    assert found.parameters == {"matmul": {"n": 4096}}
+    actual = read(place)
+    assert actual.problems == ()
+    assert actual.values["theme"][0] == "textual-light"
+    assert actual.parameters == {"matmul": {"n": 4096}}
     remember(place, {"theme": None}, {"matmul": {}})
     assert place.read_text().rstrip() == '# on the bench\nrefresh = 2 # slow link\n\ndevice = "cpu"'
 

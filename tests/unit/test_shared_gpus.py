@@ -33,10 +33,10 @@ def _rank(rank: int, pid: int, start: float = 100.0) -> TorchProcess:
 @given(st.lists(st.lists(st.integers(0, 6), max_size=5, unique=True), max_size=4))
 def test_each_gpu_is_counted_once_and_on_the_first_host_that_has_it(hosts: list[list[int]]) -> None:
     named = [(f"gpu{place}", _gpus(*numbers)) for place, numbers in enumerate(hosts)]
-    found = [(name, device.id) for name, device in distinct_devices(named)]
-    assert sorted(each for _, each in found) == sorted({uuid(n) for of in hosts for n in of})
-    for name, each in found:
-        assert name == next(host for host, of in named if each in [one.id for one in of])
+    actual = [(name, device.id) for name, device in distinct_devices(named)]
+    assert sorted(item for _, item in actual) == sorted({uuid(n) for of in hosts for n in of})
+    for name, item in actual:
+        assert name == next(host for host, of in named if item in [one.id for one in of])
     # A host shares GPUs if and only if an earlier one has one of its own.
     shared = find_shared(named)
     for place, numbers in enumerate(hosts):
@@ -52,7 +52,7 @@ def test_words_say_whether_all_or_some_gpus_are_those_of_another_host() -> None:
         ("pod", _gpus(3, 1)),
         ("b", _gpus(4)),
     ]
-    said = {name: each.describe() for name, each in find_shared(hosts).items()}
+    said = {name: item.describe() for name, item in find_shared(hosts).items()}
     assert said == {
         "alias": "same GPUs as a",
         "box": "same GPU as a",
@@ -96,7 +96,7 @@ def test_the_ranks_of_one_machine_under_two_names_are_one_job() -> None:
         bus.publish(HostSample(name, sample(*_gpus(1)), 0.01))
         bus.publish(HostTorch(name, TorchProcesses(100.0, (_rank(0, 7), _rank(1, 8)))))
     (job,) = find_host_jobs(machine)
-    assert [(each.host, each.rank) for each in job.ranks] == [("a", 0), ("a", 1)]
+    assert [(item.host, item.rank) for item in job.ranks] == [("a", 0), ("a", 1)]
 
 
 def test_the_watch_counts_a_process_once() -> None:

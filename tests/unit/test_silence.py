@@ -63,10 +63,10 @@ def test_a_stopped_process_is_said_to_be_stopped_and_how_it_goes_on() -> None:
 def test_what_is_known_of_it_is_said_and_nothing_more(
     before: ProcessActivity | None, now: ProcessActivity | None, says: str
 ) -> None:
-    found = describe_silence("runner", 71, 6.0, before, now)
-    assert found.reason.startswith("no word from the runner for 6 s: ")
-    assert says in found.reason
-    assert "dead" not in found.reason
+    actual = describe_silence("runner", 71, 6.0, before, now)
+    assert actual.reason.startswith("no word from the runner for 6 s: ")
+    assert says in actual.reason
+    assert "dead" not in actual.reason
 
 
 def test_a_process_is_looked_at_by_its_number() -> None:

@@ -49,13 +49,13 @@ def test_the_latest_run_is_that_of_the_present_parameters() -> None:
     state.publish(HELLO)
     state.publish(RunQueued(_run("run-1")))
     state.publish(RunQueued(_run("run-2", n=64)))
-    found = state.runs.latest_run("matmul", "cpu")
-    assert found is not None
-    assert found.request.id == "run-1"
+    actual = state.runs.latest_run("matmul", "cpu")
+    assert actual is not None
+    assert actual.request.id == "run-1"
     state.publish(ParametersSet("matmul", {"n": 64}))
-    found = state.runs.latest_run("matmul", "cpu")
-    assert found is not None
-    assert found.request.id == "run-2"
+    actual = state.runs.latest_run("matmul", "cpu")
+    assert actual is not None
+    assert actual.request.id == "run-2"
 
 
 @pytest.mark.parametrize("demo", [True, False])
@@ -66,9 +66,9 @@ def test_a_cancelled_run_leaves_the_result_that_was_there(demo: bool) -> None:
     state.publish(_result(_run("run-1")))
     state.publish(RunQueued(_run("run-2")))
     state.publish(messages.Rejected("run-2", "before it began", "cancelled"))
-    found = state.runs.latest_run("matmul", "cpu")
-    assert found is not None
-    assert found.request.id == "run-1"
+    actual = state.runs.latest_run("matmul", "cpu")
+    assert actual is not None
+    assert actual.request.id == "run-1"
 
 
 def test_where_nothing_was_measured_a_cancelled_run_says_so() -> None:
@@ -76,9 +76,9 @@ def test_where_nothing_was_measured_a_cancelled_run_says_so() -> None:
     state.publish(HELLO)
     state.publish(RunQueued(_run("run-1")))
     state.publish(messages.Rejected("run-1", "before it began", "cancelled"))
-    found = state.runs.latest_run("matmul", "cpu")
-    assert found is not None
-    assert found.cancelled
+    actual = state.runs.latest_run("matmul", "cpu")
+    assert actual is not None
+    assert actual.cancelled
 
 
 def test_a_run_is_pending_until_its_result() -> None:
@@ -110,9 +110,9 @@ def test_a_refused_comparison_has_failed_with_the_reason() -> None:
     request = messages.Compare("c", "matmul", "cpu", {}, "mkldnn.enabled", (True, False), {})
     state.publish(CompareQueued(request))
     state.publish(messages.Rejected("c", "no"))
-    found = state.runs.comparisons["c"].comparison
-    assert found is not None
-    assert (found.status, found.reason, found.verdict) == ("failed", "no", "unclear")
+    actual = state.runs.comparisons["c"].comparison
+    assert actual is not None
+    assert (actual.status, actual.reason, actual.verdict) == ("failed", "no", "unclear")
     assert state.runs.pending() == ()
 
 

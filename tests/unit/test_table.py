@@ -36,7 +36,7 @@ def tables(draw: st.DrawFn) -> list[Column[Row]]:
     """Columns of any widths, of which some grow and others are dropped, in any order."""
     count = draw(st.integers(1, 8))
     worth = draw(st.permutations(range(count)))
-    found = []
+    actual = []
     for number in range(count):
         grows = draw(st.lists(st.integers(0, 40), max_size=3))
         droppable = draw(st.booleans()) and not grows
@@ -49,8 +49,8 @@ def tables(draw: st.DrawFn) -> list[Column[Row]]:
             leaves=draw(st.integers(0, 30)) if droppable else 0,
             grows=tuple(grows),
         )
-        found.append(made)
-    return found
+        actual.append(made)
+    return actual
 
 
 ROOMS = st.integers(-3, 120)
@@ -84,9 +84,9 @@ def test_the_least_important_columns_are_dropped_first(
     columns: list[Column[Row]], room: int
 ) -> None:
     shown = {placed.column.name for placed in fit_columns(columns, room)}
-    droppable = [each for each in columns if each.drop_order is not None]
-    by_worth = sorted(droppable, key=lambda each: each.drop_order or 0)
-    there = [each.name in shown for each in by_worth]
+    droppable = [item for item in columns if item.drop_order is not None]
+    by_worth = sorted(droppable, key=lambda item: item.drop_order or 0)
+    there = [item.name in shown for item in by_worth]
     assert there == sorted(there)
 
 
@@ -181,11 +181,11 @@ def test_a_cell_keeps_its_styles_and_is_cut_with_a_mark() -> None:
 
 @given(st.lists(st.none() | st.floats(-9, 9)))
 def test_the_largest_comes_first_and_the_unknown_last(values: list[float | None]) -> None:
-    found = largest_first(enumerate(values), lambda row: row[1])
-    known = [value for _, value in found if value is not None]
+    actual = largest_first(enumerate(values), lambda row: row[1])
+    known = [value for _, value in actual if value is not None]
     assert known == sorted(known, reverse=True)
-    assert [value for _, value in found][len(known) :] == [None] * (len(values) - len(known))
-    for (one, first), (other, second) in pairwise(found):
+    assert [value for _, value in actual][len(known) :] == [None] * (len(values) - len(known))
+    for (one, first), (other, second) in pairwise(actual):
         assert one < other or first != second
 
 

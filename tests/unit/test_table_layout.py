@@ -40,10 +40,10 @@ def hidden(layout: Layout[Any]) -> tuple[str, ...]:
 
 
 def table(state: WorkbenchState, cells: int) -> list[str]:
-    found = build_entries(state.runs)
-    chosen = fit_workload_columns(state.runs, found, cells)
+    actual = build_entries(state.runs)
+    chosen = fit_workload_columns(state.runs, actual, cells)
     lines = [heading_line(chosen)]
-    lines += [draw_entry(entry, chosen, under_cursor=False) for entry in found]
+    lines += [draw_entry(entry, chosen, under_cursor=False) for entry in actual]
     return [plain(line).rstrip() for line in lines]
 
 
@@ -108,9 +108,9 @@ def test_a_heading_has_its_question_where_there_is_room(room: int, heading: str)
 def test_no_line_is_wider_than_the_table(room: int) -> None:
     made = make_store()
     busy(made)
-    found = build_entries(made.runs)
-    chosen = fit_workload_columns(made.runs, found, room)
-    for entry in found:
+    actual = build_entries(made.runs)
+    chosen = fit_workload_columns(made.runs, actual, room)
+    for entry in actual:
         assert width(draw_entry(entry, chosen, under_cursor=True)) <= room
 
 
@@ -137,24 +137,24 @@ def test_without_a_gpu_there_is_no_column_for_one() -> None:
 def test_no_name_is_cut_beside_an_empty_state() -> None:
     name = 58
     for cells in range(80, 260, 5):
-        found = widths(choose_columns(GPU, name, cells))
-        assert found["name"] == name or found["state"] <= 28, cells
+        actual = widths(choose_columns(GPU, name, cells))
+        assert actual["name"] == name or actual["state"] <= 28, cells
     assert widths(choose_columns(GPU, name, 198))["name"] == name
 
 
 def test_a_column_of_figures_is_as_wide_as_what_stands_in_it() -> None:
     wide = {"rate": len("780 k samples/s"), "of limit": len("!124% memory bandwidth")}
     for cells in (118, 198):
-        narrow, found = (choose_columns(GPU, 58, cells, 0, each) for each in ({}, wide))
-        assert widths(found)["of limit"] == WIDEST
-        assert ("rate" in hidden(found)) or widths(found)["rate"] == wide["rate"]
+        narrow, actual = (choose_columns(GPU, 58, cells, 0, item) for item in ({}, wide))
+        assert widths(actual)["of limit"] == WIDEST
+        assert ("rate" in hidden(actual)) or widths(actual)["rate"] == wide["rate"]
         assert widths(narrow)["rate"] == 12
         assert widths(narrow)["state"] >= 14  # "sweep 20/20 ok"
 
 
 def test_figures_stand_near_the_names_where_one_name_is_very_long() -> None:
-    found = widths(choose_columns(GPU, 95, 198))
-    assert 60 <= found["name"] < 70 <= found["name"] + found["state"]
+    actual = widths(choose_columns(GPU, 95, 198))
+    assert 60 <= actual["name"] < 70 <= actual["name"] + actual["state"]
 
 
 VERDICTS = {
