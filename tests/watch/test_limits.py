@@ -26,12 +26,14 @@ def test_the_file_and_the_environment_set_them(
     assert limits() == Limits(3, 2 << 30, 2 << 20)
     monkeypatch.setenv("GPU_WORKBENCH_LOG_SIZE", "1M")
     assert limits() == Limits(3, 2 << 30, 1 << 20)
+    monkeypatch.setenv("GPU_WORKBENCH_LOG_SIZE", "1.5 MiB")
+    assert limits() == Limits(3, 2 << 30, 3 << 19)
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("RUNS_SIZE", value) for value in ("0", "-1", "much", "1.5G", "9" * 16, "1000")),
+        *(("RUNS_SIZE", value) for value in ("0", "-1", "much", "1,5G", "9" * 16, "1000")),
         *(("RUNS_KEPT", value) for value in ("-1", "1e3", "100001", "2.5")),
     ],
 )

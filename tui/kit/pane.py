@@ -152,26 +152,21 @@ def switch_classes(node: Widget, classes: dict[str, bool]) -> bool:
     return before != set(node.classes)
 
 
-def _clear_rule(widget: Widget, rule: Literal["height", "width"]) -> None:
-    """Reset a rule to the style sheet's; Textual does not refresh the layout for that."""
-    if widget.styles.clear_rule(rule):
-        widget.refresh(layout=True)
-
-
 def set_height(widget: Widget, rows: int | None) -> None:
     """Set a widget's height in rows; ``None`` leaves the height to the style sheet."""
-    if rows is None:
-        _clear_rule(widget, "height")
-    else:
-        widget.styles.height = rows
+    _set_rule(widget, "height", rows)
 
 
 def set_width(widget: Widget, cells: int | None) -> None:
     """Set a widget's width in cells; ``None`` leaves the width to the style sheet."""
-    if cells is None:
-        _clear_rule(widget, "width")
-    else:
-        widget.styles.width = cells
+    _set_rule(widget, "width", cells)
+
+
+def _set_rule(widget: Widget, rule: Literal["height", "width"], cells: int | None) -> None:
+    if cells is not None:
+        setattr(widget.styles, rule, cells)
+    elif widget.styles.clear_rule(rule):
+        widget.refresh(layout=True)  # Textual does not do so for a cleared rule
 
 
 def _changed_regions(old: Sequence[Line], new: Sequence[Line], cells: int) -> list[Region]:

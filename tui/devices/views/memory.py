@@ -35,9 +35,9 @@ LEAST_SPLIT = 3
 OTHERS_SHOWN = 3
 """The most processes that the pane splits; the memory tab splits all."""
 EMPTY_KEY = next(key_text(command.keys[0]) for command in DEVICES if command.id == "empty_cache")
-FIGURES = {"reserved": "reserved_peak", "process": "process_peak", "used": "used_peak"}
-"""Terms of a GPU that the pane shows, with their peaks."""
-HOST_FIGURES = {"resident": "process_peak", "used": "used_peak", "heap_in_use": None}
+FIGURES = ("reserved", "process", "used")
+"""Terms of a GPU that the pane shows."""
+HOST_FIGURES = ("resident", "used", "heap_in_use")
 
 
 # ---- bar ---------------------------------------------------------------------------------------
@@ -181,14 +181,13 @@ def figures(
 
     Those that are zero are left out.
     """
-    chosen = HOST_FIGURES if view.key == CPU else FIGURES
     items: list[Line] = []
-    for key, peak_key in chosen.items():
+    for key in HOST_FIGURES if view.key == CPU else FIGURES:
         term = gauge.term(key)
         size = get_value(term.bytes)
         if not size or (key == "used" and _is_one_slice(gauge, size)):
             continue
-        peak = get_value(gauge.term(peak_key).bytes) if key == "reserved" and peak_key else None
+        peak = get_value(gauge.term("reserved_peak").bytes) if key == "reserved" else None
         note = f" (peak {format_size(peak)})" if peak is not None else ""
         style = TextStyle.QUIET if isinstance(term.bytes, Stale) else TextStyle.STRONG
         items.append((Span(f"{term.label} "), Span(format_size(size), style), Span(note)))
