@@ -155,3 +155,16 @@ def test_a_workload_that_sets_everything_leaves_the_next_one_alone(
     assert _run("leaving") == "ok"
     assert _values() == before
     assert _run("matmul", n=64) == "ok"
+
+
+def test_a_cudnn_that_does_not_start_leaves_the_flags_of_cublas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    flags = torch_state.describe_flags(no_cuda=None, no_cudnn="cuDNN does not start")
+    reasons = {flag.name: flag.unavailable for flag in flags}
+    assert reasons["cudnn.enabled"] == "cuDNN does not start"
+    assert reasons["cuda.matmul.fp32_precision"] is None
+    flags = torch_state.describe_flags(no_cuda="no GPU", no_cudnn="no GPU to load it for")
+    reasons = {flag.name: flag.unavailable for flag in flags}
+    assert reasons["cudnn.enabled"] == reasons["cuda.matmul.fp32_precision"] == "no GPU"

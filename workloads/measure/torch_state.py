@@ -134,7 +134,7 @@ def describe_flags(no_cuda: str | None, no_cudnn: str | None) -> tuple[FlagInfo,
             device_types=("cpu",) if flag.backend == "mkldnn" else ("cuda",),
             fresh_process=flag.fresh_process,
             default=flag.get(),
-            unavailable=_unavailable(flag, no_cudnn, no_cuda),
+            unavailable=_unavailable(flag, no_cuda, no_cudnn),
         )
         for flag in FLAGS
     )
