@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch.nn.functional import mse_loss
 from torch.utils.flop_counter import FlopCounterMode
 
-from workloads.catalog.multi_gpu import sharding
-from workloads.catalog.multi_gpu.collective_operations import (
+from workloads.catalog.multi_gpu import parallel_training
+from workloads.catalog.multi_gpu.collectives import (
     OPERATIONS,
     CollectiveData,
     expected,
@@ -97,8 +97,8 @@ def test_one_rank_stores_the_whole_model_either_way_and_takes_the_same_steps() -
     on, width = Place("cpu"), 16
     inputs, targets = on.randn(4, width), on.randn(4, 1)
     models = (
-        sharding.replicate(perceptron(on, width), on),
-        sharding.shard(perceptron(on, width), on, ranks=1),
+        parallel_training.replicate(perceptron(on, width), on),
+        parallel_training.shard(perceptron(on, width), on, ranks=1),
     )
     parameters = 4 * (3 * (width * width + width) + width + 1)
     losses = []

@@ -17,8 +17,13 @@ from tests.catalog.runs import column, numbers, ok, ran, ran_under, table
 from tests.catalog.stand_ins import GpuByName, studied
 from workloads.catalog.first_steps.matmul_shapes import SHAPES
 from workloads.catalog.flags import attention, attention_functions, compiled, precisions
-from workloads.catalog.flags.attention import CAUSAL, FULL, PADDING, AttentionShape
-from workloads.catalog.flags.reasons import reasons
+from workloads.catalog.flags.attention import (
+    CAUSAL,
+    FULL,
+    PADDING,
+    AttentionShape,
+    explain_refusal,
+)
 from workloads.catalog.shared.products import Shape, bound_by
 from workloads.catalog.shared.tools import ProfilerRow
 from workloads.declare import place
@@ -296,8 +301,8 @@ def test_only_the_words_about_the_allowed_backend_are_a_reason() -> None:
         "Flash attention kernel not used because:" + place,
         "Flash Attention does not support non-null attn_mask." + place,
     ]
-    assert reasons(messages) == "Flash Attention does not support non-null attn_mask."
-    assert reasons(messages[:3]) == ""
+    assert explain_refusal(messages) == "Flash Attention does not support non-null attn_mask."
+    assert explain_refusal(messages[:3]) == ""
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
 from tests.catalog.stand_ins import Told, studied
-from workloads.catalog.llm.generation import doubling
 from workloads.catalog.shared.decoder import Decoder, DecoderShape, reference, rotated, turns
 from workloads.declare.place import Place, attention_flop, count_flop
 from workloads.measure import environment
@@ -90,14 +87,6 @@ def test_a_turned_product_depends_on_the_distance_alone(first: int, distance: in
         return float((one * rotated(other[None], turns(8, beside, 1))).sum())
 
     assert product(first, first + distance) == pytest.approx(product(0, distance), abs=1e-8)
-
-
-@given(st.integers(1, 100), st.integers(1, 1000))
-def test_sizes_double_up_to_the_last(first: int, last: int) -> None:
-    found = doubling(first, last)
-    assert found[-1] == last
-    assert all(later == 2 * one for one, later in itertools.pairwise(found[:-1]))
-    assert found == sorted(set(found))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])

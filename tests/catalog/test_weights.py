@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, ok, ran, ran_under
 from workloads.catalog.llm import weights
-from workloads.catalog.shared import page_cache, safetensors
+from workloads.catalog.shared import safetensors
 from workloads.declare.place import Place
 from workloads.declare.workload import Skip
 from workloads.measure.timing import Cancelled, Control
@@ -86,24 +86,25 @@ def test_a_file_that_is_too_short_for_its_header_is_refused(start: bytes, why: s
 
 
 def test_a_written_file_is_hot_and_cold_once_the_system_dropped_it(tmp_path: Path) -> None:
-    if not page_cache.can_drop():
-        pytest.skip(page_cache.NO_FADVISE)
+    if not weights.can_drop():
+        pytest.skip(weights.NO_FADVISE)
     path = tmp_path / "file"
     path.write_bytes(bytes(MIB))
-    with path.open("r+b") as file:
-        before = page_cache.cached_share(file.fileno())
+    with path.open("r+b", buffering=0) as file:
+        written = weights.WeightFile(file, {})
+        before = written.cached_share()
         if before is None:
             pytest.skip("this system does not say what its page cache has")
         assert before == 1.0
-        page_cache.drop(file.fileno())
-        after = page_cache.cached_share(file.fileno())
+        written.drop()
+        after = written.cached_share()
         assert after is not None
         if after == 1.0:
             pytest.skip(f"the file system of {tmp_path} keeps its files in memory")
         file.seek(0)
         assert after < 0.5
         assert file.read() == bytes(MIB)
-        assert page_cache.cached_share(file.fileno()) == 1.0
+        assert written.cached_share() == 1.0
 
 
 def test_every_way_loads_the_same_tensors() -> None:
@@ -154,7 +155,7 @@ def test_bytes_are_counted_and_the_ways_compared(cache: str) -> None:
 
 
 def test_a_system_that_keeps_the_file_gives_no_cold_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_cache, "cached_share", lambda _descriptor: 1.0)
+    monkeypatch.setattr(weights.WeightFile, "cached_share", lambda _file: 1.0)
     result = ran("load_weights", mib=1, cache="cold")
     assert result.status == "skipped"
     assert "still caches 100% of the file" in (result.reason or "")
@@ -167,7 +168,7 @@ def test_a_system_that_keeps_the_file_gives_no_cold_time(monkeypatch: pytest.Mon
 def test_a_system_that_does_not_say_what_it_caches_leaves_the_share_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(page_cache, "cached_share", lambda _descriptor: None)
+    monkeypatch.setattr(weights.WeightFile, "cached_share", lambda _file: None)
     result = ok("load_weights", mib=1)
     assert result.figures["still_cached"].value is None
     assert "a request that it may decline" in result.unavailable["figures.still_cached"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +18,7 @@ def test_sizes_ascend_and_end_with_the_largest(smallest: int, largest: int, fact
     assert sizes[-1] == largest
     assert sizes == sorted(set(sizes))
     assert sizes[0] == min(smallest, largest)
+    assert all(after == factor * before for before, after in itertools.pairwise(sizes[:-1]))
 
 
 @given(TIMES)

@@ -14,7 +14,7 @@ from workloads.declare.tools import Call, ClockName, MemoryInUse
 from workloads.measure.cpu_share import Others
 from workloads.measure.timing import Cancelled
 from workloads.protocol import wire
-from workloads.protocol.results import Ceiling, DataColumn, Limit
+from workloads.protocol.results import Ceiling, Limit
 
 HELD = MemoryInUse(10, 20, 30, None, {"nvml": "the CPU's memory is not NVML's"})
 
@@ -113,7 +113,7 @@ def test_what_was_found_before_a_cancel_stays() -> None:
 
 def test_a_row_or_point_of_another_width_is_refused() -> None:
     study = _study(Scripted())
-    study.table("t", "", DataColumn("a"), DataColumn("b"))
+    study.table("t", "", "a", "b")
     study.chart("c", "", "n", ("time", "s"))
     with pytest.raises(ValueError, match="2 columns, not 1"):
         study.row("t", 1.0)
@@ -138,8 +138,8 @@ def test_a_chart_has_a_value_or_a_gap_for_each_place(
 def test_what_was_beside_the_times_is_held_against_the_table_that_shows_them() -> None:
     tools = Scripted()
     study = _study(tools)
-    study.table("ways", "Ways", DataColumn("way"), DataColumn("time", "s"))
-    study.table("held", "Held", DataColumn("step"), DataColumn("memory", "byte"))
+    study.table("ways", "Ways", "way", ("time", "s"))
+    study.table("held", "Held", "step", ("memory", "byte"))
     tools.beside = Others(2.0, 3.0)
     study.row("ways", "a", 1.0)
     study.row("ways", "b", 2.0)

@@ -26,7 +26,7 @@ from workloads.catalog.flags import (
 from workloads.catalog.health import burn, ceiling, copies, operations, products
 from workloads.catalog.llm import decode_products, generation, weights
 from workloads.catalog.memory import allocations, largest_batch
-from workloads.catalog.multi_gpu import collective_operations, collectives, data_parallel, sharding
+from workloads.catalog.multi_gpu import collectives, parallel_training
 from workloads.catalog.training import (
     activations,
     cnn,
@@ -35,7 +35,6 @@ from workloads.catalog.training import (
     mixed_precision,
     optimizers,
     overlap,
-    profiler,
 )
 from workloads.declare.workload import arrange
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Union
 
 from workloads.declare.tools import Call, ClockName, MemoryInUse, Tools
 from workloads.measure import estimates
@@ -28,6 +29,10 @@ from workloads.protocol.results import (
     Table,
 )
 
+NamedColumn = Union[str, tuple[str, str]]
+"""A table's column: its name, or its name and the unit of its numbers."""
+MEMORY_COLUMNS = tuple((name, "byte") for name in ("allocated", "reserved", "used", "nvml"))
+"""The columns of :attr:`~workloads.declare.tools.MemoryInUse.values`."""
 NOT_FINITE = "what it was computed from gave no finite number"
 
 
@@ -236,9 +241,16 @@ class Study:
         """
         self.spans.append(MeasuredSpan(start, time.time(), tuple(devices)))
 
-    def table(self, name: str, title: str, *columns: DataColumn) -> None:
+    def table(self, name: str, title: str, *columns: NamedColumn) -> None:
         """Begin a table; :meth:`row` adds its rows."""
-        self._tables[name] = Table(name, title, columns)
+        self._tables[name] = Table(
+            name,
+            title,
+            tuple(
+                DataColumn(column) if isinstance(column, str) else DataColumn(*column)
+                for column in columns
+            ),
+        )
         self._changed()
 
     def row(self, name: str, *cells: Cell) -> None:
@@ -253,6 +265,13 @@ class Study:
         self._tables[name] = replace(table, rows=(*table.rows, cells))
         self._record_others(f"table {name}", *(column.unit for column in table.columns))
         self._changed()
+
+    def memory_row(self, name: str, memory: MemoryInUse, *cells: Cell) -> None:
+        """Add a row that ends with the memory in use, in the columns of :data:`MEMORY_COLUMNS`."""
+        self.unavailable |= {
+            f"tables.{name}.{word}": reason for word, reason in memory.unavailable.items()
+        }
+        self.row(name, *cells, *memory.values)
 
     def variants(
         self,
@@ -277,10 +296,10 @@ class Study:
             clock: the clock to use; the main one by default.
         """
         comparisons = self.compare(calls, clock)
-        columns = [DataColumn("variant"), DataColumn("time", "s")]
-        columns += [DataColumn("rate", per_call[1])] if per_call else []
-        columns += [DataColumn("peak memory", "byte")] if peaks else []
-        columns += [DataColumn("speed-up", "x"), DataColumn("interval"), DataColumn("verdict")]
+        columns: list[NamedColumn] = ["variant", ("time", "s")]
+        columns += [("rate", per_call[1])] if per_call else []
+        columns += [("peak memory", "byte")] if peaks else []
+        columns += [("speed-up", "x"), "interval", "verdict"]
         self.table(name, title, *columns)
         for variant in comparisons:
             cells: list[Cell] = [variant.name, variant.median_s]
@@ -344,19 +363,14 @@ class Study:
         Returns:
             A function that takes the step's name, records the memory in use, and returns it.
         """
-        words = ("allocated", "reserved", "used", "nvml")
-        self.table(name, title, DataColumn("step"), *(DataColumn(word, "byte") for word in words))
-        self.chart(name, title, "step", *((word, "byte") for word in words), steps=True)
+        self.table(name, title, "step", *MEMORY_COLUMNS)
+        self.chart(name, title, "step", *MEMORY_COLUMNS, steps=True)
 
         def step(label: str) -> MemoryInUse:
             self._tools.check_cancelled()
             memory = self.memory_in_use()
-            values = (memory.allocated, memory.reserved, memory.used, memory.nvml)
-            self.unavailable |= {
-                f"tables.{name}.{word}": reason for word, reason in memory.unavailable.items()
-            }
-            self.row(name, label, *values)
-            self.point(name, label, *values)
+            self.memory_row(name, memory, label)
+            self.point(name, label, *memory.values)
             return memory
 
         return step

@@ -31,6 +31,11 @@ class MemoryInUse:
     """Bytes used on the whole device, as NVML reports; like ``used`` without the driver's own."""
     unavailable: dict[str, str]
 
+    @property
+    def values(self) -> tuple[int | None, ...]:
+        """The figures, in their order."""
+        return self.allocated, self.reserved, self.used, self.nvml
+
 
 class Within:
     """A call under a context manager, such as one that chooses a backend.

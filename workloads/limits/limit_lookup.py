@@ -338,15 +338,10 @@ def find(query: LimitQuery, device: torch.device, ceilings: Ceilings) -> Limit |
     if limit is not None or not kinds:
         return limit
     under = conditions(device)
-    found = [ceilings.find(kind, under) for kind in kinds]
-    return _highest([ceiling for ceiling in found if ceiling is not None], len(kinds), query)
-
-
-def _highest(found: list[Ceiling], wanted: int, query: LimitQuery) -> Limit | None:
-    """Return the limit from the highest ceiling, once all needed ones are known."""
-    if len(found) < wanted:
+    known = [ceiling for kind in kinds if (ceiling := ceilings.find(kind, under)) is not None]
+    if len(known) < len(kinds):
         return None
-    highest = max(found, key=lambda ceiling: ceiling.value)
+    highest = max(known, key=lambda ceiling: ceiling.value)
     return limits.measured_limit(highest, query.kind, query.rate)
 
 

@@ -15,6 +15,7 @@ import torch
 from workloads.measure import torch_state
 from workloads.measure.cpu_share import cpus
 from workloads.protocol import wire
+from workloads.protocol.process import write_whole
 from workloads.protocol.results import Environment, TorchDevice, first_line
 
 VARIABLES = (
@@ -219,6 +220,4 @@ def _cpu_model() -> str:
 
 def probe(writing: int, malloc: str) -> None:
     """Write the environment as one JSON line."""
-    line = wire.encode(describe(malloc))
-    while line:
-        line = line[os.write(writing, line) :]
+    write_whole(writing, wire.encode(describe(malloc)))

@@ -167,20 +167,16 @@ def find_stop_reason(blocks: Blocks, measured_s: float, plan: Plan) -> str | Non
     return None
 
 
-def warm_up(
-    call: Callable[[], object], clock: Clock, plan: Plan, control: Control, first_s: float
-) -> float:
+def warm_up(call: Callable[[], object], clock: Clock, plan: Plan, control: Control) -> float:
     """Call until warm, and return the wall-clock seconds of a warm call, with its flush if any."""
-    spent, calls, latest = 0.0, 0, first_s
-    batch = 1
+    spent, calls, batch = 0.0, 0, 1
     while True:
         latest = clock.block(call, batch).wall_s / batch
         spent += latest * batch
         calls += batch
         control.report("warm-up", estimate_s=latest)
-        if spent >= plan.warm_up_s and calls >= plan.warm_up_calls:
-            return latest
-        if spent >= plan.max_s / 4 and calls >= 1:
+        is_warm = spent >= plan.warm_up_s and calls >= plan.warm_up_calls
+        if is_warm or spent >= plan.max_s / 4:
             return latest
         batch = max(1, min(2 * batch, math.ceil(BLOCK_S / max(latest, 1e-9))))
 
@@ -220,7 +216,7 @@ def measure(
     """
     control.report("first call")
     first_s = (first or first_call)(call, clock)
-    call_s = warm_up(call, clock, plan, control, first_s)
+    call_s = warm_up(call, clock, plan, control)
     blocks = Blocks(max(1, round(BLOCK_S / max(call_s, 1e-9))))
     measured_s, stopped_by, cancelled = 0.0, None, False
     faults, began, measured_from = _faults(), perf_counter(), time.time()

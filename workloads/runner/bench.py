@@ -105,8 +105,8 @@ class Bench:
 
     def _calls_per_block(self, call: Call) -> int:
         with entered(call) as inner:
-            first = timing.first_call(inner, self._clock)
-            warm = timing.warm_up(inner, self._clock, timing.SHORT, Control(), first)
+            timing.first_call(inner, self._clock)
+            warm = timing.warm_up(inner, self._clock, timing.SHORT, Control())
         return max(1, round(BLOCK_S / 2 / max(warm, 1e-9)))
 
     def peak(self, call: Call) -> int | None:

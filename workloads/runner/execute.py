@@ -54,8 +54,6 @@ def unmet(needs: tuple[Need, ...], device_type: str) -> str | None:
 
 
 def _explain_unmet(need: Need, device_type: str) -> str | None:
-    import torch
-
     if need == "2 GPUs":
         count = torch.cuda.device_count() if torch.version.cuda or torch.version.hip else 0
         return None if count >= 2 else f"torch sees {count or 'none'}"

@@ -44,8 +44,7 @@ from workloads.runner import execute, reporting
 from workloads.runner.execute import Prepared, prepared
 from workloads.runner.reporting import Reporter, finished, outcome, retain_device_error
 
-__all__ = ["work"]
-_ = catalog  # importing it declares the workloads
+assert catalog  # importing it declares the workloads
 
 BLOCKS_PER_ARM = 3
 """Blocks per setting, of which the median counts: one interrupted block does not spoil a pair."""
@@ -125,8 +124,8 @@ class _Blocks:
         """Return the seconds of a warm call with one of the settings."""
         self._switch(index)
         clock, call = self._ready.clock, self._ready.case.timed
-        first = timing.first_call(call, clock)
-        return timing.warm_up(call, clock, timing.PLANS["quick"], self._control, first)
+        timing.first_call(call, clock)
+        return timing.warm_up(call, clock, timing.PLANS["quick"], self._control)
 
     def pair(self, index: int) -> Pair:
         """Measure both settings once, each after an untimed block.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
-from workloads.declare.workload import Case, whole, workload
+from workloads.declare.workload import Case, by_device, whole, workload
+from workloads.measure import estimates
 from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
@@ -14,25 +16,6 @@ if TYPE_CHECKING:
 
     from workloads.declare.place import Place
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from workloads.declare.workload import by_device
-
-if TYPE_CHECKING:
-    import torch
-
-    from workloads.declare.place import Place
-
-from functools import partial
-from typing import TYPE_CHECKING
-
-from workloads.measure import estimates
-
-if TYPE_CHECKING:
-    import torch
-
-    from workloads.declare.place import Place
 
 LOOP_SIZES = (16, 64, 256, 1024)
 WIDTHS = (4, 16, 64, 256, 1024)
@@ -247,7 +230,7 @@ def copies_in_loop(
     host = on.host_randn(rows, columns)
     on_device = host.to(on.device)
     vector = on.randn(columns)
-    timed = functools.partial(kept, on_device, vector, steps)
+    timed = partial(kept, on_device, vector, steps)
 
     def copied_both_ways() -> float:
         total = torch.zeros(rows)
@@ -258,7 +241,7 @@ def copies_in_loop(
     def study(study: Study) -> None:
         ways: dict[str, Callable[[], object]] = {
             "copied in, result out, every step": copied_both_ways,
-            "copied in every step": functools.partial(copied, host, vector, steps),
+            "copied in every step": partial(copied, host, vector, steps),
             "kept on the device": timed,
         }
         seen = steps * mib * 2**20

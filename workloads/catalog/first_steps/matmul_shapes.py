@@ -6,11 +6,17 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.shared.products import SMALLEST_PROBE, Shape, bound_by, seconds_of_copy
+from workloads.catalog.shared.products import (
+    Shape,
+    add_memory_rate,
+    add_ridge,
+    bound_by,
+    launch_seconds,
+    probe_bytes,
+)
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
 from workloads.limits import limits
-from workloads.protocol.results import DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -50,11 +56,10 @@ def matmul_shapes(
     import torch
 
     from workloads.declare.place import count_flop, precision
-    from workloads.measure import environment
     from workloads.scripts.matmul_shapes import multiply
 
     own = Shape("as set", rows, inner, columns)
-    probe = limits.uncached(SMALLEST_PROBE, environment.last_cache(on.device))
+    probe = probe_bytes(on)
     needed = own.byte + max(2 * probe, *(shape.byte for shape in (own, *SHAPES)))
     on.require(needed, "the largest of the products")
     x, y = on.randn(rows, inner), on.randn(inner, columns)
@@ -74,10 +79,7 @@ def matmul_shapes(
 
 
 def _facts(study: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
-    study.table(
-        "facts", "the result", DataColumn("fact"), DataColumn("of plain factors"),
-        DataColumn("where x requires a gradient"),
-    )  # fmt: skip
+    study.table("facts", "the result", "fact", "of plain factors", "where x requires a gradient")
     facts: dict[str, Callable[[torch.Tensor], object]] = {
         "shape": lambda result: tuple(result.shape),
         "size()": lambda result: result.size(),
@@ -97,23 +99,16 @@ def _facts(study: Study, plain: torch.Tensor, recorded: torch.Tensor) -> None:
 def _shapes(study: Study, on: Place, shapes: tuple[Shape, ...], probe: int, precision: str) -> None:
     from workloads.measure import environment
 
-    scalar = on.randn(1)
-    launch_s = study.time(lambda: scalar + scalar)
+    launch_s = launch_seconds(study, on)
     study.figure("launch", launch_s, "s", "an addition of one number: launch and nothing else")
-    memory = 2 * probe / seconds_of_copy(study, on, probe)
-    about = f"of a copy of {probe // 2**20} MiB, read and written"
-    study.figure("memory_rate", memory, "byte/s", about)
-    study.check_rate("the copy", memory, limits.MEMORY)
+    memory = add_memory_rate(study, on, probe)
     seconds = [_time(study, on, shape) for shape in shapes]
     best = max(shape.flop / time for shape, time in zip(shapes, seconds, strict=True))
-    ridge = best / memory
-    about = "FLOP per byte: the best rate in the table over the memory's; below it memory decides"
-    study.figure("ridge", ridge, "", about)
+    ridge = add_ridge(study, best, memory)
     study.table(
-        "shapes", "products in float32", DataColumn("product"), DataColumn("shape"),
-        DataColumn("time", "s"),
-        DataColumn("rate", "FLOP/s"), DataColumn("traffic", "byte/s"), DataColumn("FLOP per byte"),
-        DataColumn("waits for"),
+        "shapes", "products in float32",
+        "product", "shape", ("time", "s"), ("rate", "FLOP/s"), ("traffic", "byte/s"),
+        "FLOP per byte", "waits for",
     )  # fmt: skip
     cache = environment.last_cache(on.device)
     for shape, time in zip(shapes, seconds, strict=True):

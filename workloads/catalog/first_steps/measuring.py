@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, DataColumn
+from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
     import torch
@@ -30,8 +30,8 @@ def _clocks(
 ) -> None:
     """Add each clock's time, the rate it implies, and that rate's share of the limit."""
     study.table(
-        "clocks", "one product by each clock", DataColumn("clock"), DataColumn("time", "s"),
-        DataColumn("implied rate", "FLOP/s"), DataColumn("of the limit", "%"),
+        "clocks", "one product by each clock",
+        "clock", ("time", "s"), ("implied rate", "FLOP/s"), ("of the limit", "%"),
     )  # fmt: skip
     for name, second in seconds.items():
         rate = operations / second if second else None
@@ -192,9 +192,7 @@ def comparing_results(
 
     def study(study: Study) -> None:
         other = "another order" if on.type == "cpu" else str(on.device)
-        study.table(
-            "errors", "the largest error of an entry", DataColumn("result"), DataColumn("error")
-        )
+        study.table("errors", "the largest error of an entry", "result", "error")
         study.row("errors", "cpu, against float64", error(on_cpu))
         study.row("errors", f"{other}, against float64", error(result))
         study.row("errors", f"cpu against {other}", float((on_cpu - result).abs().max()))
@@ -218,12 +216,7 @@ def _verdicts(
     """Add a table of the verdicts of each comparison method on each result."""
     import torch
 
-    study.table(
-        "verdicts",
-        "the CPU's result against others",
-        DataColumn("comparison"),
-        *map(DataColumn, results),
-    )
+    study.table("verdicts", "the CPU's result against others", "comparison", *results)
     # Both results may have this error.
     fits = 2 * allowed
     ways: dict[str, Callable[[torch.Tensor, torch.Tensor], bool]] = {

@@ -7,14 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import DataColumn
-
-if TYPE_CHECKING:
-    import torch
-
-    from workloads.declare.place import Place
-
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
@@ -112,11 +104,8 @@ def _selection(study: Study) -> None:
 
 def _show_locations(study: Study, model: torch.nn.Module, before: dict[str, str]) -> None:
     study.table(
-        "tensors",
-        "the model's tensors before and after model.to(device)",
-        DataColumn("name"), DataColumn("kind"), DataColumn("shape"), DataColumn("dtype"),
-        DataColumn("size", "byte"),
-        DataColumn("before"), DataColumn("after"),
+        "tensors", "the model's tensors before and after model.to(device)",
+        "name", "kind", "shape", "dtype", ("size", "byte"), "before", "after",
     )  # fmt: skip
     parameters = {name for name, _ in model.named_parameters()}
     for name, tensor in model.state_dict().items():
@@ -148,14 +137,9 @@ def device_list(on: Place) -> Case:
         study.figure("gpus", float(len(gpu_names())), "", "torch.cuda.device_count()")
         study.figure("this_device", str(on.device), "", "where this run took place")
         study.table(
-            "devices",
-            "devices that torch sees",
-            DataColumn("device"),
-            DataColumn("name"),
-            DataColumn("capability"),
-            DataColumn("multiprocessors"),
-            DataColumn("memory", "byte"),
-        )
+            "devices", "devices that torch sees",
+            "device", "name", "capability", "multiprocessors", ("memory", "byte"),
+        )  # fmt: skip
         absent: dict[str, str] = {}
         study.unavailable["tables.devices"] = "torch does not tell it of every kind of device"
         for device in environment.all_devices(absent):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, DataColumn, first_line
+from workloads.protocol.results import Check, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -91,7 +91,7 @@ def device_mismatch(
                 local + on.host_randn(batch, width).to(on.device)
             ),
         }
-        study.table("mixtures", "what torch says", DataColumn("operation"), DataColumn("outcome"))
+        study.table("mixtures", "what torch says", "operation", "outcome")
         raised = 0
         for name, call in rows.items():
             message = outcome(call)
@@ -190,13 +190,8 @@ def model_on_cpu(
         before = study.memory_in_use().allocated
         left = Training(cpu, width, data)
         after = study.memory_in_use().allocated
-        columns = (
-            DataColumn("parameter"),
-            DataColumn("elements"),
-            DataColumn("left"),
-            DataColumn("moved"),
-        )
-        study.table("places", "where the parameters lie", *columns)
+        title = "where the parameters lie"
+        study.table("places", title, "parameter", "elements", "left", "moved")
         for (name, parameter), twin in zip(
             left.model.named_parameters(), moved.model.parameters(), strict=True
         ):

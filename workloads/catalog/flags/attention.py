@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -18,7 +21,6 @@ from workloads.catalog.flags.attention_functions import (
     pack,
     varlen_attention,
 )
-from workloads.catalog.flags.reasons import reason_against
 from workloads.catalog.shared.caches import (
     WARM,
     CacheState,
@@ -29,7 +31,7 @@ from workloads.catalog.shared.caches import (
 from workloads.declare.study import Study
 from workloads.declare.tools import Call, Within
 from workloads.declare.workload import Case, ParameterError, Skip, one_of, whole, workload
-from workloads.protocol.results import Check, DataColumn, first_line
+from workloads.protocol.results import Check, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -55,6 +57,15 @@ OPERATORS = {
     "cudnn": "_scaled_dot_product_cudnn_attention",
 }
 """First part of the names of the operators that torch dispatches to."""
+
+NO_REASON = re.compile(
+    r"kernel not used because:|has been runtime disabled|nested tensors is in prototype stage"
+)
+"""Warnings of torch that say which backend they are about, that it was not allowed, or that a
+function may change."""
+DISPATCHER = " This could be because"
+"""Follows the reason where an operator lacks this type of device; the rest lists all types."""
+TRIGGERED = re.compile(r"\s*\(Triggered internally at .*\)", re.DOTALL)
 
 
 @workload(
@@ -85,7 +96,6 @@ def attention(
     ] = AUTO,
     cache: CacheState = WARM,
 ) -> Case:
-
     from workloads.declare.place import DTYPES, TOLERANCES, against_float64, attention_precision
     from workloads.scripts.attention import attend
 
@@ -293,6 +303,54 @@ def _picked(study: Study, attend: Callable[[], torch.Tensor]) -> None:
         study.absent("picked", first_line(error), "", about)
 
 
+def reason_against(call: Callable[[], object], *, warned: bool = True) -> str | None:
+    """Call once; return torch's reasons if the call cannot run, ``None`` if it runs.
+
+    Args:
+        call: the call; compilers raise exceptions of any class.
+        warned: torch gives its reasons as warnings (backends of attention) or in its log (nested
+            tensors), where there are any.
+    """
+    with _torch_messages() as messages:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 (of any class, as said above; it is reported)
+            failure = first_line(error).partition(DISPATCHER)[0].strip()
+        else:
+            return None
+    return (explain_refusal(messages) if warned else "") or failure
+
+
+def explain_refusal(messages: list[str]) -> str:
+    """Return torch's warnings about the only allowed backend; empty without any.
+
+    torch explains itself for all backends: those that were not allowed, with that alone
+    (ATen: ``transformers/cuda/sdp_utils.cpp``).
+    """
+    lines = [TRIGGERED.sub("", message).strip() for message in messages]
+    return " ".join(dict.fromkeys(text for text in lines if not NO_REASON.search(text)))
+
+
+@contextmanager
+def _torch_messages() -> Iterator[list[str]]:
+    """Collect torch's warnings, and the log of nested tensors."""
+    messages: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            messages.append(record.getMessage())
+
+    collector, logger = Collector(logging.WARNING), logging.getLogger("torch.nested")
+    logger.addHandler(collector)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield messages
+        messages += [str(item.message) for item in caught]
+    finally:
+        logger.removeHandler(collector)
+
+
 @dataclass(frozen=True, slots=True)
 class AttentionWay:
     """A way to compute the attention that runs here."""
@@ -373,8 +431,7 @@ def _differences(
 
     study.table(
         "results", "result of the last head, against the formula in float64 on the CPU",
-        DataColumn("variant"), DataColumn("largest difference"), DataColumn("tolerance"),
-        DataColumn("verdict"),
+        "variant", "largest difference", "tolerance", "verdict",
     )  # fmt: skip
     reason = "the result, or the formula's, has no finite entries"
     for name, way in ways.items():

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.shared.tools import (
-    NO_DEVICE_ROWS,
-    compiling_cold,
-)
+from workloads.catalog.shared.tools import NO_DEVICE_ROWS, compiling_cold, kernels_of
 from workloads.declare.study import Study
-from workloads.declare.workload import Case, ParameterError, one_of, whole, workload
-from workloads.protocol.results import Check
+from workloads.declare.workload import Case, ParameterError, Skip, one_of, whole, workload
+from workloads.measure import estimates
+from workloads.protocol.results import Check, first_line
 
 if TYPE_CHECKING:
     import torch
 
-    from workloads.declare.place import Place
-
-from functools import partial
-from time import perf_counter
-from typing import TYPE_CHECKING
-
-from workloads.catalog.shared.tools import kernels_of
-from workloads.declare.workload import Skip
-from workloads.measure import estimates
-from workloads.protocol.results import first_line
-
-if TYPE_CHECKING:
     from workloads.declare.place import Place
 
 

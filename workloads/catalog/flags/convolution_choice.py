@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from workloads.catalog.flags.convolution_layers import BATCH, CHANNELS, SIZE, Batch, Channels, Size
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, DataColumn
+from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
     import torch
@@ -77,9 +77,8 @@ def varying_shapes(
         as_found = cudnn.benchmark
         settings = {"benchmark off": False, "benchmark on": True} if on.type == "cuda" else {}
         study.table(
-            "sizes", "first and later calls", DataColumn("setting"), DataColumn("size"),
-            DataColumn("first call", "s"), DataColumn("later calls", "s"),
-            DataColumn("first over later", "x"),
+            "sizes", "first and later calls",
+            "setting", "size", ("first call", "s"), ("later calls", "s"), ("first over later", "x"),
         )  # fmt: skip
         try:
             for index, name in enumerate(settings or {"oneDNN": None}):
@@ -227,10 +226,8 @@ def deterministic(
                 _choose(backend, algorithms)
                 bits[name] = differing()
             study.table(
-                "settings", "forward and backward pass", DataColumn("setting"),
-                DataColumn("time", "s"),
-                DataColumn("speed-up", "x"), DataColumn("verdict"),
-                DataColumn("repeats that differ"),
+                "settings", "forward and backward pass",
+                "setting", ("time", "s"), ("speed-up", "x"), "verdict", "repeats that differ",
             )  # fmt: skip
             for variant in study.compare({name: under(name) for name in settings}):
                 study.row(

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.declare.study import Study
+from workloads.declare.study import NamedColumn, Study
 from workloads.declare.workload import Case, ParameterError, by_device, one_of, whole, workload
-from workloads.protocol.results import Check, DataColumn
+from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
     import torch
@@ -128,7 +128,6 @@ def conv2d(
 OTHER = {NCHW: NHWC, NHWC: NCHW}
 
 
-VERDICT = DataColumn("verdict")
 LAYERS_BATCH = (1, 32)
 """Sizes on the CPU and on a GPU, where one image would time the launch."""
 
@@ -209,7 +208,6 @@ def resnet50_layers(
     batch: Annotated[int, whole(1, 1024, "images", auto=by_device(LAYERS_BATCH))] = 0,
     layout: Annotated[str, one_of((NCHW, NHWC), "how images and weights lie in memory")] = NCHW,
 ) -> Case:
-
     from workloads.declare.place import precision
     from workloads.scripts.resnet50_layers import convolve
 
@@ -235,13 +233,13 @@ def resnet50_layers(
 
     def study(study: Study) -> None:
         other = OTHER[layout]
-        beside = (
-            [] if study.quick else [DataColumn(other, "s"), DataColumn("speed-up", "x"), VERDICT]
-        )
+        beside: list[NamedColumn] = []
+        if not study.quick:
+            beside = [(other, "s"), ("speed-up", "x"), "verdict"]
         study.table(
-            "layers", f"kernel/stride, channels, input size; {layout}", DataColumn("layer"),
-            DataColumn("count"), DataColumn("time", "s"), DataColumn("rate", "FLOP/s"),
-            DataColumn("in the network", "s"), *beside,
+            "layers", f"kernel/stride, channels, input size; {layout}",
+            "layer", "count", ("time", "s"), ("rate", "FLOP/s"),
+            ("in the network", "s"), *beside,
         )  # fmt: skip
         total, ratios = 0.0, []
         for layer, image, weight in zip(RESNET50, inputs, kernels, strict=True):

@@ -20,7 +20,7 @@ from workloads.catalog.flags.convolution_layers import (
 )
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, by_device, whole, workload
-from workloads.protocol.results import Check, DataColumn, first_line
+from workloads.protocol.results import Check, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -95,10 +95,9 @@ def conv_layouts(
 
     def study(study: Study) -> None:
         study.table(
-            "grid", f"{batch} images, {channels} channels, {size}²", DataColumn("type"),
-            DataColumn(NCHW, "s"), DataColumn(NHWC, "s"), DataColumn("speed-up", "x"),
-            DataColumn("interval"),
-            DataColumn("verdict"), DataColumn("best rate", "FLOP/s"),
+            "grid", f"{batch} images, {channels} channels, {size}²",
+            "type", (NCHW, "s"), (NHWC, "s"), ("speed-up", "x"), "interval", "verdict",
+            ("best rate", "FLOP/s"),
         )  # fmt: skip
         for name, (dtype, tf32) in types(on).items():
             calls = {layout: partial(convolve, *laid_out(layout, dtype)) for layout in (NCHW, NHWC)}
@@ -187,9 +186,8 @@ def conv_block(
 
     def study(study: Study) -> None:
         study.table(
-            "primitives", f"{batch} images, {channels} channels, {size}²", DataColumn("primitive"),
-            DataColumn("time", "s"), DataColumn("rate", "FLOP/s"),
-            DataColumn("in and out", "byte/s"),
+            "primitives", f"{batch} images, {channels} channels, {size}²",
+            "primitive", ("time", "s"), ("rate", "FLOP/s"), ("in and out", "byte/s"),
         )  # fmt: skip
         study.unavailable["tables.primitives.rate"] = FEW_OPERATIONS
         for name, (flop, values, call) in calls.items():

@@ -11,7 +11,7 @@ from workloads.catalog.flags.captures import REFUSED, TRIES, outcomes
 from workloads.catalog.shared.tools import NO_DEVICE_ROWS, kernels_of
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, DataColumn
+from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
     import torch
@@ -180,7 +180,6 @@ def same_update(
 
 
 def _launches(study: Study, on: Place, step: Step) -> None:
-
     count = sum(row.calls for row in kernels_of(step.launch, on))
     abouts = {
         "launches_per_step": "kernels, copies and fills of a launched step, by the profiler",
@@ -248,8 +247,8 @@ def _frozen(study: Study, on: Place) -> None:
         return f"{float(y.item()):g}"
 
     study.table(
-        "changes", "y = x * factor, captured with x = 1 and factor = 2", DataColumn("then changed"),
-        DataColumn("the replay gives"), DataColumn("launched it is"),
+        "changes", "y = x * factor, captured with x = 1 and factor = 2",
+        "then changed", "the replay gives", "launched it is",
     )  # fmt: skip
     study.row("changes", "factor = 3.0 (a Python number)", replayed(), "3")
     study.row("changes", "x = torch.tensor([5.0]) (another tensor)", replayed(), "10")
@@ -260,8 +259,8 @@ def _frozen(study: Study, on: Place) -> None:
 
 def _show_refused(study: Study, on: Place) -> None:
     study.table(
-        "captures", "tried in a capture", DataColumn("in the captured code"), DataColumn("outcome"),
-        DataColumn("instead, or what it does"),
+        "captures", "tried in a capture",
+        "in the captured code", "outcome", "instead, or what it does",
     )  # fmt: skip
     words = []
     for outcome in outcomes(on.device, study.check_cancelled):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study, Variant
 from workloads.declare.workload import Case, ParameterError, Skip, whole, workload
-from workloads.protocol.results import Check, DataColumn
+from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
     import torch
@@ -63,9 +63,9 @@ def tf32(
 
     def study(study: Study) -> None:
         study.table(
-            "precision", "float32, at full precision and rounded", DataColumn("operation"),
-            DataColumn("setting"), DataColumn("time", "s"), DataColumn("rate", "FLOP/s"),
-            DataColumn("error against float64"), DataColumn("speed-up", "x"), DataColumn("verdict"),
+            "precision", "float32, at full precision and rounded",
+            "operation", "setting", ("time", "s"), ("rate", "FLOP/s"), "error against float64",
+            ("speed-up", "x"), "verdict",
         )  # fmt: skip
         reference = a[:CHECKED_ROWS].cpu().double() @ b.cpu().double()
         settings: dict[str, Callable[[], torch.Tensor]] = {
@@ -204,7 +204,6 @@ def matmul_float8(
         int, whole(FLOAT8_MULTIPLE, 65_536, f"rows and columns, a multiple of {FLOAT8_MULTIPLE}")
     ] = 512,
 ) -> Case:
-
     from workloads.declare.place import TOLERANCES, against_float64
     from workloads.scripts.matmul_float8 import multiply, quantize
 
@@ -239,13 +238,12 @@ def matmul_float8(
         }
         reference = wide_a[:CHECKED_ROWS].cpu().double() @ wide_b.cpu().double()
         study.table(
-            "types", f"n={n}", DataColumn("type"), DataColumn("time", "s"),
-            DataColumn("rate", "FLOP/s"),
-            DataColumn("error against float64"), DataColumn("speed-up", "x"), DataColumn("verdict"),
+            "types", f"n={n}",
+            "type", ("time", "s"), ("rate", "FLOP/s"), "error against float64", ("speed-up", "x"),
+            "verdict",
         )  # fmt: skip
         for variant in study.compare(ways):
-            result = ways[variant.name]()[:CHECKED_ROWS].cpu().double()
-            error = float((result - reference).abs().max() / reference.abs().max())
+            error = _error(ways[variant.name]()[:CHECKED_ROWS], reference)
             rate = 2 * n**3 / variant.median_s
             study.row(
                 "types", variant.name, variant.median_s, rate, error, variant.ratio,

@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.health.burner import CPU_TOLERANCE, STRIP, Burner, Steady, find_steady
-from workloads.catalog.shared.products import CHECKED_COLUMNS, CHECKED_ROWS
+from workloads.catalog.shared.products import check_product
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
-from workloads.protocol.results import Check, DataColumn, Setting
+from workloads.protocol.results import Check, Setting
 
 if TYPE_CHECKING:
     from workloads.declare.place import Place
@@ -75,9 +75,7 @@ def burn(
     from workloads.declare.place import (
         DTYPES,
         PARTIAL_SUMS,
-        TOLERANCES,
         Place,
-        against_float64,
         count_flop,
         precision,
     )
@@ -101,12 +99,7 @@ def burn(
     used = precision(on, numbers, "matmul")
 
     def check() -> Check:
-        some, columns = min(rows, CHECKED_ROWS), min(rows, CHECKED_COLUMNS)
-        reference = a[:some].cpu().double() @ b[:, :columns].cpu().double()
-        reference_name = f"{some} x {columns} entries of the product, in float64 on the CPU"
-        return against_float64(
-            multiply(a, b)[:some, :columns], reference, TOLERANCES[used], reference_name
-        )
+        return check_product(a, b, multiply(a, b), used)
 
     meta = torch.empty(rows, rows, device="meta")
     operations = count_flop(lambda: multiply(meta, meta))
@@ -209,9 +202,8 @@ def _report(study: Study, load: LoadReadings) -> None:
     """Add the newest wrong products to their table."""
     if len(load.wrong) == 1:
         study.table(
-            "wrong", "products that differed from the first one", DataColumn("device"),
-            DataColumn("after", "s"), DataColumn("time"), DataColumn("wrong entries"),
-            DataColumn("temperature", "°C"),
+            "wrong", "products that differed from the first one",
+            "device", ("after", "s"), "time", "wrong entries", ("temperature", "°C"),
         )  # fmt: skip
         if "temperature_c" in load.unavailable:
             reason = load.unavailable["temperature_c"]
@@ -233,11 +225,10 @@ def _sum_up(study: Study, burners: Sequence[Burner], load: LoadReadings) -> None
         WrongProductError: a device's results for the same product differed.
     """
     study.table(
-        "devices", "each device under load", DataColumn("device"), DataColumn("median", "FLOP/s"),
-        DataColumn("first second", "FLOP/s"), DataColumn("last second", "FLOP/s"),
-        DataColumn("change", "%"), DataColumn("steady clock", "MHz"),
-        DataColumn("reached after", "s"), DataColumn("hottest", "°C"),
-        DataColumn("wrong entries"),
+        "devices", "each device under load",
+        "device", ("median", "FLOP/s"), ("first second", "FLOP/s"), ("last second", "FLOP/s"),
+        ("change", "%"), ("steady clock", "MHz"), ("reached after", "s"), ("hottest", "°C"),
+        "wrong entries",
     )  # fmt: skip
     steadies = _clocks(study, burners, load)
     if "temperature_c" in load.unavailable:

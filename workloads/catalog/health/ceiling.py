@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.declare.study import Study
+from workloads.declare.study import NamedColumn, Study
 from workloads.declare.workload import Case, one_of, workload
 from workloads.limits import limits
-from workloads.protocol.results import COPY, Cell, DataColumn, first_line
+from workloads.protocol.results import COPY, Cell, first_line
 
 if TYPE_CHECKING:
     from workloads.declare.place import Place
@@ -54,18 +54,13 @@ def ceiling(
 
     def study(study: Study) -> None:
         described = on.described()
-        columns = (
-            [DataColumn("hardware's", ""), DataColumn("share", "%")] if on.type != "cpu" else []
-        )
+        columns: list[NamedColumn] = ["hardware's", ("share", "%")] if on.type != "cpu" else []
         for kind in wanted():
             unit = "byte/s" if kind == COPY else "FLOP/s"
             table = "traffic" if kind == COPY else "products"
             if kind in (COPY, PRECISIONS[0]):
                 title = "read and written by a copy" if kind == COPY else "matrix products"
-                measured_column = DataColumn("highest rate", unit)
-                study.table(
-                    table, title, DataColumn("kind"), measured_column, *columns, DataColumn("how")
-                )
+                study.table(table, title, "kind", ("highest rate", unit), *columns, "how")
             try:
                 measured = study.ceiling(kind)
             except RuntimeError as error:

@@ -2,39 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from typing import TYPE_CHECKING, Annotated
-
-from workloads.declare.study import Study
-from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import Check, DataColumn
-
-if TYPE_CHECKING:
-    import torch
-
-    from workloads.declare.place import Place
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from workloads.declare.workload import by_device, one_of
-
-if TYPE_CHECKING:
-    import torch
-
-    from workloads.declare.place import Place
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
-
-    from workloads.declare.place import Place
-
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from workloads.catalog.shared.caches import (
     WARM,
@@ -43,12 +14,16 @@ from workloads.catalog.shared.caches import (
     compare_caches,
     flush_bytes,
 )
+from workloads.declare.study import Study
+from workloads.declare.workload import Case, by_device, one_of, whole, workload
 from workloads.measure import estimates
+from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
     import torch
 
     from workloads.declare.place import Place
+
 
 SMALLEST = 4096
 COPIED = (128, 1024)
@@ -232,9 +207,8 @@ def device_copy(
             "read: sum(a)": (1, source.sum),
         }
         study.table(
-            "operations", f"tensors of {mib} MiB, {cache} cache", DataColumn("operation"),
-            DataColumn("traffic", "byte"),
-            DataColumn("time", "s"), DataColumn("rate", "byte/s"),
+            "operations", f"tensors of {mib} MiB, {cache} cache",
+            "operation", ("traffic", "byte"), ("time", "s"), ("rate", "byte/s"),
         )  # fmt: skip
         calls = {name: under_cache(call) for name, (_, call) in operations.items()}
         for variant in study.compare(calls):
@@ -281,7 +255,7 @@ def peer_copies(
     own = on.device.index or 0
     neighbour = (own + 1) % count
 
-    timed = functools.partial(copy, targets[neighbour], sources[own])
+    timed = partial(copy, targets[neighbour], sources[own])
 
     def check() -> Check:
         timed()
@@ -313,7 +287,7 @@ def _matrix(study: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
     def rate(source: int, target: int) -> float | None:
         if source == target:
             return None
-        call = functools.partial(copies, source, target)
+        call = partial(copies, source, target)
         return COPIES * size / study.time(call, "wall")
 
     def check_pair(source: int, target: int) -> float | None:
@@ -322,8 +296,8 @@ def _matrix(study: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
             study.check_rate(f"cuda:{source} to cuda:{target}", found_rate)
         return found_rate
 
-    names = [DataColumn(f"to cuda:{index}", "byte/s") for index in range(count)]
-    study.table("matrix", "rate of copies", DataColumn("from"), *names)
+    names = [(f"to cuda:{index}", "byte/s") for index in range(count)]
+    study.table("matrix", "rate of copies", "from", *names)
     study.unavailable["tables.matrix"] = "a GPU is not timed against itself"
     for source in range(count):
         study.row(
@@ -367,7 +341,7 @@ def transfer(
     back = torch.empty_like(host, pin_memory=pinned)
     on_device = torch.empty_like(host, device=on.device)
 
-    timed = functools.partial(round_trip, host, on_device, back)
+    timed = partial(round_trip, host, on_device, back)
 
     def study(study: Study) -> None:
         to_device = study.time(lambda: on_device.copy_(host, non_blocking=True))

@@ -15,7 +15,7 @@ from workloads.catalog.shared.caches import (
 )
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, one_of, whole, workload
-from workloads.protocol.results import Check, DataColumn, first_line
+from workloads.protocol.results import Check, first_line
 
 if TYPE_CHECKING:
     from workloads.declare.place import Place
@@ -67,9 +67,7 @@ def reductions(
         }
         study.table(
             "operations", f"{rows} x {columns}, {dtype}, {cache} cache; bytes of one pass",
-            DataColumn("operation"),
-            DataColumn("time", "s"), DataColumn("rate", "byte/s"),
-            DataColumn("of the copy's rate", "%"),
+            "operation", ("time", "s"), ("rate", "byte/s"), ("of the copy's rate", "%"),
         )  # fmt: skip
         variants = study.compare({name: under_cache(call) for name, (_, call) in calls.items()})
         copy_rate = calls["copy"][0] / variants[0].median_s
@@ -168,8 +166,8 @@ def _linalg_operations(
 ) -> None:
     """Add each operation's time, its rate where its work is known, and its time in products."""
     study.table(
-        "operations", f"n={n}, float32", DataColumn("operation"), DataColumn("time", "s"),
-        DataColumn("rate", "FLOP/s"), DataColumn("time of a product", "x"),
+        "operations", f"n={n}, float32",
+        "operation", ("time", "s"), ("rate", "FLOP/s"), ("time of a product", "x"),
     )  # fmt: skip
     study.unavailable["tables.operations.rate"] = NO_COUNT
     product_s = 0.0

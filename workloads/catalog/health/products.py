@@ -13,7 +13,14 @@ from workloads.catalog.shared.caches import (
     compare_caches,
     flush_bytes,
 )
-from workloads.catalog.shared.products import CHECKED_COLUMNS, CHECKED_ROWS, Shape, bound_by
+from workloads.catalog.shared.products import (
+    CHECKED_COLUMNS,
+    CHECKED_ROWS,
+    Shape,
+    bound_by,
+    check_product,
+    launch_seconds,
+)
 from workloads.declare.study import Study
 from workloads.declare.tools import ClockName
 from workloads.declare.workload import Case, one_of, whole, workload
@@ -45,7 +52,7 @@ def matmul(
 ) -> Case:
     import torch
 
-    from workloads.declare.place import DTYPES, TOLERANCES, against_float64, count_flop, precision
+    from workloads.declare.place import DTYPES, count_flop, precision
     from workloads.scripts.matmul import multiply
 
     made_as = DTYPES[dtype].itemsize if on.type != "cpu" else max(4, DTYPES[dtype].itemsize)
@@ -59,12 +66,7 @@ def matmul(
     used = precision(on, dtype, "matmul")
 
     def check() -> Check:
-        rows, columns = min(n, CHECKED_ROWS), min(n, CHECKED_COLUMNS)
-        reference = a[:rows].cpu().double() @ b[:, :columns].cpu().double()
-        reference_name = f"{rows} x {columns} entries of the product, in float64 on the CPU"
-        return against_float64(
-            timed()[:rows, :columns], reference, TOLERANCES[used], reference_name
-        )
+        return check_product(a, b, timed(), used)
 
     meta = torch.empty(n, n, device="meta")
     operations = count_flop(lambda: multiply(meta, meta))
@@ -138,8 +140,7 @@ def _measure_sweep(study: Study, on: Place, sizes: list[int], precision: str) ->
     study.chart("rate", "rate over size", "n", *((line, "FLOP/s") for line in names))
     study.chart("time", "time over size", "n", *((line, "s") for line in names))
     times: dict[str, list[float]] = {line: [] for line in names}
-    scalar = on.randn(1)
-    launch_s = study.time(lambda: scalar + scalar, clock)
+    launch_s = launch_seconds(study, on, clock)
     for n in sizes:
         for line, call in _calls(on, n, names).items():
             before = times[line]

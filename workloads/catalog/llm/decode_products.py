@@ -16,15 +16,17 @@ from workloads.catalog.shared.caches import (
 )
 from workloads.catalog.shared.products import (
     CHECKED_COLUMNS,
-    SMALLEST_PROBE,
+    add_memory_rate,
+    add_ridge,
     bound_by,
-    seconds_of_copy,
+    launch_seconds,
+    probe_bytes,
 )
 from workloads.declare.study import Study
 from workloads.declare.tools import Call
 from workloads.declare.workload import Case, by_device, one_of, whole, workload
 from workloads.limits import limits
-from workloads.protocol.results import Check, DataColumn, first_line
+from workloads.protocol.results import Check, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -94,12 +96,11 @@ def decode_gemm(
         count_flop,
         precision,
     )
-    from workloads.measure import environment
     from workloads.scripts.decode_gemm import multiply
 
     n = on.sizes(n=(n, SIZES))["n"]
     itemsize = DTYPES[dtype].itemsize
-    probe = limits.uncached(SMALLEST_PROBE, environment.last_cache(on.device))
+    probe = probe_bytes(on)
     # Both square factors and their product, or the copy; in the study a matrix in float32 with
     # terms of its quantization.
     made_as = itemsize if on.type != "cpu" else max(4, itemsize)
@@ -158,22 +159,15 @@ def _roofline(
     """Add the products of few rows and the square one, with the bottleneck of each."""
     from workloads.measure import environment
 
-    scalar = on.randn(1)
-    launch_s = study.time(lambda: scalar + scalar)
-    memory = 2 * probe / seconds_of_copy(study, on, probe)
-    about = f"of a copy of {probe // 2**20} MiB, read and written"
-    study.figure("memory_rate", memory, "byte/s", about)
-    study.check_rate("the copy", memory, limits.MEMORY)
+    launch_s = launch_seconds(study, on)
+    memory = add_memory_rate(study, on, probe)
     counts = [count for count in ROWS if count < n] + [n]
     seconds = {count: study.time(product(count)) for count in counts}
     best = max(2 * count * n * n / time for count, time in seconds.items())
-    ridge = best / memory
-    about = "FLOP per byte: the best rate in the table over the memory's; below it memory decides"
-    study.figure("ridge", ridge, "", about)
+    ridge = add_ridge(study, best, memory)
     study.table(
-        "rows", f"m rows times {n} x {n}", DataColumn("m"), DataColumn("time", "s"),
-        DataColumn("rate", "FLOP/s"), DataColumn("traffic", "byte/s"), DataColumn("FLOP per byte"),
-        DataColumn("waits for"),
+        "rows", f"m rows times {n} x {n}",
+        "m", ("time", "s"), ("rate", "FLOP/s"), ("traffic", "byte/s"), "FLOP per byte", "waits for",
     )  # fmt: skip
     study.chart("roofline", "rate over intensity", "FLOP per byte", ("rate", "FLOP/s"))
     cache = environment.last_cache(on.device)
@@ -214,9 +208,9 @@ def _fewer_bits(
         calls[name], sizes[name] = call, quantized.size
     variants = study.compare({name: under_cache(call) for name, call in calls.items()})
     study.table(
-        "bits", f"weights of fewer bits, m={len(x)}", DataColumn("weights"),
-        DataColumn("time", "s"), DataColumn("size", "byte"), DataColumn("traffic", "byte/s"),
-        DataColumn("speed-up", "x"), DataColumn("verdict"), DataColumn("error of the product"),
+        "bits", f"weights of fewer bits, m={len(x)}",
+        "weights", ("time", "s"), ("size", "byte"), ("traffic", "byte/s"), ("speed-up", "x"),
+        "verdict", "error of the product",
     )  # fmt: skip
     study.unavailable["tables.bits.error of the product"] = "the check has it"
     other = x.nbytes + x.element_size() * len(x) * len(weights)

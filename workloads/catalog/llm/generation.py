@@ -16,7 +16,8 @@ from workloads.declare.workload import (
     workload,
 )
 from workloads.limits import limits
-from workloads.protocol.results import Check, DataColumn
+from workloads.measure import estimates
+from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
     import torch
@@ -69,7 +70,6 @@ def llm_prefill(
     length: Annotated[int, whole(2, 131_072, "tokens of a prompt")] = 512,
     dtype: Dtype = "bfloat16",
 ) -> Case:
-
     from workloads.catalog.shared.decoder import Decoder, reference
     from workloads.declare.place import TOLERANCES, against_float64, attention_precision
     from workloads.scripts.llm_prefill import prefill
@@ -94,11 +94,11 @@ def llm_prefill(
         study.figure("rate", batch * length / study.median_s, "tokens/s", "of all prompts")
         _sizes(study, on, shape)
         study.table(
-            "prompts", f"by length of the prompt, {batch} at once", DataColumn("tokens"),
-            DataColumn("time to first token", "s"), DataColumn("rate", "tokens/s"),
-            DataColumn("products", "FLOP/s"), DataColumn("FLOP per byte of weights"),
+            "prompts", f"by length of the prompt, {batch} at once",
+            "tokens", ("time to first token", "s"), ("rate", "tokens/s"), ("products", "FLOP/s"),
+            "FLOP per byte of weights",
         )  # fmt: skip
-        for count in doubling(SHORTEST_PROMPT, length):
+        for count in estimates.doublings(SHORTEST_PROMPT, length):
             some = prompt[:, :count].contiguous()
             seconds = study.time(partial(prefill, decoder, some, turn[:, :count], cache))
             flop = shape.prefill_flop(batch, count)
@@ -192,12 +192,11 @@ def llm_decode(
         _sizes(study, on, shape)
         _fit(study, on, shape)
         study.table(
-            "batches", f"by batch, {context} tokens each", DataColumn("batch"),
-            DataColumn("step", "s"), DataColumn("rate", "tokens/s"),
-            DataColumn("bytes per token", "byte"), DataColumn("traffic", "byte/s"),
-            DataColumn("FLOP per byte"),
+            "batches", f"by batch, {context} tokens each",
+            "batch", ("step", "s"), ("rate", "tokens/s"), ("bytes per token", "byte"),
+            ("traffic", "byte/s"), "FLOP per byte",
         )  # fmt: skip
-        for count in doubling(1, largest):
+        for count in estimates.doublings(1, largest):
             try:
                 passing = _count_passing(on, shape, count, 1, context)
                 room = count * context * shape.kv_bytes + passing
@@ -230,15 +229,6 @@ def llm_decode(
         check=check,
         study=study,
     )
-
-
-def doubling(first: int, last: int) -> list[int]:
-    """Return ``first`` and its doubles up to ``last``, and ``last``; it alone if it is smaller."""
-    sizes = []
-    while first < last:
-        sizes.append(first)
-        first *= 2
-    return [*sizes, last]
 
 
 def _shape(
@@ -319,8 +309,8 @@ def _fit(study: Study, on: Place, shape: DecoderShape) -> None:
     if free is None:
         return
     study.table(
-        "fit", "sequences whose cache fits into the free memory", DataColumn("tokens each"),
-        DataColumn("cache of one", "byte"), DataColumn("sequences"),
+        "fit", "sequences whose cache fits into the free memory",
+        "tokens each", ("cache of one", "byte"), "sequences",
     )  # fmt: skip
     for context in CONTEXTS:
         cache_bytes = context * shape.kv_bytes

@@ -14,7 +14,7 @@ from functools import partial
 from io import FileIO
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.catalog.shared import page_cache, safetensors
+from workloads.catalog.shared import safetensors
 from workloads.catalog.shared.safetensors import StoredTensor
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, Skip, by_device, one_of, whole, workload
@@ -33,6 +33,7 @@ CHUNK = 8 * 2**20
 MOSTLY_DROPPED = 0.05
 """Share of the file that may stay in the page cache where a time is called cold."""
 HOT, COLD = "hot", "cold"
+NO_FADVISE = "this system has no posix_fadvise to ask for an empty page cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,36 @@ class WeightFile:
         return start, safetensors.parse_header(self.file.read(length), size - start)
 
     def drop(self) -> None:
-        """Ask the system to drop the file from its page cache."""
-        page_cache.drop(self.file.fileno())
+        """Ask the system to drop the file from its page cache; it may decline.
+
+        Raises:
+            OSError: the file cannot be written to its disk.
+            AttributeError: the system has no such call; see :func:`can_drop`.
+        """
+        # Pages that are not on the disk yet would stay.
+        os.fsync(self.file.fileno())
+        os.posix_fadvise(self.file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def cached_share(self) -> float | None:
-        """Return the share of the file in the page cache; ``None`` if unknown."""
-        return page_cache.cached_share(self.file.fileno())
+        """Return the share of the file's pages in the page cache, 0 to 1; ``None`` if unknown."""
+        libc = ctypes.CDLL(None) if os.name == "posix" else None
+        if libc is None or not hasattr(libc, "mincore"):
+            return None
+        size = os.fstat(self.file.fileno()).st_size
+        pages = -(-size // mmap.PAGESIZE)
+        pages_in_cache = (ctypes.c_ubyte * pages)()
+        # The system keeps pages that a mapping has touched; this one touches none, and ends here.
+        with mmap.mmap(self.file.fileno(), size) as mapped:
+            first = ctypes.c_char.from_buffer(mapped)
+            address = ctypes.c_void_p(ctypes.addressof(first))
+            failed = libc.mincore(address, ctypes.c_size_t(size), pages_in_cache)
+            del first
+        return None if failed else sum(page & 1 for page in pages_in_cache) / pages
+
+
+def can_drop() -> bool:
+    """Return whether the system can be asked to drop a file from its page cache."""
+    return hasattr(os, "posix_fadvise")
 
 
 def bytes_of(tensor: torch.Tensor) -> memoryview:
@@ -160,8 +185,8 @@ def load_weights(
     from workloads.declare.place import pinned_bytes
     from workloads.scripts.load_weights import read, to_device
 
-    if cache == COLD and not page_cache.can_drop():
-        raise Skip(f"{page_cache.NO_FADVISE}: set cache=hot")
+    if cache == COLD and not can_drop():
+        raise Skip(f"{NO_FADVISE}: set cache=hot")
     sizes = on.sizes(mib=(mib, SIZES))
     mib = sizes["mib"]
     size = mib * 2**20
@@ -174,8 +199,8 @@ def load_weights(
     on.require(in_host + size if on.type == "cpu" else size, f"{mib} MiB of weights", host=in_host)
     weights = write_weights(on.host_randn, size)
     try:
-        if cache == COLD:
-            _require_cold(weights)
+        if cache == COLD and (reason := _reason_not_cold(weights)):
+            raise Skip(reason)
         staging = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
     except BaseException:
         weights.file.close()
@@ -230,25 +255,6 @@ def load_weights(
         check=check,
         study=study,
         cleanup=weights.file.close,
-    )
-
-
-def _require_cold(weights: WeightFile) -> None:
-    """Drop the file from the page cache.
-
-    Raises:
-        Skip: the system kept it, so no time would be cold.
-    """
-    weights.drop()
-    share = weights.cached_share()
-    if share is not None and share > MOSTLY_DROPPED:
-        raise Skip(_still_cached(share))
-
-
-def _still_cached(share: float) -> str:
-    return (
-        f"the system still caches {share:.0%} of the file in {tempfile.gettempdir()} after it was "
-        "asked to drop it, as a file system in memory does; set TMPDIR to a folder on a disk"
     )
 
 
@@ -330,11 +336,16 @@ def _parts(study: Study, weights: WeightFile, on: Place, staging: torch.Tensor) 
 
 def _reason_not_cold(weights: WeightFile) -> str | None:
     """Return why a load cannot be cold here; ``None`` if no reason is known."""
-    if not page_cache.can_drop():
-        return page_cache.NO_FADVISE
+    if not can_drop():
+        return NO_FADVISE
     weights.drop()
     share = weights.cached_share()
-    return _still_cached(share) if share is not None and share > MOSTLY_DROPPED else None
+    if share is None or share <= MOSTLY_DROPPED:
+        return None
+    return (
+        f"the system still caches {share:.0%} of the file in {tempfile.gettempdir()} after it was "
+        "asked to drop it, as a file system in memory does; set TMPDIR to a folder on a disk"
+    )
 
 
 def _cold_ways(

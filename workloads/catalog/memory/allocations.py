@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -62,12 +61,7 @@ def inference_modes(
 
     def study(study: Study) -> None:
         study.variants("modes", "one forward pass", ways, per_call=(batch, "samples/s"), peaks=True)
-        columns = (
-            DataColumn("mode"),
-            DataColumn("requires_grad"),
-            DataColumn("is_inference"),
-            DataColumn("grad_fn"),
-        )
+        columns = ("mode", "requires_grad", "is_inference", "grad_fn")
         study.table("results", "what comes out of each", *columns)
         for name, way in ways.items():
             result = way()
@@ -217,14 +211,10 @@ def fragmentation(
 
     def study(study: Study) -> None:
         study.table(
-            "orders",
-            f"after the {pieces} short-lived tensors of {mib} MiB are gone",
-            DataColumn("order"),
-            DataColumn("allocated", "byte"),
-            DataColumn("reserved", "byte"),
-            DataColumn("largest free", "byte"),
-            DataColumn("new for a request of four", "byte"),
-        )
+            "orders", f"after the {pieces} short-lived tensors of {mib} MiB are gone",
+            "order", ("allocated", "byte"), ("reserved", "byte"), ("largest free", "byte"),
+            ("new for a request of four", "byte"),
+        )  # fmt: skip
         for name, make in {"in turns": in_turns, "what stays first": stays_first}.items():
             segment()
             survivors = make(pieces, size, on.device)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from workloads.declare.study import Study
+from workloads.declare.study import MEMORY_COLUMNS, Study
 from workloads.declare.tools import MemoryInUse
 from workloads.declare.workload import Case, Skip, whole, workload
-from workloads.protocol.results import DataColumn, first_line
+from workloads.protocol.results import first_line
 
 if TYPE_CHECKING:
     import torch
@@ -167,27 +167,13 @@ def _by_size(study: Study, trials: Sequence[tuple[int, Trial]]) -> None:
     """Add a chart and a table of the batches' measurements, from the smallest on."""
     series = (("peak memory", "byte"), ("rate", "samples/s"))
     study.chart("batches", "one training step over the batch", "batch", *series)
-    words = ("allocated", "reserved", "used", "nvml")
     study.table(
         "held", "what is held after a step of each batch, and what the step needed",
-        DataColumn("batch"), DataColumn("peak of the step", "byte"),
-        *(DataColumn(word, "byte") for word in words),
+        "batch", ("peak of the step", "byte"), *MEMORY_COLUMNS,
     )  # fmt: skip
     for size, trial in trials:
-        memory = trial.memory
         study.point("batches", size, trial.peak, trial.rate)
-        study.row(
-            "held",
-            float(size),
-            trial.peak,
-            memory.allocated,
-            memory.reserved,
-            memory.used,
-            memory.nvml,
-        )
-        study.unavailable |= {
-            f"tables.held.{word}": reason for word, reason in memory.unavailable.items()
-        }
+        study.memory_row("held", trial.memory, float(size), trial.peak)
 
 
 def _report(study: Study, ended: BatchBounds, trials: Trials, where: str) -> None:

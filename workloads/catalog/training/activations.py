@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, Skip, one_of, whole, workload
-from workloads.protocol.results import Check, DataColumn
+from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
     from workloads.declare.place import Place
@@ -128,9 +128,9 @@ def _curve(
 ) -> None:
     """Add the table of ways, and the curve of time against peak memory."""
     study.table(
-        "ways", "time against peak memory", DataColumn("way"), DataColumn("time", "s"),
-        DataColumn("more time", "%"), DataColumn("verdict"), DataColumn("peak memory", "byte"),
-        DataColumn("less memory", "%"), DataColumn("worth it"),
+        "ways", "time against peak memory",
+        "way", ("time", "s"), ("more time", "%"), "verdict", ("peak memory", "byte"),
+        ("less memory", "%"), "worth it",
     )  # fmt: skip
     variants = study.compare(calls)
     peaks = {variant.name: peak_of(calls[variant.name]) for variant in variants}

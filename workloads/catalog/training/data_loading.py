@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, Skip, one_of, whole, workload
 from workloads.protocol import process
-from workloads.protocol.results import DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -63,6 +62,14 @@ def kill_with_parent(parent: int, _worker: int) -> None:
     process.die_with_parent(parent, signal.SIGKILL)
 
 
+def _shut_down(iterator: Any) -> None:
+    """End the workers and threads of a DataLoader's iterator."""
+    # Dropping the last reference is the public way, but a traceback may still have one.
+    shut_down = getattr(iterator, "_shutdown_workers", None)
+    if shut_down is not None:
+        shut_down()
+
+
 class Loaders:
     """DataLoaders of one data set, with the termination of their workers.
 
@@ -106,25 +113,17 @@ class Loaders:
 
     def end(self) -> None:
         """End all workers and threads."""
-        for iterator in self._iterators:
-            # Dropping the last reference is the public way, but a traceback may still have one.
-            shut_down = getattr(iterator, "_shutdown_workers", None)
-            if shut_down is not None:
-                shut_down()
-        self._iterators.clear()
+        while self._iterators:
+            _shut_down(self._iterators.pop())
 
     @contextmanager
     def started(self, workers: int, *, pinned: bool) -> Iterator[torch.utils.data.DataLoader[Any]]:
         """Yield a loader, and end its workers afterwards."""
         loader = self.start(workers, pinned=pinned)
-        iterator = self._iterators[-1]
         try:
             yield loader
         finally:
-            others = [other for other in self._iterators if other is not iterator]
-            self._iterators = [iterator]
-            self.end()
-            self._iterators = others
+            _shut_down(self._iterators.pop())
 
 
 @workload(
@@ -201,9 +200,9 @@ def _try_workers(
     title: str,
 ) -> None:
     study.table(
-        "workers", title, DataColumn("num_workers"), DataColumn("host memory"),
-        DataColumn("rate", "samples/s"), DataColumn("waiting for data", "%"),
-        DataColumn("first epoch", "s"),
+        "workers", title,
+        "num_workers", "host memory", ("rate", "samples/s"), ("waiting for data", "%"),
+        ("first epoch", "s"),
     )  # fmt: skip
     study.chart(
         "workers", "throughput over workers, pageable memory", "num_workers",

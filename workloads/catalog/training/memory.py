@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, ParameterError, Skip, whole, workload
-from workloads.protocol.results import Check, DataColumn
+from workloads.protocol.results import Check
 
 if TYPE_CHECKING:
     import torch
@@ -82,10 +82,9 @@ def gradient_accumulation(
         calls = {str(size): partial(timed, size) for size in sizes}
         variants = study.compare(calls)
         study.table(
-            "micro_batches", f"a batch of {batch} in parts", DataColumn("micro-batch"),
-            DataColumn("parts"), DataColumn("time", "s"), DataColumn("rate", "samples/s"),
-            DataColumn("peak memory", "byte"), DataColumn("speed-up", "x"), DataColumn("verdict"),
-            DataColumn("gradient difference"),
+            "micro_batches", f"a batch of {batch} in parts",
+            "micro-batch", "parts", ("time", "s"), ("rate", "samples/s"), ("peak memory", "byte"),
+            ("speed-up", "x"), "verdict", "gradient difference",
         )  # fmt: skip
         for variant, (size, parts) in zip(variants, sizes.items(), strict=True):
             peak = peak_memory(on, study, calls[variant.name])
@@ -174,9 +173,9 @@ def checkpointing(
         }
         variants = study.compare(calls)
         study.table(
-            "segments", f"{layers} layers, a batch of {batch}", DataColumn("variant"),
-            DataColumn("time", "s"), DataColumn("more time", "%"), DataColumn("verdict"),
-            DataColumn("peak memory", "byte"), DataColumn("less memory", "%"),
+            "segments", f"{layers} layers, a batch of {batch}",
+            "variant", ("time", "s"), ("more time", "%"), "verdict", ("peak memory", "byte"),
+            ("less memory", "%"),
         )  # fmt: skip
         most: int | None = None
         for variant in variants:
@@ -257,10 +256,7 @@ def batch_scaling(
     def study(study: Study) -> None:
         rates = ("samples/s", "samples/s"), ("peak memory", "byte"), ("step", "s")
         study.chart("scaling", "throughput and memory over the batch", "batch", *rates)
-        study.table(
-            "scaling", "batch after batch", DataColumn("batch"),
-            *(DataColumn(name, unit) for name, unit in rates),
-        )  # fmt: skip
+        study.table("scaling", "batch after batch", "batch", *rates)
         measured: dict[int, float] = {}
         count, ended = 1, f"largest={largest}: not tried beyond it"
         while count <= largest:

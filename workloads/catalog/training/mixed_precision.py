@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, one_of, whole, workload
-from workloads.protocol.results import DataColumn
 
 if TYPE_CHECKING:
     import torch
@@ -117,11 +116,9 @@ def amp(
         calls = {way.name: prepared(way)[0] for way in all_ways}
         variants = study.compare(calls)
         study.table(
-            "precisions", "speed and memory of a step", DataColumn("precision"),
-            DataColumn("time", "s"),
-            DataColumn("rate", "samples/s"), DataColumn("peak memory", "byte"),
-            DataColumn("speed-up", "x"),
-            DataColumn("verdict"),
+            "precisions", "speed and memory of a step",
+            "precision", ("time", "s"), ("rate", "samples/s"), ("peak memory", "byte"),
+            ("speed-up", "x"), "verdict",
         )  # fmt: skip
         for found_way in variants:
             peak = peak_memory(on, study, calls[found_way.name])
@@ -158,9 +155,8 @@ def _follow(
     """Train each way from the same start, and show the losses side by side."""
     losses: dict[str, list[float]] = {}
     study.table(
-        "training", f"the first {steps} steps from the same weights", DataColumn("precision"),
-        DataColumn("loss after"), DataColumn("against the first", "%"), DataColumn("skipped steps"),
-        DataColumn("scale at the end"),
+        "training", f"the first {steps} steps from the same weights",
+        "precision", "loss after", ("against the first", "%"), "skipped steps", "scale at the end",
     )  # fmt: skip
     for name, (step, scaler) in prepared.items():
         losses[name], skipped = [], 0

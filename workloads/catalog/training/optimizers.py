@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from workloads.catalog.shared.tools import NO_DEVICE_ROWS, kernels_of
 from workloads.declare.study import Study
 from workloads.declare.workload import Case, Skip, by_device, one_of, whole, workload
-from workloads.protocol.results import Check, DataColumn, first_line
+from workloads.protocol.results import Check, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -141,10 +141,9 @@ def _compare(
 
     variants = study.compare(calls)
     study.table(
-        "ways", title, DataColumn("implementation"), DataColumn("time", "s"),
-        DataColumn("rate", "byte/s"), DataColumn("peak memory", "byte"),
-        DataColumn("of the parameters", "%"), DataColumn("kernels"), DataColumn("speed-up", "x"),
-        DataColumn("verdict"),
+        "ways", title,
+        "implementation", ("time", "s"), ("rate", "byte/s"), ("peak memory", "byte"),
+        ("of the parameters", "%"), "kernels", ("speed-up", "x"), "verdict",
     )  # fmt: skip
     for variant in variants:
         call = calls[variant.name]

@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.declare.study import Study
-from workloads.declare.workload import Case, whole, workload
-from workloads.protocol.results import DataColumn
-
-if TYPE_CHECKING:
-    import torch
-
-    from workloads.declare.place import Place
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
-
-    from workloads.declare.place import Place
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
-
-    from workloads.declare.place import Place
-
-from functools import partial
-from typing import TYPE_CHECKING
-
 from workloads.declare.tools import Call
+from workloads.declare.workload import Case, whole, workload
 
 if TYPE_CHECKING:
     import torch
@@ -122,7 +98,7 @@ def _make_calls(
 
 
 def _parts(study: Study, title: str, calls: dict[str, Call]) -> None:
-    study.table("parts", title, DataColumn("part"), DataColumn("time", "s"))
+    study.table("parts", title, "part", ("time", "s"))
     seconds = {}
     for variant in study.compare(calls, "wall"):
         seconds[variant.name] = variant.median_s
