@@ -17,9 +17,9 @@ from tui.hosts.address import (
     parse_host,
     parse_hosts,
     share_connection,
+    slurm_hosts,
     socket_folder,
 )
-from tui.hosts.slurm import slurm_hosts
 from tui.hosts.supervisor import with_shared_connection
 
 PROGRAM = ("python3", "-c", "print('a b', \"$HOME\")")

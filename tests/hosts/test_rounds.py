@@ -10,7 +10,7 @@ import pytest
 from tests.hosts.conftest import Boxes
 from tui.core.child.process import ChildProcess
 from tui.hosts.monitor import HostMonitor
-from tui.hosts.rounds import ReadingRounds
+from tui.hosts.supervisor import ReadingRounds
 from workloads.protocol.messages import Heartbeat
 
 AT_ANY_TIME = 60.0

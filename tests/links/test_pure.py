@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.links.schedule import tournament
+from tui.links.measure import tournament
 from tui.links.verdict import LOW_BELOW, MeasuredLink, bus_bandwidth, judge_links
 
 

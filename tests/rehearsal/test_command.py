@@ -13,7 +13,7 @@ from tests.rehearsal.outcomes import rehearsed
 from tui.kit.command_line.output import UsageError
 from tui.rehearsal.cards import CARDS
 from tui.rehearsal.changes import changes, find_batch, halve_batch, lower_precision, savings
-from tui.rehearsal.cli.rehearse import (
+from tui.rehearsal.rehearse import (
     FindBatch,
     RehearseOptions,
     find_cards,

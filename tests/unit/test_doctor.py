@@ -21,12 +21,13 @@ from tui.core.text.commands import EXAMPLE
 from tui.doctor.checks import (
     CONTEXT_BYTES,
     CheckResult,
+    as_text,
     driver_findings,
+    format_indices,
     pairing_findings,
     room_findings,
     watch_finding,
 )
-from tui.doctor.text import as_text, format_indices
 from tui.monitor.messages import Device, DeviceMemory
 
 

@@ -32,8 +32,7 @@ from tui.devices.state.devices import (
 )
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.devices import notice
-from tui.doctor.checks import driver_findings, pairing_findings
-from tui.doctor.text import as_text
+from tui.doctor.checks import as_text, driver_findings, pairing_findings
 from tui.kit.lines import plain
 from tui.monitor import nvml as monitor_driver
 from tui.monitor.messages import Driver

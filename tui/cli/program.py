@@ -108,13 +108,13 @@ COMMANDS: dict[str, ListedCommand] = {
         "tui.headless.compare", "Compare two settings of a backend flag: does it matter?"
     ),
     "links": ListedCommand(
-        "tui.links.cli.links", "Measure the links between GPUs and hosts: which one is slow?"
+        "tui.links.links", "Measure the links between GPUs and hosts: which one is slow?"
     ),
     "fleet": ListedCommand(
-        "tui.fleet.cli.fleet", "Compare equal GPUs, here or on several hosts: which one is slow?"
+        "tui.fleet.fleet", "Compare equal GPUs, here or on several hosts: which one is slow?"
     ),
     "rehearse": ListedCommand(
-        "tui.rehearsal.cli.rehearse", "Rehearse a program on a GPU that is not here: will it fit?"
+        "tui.rehearsal.rehearse", "Rehearse a program on a GPU that is not here: will it fit?"
     ),
     "results": ListedCommand(
         "tui.results.cli.results", "List, compare, export and import stored results."

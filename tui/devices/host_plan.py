@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tui.hosts.address import HERE, HostError, parse_hosts
+from tui.hosts.address import HERE, HostError, parse_hosts, slurm_hosts
 from tui.hosts.choice import HostChoice
 from tui.hosts.plan import HostPlan
-from tui.hosts.slurm import slurm_hosts
 from tui.kit.command_line.output import UsageError
 
 

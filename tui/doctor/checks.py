@@ -1,4 +1,4 @@
-"""The checks of ``doctor``, each with one or more findings."""
+"""The checks of ``doctor``, each with one or more findings, and the findings as text."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeVar, cast
 
 from tui.allocators.process_files import Refusal
 from tui.core import reports
 from tui.core.text.commands import EXAMPLE
+from tui.core.text.glyphs import rows_of_text
 from tui.core.text.numbers import count, size
 from tui.devices.state.devices import NVML_UNAVAILABLE, pair, reconcile_driver, uses_cuda
 from tui.monitor.messages import GpuProcess, Sample
@@ -274,3 +275,44 @@ async def run_with_timeout(seconds: float, check: Callable[[], T], otherwise: T)
         return await asyncio.wait_for(answer, seconds)
     except asyncio.TimeoutError:
         return otherwise
+
+
+def as_text(findings: Sequence[CheckResult]) -> str:
+    """Return one line per check, and a second line with advice if there is any."""
+    alike: dict[CheckResult, list[CheckResult]] = {}
+    for finding in findings:
+        alike.setdefault(replace(finding, device="", key=""), []).append(finding)
+    lines = []
+    for finding, results in alike.items():
+        names = format_indices([result.device for result in results if result.device])
+        words = f"{names}: {finding.found}" if names else finding.found
+        if len(results) == 1 and results[0].key:
+            words += f" ({results[0].key})"
+        lines.append(f"{finding.outcome:<8} {finding.name:<14} {words}")
+        if finding.advice:
+            lines.append(f"{'':<23} → {finding.advice}")
+    return rows_of_text(lines)
+
+
+def format_indices(names: list[str]) -> str:
+    """Abbreviate names: cuda:0, cuda:1, cuda:2, cuda:3 and cuda:6 become ``cuda:0-3,6``."""
+    kinds: dict[str, list[str]] = {}
+    for name in names:
+        kind, _, index = name.partition(":")
+        kinds.setdefault(kind, []).append(index)
+    return ", ".join(
+        f"{kind}:{_format_ranges([int(index) for index in found])}"
+        if all(index.isdecimal() for index in found)
+        else ", ".join(f"{kind}:{index}" if index else kind for index in found)
+        for kind, found in kinds.items()
+    )
+
+
+def _format_ranges(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

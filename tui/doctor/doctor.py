@@ -34,6 +34,7 @@ from tui.devices.host_plan import find_other_hosts
 from tui.doctor.checks import (
     STATE_S,
     CheckResult,
+    as_text,
     driver_findings,
     pairing_findings,
     program_findings,
@@ -46,7 +47,6 @@ from tui.doctor.checks import (
     watch_finding,
 )
 from tui.doctor.hosts import print_hosts
-from tui.doctor.text import as_text
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.options import Subcommand, add_common
 from tui.kit.command_line.output import (

@@ -13,20 +13,20 @@ from tui.core.text.numbers import count
 from tui.devices.state.same_machine import Overlap, SeenHost, find_overlaps
 from tui.doctor.checks import (
     CheckResult,
+    as_text,
     driver_findings,
     pairing_findings,
     room_findings,
     torch_findings,
 )
-from tui.doctor.text import as_text
 from tui.hosts.address import HERE, HostAddress
 from tui.hosts.boot import OLDEST
 from tui.hosts.children import HostConnection
 from tui.hosts.events import HostLost, HostSample
-from tui.hosts.failures import HostFailure
+from tui.hosts.failures import HostFailure, HostFailureError
 from tui.hosts.plan import HostPlan
 from tui.hosts.supervisor import with_shared_connection
-from tui.hosts.survey import HostFailureError, Survey, check_access, survey_host
+from tui.hosts.survey import Survey, check_access, survey_host
 from tui.hosts.watching import first_samples
 from tui.kit.command_line.output import print_json, print_text
 from tui.kit.command_line.progress import ProgressLine

@@ -94,7 +94,7 @@ def answer_lines(fleets: Sequence[FleetRounds], slow: Sequence[SlowDevice]) -> l
 
 
 def _describe_none_slower(fleets: Sequence[FleetRounds]) -> str:
-    compared = [ratio for fleet in fleets for of in fleet.ratios().values() for ratio in of]
+    compared = [ratio for fleet in fleets for ratios in fleet.ratios().values() for ratio in ratios]
     if not compared:
         return "nothing was compared: no two devices of one model were timed twice"
     members = [member for fleet in fleets for member in fleet.members]
@@ -145,7 +145,7 @@ def differences(fleet: FleetRounds, name: str) -> Iterator[str]:
 def member_facts(member: FleetMember) -> dict[str, float | str]:
     """Return what may explain a device's speed, by name with its unit; unknown facts are absent."""
     facts: dict[str, float | str] = {}
-    states = [state for of in member.done.values() for state in of]
+    states = [state for runs in member.done.values() for state in runs]
     seen = [state.conditions for state in states if state.conditions is not None]
     for name, values in {
         "SM clock, MHz": [conditions.sm_clock_mhz_median for conditions in seen],
@@ -170,21 +170,16 @@ def member_facts(member: FleetMember) -> dict[str, float | str]:
     device = view.nvml if view is not None else None
     if session is not None and device is not None:
         sample = session.state.machine.sample
-        facts.update(
-            {
-                fact: value
-                for fact, value in {
-                    "power limit, W": device.power_limit_w,
-                    "PCIe generation": device.pcie.generation,
-                    "PCIe lanes": device.pcie.width,
-                    "uncorrected ECC errors": device.ecc_uncorrected,
-                    "VBIOS": device.vbios,
-                    "driver": sample.driver.version if sample is not None else None,
-                    "other processes": _count_others(device, session.state.machine.worker_pid),
-                }.items()
-                if value is not None
-            }
-        )
+        readings = {
+            "power limit, W": device.power_limit_w,
+            "PCIe generation": device.pcie.generation,
+            "PCIe lanes": device.pcie.width,
+            "uncorrected ECC errors": device.ecc_uncorrected,
+            "VBIOS": device.vbios,
+            "driver": sample.driver.version if sample is not None else None,
+            "other processes": _count_others(device, session.state.machine.worker_pid),
+        }
+        facts |= {fact: value for fact, value in readings.items() if value is not None}
     return facts
 
 

@@ -6,7 +6,8 @@ import contextlib
 import os
 import re
 import shlex
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ HOST_FIELD = "{host}"
 _REMOTE_SHELLS = ("ssh", "autossh", "gsissh")
 """Programs that join the words of a command and have a shell read them again."""
 _MOST_HOSTS = 64
+_SCONTROL_WITHIN_S = 10.0
 _WITH_PORT = re.compile(
     r"(?P<user>[^@:/]+@)?(?:\[(?P<address>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<name>[^:@\[\]]+))"
     r"(?::(?P<port>[0-9]{1,5}))?"
@@ -75,7 +77,7 @@ def _join_in_one_line(program: Sequence[str]) -> str:
     return shlex.join(("sh", "-c", _IN_LINES.format(mark=mark), text.replace("\n", mark)))
 
 
-HERE = HostAddress("here", (), login="")
+HERE = HostAddress("here", ())
 """This machine, by the same way as any host but without a program in between."""
 
 
@@ -190,3 +192,33 @@ def _check(name: str, text: str) -> None:
         raise HostError(f"{name} begins with a dash, which no host name may")
     if not name.isprintable() or any(character.isspace() for character in name):
         raise HostError(f"{name!r} has an invalid character")
+
+
+def slurm_hosts(variables: Mapping[str, str] = os.environ) -> tuple[HostAddress, ...]:
+    """Return the hosts of the Slurm allocation that this process runs in, reached with ``srun``.
+
+    Args:
+        variables: environment variables.
+
+    Raises:
+        HostError: there is no allocation, or Slurm does not name its hosts.
+    """
+    job, nodes = variables.get("SLURM_JOB_ID"), variables.get("SLURM_JOB_NODELIST")
+    if not job or not nodes:
+        raise HostError("--slurm: no allocation here (SLURM_JOB_ID is not set): use salloc first")
+    try:
+        answer = subprocess.run(
+            ("scontrol", "show", "hostnames", nodes),
+            capture_output=True,
+            text=True,
+            timeout=_SCONTROL_WITHIN_S,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise HostError(f"--slurm: scontrol does not name the hosts: {error}") from error
+    step = ("srun", "--jobid", job, "-N1", "-n1", "--overlap")
+    return tuple(
+        HostAddress(name, (*step, "-w", name), login=" ".join((*step, "-w", name, "true")))
+        for name in answer.stdout.split()
+    )

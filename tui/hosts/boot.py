@@ -83,16 +83,16 @@ exec python3 -c "$0"
 """Script of sh that starts the first Python that has torch, or else ``python3``, which says so."""
 
 
-def boot_command(python: str = "python3") -> tuple[str, ...]:
+def boot_command(python: str | None = None) -> tuple[str, ...]:
     """Return the command that waits, on the host, for :func:`preamble` on its standard input.
 
     It is isolated (``-I``): no file in the current folder, no variable and nothing of the user's
     site-packages comes before our modules.
 
     Args:
-        python: name or path of a Python there.
+        python: name or path of a Python there; ``None`` for ``python3``.
     """
-    return (python, "-I", "-c", FIRST_LINE)
+    return (python or "python3", "-I", "-c", FIRST_LINE)
 
 
 def torch_command(

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from tui import allocators
 from tui.allocators.messages import WATCH_EVENTS, WatchEvent
 from tui.core.child.launch import FOLDER
-from tui.core.child.process import ChildProcess
+from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.text.glyphs import clean
 from tui.core.text.redact import with_texts
 from tui.hosts.address import HostAddress
 from tui.hosts.archive import build_archive, build_runner_archive
 from tui.hosts.boot import OLDEST_FOR_RUNS, boot_command, preamble, torch_command
-from tui.hosts.failures import explain_failure, explain_silence
+from tui.hosts.failures import (
+    HostFailure,
+    HostFailureError,
+    explain_failure,
+    explain_no_start,
+    explain_silence,
+)
 from tui.hosts.smi import SmiLine, parse_line, smi_command
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent
 from workloads.declare import user_workloads
@@ -62,15 +69,7 @@ class HostConnection:
         """
         end_after = ("--keep-alive", str(MISSED_AFTER_S))
         serving = ("serve", "--interval", str(interval), "--changes", *end_after)
-        kinds: tuple[type[MonitorEvent | Alive], ...] = (*MONITOR_EVENTS, Alive)
-        return ChildProcess(
-            self.host.command(boot_command(self.python or "python3")),
-            kinds,
-            folder=FOLDER,
-            sent=sent,
-            decode=ChangeReader(kinds, without_controls).decode,
-            preamble=preamble(build_archive(), "tui.monitor", serving),
-        )
+        return self.module_child((*MONITOR_EVENTS, Alive), "tui.monitor", serving, sent)
 
     def watch_child(
         self,
@@ -97,13 +96,30 @@ class HostConnection:
             steps=True,
             changes=True,
         )
-        kinds: tuple[type[WatchEvent | Alive], ...] = (*WATCH_EVENTS, Alive)
+        return self.module_child((*WATCH_EVENTS, Alive), allocators.MODULE, arguments)
+
+    def module_child(
+        self,
+        kinds: tuple[type[E], ...],
+        module: str,
+        arguments: Sequence[str],
+        sent: Callable[[object], object] | None = None,
+    ) -> ChildProcess[E]:
+        """Return a child that runs one of our modules there without torch, not started yet.
+
+        Args:
+            kinds: the messages that it may send.
+            module: whose ``main`` runs.
+            arguments: for its ``sys.argv``.
+            sent: called with each request to it; ``None`` for nothing.
+        """
         return ChildProcess(
-            self.host.command(boot_command(self.python or "python3")),
+            self.host.command(boot_command(self.python)),
             kinds,
             folder=FOLDER,
+            sent=sent,
             decode=ChangeReader(kinds, without_controls).decode,
-            preamble=preamble(build_archive(), allocators.MODULE, arguments),
+            preamble=preamble(build_archive(), module, arguments),
         )
 
     def runner_child(
@@ -136,6 +152,69 @@ class HostConnection:
         """
         within_s = CONNECT_WITHIN_S + (user_workloads.READ_S if files else 0.0)
         return ConnectionWatch(self.host, within_s)
+
+
+class HostExchange(Generic[E]):
+    """A short-lived child on a host, whose messages are read one by one.
+
+    Args:
+        host: the host.
+        child: the child, not started yet.
+    """
+
+    def __init__(self, host: HostAddress, child: ChildProcess[E]) -> None:
+        self.child = child
+        self._host = host
+        self._banner: deque[str] = deque(maxlen=BANNER_LINES)
+
+    async def start(self) -> None:
+        """Start the child.
+
+        Raises:
+            HostFailureError: it does not start.
+        """
+        try:
+            await self.child.start()
+        except OSError as error:
+            failure = HostFailure(explain_no_start(self._host, error))
+            raise HostFailureError(failure) from error
+
+    async def close(self) -> None:
+        """End the child, if it was started."""
+        await self.child.stop()
+
+    async def find_next(self, within_s: float) -> E | None:
+        """Return the next message; ``None`` at the end.
+
+        Args:
+            within_s: seconds to wait for it.
+
+        Raises:
+            HostFailureError: it did not come in time.
+        """
+        try:
+            return await asyncio.wait_for(self._read(), within_s)
+        except asyncio.TimeoutError as error:
+            raise HostFailureError(explain_silence(self._host, within_s)) from error
+
+    async def next(self, within_s: float) -> E:
+        """Return the next message, as :meth:`find_next`.
+
+        Raises:
+            HostFailureError: it did not come in time, or the child has ended.
+        """
+        event = await self.find_next(within_s)
+        if event is None:
+            ended, errors = await self.child.ended(), self.child.stderr.last()
+            raise HostFailureError(explain_failure(self._host, ended, errors, tuple(self._banner)))
+        return event
+
+    async def _read(self) -> E | None:
+        async for event in self.child.events():
+            if not isinstance(event, MalformedMessage):
+                return event
+            self._banner.append(event.line or event.reason)
+        return None
 
 
 def without_controls(event: E, line: bytes) -> E:

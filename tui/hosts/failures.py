@@ -32,6 +32,23 @@ class HostFailure:
         return f"{self.reason}: {self.advice}" if self.advice else self.reason
 
 
+class HostFailureError(Exception):
+    """A host cannot be used.
+
+    Args:
+        failure: why, and what to do.
+    """
+
+    def __init__(self, failure: HostFailure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
+def explain_no_start(host: HostAddress, error: OSError) -> str:
+    """Return why the program that connects to a host does not start."""
+    return f"{host.prefix[0]} cannot be started: {error.strerror or error}"
+
+
 def explain_failure(
     host: HostAddress, ended: str, errors: Sequence[str], banner: Sequence[str] = ()
 ) -> HostFailure:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Union
 
 from tui.core.child.launch import FOLDER
-from tui.core.child.process import ChildProcess, MalformedMessage
+from tui.core.child.process import ChildProcess
 from tui.core.text.glyphs import clean
 from tui.hosts.archive import build_runner_archive
 from tui.hosts.boot import OLDEST_FOR_RUNS, preamble, torch_command
-from tui.hosts.children import BANNER_LINES, CONNECT_WITHIN_S, HostConnection
-from tui.hosts.failures import explain_failure
+from tui.hosts.children import CONNECT_WITHIN_S, HostConnection, HostExchange
+from tui.hosts.failures import HostFailureError
 from workloads.protocol.messages import Meeting
 from workloads.ranks.meeting import TRY_S, MeetingPlace, Reach, Reached
 
@@ -85,10 +85,8 @@ async def find_meetings(
     """
     visitors = [_Visitor(connection) for connection in connections]
     try:
-        places_found = await asyncio.gather(*(visitor.open() for visitor in visitors))
-        places = {
-            visitor.name: place for visitor, place in zip(visitors, places_found, strict=True)
-        }
+        opened = await asyncio.gather(*(visitor.open() for visitor in visitors))
+        places = dict(zip((visitor.name for visitor in visitors), opened, strict=True))
         pairs = [
             (second, first)
             for first, second in itertools.combinations(visitors, 2)
@@ -117,23 +115,19 @@ class _Visitor:
 
     def __init__(self, connection: HostConnection) -> None:
         self.name = connection.host.name
-        self._host = connection.host
-        self._child: ChildProcess[_Event] = ChildProcess(
+        child: ChildProcess[_Event] = ChildProcess(
             connection.host.command(torch_command(connection.python)),
             (MeetingPlace, Reached),
             folder=FOLDER,
             preamble=preamble(build_runner_archive(), "workloads", ("meet",), OLDEST_FOR_RUNS),
         )
-        self._banner: deque[str] = deque(maxlen=BANNER_LINES)
+        self._exchange = HostExchange(connection.host, child)
 
     async def open(self) -> MeetingPlace:
         """Start the child, and return where it listens."""
-        try:
-            await self._child.start()
-        except OSError as error:
-            text = f"{self._host.prefix[0]} cannot be started: {error.strerror or error}"
-            raise MeetingError(f"{self.name}: {text}") from error
-        event = await self._next(CONNECT_WITHIN_S)
+        with self._naming_host():
+            await self._exchange.start()
+            event = await self._exchange.next(CONNECT_WITHIN_S)
         if not isinstance(event, MeetingPlace):
             raise MeetingError(f"{self.name}: it sent an answer to no request")
         return event
@@ -146,8 +140,9 @@ class _Visitor:
         for host in hosts:
             place = places[host]
             addresses = tuple(place.interfaces)[:_MOST_ADDRESSES]
-            self._child.send(Reach(host, place.port, place.token, addresses))
-            event = await self._next(CONNECT_WITHIN_S + TRY_S * len(addresses))
+            self._exchange.child.send(Reach(host, place.port, place.token, addresses))
+            with self._naming_host():
+                event = await self._exchange.next(CONNECT_WITHIN_S + TRY_S * len(addresses))
             if not isinstance(event, Reached) or event.host != host:
                 raise MeetingError(f"{self.name}: it sent an answer to another request")
             # A host may be anybody's: its texts must not control this terminal.
@@ -157,24 +152,11 @@ class _Visitor:
 
     async def close(self) -> None:
         """End the child, which frees the port."""
-        await self._child.stop()
+        await self._exchange.close()
 
-    async def _next(self, within_s: float) -> _Event:
+    @contextlib.contextmanager
+    def _naming_host(self) -> Iterator[None]:
         try:
-            event = await asyncio.wait_for(self._read(), within_s)
-        except asyncio.TimeoutError as error:
-            raise MeetingError(f"{self.name}: no answer within {within_s:g} s") from error
-        if event is not None:
-            return event
-        ended = await self._child.ended()
-        errors = self._child.stderr.last()
-        failure = explain_failure(self._host, ended, errors, tuple(self._banner))
-        raise MeetingError(f"{self.name}: {failure.text}")
-
-    async def _read(self) -> _Event | None:
-        """Return the next message; ``None`` at the end."""
-        async for event in self._child.events():
-            if not isinstance(event, MalformedMessage):
-                return event
-            self._banner.append(event.line or event.reason)
-        return None
+            yield
+        except HostFailureError as error:
+            raise MeetingError(f"{self.name}: {error}") from error

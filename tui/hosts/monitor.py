@@ -13,9 +13,8 @@ from tui.hosts.address import HostAddress
 from tui.hosts.children import smi_child
 from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.failures import HostFailure
-from tui.hosts.rounds import ReadingRounds
 from tui.hosts.smi import HELLO, SmiLine, SmiSamples
-from tui.hosts.supervisor import HostSupervisor
+from tui.hosts.supervisor import HostSupervisor, ReadingRounds
 from tui.monitor.messages import (
     VERSION,
     MonitorEvent,
@@ -39,7 +38,7 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         host: its address.
         publish: receives each sample, and each loss of the connection.
         interval: seconds between two samples.
-        python: name or path of a Python there.
+        python: name or path of a Python there; ``None`` for ``python3``.
         rounds: in which the children of all hosts are read; ``None`` to read each message at once.
     """
 
@@ -48,7 +47,7 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         host: HostAddress,
         publish: Callable[[HostEvent], object],
         interval: float = 1.0,
-        python: str = "python3",
+        python: str | None = None,
         rounds: ReadingRounds | None = None,
     ) -> None:
         super().__init__(host, python, rounds)
@@ -79,12 +78,12 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         self._send_interval()
 
     @property
-    def _wanted_interval(self) -> float:
+    def _current_interval(self) -> float:
         return self._interval if self._often else max(self._interval, OUT_OF_SIGHT_S)
 
     def _send_interval(self) -> None:
-        if self.greeted and self._child_interval != self._wanted_interval:
-            self._child_interval = self._wanted_interval
+        if self.greeted and self._child_interval != self._current_interval:
+            self._child_interval = self._current_interval
             self.send(Pace(self._child_interval))
 
     def list_processes(self, enabled: bool) -> None:
@@ -117,7 +116,7 @@ class HostMonitor(HostSupervisor[MonitorEvent | Alive | SmiLine]):
         if self._no_python is not None:
             self._smi = SmiSamples(self.host.name, self._interval, self._no_python.reason)
             return smi_child(self.host, self._interval)
-        self._child_interval = self._wanted_interval
+        self._child_interval = self._current_interval
         return self.connection.monitor_child(self._child_interval)
 
     def falls_back(self, failure: HostFailure) -> bool:

@@ -12,8 +12,7 @@ from tui.hosts.children import HostConnection
 from tui.hosts.events import HostEvent
 from tui.hosts.monitor import HostMonitor
 from tui.hosts.process_watch import HostWatch, HostWatchEvent
-from tui.hosts.rounds import ReadingRounds
-from tui.hosts.supervisor import with_shared_connection
+from tui.hosts.supervisor import ReadingRounds, with_shared_connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,7 @@ class HostPlan:
             publish: receives each sample, and each loss of the connection.
             interval: seconds between two samples.
         """
-        python = self.pythons.get(host.name, "python3")
-        return HostMonitor(host, publish, interval, python, self.rounds)
+        return HostMonitor(host, publish, interval, self.pythons.get(host.name), self.rounds)
 
     def create_watch(
         self,
@@ -57,8 +55,8 @@ class HostPlan:
             publish: receives the processes, their figures, steps and logs, and each loss.
             interval: seconds between two readings.
         """
-        python = self.pythons.get(host.name)
-        return HostWatch(host, publish, interval, python, rounds=self.rounds)
+        python, rounds = self.pythons.get(host.name), self.rounds
+        return HostWatch(host, publish, interval, python, rounds=rounds)
 
     async def connect(self, host: HostAddress) -> HostConnection:
         """Return what starts a runner on a host, over the connection that its children share.

@@ -20,8 +20,7 @@ from tui.allocators.messages import (
 from tui.core.child.process import ChildProcess
 from tui.hosts.address import HostAddress
 from tui.hosts.events import HostLost
-from tui.hosts.rounds import ReadingRounds
-from tui.hosts.supervisor import HostSupervisor
+from tui.hosts.supervisor import HostSupervisor, ReadingRounds
 from workloads.protocol.keep_alive import Alive
 
 _DEVICE = re.compile(r"cuda:\d{1,4}")

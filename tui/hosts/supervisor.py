@@ -8,14 +8,18 @@ import time
 from abc import abstractmethod
 from collections import deque
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.supervisor import ChildSupervisor
 from tui.hosts.address import HostAddress, share_connection, socket_folder
 from tui.hosts.children import BANNER_LINES, CONNECT_WITHIN_S, SILENT_AFTER_S, HostConnection
-from tui.hosts.failures import HostFailure, explain_failure, explain_silence
-from tui.hosts.rounds import ReadingRounds
+from tui.hosts.failures import (
+    HostFailure,
+    explain_failure,
+    explain_no_start,
+    explain_silence,
+)
 from workloads.protocol.keep_alive import EVERY_S, Alive, KeepAlive
 
 E = TypeVar("E")
@@ -29,6 +33,54 @@ ten hosts take as much processor time as many of these."""
 MOST_PER_S = 500
 """Messages of a child within a second. Ours send a few; more would keep this side busy."""
 _CONFIGURATION_WITHIN_S = 5.0
+ROUND_S = 0.14
+"""Seconds of a round: a little less than what passes from a sample to its drawing, which then shows
+what all hosts have sent meanwhile."""
+
+
+class Reader(Protocol):
+    """What reads the messages of one child."""
+
+    def pause_reading(self) -> None:
+        """Leave the next messages in the pipe, unless one of them must not wait."""
+
+    def resume_reading(self) -> None:
+        """Read on."""
+
+
+class ReadingRounds:
+    """Lets messages that arrive shortly after another wait for the end of a round.
+
+    Hosts are read at full seconds, so what they send arrives one after the other within a tenth of
+    a second. If each message woke the program, it would run with cold caches twenty times a second,
+    and ten hosts would cost twice as much.
+
+    Args:
+        seconds: how long a round takes.
+    """
+
+    def __init__(self, seconds: float = ROUND_S) -> None:
+        self._seconds = seconds
+        self._readers: list[Reader] = []
+        self._running = False
+
+    def join(self, reader: Reader) -> None:
+        """Let a reader take part in the rounds."""
+        self._readers.append(reader)
+
+    def begin(self) -> None:
+        """Begin a round, because a message has arrived; during a round this does nothing."""
+        if self._running:
+            return
+        self._running = True
+        for reader in self._readers:
+            reader.pause_reading()
+        asyncio.get_running_loop().call_later(self._seconds, self._end)
+
+    def _end(self) -> None:
+        self._running = False
+        for reader in self._readers:
+            reader.resume_reading()
 
 
 class HostSupervisor(ChildSupervisor[E]):
@@ -172,7 +224,7 @@ class HostSupervisor(ChildSupervisor[E]):
             self._banner.append(message.line or message.reason)
 
     def report_no_start(self, error: OSError) -> str:
-        return f"{self.host.prefix[0]} cannot be started: {error.strerror or error}"
+        return explain_no_start(self.host, error)
 
     async def wait_for_next_start(self, reason: str, seconds: float) -> None:
         if self._why_ended:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar, Union
 
 from tui import allocators
 from tui.allocators.process_files import ReadAccess
 from tui.core.child.launch import FOLDER
-from tui.core.child.process import ChildProcess, MalformedMessage
-from tui.core.text.glyphs import clean
-from tui.core.text.redact import with_texts
+from tui.core.child.process import ChildProcess
 from tui.hosts.address import HostAddress
-from tui.hosts.archive import build_archive
-from tui.hosts.boot import EACH_PYTHON, boot_command, preamble
-from tui.hosts.children import BANNER_LINES, CONNECT_WITHIN_S
-from tui.hosts.failures import HostFailure, explain_failure, explain_silence
+from tui.hosts.boot import EACH_PYTHON
+from tui.hosts.children import CONNECT_WITHIN_S, HostConnection, HostExchange
 from tui.monitor.topology import GpuTopology
 from workloads.protocol.keep_alive import Alive, KeepAlive
 
 E = TypeVar("E")
 
 SURVEY_WITHIN_S = 60.0
-"""Seconds for all Pythons of a host to start, which may be on a network's file system."""
+"""Seconds for a Python of a host to start, which may be on a network's file system."""
 _DESCRIBE = """\
 import json, sys
 del sys.path[0]
@@ -89,18 +82,6 @@ class Survey:
     """Of a keep-alive; ``None`` if it was not answered."""
 
 
-class HostFailureError(Exception):
-    """A host cannot be used.
-
-    Args:
-        failure: why, and what to do.
-    """
-
-    def __init__(self, failure: HostFailure) -> None:
-        super().__init__(failure.text)
-        self.failure = failure
-
-
 async def survey_host(host: HostAddress, python: str | None = None) -> Survey:
     """Return the Pythons of a host, and how far away it is.
 
@@ -116,18 +97,21 @@ async def survey_host(host: HostAddress, python: str | None = None) -> Survey:
     child: ChildProcess[_SurveyEvent] = ChildProcess(host.command(words), kinds, folder=FOLDER)
     sent_at, round_trip_s = 0.0, None
     pythons: dict[tuple[str, tuple[int, int, int]], PythonFound] = {}
-
-    def apply(event: _SurveyEvent) -> None:
-        nonlocal sent_at, round_trip_s
-        if isinstance(event, SurveyStarted):
-            sent_at = time.monotonic()
-            child.send(KeepAlive(1))
-        elif isinstance(event, Alive):
-            round_trip_s = time.monotonic() - sent_at
-        else:
-            pythons.setdefault((event.prefix, event.version), event)
-
-    await _apply_events(host, child, apply)
+    exchange = HostExchange(host, child)
+    try:
+        await exchange.start()
+        event: _SurveyEvent | None = await exchange.next(CONNECT_WITHIN_S)
+        while event is not None:
+            if isinstance(event, SurveyStarted):
+                sent_at = time.monotonic()
+                child.send(KeepAlive(1))
+            elif isinstance(event, Alive):
+                round_trip_s = time.monotonic() - sent_at
+            else:
+                pythons.setdefault((event.prefix, event.version), event)
+            event = await exchange.find_next(SURVEY_WITHIN_S)
+    finally:
+        await exchange.close()
     return Survey(tuple(pythons.values()), round_trip_s)
 
 
@@ -141,12 +125,7 @@ async def check_access(host: HostAddress, python: str | None = None) -> ReadAcce
     Raises:
         HostFailureError: the host cannot be reached or its Python is unusable.
     """
-    sent = preamble(build_archive(), allocators.MODULE, ("check",))
-    command = host.command(boot_command(python or "python3"))
-    child = ChildProcess(command, (ReadAccess,), folder=FOLDER, preamble=sent)
-    answers: list[ReadAccess] = []
-    await _apply_events(host, child, answers.append)
-    return answers[-1]
+    return await _query(host, python, ReadAccess, allocators.MODULE, "check")
 
 
 async def query_topology(host: HostAddress, python: str | None = None) -> GpuTopology:
@@ -159,58 +138,17 @@ async def query_topology(host: HostAddress, python: str | None = None) -> GpuTop
     Raises:
         HostFailureError: the host cannot be reached or its Python is unusable.
     """
-    sent = preamble(build_archive(), "tui.monitor", ("topology",))
-    command = host.command(boot_command(python or "python3"))
-    child = ChildProcess(command, (GpuTopology,), folder=FOLDER, preamble=sent)
-    answers: list[GpuTopology] = []
-    await _apply_events(host, child, answers.append)
-    # A host may be anybody's: its texts must not control this terminal.
-    return with_texts(answers[-1], clean, keys=False)
+    return await _query(host, python, GpuTopology, "tui.monitor", "topology")
 
 
-async def _apply_events(
-    host: HostAddress, child: ChildProcess[E], apply: Callable[[E], object]
-) -> None:
-    """Start a child on a host, pass each of its events on, and return once it has ended.
-
-    Raises:
-        HostFailureError: it sent no event in time.
-    """
-    banner: deque[str] = deque(maxlen=BANNER_LINES)
-    answered = asyncio.Event()
-    """Set by the first event, or by the end."""
-    has_events = False
-
-    async def read() -> str:
-        nonlocal has_events
-        async for event in child.events():
-            if isinstance(event, MalformedMessage):
-                banner.append(event.line or event.reason)
-            else:
-                has_events = True
-                apply(event)
-                answered.set()
-        ended = await child.ended()
-        answered.set()
-        return ended
-
+async def _query(
+    host: HostAddress, python: str | None, kind: type[E], module: str, argument: str
+) -> E:
+    """Return the only message of one of our modules on a host."""
+    child = HostConnection(host, python).module_child((kind,), module, (argument,))
+    exchange = HostExchange(host, child)
     try:
-        await child.start()
-    except OSError as error:
-        text = f"{host.prefix[0]} cannot be started: {error.strerror or error}"
-        raise HostFailureError(HostFailure(text)) from error
-    reading = asyncio.create_task(read())
-    limit_s = CONNECT_WITHIN_S
-    try:
-        await asyncio.wait_for(answered.wait(), limit_s)
-        limit_s = SURVEY_WITHIN_S
-        ended = await asyncio.wait_for(reading, limit_s)
-    except asyncio.TimeoutError as error:
-        raise HostFailureError(explain_silence(host, limit_s)) from error
+        await exchange.start()
+        return await exchange.next(CONNECT_WITHIN_S)
     finally:
-        reading.cancel()
-        child.kill()
-        await child.ended()
-    if not has_events:
-        errors = child.stderr.last()
-        raise HostFailureError(explain_failure(host, ended, errors, tuple(banner)))
+        await exchange.close()

@@ -41,11 +41,10 @@ async def watch_hosts(
         if not done.is_set() and apply(event):
             done.set()
 
-    python_of = pythons or {}
-    monitors = [
-        HostMonitor(host, publish, interval, python_of.get(host.name) or _default_python(host))
-        for host in hosts
-    ]
+    # This machine's monitor runs in our own Python.
+    own = {host.name: sys.executable for host in hosts if not host.prefix}
+    python_of = {**own, **(pythons or {})}
+    monitors = [HostMonitor(host, publish, interval, python_of.get(host.name)) for host in hosts]
     tasks: list[asyncio.Task[Any]] = [asyncio.create_task(monitor.watch()) for monitor in monitors]
     tasks.append(asyncio.create_task(done.wait()))
     try:
@@ -88,7 +87,3 @@ async def first_samples(
     await watch_hosts(hosts, apply, pythons=pythons, within_s=within_s)
     silent = f"no answer within {within_s:g} s"
     return tuple(newest.get(host.name, HostLost(host.name, silent, 0.0)) for host in hosts)
-
-
-def _default_python(host: HostAddress) -> str:
-    return sys.executable if not host.prefix else "python3"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tui.devices.state.devices import CPU
 from tui.headless.host_runs import HostRuns
@@ -12,13 +13,13 @@ from tui.headless.spanning import run_together
 from tui.headless.waiter import choose_devices
 from tui.hosts.meeting import MeetingError, Meetings
 from tui.kit.command_line.output import Failure
-from tui.links.schedule import tournament
 from tui.links.verdict import MeasuredLink, bus_bandwidth, judge_links
 from tui.monitor.topology import P2P_ALLOWED, GpuTopology
 from tui.runs.state.runs import RunState
 from workloads.protocol.messages import Meeting
 from workloads.protocol.results import RunResult, Setting, TorchDevice
 
+T = TypeVar("T")
 MIB = 2**20
 GPU_LARGEST, CPU_LARGEST = 1024, 64
 """MiB of the largest all-reduce; ``--largest`` sets another."""
@@ -103,14 +104,14 @@ class LinkFindings:
         """Return the measured links between GPUs; the model and the label are their kind."""
         return [
             MeasuredLink(
-                name_gpu(of.host, link.source),
-                name_gpu(of.host, link.target),
+                name_gpu(host.host, link.source),
+                name_gpu(host.host, link.target),
                 link.byte_per_s,
                 link.byte_per_s,
-                f"{of.gpus[0].name} {link.label or 'unknown'}",
+                f"{host.gpus[0].name} {link.label or 'unknown'}",
             )
-            for of in self.within
-            for link in of.links
+            for host in self.within
+            for link in host.links
             if link.byte_per_s is not None
         ]
 
@@ -215,13 +216,44 @@ def without_p2p(links: Sequence[GpuLink]) -> dict[str, list[GpuLink]]:
     return pairs
 
 
+def tournament(members: Sequence[T]) -> list[list[tuple[T, T]]]:
+    """Return rounds of disjoint pairs, in which each member meets each other once.
+
+    The circle method of a round-robin tournament: one member stays, the others move on by one
+    place from round to round. With n members, n even, there are n-1 rounds; with n odd there are
+    n, and in each round one member rests.
+
+    Args:
+        members: all different.
+
+    Returns:
+        The rounds; in each pair, the member that comes first in ``members`` is first.
+    """
+    count = len(members)
+    if count < 2:
+        return []
+    even = count + count % 2
+    order = list(range(even))
+    rounds = []
+    for _ in range(even - 1):
+        pairs = [
+            (min(order[place], order[-1 - place]), max(order[place], order[-1 - place]))
+            for place in range(even // 2)
+        ]
+        rounds.append(
+            [(members[first], members[second]) for first, second in pairs if second < count]
+        )
+        order = [order[0], order[-1], *order[1:-1]]
+    return rounds
+
+
 class BetweenHosts:
     """The all-reduce over all hosts, and over each pair of hosts.
 
     Args:
         lanes: at least two connected hosts.
         meetings: addresses where they meet, also in pairs.
-        wanted: the devices, as typed.
+        requested: the devices, as typed.
         largest_mib: size of the largest all-reduce over all hosts; ``None`` for the default.
         progress: called with a text before each measurement.
 

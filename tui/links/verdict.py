@@ -1,10 +1,10 @@
 """Find slow links, and slow ends of several links. Pure.
 
 Each link has an expected rate: the median, over the ends of links of its kind, of each end's best
-    rate. A healthy end reaches it with some partner, a slow one with none, so the
-median is right while most ends are healthy. A link is *low* if its rate, its interval included, is
-below 80% of that. An end is named only if it has at least two links and all of them are low: a
-single low link may be the fault of either end, or of neither.
+rate. A healthy end reaches it with some partner, a slow one with none, so the median is right while
+most ends are healthy. A link is *low* if its rate, its interval included, is below 80% of that. An
+end is named only if it has at least two links and all of them are low: a single low link may be the
+fault of either end, or of neither.
 """
 
 from __future__ import annotations
@@ -35,6 +35,15 @@ class MeasuredLink:
     kind: str = ""
     """Kind of the link, such as NV18 or SYS; only links of one kind are compared."""
 
+    @property
+    def ends(self) -> frozenset[str]:
+        """Both ends."""
+        return frozenset((self.first, self.second))
+
+    def other_end(self, end: str) -> str:
+        """Return the end that a link has beside another."""
+        return self.second if self.first == end else self.first
+
 
 @dataclass(frozen=True, slots=True)
 class LowLink:
@@ -59,9 +68,7 @@ class LinksVerdict:
     def unexplained(self) -> tuple[LowLink, ...]:
         """The low links between ends that are not named."""
         named = set(self.slow_ends)
-        return tuple(
-            finding for finding in self.low if not {finding.link.first, finding.link.second} & named
-        )
+        return tuple(finding for finding in self.low if not finding.link.ends & named)
 
 
 def judge_links(links: Sequence[MeasuredLink]) -> LinksVerdict:
@@ -80,8 +87,8 @@ def judge_links(links: Sequence[MeasuredLink]) -> LinksVerdict:
     named = tuple(
         end
         for end in ends
-        if len(_partners(links, end)) >= FEWEST_LINKS
-        and all(any(link is finding.link for finding in low) for link in _links_of(links, end))
+        if len({link.other_end(end) for link in links_of(links, end)}) >= FEWEST_LINKS
+        and all(any(link is finding.link for finding in low) for link in links_of(links, end))
     )
     return LinksVerdict(expected, low, named)
 
@@ -90,19 +97,12 @@ def _expected(links: Sequence[MeasuredLink], kind: str) -> float:
     """Return the median, over the ends of a kind of link, of each end's best rate."""
     of_kind = [link for link in links if link.kind == kind]
     ends = dict.fromkeys(end for link in of_kind for end in (link.first, link.second))
-    return median_high([max(link.rate for link in _links_of(of_kind, end)) for end in ends])
+    return median_high([max(link.rate for link in links_of(of_kind, end)) for end in ends])
 
 
-def _links_of(links: Sequence[MeasuredLink], end: str) -> list[MeasuredLink]:
-    return [link for link in links if end in (link.first, link.second)]
-
-
-def _partners(links: Sequence[MeasuredLink], end: str) -> set[str]:
-    return {
-        link.second if link.first == end else link.first
-        for link in links
-        if end in (link.first, link.second)
-    }
+def links_of(links: Sequence[MeasuredLink], end: str) -> list[MeasuredLink]:
+    """Return the links with an end."""
+    return [link for link in links if end in link.ends]
 
 
 def bus_bandwidth(byte: float, seconds: float, ranks: int) -> float:

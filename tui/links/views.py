@@ -10,7 +10,7 @@ from typing import Any
 from tui.core.text import numbers as fmt
 from tui.devices.views.device_page import ANCESTOR_WORDS
 from tui.links.measure import AllReduce, GpuLink, HostLinks, LinkFindings, without_p2p
-from tui.links.verdict import LOW_BELOW, LinksVerdict, MeasuredLink, judge_links
+from tui.links.verdict import LOW_BELOW, LinksVerdict, MeasuredLink, judge_links, links_of
 
 _GIGA = 1e9
 _MOST_NAMED = 4
@@ -33,12 +33,12 @@ def links_lines(findings: LinkFindings) -> list[str]:
         lines += ["", *_all_reduce_lines(findings.over_all)]
     if findings.pairs:
         lines += ["", *_pair_lines(findings)]
-    for of in findings.within:
-        if len(of.gpus) > 1:
-            lines += ["", *_matrix_lines(of)]
-        elif of.problem:
-            lines += ["", f"{of.host}: {of.problem}"]
-    alone = [of.host for of in findings.within if len(of.gpus) < 2 and not of.problem]
+    for host in findings.within:
+        if len(host.gpus) > 1:
+            lines += ["", *_matrix_lines(host)]
+        elif host.problem:
+            lines += ["", f"{host.host}: {host.problem}"]
+    alone = [host.host for host in findings.within if len(host.gpus) < 2 and not host.problem]
     if alone:
         lines += ["", f"fewer than two GPUs, so no pair within the host: {', '.join(alone)}"]
     if findings.problems:
@@ -58,9 +58,9 @@ def answer_lines(findings: LinkFindings) -> list[str]:
 
 def _slow_lines(verdict: LinksVerdict, links: Sequence[MeasuredLink], noun: str) -> Iterator[str]:
     for end in verdict.slow_ends:
-        own = [link for link in links if end in (link.first, link.second)]
+        own = links_of(links, end)
         best = max(own, key=lambda link: link.rate)
-        count = len({link.first if link.second == end else link.second for link in own})
+        count = len({link.other_end(end) for link in own})
         yield (
             f"{end} is slow: all its {count} pairs are, with {_rate(best.rate)} at most instead of"
             f" {_rate(verdict.expected[best.kind])}"
@@ -77,12 +77,9 @@ def _slow_lines(verdict: LinksVerdict, links: Sequence[MeasuredLink], noun: str)
 
 
 def _no_slow_line(findings: LinkFindings) -> str:
-    counted = {
-        "pair of hosts": [{link.first, link.second} for link in findings.host_links()],
-        "pair of GPUs": [{link.first, link.second} for link in findings.gpu_links()],
-    }
+    measured = {"pair of hosts": findings.host_links(), "pair of GPUs": findings.gpu_links()}
     distinct = {
-        noun: len({frozenset(pair) for pair in pairs}) for noun, pairs in counted.items() if pairs
+        noun: len({link.ends for link in links}) for noun, links in measured.items() if links
     }
     if not distinct:
         return "nothing was measured: it takes two hosts, or two GPUs in one"
@@ -112,35 +109,32 @@ def _pair_lines(findings: LinkFindings) -> Iterator[str]:
     count = fmt.count(len(findings.pairs), "pair")
     yield f"bus bandwidth of {count} of hosts at {size}, disjoint pairs at the same time"
     links = findings.host_links()
-    low = {
-        frozenset((finding.link.first, finding.link.second)) for finding in judge_links(links).low
-    }
+    low = {finding.link.ends for finding in judge_links(links).low}
     ends = {end for pair in findings.pairs for end in (pair.first, pair.second)}
-    names = [of.host for of in findings.within if of.host in ends]
+    names = [within.host for within in findings.within if within.host in ends]
     wide = max(len("host"), *(len(name) for name in names))
     yield f"  {'host':<{wide}}  {'best':>10}  {'median':>10}  {'worst':>10}"
     for name in names:
-        own = [link for link in links if name in (link.first, link.second)]
+        own = links_of(links, name)
         if not own:
             yield f"  {name:<{wide}}  n/a: no pair of it was measured"
             continue
         worst = min(own, key=lambda link: link.rate)
-        other = worst.second if worst.first == name else worst.first
-        mark = "  low" if frozenset((worst.first, worst.second)) in low else ""
+        mark = "  low" if worst.ends in low else ""
         yield (
             f"  {name:<{wide}}  {_rate(max(link.rate for link in own)):>10}"
             f"  {_rate(median(link.rate for link in own)):>10}"
-            f"  {_rate(worst.rate):>10} with {other}{mark}"
+            f"  {_rate(worst.rate):>10} with {worst.other_end(name)}{mark}"
         )
     for pair in findings.pairs:
         if pair.problem:
             yield f"  {pair.first} and {pair.second}: {pair.problem}"
 
 
-def _matrix_lines(of: HostLinks) -> Iterator[str]:
-    yield f"{of.host}: {len(of.gpus)} x {of.gpus[0].name}"
-    names = [gpu.id for gpu in of.gpus]
-    cells = {(link.source, link.target): link for link in of.links}
+def _matrix_lines(host: HostLinks) -> Iterator[str]:
+    yield f"{host.host}: {len(host.gpus)} x {host.gpus[0].name}"
+    names = [gpu.id for gpu in host.gpus]
+    cells = {(link.source, link.target): link for link in host.links}
     for title, word in (
         ("connection, row to column", lambda link: link.label or "n/a"),
         ("rate of copies, GB/s", _copy_rate),
@@ -150,17 +144,19 @@ def _matrix_lines(of: HostLinks) -> Iterator[str]:
         for source in names:
             row = ["-" if source == target else word(cells[source, target]) for target in names]
             yield "  " + "".join(f"{text:>8}" for text in (source, *row))
-    used = {link.label for link in of.links}
+    used = {link.label for link in host.links}
     legend = [f"{name} {words}" for name, words in ANCESTOR_WORDS.items() if name in used]
     if any(label is not None and label.startswith("NV") for label in used):
         legend.insert(0, "NV# that many NVLinks")
     if legend:
         yield f"  {'; '.join(legend)}"
-    for reason, links in without_p2p(of.links).items():
-        which = "all pairs" if len(links) == len(of.links) else ", ".join(map(_format_arrow, links))
+    for reason, links in without_p2p(host.links).items():
+        which = (
+            "all pairs" if len(links) == len(host.links) else ", ".join(map(_format_arrow, links))
+        )
         yield f"  no peer access ({reason}), so copies pass through host memory: {which}"
-    if of.problem:
-        yield f"  {of.problem}"
+    if host.problem:
+        yield f"  {host.problem}"
 
 
 def _copy_rate(link: GpuLink) -> str:
@@ -195,12 +191,12 @@ def encode_links(findings: LinkFindings) -> dict[str, Any]:
         "pairs": [asdict(pair) for pair in findings.pairs],
         "hosts": [
             {
-                "host": of.host,
-                "devices": [{"device": gpu.id, "name": gpu.name} for gpu in of.gpus],
-                "links": [asdict(link) for link in of.links],
-                "problem": of.problem or None,
+                "host": host.host,
+                "devices": [{"device": gpu.id, "name": gpu.name} for gpu in host.gpus],
+                "links": [asdict(link) for link in host.links],
+                "problem": host.problem or None,
             }
-            for of in findings.within
+            for host in findings.within
         ],
         "problems": list(findings.problems),
     }

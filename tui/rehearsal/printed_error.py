@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ROOT_CAUSE = "Root Cause (first observed failure):"
 """Heading in torchrun's report: https://github.com/pytorch/pytorch/blob/main/torch/distributed/
@@ -18,7 +18,7 @@ _RANK = re.compile(r"\s*rank\s*: (\d+)")
 _EXIT = re.compile(r"\s*exitcode\s*: (-?\d+) \(pid: (\d+)\)")
 _LAUNCHER = re.compile(r"[IWEF]\d{4} .*torch/distributed/|\[rank\d+\]:\[[IWEF]\d{4} ")
 """Log lines of torchrun, and of torch's process groups."""
-_FAILED = re.compile(r"[E]\d{4} .*failed \(exitcode: ")
+_FAILED = re.compile(r"E\d{4} .*failed \(exitcode: ")
 _TRACEBACK = "Traceback (most recent call last):"
 _PREFIX = re.compile(r"\[(?:rank|default)(\d+)\]:\s?")
 """Before each line of a rank's traceback once its process group exists, or with ``--tee``."""
@@ -53,7 +53,7 @@ def find_error(lines: Sequence[str]) -> PrintedError:
     report = _read_report(lines)
     if report.rank is None:
         errors = _errors(lines)
-        last = next((line for line in reversed(lines) if re.search(r"\w", line)), "").strip()
+        last = _last_words(lines)
         if errors and _is_launchers(last):
             own = [line for _, line in errors if not _is_launchers(line)]
             return PrintedError(own[-1], raised=True) if own else PrintedError(last)
@@ -65,17 +65,15 @@ def find_error(lines: Sequence[str]) -> PrintedError:
     for rank in (report.rank, None):
         of_rank = [line for owner, line in by_rank if owner == rank]
         if of_rank:
-            return _with_line(report, of_rank[-1], raised=True)
+            return replace(report, line=of_rank[-1], raised=True)
     if report.code is not None and report.code < 0:
         return report  # earlier lines need not belong to it
-    last = next(
-        (printed for printed in reversed(own_lines) if re.search(r"\w", printed)), ""
-    ).strip()
-    return _with_line(report, _PREFIX.sub("", last), raised=False)
+    return replace(report, line=_PREFIX.sub("", _last_words(own_lines)))
 
 
-def _with_line(report: PrintedError, line: str, *, raised: bool) -> PrintedError:
-    return PrintedError(line, raised, report.rank, report.pid, report.code)
+def _last_words(lines: Sequence[str]) -> str:
+    """Return the last line with a letter or a digit; empty without one."""
+    return next((line for line in reversed(lines) if re.search(r"\w", line)), "").strip()
 
 
 def _find_report(lines: Sequence[str]) -> int | None:

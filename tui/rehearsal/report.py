@@ -65,7 +65,7 @@ def encode_rehearsal(
             {
                 "change": attempt.label,
                 "answer": attempt.verdict.answer,
-                "peak": _peak(attempt.verdict),
+                "peak": fullest.record.peak if (fullest := attempt.verdict.fullest) else None,
             }
             for attempt in attempts
         ],
@@ -116,10 +116,6 @@ def _encode_device(device: DeviceVerdict) -> dict[str, Any]:
             for peak in device.peaks
         ],
     }
-
-
-def _peak(verdict: RehearsalVerdict) -> int | None:
-    return None if verdict.fullest is None else verdict.fullest.record.peak
 
 
 def encode_search(

@@ -32,6 +32,7 @@ from tui.snapshots.reader.messages import Load
 from tui.watch.cli.launch import with_code
 from tui.watch.cli.verdicts import explain_ooms
 from tui.watch.runs import start
+from tui.watch.runs.agent_events import RehearsedEvent
 from tui.watch.runs.agents import Agents
 from tui.watch.runs.log_texts import last_lines
 from tui.watch.runs.process_logs import ProcessLog, read_folder
@@ -125,6 +126,11 @@ class Rehearsed:
     """The error that its output ends with, or its last line."""
     problems: tuple[str, ...] = ()
     """Measurements that could not be made, and why."""
+
+    @property
+    def reports(self) -> tuple[RehearsedEvent, ...]:
+        """The reports of the processes that measured themselves."""
+        return tuple(log.rehearsed for log in self.logs if log.rehearsed is not None)
 
 
 class RehearsalInterruptedError(Exception):

@@ -14,7 +14,7 @@ from tui.rehearsal.device.record import DeviceRecord
 from tui.rehearsal.libraries import has_kernels
 from tui.rehearsal.printed_error import PrintedError
 from tui.rehearsal.run import ProcessPeak, Rehearsed
-from tui.watch.runs.agent_events import HostRead, LibraryVersion
+from tui.watch.runs.agent_events import HostRead, LibraryVersion, RehearsedEvent
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.run_summary import signal_name
 from tui.watch.runs.runs import StartedRun, describe_oom_kills
@@ -124,7 +124,7 @@ class RehearsalVerdict:
 def judge(rehearsed: Rehearsed) -> RehearsalVerdict:
     """Return the verdict on a rehearsal."""
     devices = _devices(rehearsed)
-    compiled = any(log.rehearsed is not None and log.rehearsed.compiled for log in rehearsed.logs)
+    compiled = any(report.compiled for report in rehearsed.reports)
     answer, reason = _answer(rehearsed, devices, _margin(devices, compiled=compiled).share)
     steps = [log.steps for log in rehearsed.logs if log.steps]
     return RehearsalVerdict(
@@ -132,11 +132,13 @@ def judge(rehearsed: Rehearsed) -> RehearsalVerdict:
         reason,
         devices,
         max(steps) if steps else None,
-        any(log.rehearsed is not None and log.rehearsed.stopped for log in rehearsed.logs),
+        any(report.stopped for report in rehearsed.reports),
         compiled,
-        _collect_reads(rehearsed.logs),
+        _collect_reads(rehearsed.reports),
         sum(record.reads for record in rehearsed.records),
-        _libraries(rehearsed.logs),
+        tuple(
+            dict.fromkeys(library for report in rehearsed.reports for library in report.libraries)
+        ),
     )
 
 
@@ -192,12 +194,11 @@ def _answer(
 
 def _why_unknown(rehearsed: Rehearsed, devices: Sequence[DeviceVerdict]) -> str:
     """Return why nothing follows from a program that did not fail; empty if something does."""
-    reported = any(log.rehearsed is not None for log in rehearsed.logs)
-    if rehearsed.time_is_up and not reported:
+    if rehearsed.time_is_up and not rehearsed.reports:
         return "the time ran out before it reported its memory: increase --for"
     if not devices:
         return "the program used no GPU"
-    if not reported:
+    if not rehearsed.reports:
         return "no process reported its peaks: it was killed, or left by os._exit"
     return _lacks_kernels(rehearsed)
 
@@ -220,7 +221,7 @@ def _failure(rehearsed: Rehearsed) -> str:
     """Return why the program failed by itself; empty if it did not."""
     run = rehearsed.run
     raised = [log for log in rehearsed.logs if log.kind]
-    finished = any(log.rehearsed is not None for log in rehearsed.logs) and not raised
+    finished = rehearsed.reports and not raised
     if run.code == 0:
         return _failure_beside(rehearsed, raised)
     if run.signal == ABORTED and finished:
@@ -268,9 +269,8 @@ def _failure_beside(rehearsed: Rehearsed, raised: Sequence[ProcessLog]) -> str:
 
     A program that comes to its own end, with code 0, has handled what its children raised.
     """
-    stopped = any(log.rehearsed is not None and log.rehearsed.stopped for log in rehearsed.logs)
     first = _first_raised(raised, rehearsed.printed)
-    if not stopped or first is None:
+    if first is None or not any(report.stopped for report in rehearsed.reports):
         return ""
     words = _describe_error(first)
     return words if first.rank is not None else f"process {first.pid}: {words}"
@@ -281,15 +281,6 @@ def _first_raised(raised: Sequence[ProcessLog], printed: PrintedError) -> Proces
     if printed.pid is not None:
         return next((log for log in raised if log.pid == printed.pid), None)
     return min(raised, key=lambda log: log.ended_at or math.inf, default=None)
-
-
-def _libraries(logs: Sequence[ProcessLog]) -> tuple[LibraryVersion, ...]:
-    libraries: dict[LibraryVersion, None] = {}
-    for log in logs:
-        libraries.update(
-            dict.fromkeys(log.rehearsed.libraries if log.rehearsed is not None else ())
-        )
-    return tuple(libraries)
 
 
 def _lacks_kernels(rehearsed: Rehearsed) -> str:
@@ -306,9 +297,9 @@ def _lacks_kernels(rehearsed: Rehearsed) -> str:
     return ""
 
 
-def _collect_reads(logs: Sequence[ProcessLog]) -> tuple[HostRead, ...]:
+def _collect_reads(reports: Sequence[RehearsedEvent]) -> tuple[HostRead, ...]:
     counts: Counter[tuple[str, int, str]] = Counter()
-    for log in logs:
-        for read in log.rehearsed.reads if log.rehearsed is not None else ():
+    for report in reports:
+        for read in report.reads:
             counts[read.filename, read.line, read.name] += read.count
     return tuple(HostRead(*place, count) for place, count in counts.most_common())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tui.core.text import numbers as fmt
@@ -57,20 +57,15 @@ def rehearsal_lines(
         target: the libraries that the program is to have; ``None`` if they are not known.
     """
     lines = _wrap(answer_line(rehearsed, verdict), cells)
-    for doubt in _doubts(verdict, target):  # a doubt stands next to the answer
-        lines += _wrap(doubt, cells, "  ")
+    lines += _wrap_all(_doubts(verdict, target), cells, "  ")  # next to the answer
     lines += attempt_lines(attempts, cells)
     lines += _peak_lines(rehearsed, verdict, cells)
-    for problem in rehearsed.problems:
-        lines += _wrap(problem, cells, "  ")
+    lines += _wrap_all(rehearsed.problems, cells, "  ")
     if verdict.answer == "failed":
-        for limit in failure_limits(verdict):
-            lines += _wrap(limit, cells)
+        lines += _wrap_all(failure_limits(verdict), cells)
         return [*lines, f"its output is in {rehearsed.run.log}"]
     if verdict.devices:
-        lines.append("")
-        for limit in limit_lines(rehearsed, verdict, target):
-            lines += _wrap(limit, cells)
+        lines += ["", *_wrap_all(limit_lines(rehearsed, verdict, target), cells)]
     if verdict.answer in ("fits", "close", "does not fit"):
         lines += _wrap(largest_batch_line(rehearsed), cells)
     lines.append(f"gpu-workbench watch {rehearsed.run.folder.name} shows its memory")
@@ -86,6 +81,10 @@ def _wrap(text: str, cells: int, indent: str = "") -> list[str]:
         subsequent_indent=indent + "  ",
         break_on_hyphens=False,
     )
+
+
+def _wrap_all(texts: Iterable[str], cells: int, indent: str = "") -> list[str]:
+    return [row for text in texts for row in _wrap(text, cells, indent)]
 
 
 def failure_limits(verdict: RehearsalVerdict) -> list[str]:
@@ -198,14 +197,11 @@ def answer_line(rehearsed: Rehearsed, verdict: RehearsalVerdict) -> str:
 
 
 def _device_lines(rehearsed: Rehearsed, device: DeviceVerdict, cells: int) -> list[str]:
-    several = rehearsed.rehearsal.gpus > 1
-    indent = "  "
     lines = []
-    if several:
+    if rehearsed.rehearsal.gpus > 1:
         lines.append(f"cuda:{device.index}  peak {device.peak_of_total}")
-    for peak in device.peaks[:1]:
-        lines += _wrap(place_line(peak), cells, indent)
-    return [*lines, *(indent + row for row in account_rows(device, cells))]
+    lines += _wrap_all((place_line(peak) for peak in device.peaks[:1]), cells, "  ")
+    return [*lines, *(f"  {row}" for row in account_rows(device, cells))]
 
 
 def place_line(peak: ProcessPeak) -> str:
@@ -283,8 +279,8 @@ def attempt_lines(attempts: Sequence[Attempt], cells: int) -> list[str]:
             answer += f", peak {peak}"
         elif attempt.verdict.answer == "does not fit":
             answer += " either"
-        lines += _wrap(f"with {attempt.label}: {answer}", cells, "  ")
-    return lines
+        lines.append(f"with {attempt.label}: {answer}")
+    return _wrap_all(lines, cells, "  ")
 
 
 def _short_answer(verdict: RehearsalVerdict) -> tuple[str, str]:
@@ -376,12 +372,7 @@ def _limit(search: Search) -> str:
         return "none"
     if search.fits == search.range.high:
         return f"{search.fits} (the end of the range)"
-    return f"{search.fits} ({search.fails} {_describe_miss(search)})"
-
-
-def _describe_miss(search: Search) -> str:
-    """Describe the smallest value that does not surely fit."""
-    return "may not fit" if search.is_close else "does not fit"
+    return f"{search.fits} ({search.fails} {'may' if search.is_close else 'does'} not fit)"
 
 
 def setting_lines(others: Sequence[SearchWith], cells: int) -> list[str]:
@@ -394,9 +385,8 @@ def setting_lines(others: Sequence[SearchWith], cells: int) -> list[str]:
     lines = []
     for other in others:
         result = f"unknown: {other.problem}" if other.problem else _limit(other.search)
-        text = f"with {other.label}: {result}; {fmt.count(other.tried, 'rehearsal')}"
-        lines += _wrap(text, cells, "  ")
-    return lines
+        lines.append(f"with {other.label}: {result}; {fmt.count(other.tried, 'rehearsal')}")
+    return _wrap_all(lines, cells, "  ")
 
 
 def card_lines(rows: Sequence[tuple[str, RehearsalVerdict]], cells: int) -> list[str]:

@@ -19,7 +19,6 @@ from tui.kit.command_line.output import Failure, UsageError, print_json, print_n
 from tui.kit.command_line.progress import ProgressLine
 from tui.rehearsal.cards import CARDS, Card, UnknownCardError, find_card
 from tui.rehearsal.changes import changes, find_batch, savings
-from tui.rehearsal.conclusion import rehearse_and_conclude
 from tui.rehearsal.device.installation import CannotSimulateError
 from tui.rehearsal.device.prepare import SimulatedDevice, prepare_device
 from tui.rehearsal.device.record import MOST_DEVICES
@@ -30,17 +29,20 @@ from tui.rehearsal.libraries import (
     read_target,
 )
 from tui.rehearsal.report import encode_card, encode_rehearsal, encode_search
-from tui.rehearsal.run import Rehearsal, RehearsalInterruptedError, Rehearsed
+from tui.rehearsal.run import Rehearsal, RehearsalInterruptedError, Rehearsed, rehearse
 from tui.rehearsal.search import BadRangeError, Search, SearchRange, parse_range
-from tui.rehearsal.verdict import EAGER_MARGIN, EXIT_CODES, RehearsalVerdict
+from tui.rehearsal.verdict import EAGER_MARGIN, EXIT_CODES, RehearsalVerdict, judge
 from tui.rehearsal.views import (
     Attempt,
     SearchWith,
     card_lines,
+    conclusion_paragraphs,
     rehearsal_lines,
     search_lines,
     setting_lines,
 )
+from tui.watch.runs.rehearsals import begin_note, save_note
+from tui.watch.runs.runs import StartedRun
 
 ALL = "all"
 STEPS = 3
@@ -277,6 +279,33 @@ def find_interpreter(command: Sequence[str]) -> str:
     if match is None:
         raise UsageError(f"{command[0]}: unknown which Python runs it; give --python PATH")
     return match[1].decode("utf-8", "surrogateescape")
+
+
+async def rehearse_and_conclude(
+    plan: Rehearsal, device: SimulatedDevice, show: Callable[[str], None]
+) -> tuple[Rehearsed, RehearsalVerdict]:
+    """Rehearse a command, and store its cards and the verdict in its run's folder.
+
+    Args:
+        plan: the command and the cards.
+        device: the simulated GPU for the command's torch.
+        show: shows one line of progress.
+
+    Raises:
+        Failure: the command cannot be started.
+        OSError: the run's folder cannot be written.
+        RehearsalInterruptedError: SIGINT or SIGTERM arrived.
+    """
+    note = begin_note(plan.card.name, plan.gpus, plan.card.total)
+
+    def begun(run: StartedRun) -> None:
+        save_note(run.folder, note)
+
+    rehearsal = await rehearse(plan, device, show, begun)
+    verdict = judge(rehearsal)
+    conclusion = tuple(conclusion_paragraphs(rehearsal, verdict))
+    save_note(rehearsal.run.folder, replace(note, answer=verdict.answer, conclusion=conclusion))
+    return rehearsal, verdict
 
 
 class _Work:

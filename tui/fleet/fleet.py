@@ -80,12 +80,12 @@ async def _compare(
         models: dict[str, list[FleetMember]] = {}
         for member in members:
             models.setdefault(member.model, []).append(member)
-        fleets = [
-            FleetRounds(of, options.together, progress.show)
-            for of in models.values()
-            if len(of) > 1
-        ]
-        problems += [f"{of[0].name}: the only {name}" for name, of in models.items() if len(of) < 2]
+        fleets = []
+        for model, alike in models.items():
+            if len(alike) > 1:
+                fleets.append(FleetRounds(alike, options.together, progress.show))
+            else:
+                problems.append(f"{alike[0].name}: the only {model}")
         for fleet in fleets:
             await fleet.run(options.rounds)
         if options.json:

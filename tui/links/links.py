@@ -17,8 +17,9 @@ from tui.headless.measured_hosts import (
 from tui.headless.same_machine import explain_same_machine, usable_sessions
 from tui.headless.spanning import meet
 from tui.hosts.address import HostAddress
+from tui.hosts.failures import HostFailureError
 from tui.hosts.meeting import MeetingError
-from tui.hosts.survey import HostFailureError, query_topology
+from tui.hosts.survey import query_topology
 from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
 from tui.kit.command_line.output import Failure, UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
