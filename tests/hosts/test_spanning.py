@@ -88,7 +88,7 @@ def test_each_host_sees_the_meeting_by_the_addresses_that_answered() -> None:
             ("c", "a"): Reached("a", "fd00::1", "fd00::3", ""),
         },
     )
-    found = meetings.of(["a", "b", "c"])
+    found = meetings.arrange(["a", "b", "c"])
     assert found["a"] == Meeting("10.0.0.1:4711", True, "10.0.0.1", "eth1")
     assert found["b"] == Meeting("10.0.0.1:4711", False, "10.0.0.2", "eth1")
     assert found["c"] == Meeting("[fd00::1]:4711", False, "fd00::3", "eth1")
@@ -99,7 +99,7 @@ def test_a_host_that_does_not_reach_the_first_is_named() -> None:
     reason = "10.0.0.1: timed out"
     meetings = Meetings(places, {("b", "a"): Reached("a", "", "", reason)})
     with pytest.raises(MeetingError, match=r"^b cannot reach a: 10\.0\.0\.1: timed out$"):
-        meetings.of(["a", "b"])
+        meetings.arrange(["a", "b"])
 
 
 @linux

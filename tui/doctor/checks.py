@@ -301,10 +301,10 @@ def format_indices(names: list[str]) -> str:
         kind, _, index = name.partition(":")
         kinds.setdefault(kind, []).append(index)
     return ", ".join(
-        f"{kind}:{_format_ranges([int(index) for index in found])}"
-        if all(index.isdecimal() for index in found)
-        else ", ".join(f"{kind}:{index}" if index else kind for index in found)
-        for kind, found in kinds.items()
+        f"{kind}:{_format_ranges([int(index) for index in indices])}"
+        if all(index.isdecimal() for index in indices)
+        else ", ".join(f"{kind}:{index}" if index else kind for index in indices)
+        for kind, indices in kinds.items()
     )
 
 

@@ -60,10 +60,10 @@ async def print_hosts(plan: HostPlan, *, as_json: bool) -> int:
     """
     progress = ProgressLine()
     progress.show("examining " + ", ".join(host.name for host in plan.hosts))
-    found = await asyncio.gather(
+    answers = await asyncio.gather(
         *(examine_host(host, plan.pythons.get(host.name)) for host in plan.hosts)
     )
-    examined = add_overlaps(found, read_machine_identity())
+    examined = add_overlaps(answers, read_machine_identity())
     progress.clear()
     if as_json:
         print_json({"hosts": [encode_host(host) for host in examined]})

@@ -117,7 +117,7 @@ async def run_spanning(
             problems.append(f"{info.name}: no {kind} on {', '.join(without)}, so not run there")
             continue
         try:
-            places = meetings.of([lane.host.name for lane in lanes])
+            places = meetings.arrange([lane.host.name for lane in lanes])
         except MeetingError as error:
             return done, [*problems, f"{info.name}: {error}"]
         first = lanes[0].session

@@ -40,7 +40,7 @@ class Meetings:
         self._places = places
         self._reached = reached
 
-    def of(self, hosts: Sequence[str]) -> dict[str, Meeting]:
+    def arrange(self, hosts: Sequence[str]) -> dict[str, Meeting]:
         """Return the address by which each host reaches the meeting; the first host serves it.
 
         Raises:

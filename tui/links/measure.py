@@ -294,7 +294,7 @@ class BetweenHosts:
         """
         names = [lane.host.name for lane in self._lanes]
         self._progress(f"all-reduce over {', '.join(names)}")
-        places = self._meetings.of(names)
+        places = self._meetings.arrange(names)
         states = await self._all_reduce(self._lanes, places, self._largest, time_only=False)
         result = _agreed_result(states, len(names))
         chart = next((chart for chart in result.charts if chart.name == "sizes"), None)
@@ -342,7 +342,7 @@ class BetweenHosts:
         first, second = (lane.host.name for lane in lanes)
         byte = self._pair * MIB
         try:
-            places = self._meetings.of([first, second])
+            places = self._meetings.arrange([first, second])
             states = await self._all_reduce(lanes, places, self._pair, time_only=True)
             result = _agreed_result(states, 2)
         except MeetingError as error:

@@ -57,16 +57,18 @@ class _Statement:
 class _Instruction:
     """One instruction: its line, its names, and whether it ends a statement."""
 
-    def __init__(self, found: dis.Instruction, line: int, previous: str) -> None:
-        name = self.name = found.opname
+    def __init__(self, source: dis.Instruction, line: int, previous: str) -> None:
+        name = self.name = source.opname
         self.line = line
-        self.loads, self.stores = names_of(found)
+        self.loads, self.stores = names_of(source)
         self.jumps = "JUMP" in name
         self.returns = "RETURN" in name
         # After END_FOR, POP_TOP pops the iterator.
         self.ends = any(part in name for part in _ENDS) and previous != "END_FOR"
         # Since 3.14, BINARY_OP takes an item.
-        self.takes_item = "BINARY_SUBSCR" in name or (name == "BINARY_OP" and found.argrepr == "[]")
+        self.takes_item = "BINARY_SUBSCR" in name or (
+            name == "BINARY_OP" and source.argrepr == "[]"
+        )
         self.slices = "SLICE" in name
         self.between_stores = bool(self.stores) or any(part in name for part in _BETWEEN)
 
@@ -75,13 +77,13 @@ def _instructions(code: types.CodeType) -> Iterator[_Instruction]:
     starts = {offset: line for offset, line in dis.findlinestarts(code) if line is not None}
     line, previous = code.co_firstlineno, ""
     inlined: dict[str, int] = {}
-    for found in dis.get_instructions(code):
-        line = starts.get(found.offset, line)
-        instruction = _Instruction(found, line, previous)
+    for decoded in dis.get_instructions(code):
+        line = starts.get(decoded.offset, line)
+        instruction = _Instruction(decoded, line, previous)
         previous = instruction.name
         # Since 3.12, a comprehension is part of its function: its variable ends no statement.
         if previous == "LOAD_FAST_AND_CLEAR":
-            inlined[found.argval] = _STORES_OF_COMPREHENSION
+            inlined[decoded.argval] = _STORES_OF_COMPREHENSION
         elif len(instruction.stores) == 1 and inlined.get(instruction.stores[0], 0):
             inlined[instruction.stores.pop()] -= 1
         yield instruction
@@ -89,20 +91,20 @@ def _instructions(code: types.CodeType) -> Iterator[_Instruction]:
 
 def _statements(code: types.CodeType) -> Iterator[_Statement]:
     statement, jumped = _Statement(), False
-    for each in _instructions(code):
-        stored = statement.stores and not each.between_stores
+    for instruction in _instructions(code):
+        stored = statement.stores and not instruction.between_stores
         # A condition within one line may be part of an expression: f(1 if short else 2).
-        if stored or (jumped and each.line != statement.line):
+        if stored or (jumped and instruction.line != statement.line):
             yield statement
             statement = _Statement()
-        jumped = each.jumps
-        statement.line = each.line
-        statement.loads.update(each.loads)
-        statement.stores.update(each.stores)
-        statement.takes_item = statement.takes_item or each.takes_item
-        statement.slices = statement.slices or each.slices
-        if each.ends:
-            statement.returns = each.returns
+        jumped = instruction.jumps
+        statement.line = instruction.line
+        statement.loads.update(instruction.loads)
+        statement.stores.update(instruction.stores)
+        statement.takes_item = statement.takes_item or instruction.takes_item
+        statement.slices = statement.slices or instruction.slices
+        if instruction.ends:
+            statement.returns = instruction.returns
             yield statement
             statement = _Statement()
     yield statement
@@ -136,9 +138,9 @@ def find_backward(
     for number, code in enumerate(codes):
         if number >= MOST_CODES:
             break
-        found = _search_into(returned, code, name)
-        if found is not None:
-            return found
+        place = _search_into(returned, code, name)
+        if place is not None:
+            return place
     running = list(callers)
     followed: set[str] = set()
     while returned and len(followed) < MOST_CALLERS:
@@ -147,9 +149,9 @@ def find_backward(
             continue
         followed.add(function)
         for code in running:
-            found = _search_into(returned, code, function)
-            if found is not None:
-                return found
+            place = _search_into(returned, code, function)
+            if place is not None:
+                return place
     return None
 
 
@@ -157,7 +159,7 @@ def _search_into(returned: list[str], code: types.CodeType, name: str) -> CodePl
     """Return the line that passes a name to a backward pass; note a function that returns it."""
     if not mentions(code, name):
         return None
-    found, returns = _search(code, name)
+    place, returns = _search(code, name)
     if returns:
         returned.append(code.co_name)
-    return found
+    return place

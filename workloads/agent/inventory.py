@@ -17,7 +17,8 @@ import threading
 import time
 import types
 from collections import defaultdict
-from typing import Any, Callable, Iterable
+from contextlib import contextmanager
+from typing import Any, Callable, Iterable, Iterator
 
 from .backward_lines import find_backward
 from .reach import Holding, OutOfTimeError, VariablePlace, Walk
@@ -52,25 +53,17 @@ def take_inventory(torch: Any, device: int, allocated: int, hidden: str) -> dict
         Plain data: dictionaries, lists, texts and numbers.
     """
     began = time.monotonic()
-    collects = gc.isenabled()
-    # Garbage collection would visit all objects again, and execute finalizers.
-    gc.disable()
-    try:
-        # Neither subclasses nor modes such as torch.device(...) notice the reading.
-        with torch._C.DisableTorchFunction():
-            stock = _Stock(torch, device, began + LONGEST_S)
-            stock.count_all()
-            return dict(
-                stock.rows(allocated),
-                schema=SCHEMA,
-                device=device,
-                allocated=allocated,
-                threads=thread_stacks(threading.get_ident(), hidden),
-                seconds=round(time.monotonic() - began, 4),
-            )
-    finally:
-        if collects:
-            gc.enable()
+    with _unnoticed(torch):
+        stock = _Stock(torch, device, began + LONGEST_S)
+        stock.count_all()
+        return dict(
+            stock.rows(allocated),
+            schema=SCHEMA,
+            device=device,
+            allocated=allocated,
+            threads=thread_stacks(threading.get_ident(), hidden),
+            seconds=round(time.monotonic() - began, 4),
+        )
 
 
 def find_roles(torch: Any, device: int) -> dict[str, list[int]]:
@@ -80,13 +73,22 @@ def find_roles(torch: Any, device: int) -> dict[str, list[int]]:
         torch: the module, as imported by the process.
         device: index of the CUDA device.
     """
+    with _unnoticed(torch):
+        stock = _Stock(torch, device, time.monotonic() + LONGEST_S)
+        stock.count_owned()
+        return stock.roles
+
+
+@contextmanager
+def _unnoticed(torch: Any) -> Iterator[None]:
+    """Let nothing of the program run while its objects are read."""
     collects = gc.isenabled()
+    # Garbage collection would visit all objects again, and execute finalizers.
     gc.disable()
     try:
+        # Neither subclasses nor modes such as torch.device(...) notice the reading.
         with torch._C.DisableTorchFunction():
-            stock = _Stock(torch, device, time.monotonic() + LONGEST_S)
-            stock.count_owned()
-            return stock.roles
+            yield
     finally:
         if collects:
             gc.enable()
@@ -132,15 +134,17 @@ class _Stock:
         }
         for role in ("parameters", "buffers"):
             for root in roots:
-                named = [(name, each) for of, name, each in by_root[id(root)] if of == role]
+                named = [(name, tensor) for kind, name, tensor in by_root[id(root)] if kind == role]
                 self._add_part(role, root, named)
         for root in roots:
-            named = [(name, each) for of, name, each in by_root[id(root)] if of == "parameters"]
+            named = [
+                (name, tensor) for kind, name, tensor in by_root[id(root)] if kind == "parameters"
+            ]
             self._add_gradients(root, named)
         for optimizer in optimizers:
             parameters = list(_optimized(optimizer, self._tensors_in))
-            self._add_part("parameters", optimizer, [("", each) for each in parameters])
-            self._add_gradients(optimizer, [("", each) for each in parameters])
+            self._add_part("parameters", optimizer, [("", tensor) for tensor in parameters])
+            self._add_gradients(optimizer, [("", tensor) for tensor in parameters])
             self._add_state(optimizer)
 
     def _find(self) -> tuple[list[Any], list[Any]]:
@@ -150,12 +154,12 @@ class _Stock:
         optimizers: list[Any] = []
         # By id, as a metaclass may define a hash; a reference to the class keeps its id unique.
         kinds: dict[int, tuple[type, list[Any] | None]] = {}
-        for number, each in enumerate(gc.get_objects()):
+        for number, item in enumerate(gc.get_objects()):
             if number >= MOST_OBJECTS or (not number & 4095 and time.monotonic() > self._deadline):
                 self._skipped.append("objects beyond the first %d" % number)
                 break
             self._objects = number + 1
-            kind = type(each)
+            kind = type(item)
             known = kinds.get(id(kind))
             if known is None:
                 into = None
@@ -168,7 +172,7 @@ class _Stock:
                 known = kinds[id(kind)] = kind, into
             into = known[1]
             if into is not None:
-                into.append(each)
+                into.append(item)
         return modules, optimizers
 
     def _follow(self) -> None:
@@ -190,14 +194,14 @@ class _Stock:
 
     def _count(self, tensor: Any, role: str = "") -> int:
         """Return the bytes of a tensor's storage; 0 if it is already counted."""
-        found = self._reader.storage(tensor)
-        if found is None or found[0] in self._counted:
+        storage = self._reader.storage(tensor)
+        if storage is None or storage[0] in self._counted:
             return 0
-        self._counted.add(found[0])
+        self._counted.add(storage[0])
         if role:
-            self.roles[role].append(found[0])
-        self._bytes += found[1]
-        return found[1]
+            self.roles[role].append(storage[0])
+        self._bytes += storage[1]
+        return storage[1]
 
     # ---- modules and optimizers ----
 
@@ -231,13 +235,15 @@ class _Stock:
             return [value]
         if depth == MOST_WRAPPERS or not inherits(kind, self._torch.Tensor):
             return []
-        held = [*dict.values(instance_dict(value) or {}), *(each for _, each in slots(value))]
-        return [tensor for each in held for tensor in self._tensors_in(each, depth + 1)]
+        contents = [*dict.values(instance_dict(value) or {}), *(part for _, part in slots(value))]
+        return [tensor for part in contents for tensor in self._tensors_in(part, depth + 1)]
 
     def _add_gradients(self, owner: Any, named: list[tuple[str, Any]]) -> None:
-        found = [(name, self._reader.gradient(tensor)) for name, tensor in named]
+        gradients = [(name, self._reader.gradient(tensor)) for name, tensor in named]
         self._add_part(
-            "gradients", owner, [(name, each) for name, each in found if each is not None]
+            "gradients",
+            owner,
+            [(name, gradient) for name, gradient in gradients if gradient is not None],
         )
 
     def _add_state(self, optimizer: Any) -> None:
@@ -252,7 +258,7 @@ class _Stock:
                         sizes[name].append(size)
                         kinds[self._reader.dtype(tensor)] += size
         if sizes:
-            sums = [(name, sum(each)) for name, each in sizes.items()]
+            sums = [(name, sum(of_name)) for name, of_name in sizes.items()]
             part = _part("optimizer state", optimizer, sums, kinds)
             for row in part["largest"]:
                 row["count"] = len(sizes[row["name"]])
@@ -263,8 +269,8 @@ class _Stock:
     def rows(self, allocated: int) -> dict[str, Any]:
         """Return all rows as plain data."""
         parts = self._merge_parts()
-        containers = [self._container(each) for each in self._walk.holdings]
-        variables = [self._variable(*each) for each in self._walk.variables]
+        containers = [self._container(holding) for holding in self._walk.holdings]
+        variables = [self._variable(*variable) for variable in self._walk.variables]
         other = [size for size in map(self._count, self._tensors) if size]
         return dict(
             objects=max(self._objects, self._walk.visited),
@@ -292,7 +298,7 @@ class _Stock:
                 first["bytes"] += part["bytes"]
                 first["count"] += part["count"]
                 first["untrained"] += part["untrained"]
-                first["dtypes"] += [each for each in part["dtypes"] if each not in first["dtypes"]]
+                first["dtypes"] += [kind for kind in part["dtypes"] if kind not in first["dtypes"]]
         return list(merged.values())
 
     def _owner(self, owner: Any) -> str:
@@ -301,16 +307,16 @@ class _Stock:
 
     def _select_rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the largest rows by bytes and by graph, with the lines that add to them."""
-        found = [
+        selected = [
             row for row in rows if row["bytes"] >= LEAST_BYTES or row["graph_nodes"] >= LEAST_NODES
         ]
-        found.sort(key=lambda row: (-row["bytes"], -row["graph_nodes"]))
-        if len(found) > MOST_ROWS:
-            largest = sorted(found[MOST_ROWS // 2 :], key=lambda row: -row["graph_nodes"])
-            found = found[: MOST_ROWS // 2] + largest[: MOST_ROWS // 2]
-        for row in found:
+        selected.sort(key=lambda row: (-row["bytes"], -row["graph_nodes"]))
+        if len(selected) > MOST_ROWS:
+            largest = sorted(selected[MOST_ROWS // 2 :], key=lambda row: -row["graph_nodes"])
+            selected = selected[: MOST_ROWS // 2] + largest[: MOST_ROWS // 2]
+        for row in selected:
             row.update(self._uses(row.pop("place"), collection="kind" in row))
-        return found
+        return selected
 
     def _uses(self, place: VariablePlace, *, collection: bool) -> dict[str, Any]:
         """Return the lines that change a row's variable, as far as its code shows them."""
@@ -333,12 +339,12 @@ class _Stock:
         owner, _, key = place.name.rpartition("[") if item else (place.name, "", "")
         name = owner.rpartition(".")[2].partition("[")[0]
         key = key.rstrip("]").strip("'\"")
-        found = find_uses(name, place.codes(), collection=collection, key=key)
-        if found.adds is None and "." in place.name:
+        uses = find_uses(name, place.codes(), collection=collection, key=key)
+        if uses.adds is None and "." in place.name:
             # An attribute of an object in a collection, or one with another name.
             first = place.name.partition("[")[0].partition(".")[0]
-            found = find_uses(first, place.codes(), collection=collection)
-        return found
+            uses = find_uses(first, place.codes(), collection=collection)
+        return uses
 
     def _container(self, holding: Holding) -> dict[str, Any]:
         sizes = [self._count(tensor) for tensor in holding.tensors]
@@ -385,7 +391,7 @@ class _Stock:
 def _part(
     role: str, owner: Any, sizes: list[tuple[str, int]], kinds: dict[str, int]
 ) -> dict[str, Any]:
-    largest = sorted(sizes, key=lambda each: -each[1])[:MOST_LARGEST]
+    largest = sorted(sizes, key=lambda named: -named[1])[:MOST_LARGEST]
     return dict(
         role=role,
         of=owner,
@@ -397,10 +403,10 @@ def _part(
     )
 
 
-def _code_place(found: Any) -> dict[str, Any] | None:
-    if found is None:
+def _code_place(place: Any) -> dict[str, Any] | None:
+    if place is None:
         return None
-    code, line = found
+    code, line = place
     return code_line(code.co_filename, line, code.co_name)
 
 
@@ -410,9 +416,9 @@ def _where(place: VariablePlace) -> dict[str, Any] | None:
 
 def _children(module: Any) -> Iterable[Any]:
     """Yield a module's direct children."""
-    found: Any = (instance_dict(module) or {}).get("_modules")
-    if inherits(type(found), dict):
-        for child in list(dict.values(found)):
+    children: Any = (instance_dict(module) or {}).get("_modules")
+    if inherits(type(children), dict):
+        for child in list(dict.values(children)):
             if child is not None:
                 yield child
 
@@ -446,8 +452,8 @@ def _optimized(optimizer: Any, tensors_in: _TensorsIn) -> Iterable[Any]:
     """Yield the tensors that an optimizer updates."""
     groups = (instance_dict(optimizer) or {}).get("param_groups")
     for group in list.__iter__(groups) if type(groups) is list else ():
-        held = group.get("params") if type(group) is dict else None
-        for tensor in list.__iter__(held) if type(held) is list else ():
+        parameters = group.get("params") if type(group) is dict else None
+        for tensor in list.__iter__(parameters) if type(parameters) is list else ():
             if tensors_in(tensor):
                 yield tensor
 
@@ -457,8 +463,8 @@ def _state_tensors(entries: Any, tensors_in: _TensorsIn) -> Iterable[tuple[str, 
     if not inherits(type(entries), dict):
         return
     for name, value in list(dict.items(entries)):
-        for each in list.__iter__(value) if type(value) is list else (value,):
-            for tensor in tensors_in(each):
+        for entry in list.__iter__(value) if type(value) is list else (value,):
+            for tensor in tensors_in(entry):
                 yield name if type(name) is str else "state", tensor
 
 
@@ -469,7 +475,7 @@ def _next_nodes(node: Any) -> list[Any]:
         if descriptor is None:
             continue
         if type(descriptor) is types.GetSetDescriptorType:
-            return [each[0] for each in descriptor.__get__(node) if each[0] is not None]
+            return [edge[0] for edge in descriptor.__get__(node) if edge[0] is not None]
         return []
     return []
 

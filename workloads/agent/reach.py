@@ -134,7 +134,7 @@ class Walk:
     def frames(self, frames: Iterable[types.FrameType]) -> None:
         """Visit the variables of frames, the program's before libraries'."""
         both = sorted(frames, key=lambda frame: not is_of_user(frame.f_code.co_filename))
-        self.running += [each.f_code for each in both if is_of_user(each.f_code.co_filename)]
+        self.running += [frame.f_code for frame in both if is_of_user(frame.f_code.co_filename)]
         for frame in both:
             # Variables in torch's own functions are the program's, or temporaries of the call, as
             # are those in code that torch.compile has generated.
@@ -164,15 +164,15 @@ class Walk:
         self, error: BaseException, running: set[int], place: VariablePlace | None = None
     ) -> None:
         """Visit the frames of a traceback that are no longer running."""
-        found = BaseException.__dict__["__traceback__"].__get__(error)
+        traceback = BaseException.__dict__["__traceback__"].__get__(error)
         handler, failed = None, []
-        while found is not None:
-            frame = found.tb_frame
+        while traceback is not None:
+            frame = traceback.tb_frame
             if id(frame) not in running:
                 failed.append(frame)
             elif not failed:
                 handler = frame
-            found = found.tb_next
+            traceback = traceback.tb_next
         if place is None:
             where = None if handler is None else _line_of(handler)
             name = name_of(type(error))
@@ -184,21 +184,21 @@ class Walk:
 
     def modules(self) -> None:
         """Visit the globals of modules, the program's before libraries'."""
-        found = []
+        named = []
         for name, module in list(sys.modules.items()):
             if not inherits(type(module), types.ModuleType):
                 continue
             names = instance_dict(module)
             path = names.get("__file__") if names is not None else None
             if name == "__main__" or (type(path) is str and not is_of_python(name, path)):
-                found.append((not is_of_user(path or ""), name, path, names))
-        found.sort(key=lambda each: each[:2])
-        self._globals([each for each in found if not each[0]])
+                named.append((not is_of_user(path or ""), name, path, names))
+        named.sort(key=lambda entry: entry[:2])
+        self._globals([entry for entry in named if not entry[0]])
         # Libraries have many objects, and the rest of the work needs time as well.
         deadline, now = self._deadline, time.monotonic()
         self._deadline = now + (deadline - now) / 2
         try:
-            self._globals([each for each in found if each[0]])
+            self._globals([entry for entry in named if entry[0]])
         except OutOfTimeError as error:
             self.omitted = "globals of libraries beyond %s" % error
         finally:
@@ -206,8 +206,8 @@ class Walk:
 
     def hooks(self) -> None:
         """Visit the hooks of modules. Call it after the names: what another name reaches has it."""
-        for place, held in self._hooks:
-            for hook in list(dict.values(held)) if inherits(type(held), dict) else ():
+        for place, registered in self._hooks:
+            for hook in list(dict.values(registered)) if inherits(type(registered), dict) else ():
                 name = getattr(hook, "__name__", "") if type(hook) is types.FunctionType else ""
                 self._visit(hook, place.below(name or "%s's hook" % place.name), None, 0)
 
@@ -242,8 +242,8 @@ class Walk:
         codes: Callable[[], Iterator[types.CodeType]],
     ) -> None:
         # exec's globals may be of a subclass, whose own method is not called.
-        found = dict.items(names) if inherits(type(names), dict) else names.items()
-        for name, value in list(found):
+        items = dict.items(names) if inherits(type(names), dict) else names.items()
+        for name, value in list(items):
             if type(name) is str and not (name.startswith("__") and name.endswith("__")):
                 self._visit(value, VariablePlace(name, scope, frame, codes), None, 0)
 
@@ -297,8 +297,8 @@ class Walk:
             else:
                 continue
             # A program's subclass has attributes beside its items.
-            if kind is not base and base is not type and (found := _attributes_of(value)):
-                self._attributes(value, found, place, into, depth)
+            if kind is not base and base is not type and (attributes := _attributes_of(value)):
+                self._attributes(value, attributes, place, into, depth)
             return
         self._object(value, place, into, depth)
 
@@ -332,10 +332,10 @@ class Walk:
         """Return whether the items are collections or objects that deserve a name each."""
         if base is not dict and base is not list and base is not tuple:
             return False
-        held = [type(item) for _, item in items if id(type(item)) not in _PLAIN]
-        return bool(held) and not any(
+        kinds = [type(item) for _, item in items if id(type(item)) not in _PLAIN]
+        return bool(kinds) and not any(
             self._reader.is_tensor_type(kind) or kind is tuple or kind is types.FunctionType
-            for kind in held
+            for kind in kinds
         )
 
     def _function(self, value: Any, place: VariablePlace, into: Holding | None, depth: int) -> None:
@@ -346,16 +346,16 @@ class Walk:
         names = value.__code__.co_freevars
         for name, cell in zip(names, value.__closure__ or ()):
             try:
-                held = cell.cell_contents
+                item = cell.cell_contents
             except ValueError:
                 continue  # empty
-            self._visit(held, place.below(name), into, depth + 1)
-        for held in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()):
-            self._visit(held, place, into, depth + 1)
+            self._visit(item, place.below(name), into, depth + 1)
+        for item in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()):
+            self._visit(item, place, into, depth + 1)
         names_of = instance_dict(value)
-        for name, held in list((names_of or {}).items()):
+        for name, item in list((names_of or {}).items()):
             if name != "__wrapped__":
-                self._visit(held, place.below("%s.%s" % (place.name, name)), into, depth + 1)
+                self._visit(item, place.below("%s.%s" % (place.name, name)), into, depth + 1)
 
     def _class(self, value: Any, place: VariablePlace, _into: Holding | None, depth: int) -> None:
         names = class_dict(value)
@@ -363,10 +363,10 @@ class Walk:
             return
         own = name_of(value)
         shown, codes = "attribute of class %s" % own, partial(_codes_of_class, value)
-        for name, held in list(names.items()):
-            if type(name) is str and id(type(held)) not in _METHODS:
+        for name, item in list(names.items()):
+            if type(name) is str and id(type(item)) not in _METHODS:
                 name = "%s.%s" % (own, name)
-                self._visit(held, VariablePlace(name, shown, place.frame, codes), None, depth + 1)
+                self._visit(item, VariablePlace(name, shown, place.frame, codes), None, depth + 1)
 
     def _exception(
         self, value: Any, place: VariablePlace, into: Holding | None, depth: int
@@ -376,19 +376,19 @@ class Walk:
                 return  # its except clause holds it
             into = Holding(place, "stored exception", 1)
             self.holdings.append(into)
-        found = BaseException.__dict__["__traceback__"].__get__(value)
-        while found is not None:
-            frame = found.tb_frame
+        traceback = BaseException.__dict__["__traceback__"].__get__(value)
+        while traceback is not None:
+            frame = traceback.tb_frame
             if id(frame) not in self._seen:
                 self._seen.add(id(frame))
                 self._suspended(frame, place, into, depth, "frames kept by tracebacks")
-            found = found.tb_next
+            traceback = traceback.tb_next
         for name in ("__cause__", "__context__"):
             other = BaseException.__dict__[name].__get__(value)
             if other is not None:
                 self._visit(other, place, into, depth + 1)
-        for held in BaseException.__dict__["args"].__get__(value):
-            self._visit(held, place, into, depth + 1)
+        for argument in BaseException.__dict__["args"].__get__(value):
+            self._visit(argument, place, into, depth + 1)
 
     def _generator(
         self, value: Any, place: VariablePlace, into: Holding | None, depth: int
@@ -410,10 +410,10 @@ class Walk:
             into.through = into.through or through
         names = frame.f_locals
         try:
-            for name, held in list(names.items()):
+            for name, item in list(names.items()):
                 # The variables of a single frame use their own names.
                 below = place if into is not None else place.below(name)
-                self._visit(held, below, into, depth + 1)
+                self._visit(item, below, into, depth + 1)
         finally:
             _release(names)
 
@@ -422,20 +422,20 @@ class Walk:
         kind = type(value)
         if any(inherits(kind, owner) for owner in self._owners):
             self.names.setdefault(id(value), place.name)
-        found = _attributes_of(value)
-        if found:
-            self._attributes(value, found, place, into, depth)
+        attributes = _attributes_of(value)
+        if attributes:
+            self._attributes(value, attributes, place, into, depth)
         if (
             kind is partial
             or kind is _MEMOIZED
-            or (not found and module_of(kind).partition(".")[0] != "torch")
+            or (not attributes and module_of(kind).partition(".")[0] != "torch")
         ):
             self._referents(value, place, into, depth)
 
     def _attributes(
         self,
         value: Any,
-        found: list[tuple[str, Any]],
+        attributes: list[tuple[str, Any]],
         place: VariablePlace,
         into: Holding | None,
         depth: int,
@@ -445,33 +445,33 @@ class Walk:
             name = name_of(kind) if place.name == "self" else place.name
             codes = partial(_codes_of_object, kind, place.codes)
             here = VariablePlace(name, "attribute of %s" % name_of(kind), place.frame, codes)
-            tensors = [name for name, each in found if self._reader.is_tensor_type(type(each))]
+            tensors = [name for name, item in attributes if self._reader.is_tensor_type(type(item))]
             if len(tensors) > SMALL:
                 into = Holding(here, "object", len(tensors))
                 self.holdings.append(into)
-        for name, held in found:
-            if name == "_modules" and into is None and type(held) is dict and len(held) <= SMALL:
-                for key, child in list(held.items()):
+        for name, item in attributes:
+            if name == "_modules" and into is None and type(item) is dict and len(item) <= SMALL:
+                for key, child in list(item.items()):
                     below = here.below(_child_name(here.name, key))
                     self._visit(child, below, None, depth + 1)
                 continue
             if name.endswith("_hooks") and inherits(kind, self._owners[0]):
-                self._hooks.append((here, held))
+                self._hooks.append((here, item))
                 continue
             below = here.below("%s.%s" % (here.name, name)) if into is None else here
-            self._visit(held, below, into, depth + 1)
+            self._visit(item, below, into, depth + 1)
 
     def _referents(
         self, value: Any, place: VariablePlace, into: Holding | None, depth: int
     ) -> None:
         """Visit the garbage collector's referents of a C object, such as a memoized function."""
-        held = gc.get_referents(value)
-        if into is None and any(type(each) is dict for each in held):
-            length = sum(len(each) for each in held if type(each) is dict)
+        referents = gc.get_referents(value)
+        if into is None and any(type(referent) is dict for referent in referents):
+            length = sum(len(referent) for referent in referents if type(referent) is dict)
             into = Holding(place, "cache", length)
             self.holdings.append(into)
-        for each in held:
-            self._visit(each, place, into, depth + 1)
+        for referent in referents:
+            self._visit(referent, place, into, depth + 1)
 
 
 def _running_frames() -> set[int]:
@@ -486,12 +486,12 @@ def _running_frames() -> set[int]:
 
 def _handled_exceptions() -> list[BaseException]:
     """Return the exception that this thread handles and the contexts in which it was raised."""
-    found: list[BaseException] = []
+    errors: list[BaseException] = []
     error: Any = sys.exc_info()[1]
-    while isinstance(error, BaseException) and not any(error is each for each in found):
-        found.append(error)
+    while isinstance(error, BaseException) and not any(error is known for known in errors):
+        errors.append(error)
         error = BaseException.__dict__["__context__"].__get__(error)
-    return found
+    return errors
 
 
 def _find_limit(base: type, value: Any) -> int | None:
@@ -587,9 +587,9 @@ def _codes_of(names: dict[str, Any], first: Any = None) -> Iterator[types.CodeTy
 
 
 def _codes_of_class(kind: type) -> Iterator[types.CodeType]:
-    for each in mro(kind):
-        if _is_of_user_module(module_of(each)):
-            for value in list(class_dict(each).values()):
+    for base in mro(kind):
+        if _is_of_user_module(module_of(base)):
+            for value in list(class_dict(base).values()):
                 if type(value) is classmethod or type(value) is staticmethod:
                     value = value.__func__
                 if type(value) is types.FunctionType:

@@ -62,9 +62,9 @@ def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
     """Yield a code object and the code objects of functions defined in it."""
     waiting = [code]
     while waiting:
-        each = waiting.pop()
-        yield each
-        waiting.extend(item for item in each.co_consts if type(item) is types.CodeType)
+        nested = waiting.pop()
+        yield nested
+        waiting.extend(item for item in nested.co_consts if type(item) is types.CodeType)
 
 
 class _LineNames:
@@ -104,9 +104,9 @@ def _lines_of(code: types.CodeType) -> dict[int, _LineNames]:
     starts = {offset: line for offset, line in dis.findlinestarts(code) if line is not None}
     instructions = list(dis.get_instructions(code))
     loops = [
-        (each.argval, each.offset)
-        for each in instructions
-        if each.opcode in _JUMPS and each.argval < each.offset
+        (jump.argval, jump.offset)
+        for jump in instructions
+        if jump.opcode in _JUMPS and jump.argval < jump.offset
     ]
     lines: dict[int, _LineNames] = defaultdict(_LineNames)
     current = code.co_firstlineno
@@ -164,18 +164,18 @@ def find_uses(
             which is assigned.
         key: the key of the item that is the collection: lines with this name take precedence.
     """
-    found = _Uses(name, key)
+    uses = _Uses(name, key)
     for number, code in enumerate(codes):
         if number >= MOST_CODES:
             break
         if mentions(code, name):
-            found.read(code)
-    adds = found.adding if collection else found.joined
+            uses.read(code)
+    adds = uses.adding if collection else uses.joined
     return VariableUses(
-        adds or found.combined or found.assigned,
+        adds or uses.combined or uses.assigned,
         adds is not None,
-        found.empties if collection else None,
-        not collection and adds is None and found.accumulates,
+        uses.empties if collection else None,
+        not collection and adds is None and uses.accumulates,
     )
 
 

@@ -17,15 +17,15 @@ def newest(ceilings: Iterable[Ceiling]) -> tuple[Ceiling, ...]:
 
     A disturbed ceiling replaces an undisturbed one only where it is higher.
     """
-    kept: dict[tuple[str, tuple[tuple[str, str], ...]], Ceiling] = {}
+    chosen: dict[tuple[str, tuple[tuple[str, str], ...]], Ceiling] = {}
     for ceiling in sorted(ceilings, key=lambda item: item.measured_at):
         key = (ceiling.kind, tuple(sorted(ceiling.under.items())))
-        before = kept.pop(key, None)
+        before = chosen.pop(key, None)
         lower = before is not None and ceiling.value <= before.value
         if before is not None and lower and ceiling.disturbed and not before.disturbed:
             ceiling = before
-        kept[key] = ceiling
-    return tuple(kept.values())
+        chosen[key] = ceiling
+    return tuple(chosen.values())
 
 
 class Ceilings:
@@ -54,5 +54,5 @@ class Ceilings:
 
     def find(self, kind: str, under: dict[str, str]) -> Ceiling | None:
         """Return the ceiling of a kind under exactly these conditions."""
-        found = (item for item in self._known if item.kind == kind and item.under == under)
-        return next(found, None)
+        matching = (item for item in self._known if item.kind == kind and item.under == under)
+        return next(matching, None)

@@ -96,8 +96,8 @@ def _driver(device: torch.device) -> str:
         text = _DRIVER.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "not told"
-    found = re.search(r"Kernel Module\D*([\d.]+)", text)
-    return found.group(1) if found else "not told"
+    match = re.search(r"Kernel Module\D*([\d.]+)", text)
+    return match.group(1) if match else "not told"
 
 
 def best_rate(
@@ -163,18 +163,18 @@ def _best(
     close = [item for item in candidates[:CONTENDERS] if item.call_s / item.work <= slowest]
     best, blocks = _race(close, clock, control, seconds / 2)
     again, more = _race([best.candidate], clock, control, seconds / 2)
-    return max(best, again, key=lambda found: found.rate), blocks + more
+    return max(best, again, key=lambda result: result.rate), blocks + more
 
 
 def _race(
     candidates: list[_Candidate], clock: Clock, control: Control, seconds: float
 ) -> tuple[_Found, int]:
     """Measure the candidates in turns, and return the best block and the number of blocks."""
-    wanted = CPU_BLOCK_S if isinstance(clock, HostClock) else BLOCK_S
+    block_s = CPU_BLOCK_S if isinstance(clock, HostClock) else BLOCK_S
     best, blocks, spent = _Found(candidates[0], 0.0), 0, 0.0
     while spent < seconds or blocks < len(candidates):
         candidate = candidates[blocks % len(candidates)]
-        calls = max(1, round(wanted / max(candidate.call_s, 1e-9)))
+        calls = max(1, round(block_s / max(candidate.call_s, 1e-9)))
         block = clock.block(candidate.call, calls)
         rate = calls * candidate.work / block.seconds("device")
         if rate > best.rate:
@@ -209,17 +209,19 @@ def _copies(place: Place, clock: Clock) -> Iterator[_Candidate]:
     """Yield copies too large for the cache; each reads and writes every byte."""
     free = place.free_memory()
     size = uncached(SMALLEST_COPY, environment.last_cache(place.device))
-    for each in (size, 4 * size):
-        room = free is None or 2 * each <= free / SHARE_OF_FREE
-        if each > size and (each > LARGEST_COPY or not room):
+    for byte_count in (size, 4 * size):
+        room = free is None or 2 * byte_count <= free / SHARE_OF_FREE
+        if byte_count > size and (byte_count > LARGEST_COPY or not room):
             return
-        source = place.randn(_ROWS).repeat(each // 4 // _ROWS)
+        source = place.randn(_ROWS).repeat(byte_count // 4 // _ROWS)
         target = torch.empty_like(source)
 
         def call(source: torch.Tensor = source, target: torch.Tensor = target) -> torch.Tensor:
             return target.copy_(source)
 
-        yield _Candidate(f"copy of {each // 2**20} MiB", 2 * each, call, _warm(call, clock))
+        yield _Candidate(
+            f"copy of {byte_count // 2**20} MiB", 2 * byte_count, call, _warm(call, clock)
+        )
 
 
 def _warm(call: Callable[[], object], clock: Clock) -> float:
@@ -271,15 +273,15 @@ def queries(case: Case, rates: Rates, device: torch.device) -> tuple[LimitQuery,
     The rate of operations is no query for a call that would wait for the memory, but whose bytes
     may come from a cache: it is far from the units' limit for another reason.
     """
-    found = []
+    known = []
     if rates.flop_per_s is not None and case.precision is not None:
-        found.append(LimitQuery(case.precision, rates.flop_per_s))
+        known.append(LimitQuery(case.precision, rates.flop_per_s))
     traffic = _of_bytes(case, rates, device)
     if isinstance(traffic, LimitQuery):
-        return (*found, traffic)
+        return (*known, traffic)
     if case.byte_limit == limits.MEMORY and _waits_for_memory(rates):
         return traffic
-    return tuple(found) or traffic
+    return tuple(known) or traffic
 
 
 def _waits_for_memory(rates: Rates) -> bool:
@@ -308,10 +310,12 @@ def nearest(
     ``None`` where the first query's limit is unknown: the others do not show how far the device's
     units are from theirs.
     """
-    found = [find(query, device, ceilings) for query in queries]
-    if found[0] is None:
+    candidates = [find(query, device, ceilings) for query in queries]
+    if candidates[0] is None:
         return None
-    return max((limit for limit in found if limit is not None), key=lambda limit: limit.fraction)
+    return max(
+        (limit for limit in candidates if limit is not None), key=lambda limit: limit.fraction
+    )
 
 
 def kinds_of_ceiling(kind: str, device_type: str) -> tuple[str, ...]:

@@ -126,10 +126,10 @@ def cached(kind: str, byte: int | None, cache: int | None) -> str | None:
     """
     if kind != MEMORY or not cache or byte is None or byte >= CACHES * cache:
         return None
-    moved, held = byte / 2**20, cache / 2**20
+    moved, capacity = byte / 2**20, cache / 2**20
     return (
-        f"{moved:.3g} MiB a call can stay in the cache of {held:.3g} MiB: the memory's bandwidth "
-        "is no limit for it"
+        f"{moved:.3g} MiB a call can stay in the cache of {capacity:.3g} MiB: the memory's "
+        "bandwidth is no limit for it"
     )
 
 
@@ -379,6 +379,6 @@ def _state(folder: Path, which: str) -> LinkState | None:
         lanes = int((folder / f"{which}_link_width").read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
-    found = re.match(r"([\d.]+) GT/s", speed)
+    match = re.match(r"([\d.]+) GT/s", speed)
     # A device behind a non-PCIe bridge reports "Unknown", or no lanes.
-    return LinkState(float(found[1]), lanes) if found and lanes > 0 else None
+    return LinkState(float(match[1]), lanes) if match and lanes > 0 else None

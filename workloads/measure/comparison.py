@@ -65,8 +65,8 @@ def summarise(
     else:
         unavailable["ratio"] = unavailable["ci95"] = "no pair was measured"
     arms = (_arm(request.settings[0], pairs, 0), _arm(request.settings[1], pairs, 1))
-    found = estimates.verdict(ratio) if ratio else "unclear"
-    break_even = _break_even(arms, fresh_process, found, unavailable)
+    verdict = estimates.verdict(ratio) if ratio else "unclear"
+    break_even = _break_even(arms, fresh_process, verdict, unavailable)
     if not fresh_process:
         reason = "one process: the first arm's first call loads what the second's then finds"
         unavailable |= {"arms.0.first_call_s": reason, "arms.1.first_call_s": reason}
@@ -81,7 +81,7 @@ def summarise(
         ci95=ratio.ci95 if ratio else None,
         pairs=len(pairs),
         pairs_wanted=pairs_wanted(request, fresh_process),
-        verdict=found,
+        verdict=verdict,
         break_even_calls=break_even,
         fresh_process=fresh_process,
         pair_ratios=tuple(pair.a.steady_s / pair.b.steady_s for pair in pairs),
@@ -118,7 +118,7 @@ def _break_even(
     slow, fast = arms if verdict == "faster" else (arms[1], arms[0])
     calls: float | str = "the first call was not timed with both settings"
     times = (slow.first_call_s, slow.median_s, fast.first_call_s, fast.median_s)
-    known = [each for each in times if each is not None]
+    known = [seconds for seconds in times if seconds is not None]
     if len(known) == len(times):
         calls = estimates.break_even_calls(*known)
     if isinstance(calls, str):

@@ -47,12 +47,12 @@ def count_tensor_bytes() -> int:
     or not.
     """
     sizes: dict[int, int] = {}
-    for found in gc.get_objects():
+    for item in gc.get_objects():
         # Compare the type: a proxy would answer ``isinstance`` for its target, or raise.
-        if issubclass(type(found), torch.Tensor):
-            sizes.update(_storage(found))
-            if found.is_leaf and found.grad is not None:
-                sizes.update(_storage(found.grad))
+        if issubclass(type(item), torch.Tensor):
+            sizes.update(_storage(item))
+            if item.is_leaf and item.grad is not None:
+                sizes.update(_storage(item.grad))
     return sum(sizes.values())
 
 
@@ -119,11 +119,11 @@ class FirstCalls:
 
     def _peak(self, call: Callable[[], object], before: int) -> int | None:
         self._highest = memory.highest_resident() or 0
-        held = count_tensor_bytes() - before
+        tensors = count_tensor_bytes() - before
         on_top = peak_of_call(call)
         if on_top is None:
             return None
-        peak, lacking = max(0, held) + on_top, resolution()
+        peak, lacking = max(0, tensors) + on_top, resolution()
         if lacking > LEAST_SHARE * (peak + lacking):
             self._why_no_peak = (
                 f"so small a peak is not known: the kernel counts resident pages in lots, of which "

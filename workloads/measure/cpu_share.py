@@ -47,11 +47,11 @@ def now() -> CpuTime | None:
         lines = _STAT.read_text().splitlines()
     except OSError:
         return None
-    wanted = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    usable = {f"cpu{core}" for core in os.sched_getaffinity(0)}
     ticks = 0
     for line in lines:
         name, *numbers = line.split()
-        if name in wanted:
+        if name in usable:
             columns = [int(number) for number in numbers[:_GUEST_FROM]]
             ticks += sum(columns) - sum(columns[index] for index in _IDLE)
     return CpuTime(ticks / os.sysconf("SC_CLK_TCK"), _ours())
@@ -77,15 +77,15 @@ def _ours() -> float:
 
 def _with_descendants(root: int) -> list[int]:
     """Return the ids of a process and of its descendants that nobody has waited for yet."""
-    found = [root]
-    for pid in found:
+    pids = [root]
+    for pid in pids:
         try:
             for task in Path(f"/proc/{pid}/task").iterdir():
-                found += map(int, (task / "children").read_text().split())
+                pids += map(int, (task / "children").read_text().split())
         except OSError:
             # It has ended meanwhile, or the kernel does not list children.
             continue
-    return found
+    return pids
 
 
 def _process_s(pid: int) -> float:

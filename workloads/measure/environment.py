@@ -188,7 +188,7 @@ def _last_cpu_cache() -> int | None:
     """Return the size of the last cache from Linux's sysfs; CPUs that share one count it once."""
     if not hasattr(os, "sched_getaffinity"):
         return None
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for cpu in os.sched_getaffinity(0):
         folder = _CPUS / f"cpu{cpu}" / "cache"
         caches = sorted(folder.glob("index*"), key=lambda path: int(path.name[5:]))
@@ -201,8 +201,8 @@ def _last_cpu_cache() -> int | None:
             return None
         if not size.endswith("K"):
             return None
-        found[shared] = int(size[:-1]) * 1024
-    return sum(found.values())
+        sizes[shared] = int(size[:-1]) * 1024
+    return sum(sizes.values())
 
 
 def _cpu() -> TorchDevice:

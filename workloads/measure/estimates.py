@@ -301,10 +301,10 @@ def crossing(
     return Crossing(pairs[last][0], following)
 
 
-def describe_crossing(who: str, whom: str, found: Crossing, symbol: str = "n") -> str:
+def describe_crossing(who: str, whom: str, at: Crossing, symbol: str = "n") -> str:
     """Describe a crossing in a sentence, for a chart's mark."""
-    if found.before is None:
-        return f"{who} does not overtake {whom} up to {symbol}={found.after}"
-    if found.after is None:
-        return f"{who} is ahead of {whom} from the smallest size on, {symbol}={found.before}"
-    return f"{who} overtakes {whom} between {symbol}={found.after} and {symbol}={found.before}"
+    if at.before is None:
+        return f"{who} does not overtake {whom} up to {symbol}={at.after}"
+    if at.after is None:
+        return f"{who} is ahead of {whom} from the smallest size on, {symbol}={at.before}"
+    return f"{who} overtakes {whom} between {symbol}={at.after} and {symbol}={at.before}"

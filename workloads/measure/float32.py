@@ -98,13 +98,13 @@ def rounds_to_bf16(operation: Operation) -> bool:
     generator = torch.Generator().manual_seed(0)
     if operation == "matmul":
         a, b = (torch.randn(256, 256, generator=generator) for _ in range(2))
-        found, exact = a @ b, a.double() @ b.double()
+        result, exact = a @ b, a.double() @ b.double()
     else:
         images = torch.randn(4, 32, 32, 32, generator=generator)
         weights = torch.randn(32, 32, 3, 3, generator=generator)
-        found = torch.nn.functional.conv2d(images, weights)
+        result = torch.nn.functional.conv2d(images, weights)
         exact = torch.nn.functional.conv2d(images.double(), weights.double())
-    return float((found - exact).abs().max() / exact.abs().max()) > ROUNDED
+    return float((result - exact).abs().max() / exact.abs().max()) > ROUNDED
 
 
 @contextmanager
@@ -112,11 +112,13 @@ def tf32_set(allowed: bool | None, *operations: Operation) -> Iterator[None]:
     """Set TF32 for some operations, or for both, during the block; ``None`` changes nothing."""
     before: dict[Operation, bool] = {}
     if allowed is not None:
-        before = {each: allows_tf32(each) for each in operations or ("matmul", "conv")}
+        before = {
+            operation: allows_tf32(operation) for operation in operations or ("matmul", "conv")
+        }
     try:
-        for each in before:
-            allow_tf32(each, bool(allowed))
+        for operation in before:
+            allow_tf32(operation, bool(allowed))
         yield
     finally:
-        for each, value in before.items():
-            allow_tf32(each, value)
+        for operation, value in before.items():
+            allow_tf32(operation, value)

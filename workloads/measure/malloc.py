@@ -122,8 +122,8 @@ def _fill(library: ctypes.CDLL) -> list[ctypes.c_void_p]:
         # A mapped block did not come from the heap. Another malloc in place of glibc's takes
         # nothing from this heap.
         filler = library.malloc(size) if size <= free else None
-        found = _read(library)
-        if filler and found and found.hblks == heap.hblks:
+        current = _read(library)
+        if filler and current and current.hblks == heap.hblks:
             fillers.append(filler)
             free -= size
             continue

@@ -32,14 +32,14 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
     if not _was_used(stats):
         return None
     free, total = torch.cuda.mem_get_info(device)
-    held = workspace_bytes(device)
+    workspace_size = workspace_bytes(device)
     return TorchMemory(
         device=str(device),
         pid=os.getpid(),
         at=time.time(),
-        requested=_subtract_workspaces(stats["requested_bytes.all.current"], held),
-        allocated=_subtract_workspaces(stats["allocated_bytes.all.current"], held),
-        active=_subtract_workspaces(stats["active_bytes.all.current"], held),
+        requested=_subtract_workspaces(stats["requested_bytes.all.current"], workspace_size),
+        allocated=_subtract_workspaces(stats["allocated_bytes.all.current"], workspace_size),
+        active=_subtract_workspaces(stats["active_bytes.all.current"], workspace_size),
         reserved=stats["reserved_bytes.all.current"],
         inactive_split=stats["inactive_split_bytes.all.current"],
         allocated_peak=allocated_peak(device),
@@ -51,7 +51,7 @@ def torch_memory(device: torch.device) -> TorchMemory | None:
         pinned=pinned(),
         reserved_allocated=stats["reserved_bytes.all.allocated"],
         reserved_freed=stats["reserved_bytes.all.freed"],
-        workspace=held,
+        workspace=workspace_size,
     )
 
 
@@ -218,8 +218,8 @@ def peaks(device: torch.device) -> tuple[PeakMemory, dict[str, str]]:
     unavailable["memory.process_peak"] = "sampled by NVML, which did not see this process in time"
     if device.type == "cuda":
         reserved = int(torch.cuda.max_memory_reserved(device))
-        held = workspace_bytes_in_peak(device)
-        return PeakMemory(allocated_peak(device), reserved, None, held), unavailable
+        workspace = workspace_bytes_in_peak(device)
+        return PeakMemory(allocated_peak(device), reserved, None, workspace), unavailable
     reason = "MPS reports no peaks"
     unavailable |= dict.fromkeys(_OF_TORCH, reason)
     unavailable["memory.process_peak"] = reason

@@ -212,13 +212,13 @@ AUTOCAST_ON = ("cpu", "cuda", "mps")
 
 
 def _autocast() -> list[Setting]:
-    found = [
+    settings = [
         Setting(
             "autocast, cache", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled
         )
     ]
     for kind in AUTOCAST_ON:
-        found += [
+        settings += [
             Setting(
                 f"autocast on {kind}",
                 partial(torch.is_autocast_enabled, kind),
@@ -230,7 +230,7 @@ def _autocast() -> list[Setting]:
                 partial(torch.set_autocast_dtype, kind),
             ),
         ]
-    return found
+    return settings
 
 
 def _legacy_precision() -> list[Setting]:
@@ -245,7 +245,7 @@ def _legacy_precision() -> list[Setting]:
 
 def _precision() -> list[Setting]:
     """Return the precision by the names new in torch 2.9, the general before the special."""
-    found = []
+    settings = []
     backends: Any = torch.backends
     for path in (
         "", "cudnn", "mkldnn", "cuda.matmul", "cudnn.conv", "cudnn.rnn",
@@ -255,8 +255,8 @@ def _precision() -> list[Setting]:
         for part in filter(None, path.split(".")):
             owner = getattr(owner, part, None)
         if owner is not None and hasattr(owner, "fp32_precision"):
-            found.append(_attribute(owner, "fp32_precision", f"{path} fp32_precision".strip()))
-    return found
+            settings.append(_attribute(owner, "fp32_precision", f"{path} fp32_precision".strip()))
+    return settings
 
 
 def settings() -> tuple[Setting, ...]:
@@ -289,15 +289,15 @@ def settings() -> tuple[Setting, ...]:
 @contextmanager
 def restored() -> Iterator[None]:
     """Restore all settings after the block, however it ends."""
-    found = [(setting, _read(setting)) for setting in settings()]
+    values = [(setting, _read(setting)) for setting in settings()]
     generators = _Generators()
     try:
         yield
     finally:
         # Skip unchanged settings, so that torch's older names stay unused. Read all before writing:
         # an older name cannot be read once a newer one disagrees.
-        if any(_read(setting) != value for setting, value in found):
-            for setting, value in found:
+        if any(_read(setting) != value for setting, value in values):
+            for setting, value in values:
                 if value is not _UNREADABLE:
                     setting.set(value)
         generators.restore()

@@ -243,8 +243,8 @@ class Runner:
         flags = self._environment.flags
         unfit = self._supervisor.needs_fresh_process(flags, self._next_request.flags)
         if self._supervisor.channel is not None and (job.fresh or unfit):
-            asks = "the next run" if job.fresh else "another setting"
-            self._supervisor.end(f"{asks} needs a fresh process")
+            subject = "the next run" if job.fresh else "another setting"
+            self._supervisor.end(f"{subject} needs a fresh process")
 
     def _receive_events(self) -> None:
         channel = self._supervisor.channel

@@ -72,7 +72,7 @@ def compare_blocks(
             devices=devices,
         )
 
-    def saw(others: Others) -> None:
+    def add_others(others: Others) -> None:
         nonlocal beside
         beside += others
 
@@ -87,7 +87,7 @@ def compare_blocks(
             limit, began = comparison.BLOCKS_S[request.budget], time.monotonic()
             while len(pairs) < pair_count:
                 start = time.time()
-                with cpu_share.watched(saw):
+                with cpu_share.watched(add_others):
                     pair = blocks.pair(len(pairs))
                 pairs.append(pair)
                 spans.append((start, time.time()))

@@ -235,7 +235,7 @@ class WorkerSupervisor:
         """Settings under which the worker has run."""
         self._ceilings: tuple[Ceiling, ...] = ()
         """Ceilings from the front end or from workers, for later workers."""
-        self._memory_asked = False
+        self._memory_requested = False
         """The worker has received a memory request and not answered yet."""
         self._steps: list[tuple[float, signal.Signals]] = []
         """The times and signals of a cancel's remaining steps."""
@@ -275,13 +275,13 @@ class WorkerSupervisor:
 
         A hung worker gets one request only: its pipe must not fill up.
         """
-        if self._worker is not None and not self._memory_asked:
-            self._memory_asked = True
+        if self._worker is not None and not self._memory_requested:
+            self._memory_requested = True
             self.send(ReportMemory())
 
     def allow_memory_request(self) -> None:
         """Allow the next memory request, once the worker has answered."""
-        self._memory_asked = False
+        self._memory_requested = False
 
     def submit(self, request: object, flags: dict[str, bool]) -> None:
         """Send the worker a request, starting a worker if necessary.
@@ -293,7 +293,7 @@ class WorkerSupervisor:
         if self._worker is None:
             self._worker = self._launcher.worker()
             self._flags = {}
-            self._memory_asked = False
+            self._memory_requested = False
             self._on_event(WorkerStarted(self._worker.pid))
             self.send(KnownCeilings(self._ceilings))
         self._flags.update(flags)

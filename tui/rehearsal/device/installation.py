@@ -146,10 +146,10 @@ def _check(name: str, version: str, oldest: tuple[int, int], newest: tuple[int, 
     if oldest <= numbers <= newest:
         return
     direction = "older" if numbers < oldest else "newer"
-    of = "the torch here is for CUDA" if name == "CUDA" else "torch"
+    subject = "the torch here is for CUDA" if name == "CUDA" else "torch"
     raise CannotSimulateError(
-        f"{of} {version}, {direction} than the simulated GPU supports: {name} {_text(oldest)} to "
-        f"{_text(newest)}"
+        f"{subject} {version}, {direction} than the simulated GPU supports: {name} "
+        f"{_text(oldest)} to {_text(newest)}"
     )
 
 

@@ -182,8 +182,8 @@ def comparing_results(
     allowed = tolerance(n, magnitude, tf32)
     result = (here_x @ here_y).cpu()
 
-    def error(of: torch.Tensor) -> float:
-        return float((of - exact).abs().max())
+    def error(tensor: torch.Tensor) -> float:
+        return float((tensor - exact).abs().max())
 
     def check() -> Check:
         passed = error(result) <= allowed

@@ -168,12 +168,12 @@ TRIES: dict[str, Try] = {
 initialization is complete."""
 
 
-def outcomes(device: torch.device, look: Callable[[], None]) -> Iterator[CaptureAttempt]:
+def outcomes(device: torch.device, check_cancelled: Callable[[], None]) -> Iterator[CaptureAttempt]:
     """Make each attempt of :data:`TRIES`, in order, in separate processes.
 
     Args:
         device: a CUDA device.
-        look: called while waiting; its exceptions end the processes.
+        check_cancelled: called while waiting; its exceptions end the processes.
 
     Raises:
         OSError: Python does not start.
@@ -183,7 +183,7 @@ def outcomes(device: torch.device, look: Callable[[], None]) -> Iterator[Capture
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=writing) as trying:
         os.close(writing)
         try:
-            yield from _received(trying, Channel(reading, -1, (CaptureAttempt,)), look)
+            yield from _received(trying, Channel(reading, -1, (CaptureAttempt,)), check_cancelled)
         finally:
             # Its forks end with it.
             trying.kill()
@@ -191,7 +191,7 @@ def outcomes(device: torch.device, look: Callable[[], None]) -> Iterator[Capture
 
 
 def _received(
-    trying: subprocess.Popen[bytes], channel: Channel, look: Callable[[], None]
+    trying: subprocess.Popen[bytes], channel: Channel, check_cancelled: Callable[[], None]
 ) -> Iterator[CaptureAttempt]:
     waiting = list(TRIES)
     patience = PATIENCE_S
@@ -203,7 +203,7 @@ def _received(
             if message.name in waiting:  # its process may crash after the report
                 waiting.remove(message.name)
                 yield message
-        look()
+        check_cancelled()
     if not waiting:
         return
     if patience <= 0:

@@ -74,7 +74,7 @@ def varying_shapes(
 
     def study(study: Study) -> None:
         cudnn = torch.backends.cudnn
-        as_found = cudnn.benchmark
+        before = cudnn.benchmark
         settings = {"benchmark off": False, "benchmark on": True} if on.type == "cuda" else {}
         study.table(
             "sizes", "first and later calls",
@@ -86,7 +86,7 @@ def varying_shapes(
                     cudnn.benchmark = settings[name]
                 _first_and_later(study, name, of_sizes(size + (index + 1) * count), once)
         finally:
-            cudnn.benchmark = as_found
+            cudnn.benchmark = before
 
     operations = sum(2 * 9 * channels * image.numel() for image in images)
     return Case(timed, flop=operations, item=count * batch, study=study)

@@ -54,12 +54,12 @@ def tf32(
     on.require(5 * matrix + rows + images, f"{n} x {n} matrices", host=host)
     a, b = on.randn(n, n), on.randn(n, n)
     rounded = "medium" if on.type == "cpu" else "high"
-    as_found = torch.get_float32_matmul_precision()
+    before = torch.get_float32_matmul_precision()
 
     timed = partial(multiply, a, b, rounded)
 
     def restore() -> None:
-        torch.set_float32_matmul_precision(as_found)
+        torch.set_float32_matmul_precision(before)
 
     def study(study: Study) -> None:
         study.table(
@@ -106,14 +106,14 @@ def _name_rounded_precision(on: Place, a: torch.Tensor, b: torch.Tensor) -> str:
 
     if on.type != "cpu":
         return "tf32" if supports_tf32(on) else "float32"
-    as_found = torch.get_float32_matmul_precision()
+    before = torch.get_float32_matmul_precision()
     some, others = a[:PROBED, :PROBED].contiguous(), b[:PROBED, :PROBED].contiguous()
     try:
         torch.set_float32_matmul_precision("medium")
         error = _error(some @ others, some.double() @ others.double())
         return "float32" if error <= TOLERANCES["float32"] else "bfloat16"
     finally:
-        torch.set_float32_matmul_precision(as_found)
+        torch.set_float32_matmul_precision(before)
 
 
 def _error(result: torch.Tensor, reference: torch.Tensor) -> float:
@@ -158,7 +158,7 @@ def _convolution(study: Study, on: Place) -> None:
     batch, channels, size = IMAGE
     image = on.randn(batch, channels, size, size)
     weight = on.randn(channels, channels, 3, 3)
-    as_found = float32.allows_tf32("conv")
+    before = float32.allows_tf32("conv")
 
     def conv(allowed: bool) -> torch.Tensor:
         float32.allow_tf32("conv", allowed)
@@ -176,7 +176,7 @@ def _convolution(study: Study, on: Place) -> None:
         flop = 2 * batch * channels * channels * 9 * size * size
         _rows(study, f"convolution 3x3, {channels} channels, {size}²", settings, errors, flop)
     finally:
-        float32.allow_tf32("conv", as_found)
+        float32.allow_tf32("conv", before)
 
 
 FLOAT8, BFLOAT16 = "float8_e4m3fn", "bfloat16"

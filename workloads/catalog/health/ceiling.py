@@ -44,7 +44,7 @@ def ceiling(
     on.require(3 * n * n * 4, f"three {n} x {n} matrices of float32")
     a, b = on.randn(n, n), on.randn(n, n)
 
-    def wanted() -> list[str]:
+    def chosen_kinds() -> list[str]:
         left_out = set() if on.type == "cuda" else {"tf32"}
         if kinds == COMMON:
             left_out |= {"float16", "float64"}
@@ -55,7 +55,7 @@ def ceiling(
     def study(study: Study) -> None:
         described = on.described()
         columns: list[NamedColumn] = ["hardware's", ("share", "%")] if on.type != "cpu" else []
-        for kind in wanted():
+        for kind in chosen_kinds():
             unit = "byte/s" if kind == COPY else "FLOP/s"
             table = "traffic" if kind == COPY else "products"
             if kind in (COPY, PRECISIONS[0]):

@@ -287,22 +287,15 @@ def _matrix(study: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
     def rate(source: int, target: int) -> float | None:
         if source == target:
             return None
-        call = partial(copies, source, target)
-        return COPIES * size / study.time(call, "wall")
-
-    def check_pair(source: int, target: int) -> float | None:
-        found_rate = rate(source, target)
-        if found_rate is not None:
-            study.check_rate(f"cuda:{source} to cuda:{target}", found_rate)
-        return found_rate
+        measured = COPIES * size / study.time(partial(copies, source, target), "wall")
+        study.check_rate(f"cuda:{source} to cuda:{target}", measured)
+        return measured
 
     names = [(f"to cuda:{index}", "byte/s") for index in range(count)]
     study.table("matrix", "rate of copies", "from", *names)
     study.unavailable["tables.matrix"] = "a GPU is not timed against itself"
     for source in range(count):
-        study.row(
-            "matrix", f"cuda:{source}", *(check_pair(source, target) for target in range(count))
-        )
+        study.row("matrix", f"cuda:{source}", *(rate(source, target) for target in range(count)))
     without = [
         f"cuda:{source} to cuda:{target}"
         for source, target in itertools.permutations(range(count), 2)

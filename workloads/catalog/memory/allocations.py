@@ -73,8 +73,8 @@ def inference_modes(
             study.absent("cost_of_the_graph", "this device does not tell its peaks", "byte", about)
         else:
             study.figure("cost_of_the_graph", float(graph - plain), "byte", about)
-        kept_about = f"{depth} activations of {batch} x {width} float32, which the graph holds"
-        study.figure("activations", float(activations), "byte", kept_about)
+        about = f"{depth} activations of {batch} x {width} float32, which the graph holds"
+        study.figure("activations", float(activations), "byte", about)
         weight = torch.ones(width, device=on.device, requires_grad=True)
         try:
             (ways["inference_mode"]() * weight).sum().backward()

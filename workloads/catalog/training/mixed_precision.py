@@ -120,12 +120,12 @@ def amp(
             "precision", ("time", "s"), ("rate", "samples/s"), ("peak memory", "byte"),
             ("speed-up", "x"), "verdict",
         )  # fmt: skip
-        for found_way in variants:
-            peak = peak_memory(on, study, calls[found_way.name])
-            rate = batch / found_way.median_s
+        for variant in variants:
+            peak = peak_memory(on, study, calls[variant.name])
+            rate = batch / variant.median_s
             study.row(
-                "precisions", found_way.name, found_way.median_s, rate, peak, found_way.ratio,
-                found_way.verdict,
+                "precisions", variant.name, variant.median_s, rate, peak, variant.ratio,
+                variant.verdict,
             )  # fmt: skip
         _follow(study, {way.name: prepared(way) for way in all_ways}, steps)
         first, *later = small_cnn(width, device=on.device)
