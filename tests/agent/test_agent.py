@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tui.watch.cli.oom_output import oom_lines
+from tui.watch.cli.ooms import oom_lines
 from tui.watch.runs.ooms import FROM_EXCEPTION, REBUILT, rebuilt_text
 from tui.watch.runs.process_logs import process_logs_in, troubles_in, with_exit_code
 from workloads.agent import agent as module

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,14 +21,15 @@ from tui.cli.program import parse
 from tui.core import reports
 from tui.kit.command_line.output import UsageError
 from tui.watch.cli.launch import RunOutcome, build_report
-from tui.watch.cli.output import stored_run_lines, stored_runs_as_plain
-from tui.watch.cli.watch import LaunchOptions, format_exports
+from tui.watch.cli.output import encode_stored_runs, stored_run_lines
+from tui.watch.cli.processes import WatchOptions
+from tui.watch.cli.watch import format_exports, watch
 from tui.watch.runs import runs, start
 from tui.watch.runs.process_logs import Contents, read_folder
 from tui.watch.runs.run_summary import describe_left_run
 from tui.watch.runs.runs import StartedRun
-from tui.watch.session import sampler as watching
-from tui.watch.session.stored_runs import StoredRuns
+from tui.watch.session import run_folder
+from tui.watch.session.run_folder import StoredRuns
 from tui.watch.state.processes import RunProcesses
 from workloads.agent import ENTRIES, RECORD, RUN, identity
 
@@ -62,7 +64,7 @@ def test_its_output_comes_first_to_the_byte_and_its_exit_code_is_returned(state:
     assert done.stdout.startswith(shown)
     after = done.stdout[len(shown) :].decode()
     assert "ended with exit code 41" in after
-    assert "none of its processes with the agent has used CUDA" in after
+    assert "no process with an agent has used CUDA" in after
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} <= {0o600, 0o644}
     facts = json.loads((folder / "run.json").read_bytes())
@@ -134,31 +136,28 @@ def test_what_stands_after_two_dashes_is_the_command_s(
     assert "json" not in found
 
 
+started = partial(WatchOptions, command=("a",), dashes=True)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (
-            LaunchOptions(command=("a",), json=True),
-            "--json: printed without a screen; add --no-screen",
-        ),
-        (LaunchOptions(command=("a",), markdown=True), "--markdown: printed without a screen"),
-        (LaunchOptions(command=("a",), here=True, no_screen=True), "give one of them"),
-        (LaunchOptions(command=("a",), here=True, json=True), "takes this program's place"),
-        (
-            LaunchOptions(command=("a",), no_screen=True, json=True, markdown=True),
-            "give one of them",
-        ),
-        (LaunchOptions(command=("a",), env=True), "takes no command"),
-        (LaunchOptions(env=True, json=True), "shell lines"),
-        (LaunchOptions(here=True), "--here: give the command after --"),
-        (LaunchOptions(no_screen=True), "--no-screen: give the command after --"),
-        (LaunchOptions(entries=5), "--record: give the command after --"),
-        (LaunchOptions(markdown=True), "--markdown: give the command after --"),
+        (started(json=True), "--json: printed without a screen; add --no-screen"),
+        (started(markdown=True), "--markdown: printed without a screen"),
+        (started(here=True, no_screen=True), "give one of them"),
+        (started(here=True, json=True), "takes this program's place"),
+        (started(no_screen=True, json=True, markdown=True), "give one of them"),
+        (started(env=True), "takes no command"),
+        (WatchOptions(env=True, json=True), "shell lines"),
+        (WatchOptions(here=True), "--here: give the command after --"),
+        (WatchOptions(no_screen=True), "--no-screen: give the command after --"),
+        (WatchOptions(entries=5), "--record: give the command after --"),
+        (WatchOptions(markdown=True), "--markdown: give the command after --"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(options: LaunchOptions, says: str) -> None:
+def test_options_that_do_not_go_together_are_refused(options: WatchOptions, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        options.check()
+        watch(options)
 
 
 def test_without_a_terminal_a_command_is_not_started_under_the_screen(state: Path) -> None:
@@ -291,7 +290,7 @@ def test_the_list_reads_what_runs_have_left_only_where_it_has_changed(
         read.append(folder)
         return read_folder(folder)
 
-    monkeypatch.setattr(watching, "read_folder", reading)
+    monkeypatch.setattr(run_folder, "read_folder", reading)
     first, second = runs.new_run(["first"]), runs.new_run(["second"])
     names = {"identity": "host-7-1", "pid": 7, "host": "host", "rank": None, "torch": "2.9"}
     for run in (first, second):
@@ -381,5 +380,5 @@ def test_they_are_listed_with_how_they_ended(state: Path) -> None:
     assert "gpu-workbench watch NAME shows one" in heading
     assert "exit code 1  1 snapshot" in line
     assert line.endswith("python train.py")
-    (plain,) = [each for each in stored_runs_as_plain() if "problem" not in each]
+    (plain,) = [each for each in encode_stored_runs() if "problem" not in each]
     assert (plain["exit"], len(plain["snapshots"])) == ({"code": 1, "signal": None}, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.watch.cli.output import stored_run_lines, stored_runs_as_plain
+from tui.watch.cli.output import encode_stored_runs, stored_run_lines
 from tui.watch.runs import runs
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(240)]
@@ -28,5 +28,5 @@ def test_its_end_is_what_its_agent_wrote(tmp_path: Path, monkeypatch: pytest.Mon
     assert run.began < run.last_sign.at
     (line,) = stored_run_lines()[1:]
     assert "ended; its exit code is known to the shell that started it alone" in line
-    (plain,) = stored_runs_as_plain()
+    (plain,) = encode_stored_runs()
     assert plain["last_sign"] == {"at": run.last_sign.at, "end": True}

@@ -21,9 +21,9 @@ from tui.cli.program import parse
 from tui.kit.command_line.output import UsageError
 from tui.watch.cli.processes import WatchOptions, inject_agent
 from tui.watch.cli.watch import watch
-from tui.watch.runs import agents
-from tui.watch.runs.agents import (
-    Agents,
+from tui.watch.runs import injection
+from tui.watch.runs.agents import Agents
+from tui.watch.runs.injection import (
     CannotInjectError,
     check_injection,
     injected_script,
@@ -228,7 +228,7 @@ def test_an_older_python_is_told_what_else_there_is() -> None:
     own = target_of(os.getpid())
     assert own.version == sys.version_info[:2]
     for version, says in (
-        ((3, 13), "runs Python 3.13, which takes no code while it runs"),
+        ((3, 13), "runs Python 3.13, which accepts no injected code"),
         ((3, 7), "3.8 is the oldest"),
     ):
         with pytest.raises(CannotInjectError, match=says):
@@ -238,7 +238,7 @@ def test_an_older_python_is_told_what_else_there_is() -> None:
 
 def test_the_target_s_own_interpreter_is_asked_and_its_refusal_is_told(tmp_path: Path) -> None:
     target = replace(target_of(os.getpid()), pid=2**22 + 1)
-    command = agents.remote_exec_command(target, tmp_path / "x.py")
+    command = injection.remote_exec_command(target, tmp_path / "x.py")
     assert command[0] == target.program == os.path.realpath(sys.executable)
     assert command[-3:] == [
         "import sys; sys.remote_exec(int(sys.argv[1]), sys.argv[2])",
@@ -247,7 +247,7 @@ def test_the_target_s_own_interpreter_is_asked_and_its_refusal_is_told(tmp_path:
     ]
     # Below 3.14 there is no such function, from then on no such process.
     with pytest.raises(CannotInjectError, match=r"^python3.*Error: .+"):
-        agents.inject(target, tmp_path, 0)
+        injection.inject(target, tmp_path, 0)
 
 
 def test_what_is_no_python_or_not_there_is_refused() -> None:

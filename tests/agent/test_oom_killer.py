@@ -19,7 +19,8 @@ from tui.watch.cli.launch import (
     format_text,
 )
 from tui.watch.runs import start
-from tui.watch.runs.runs import StartedRun, describe_oom_kills, read_again
+from tui.watch.runs.run_summary import describe_oom_kills
+from tui.watch.runs.runs import StartedRun, read_again
 from tui.watch.session.watched_session import WatchedRunSession
 
 # A signal that this program cannot tell from the kernel's, and the kernel's count of its own.

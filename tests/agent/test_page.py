@@ -16,7 +16,6 @@ from tests.screens.fakes import FakeSession
 from tests.screens.helpers import make_store
 from tests.watch.test_session import begun
 from tui.watch.runs.runs import StartedRun
-from tui.watch.screens.tab import RunSession
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.run import WatchedRun
 
@@ -44,7 +43,7 @@ torch.empty(1 << 45, dtype=torch.uint8, device="cuda")
 class RealApp(PromptApp):
     """The app over a run that is one."""
 
-    def create_run_session(self) -> RunSession:
+    def create_run_session(self) -> WatchedRunSession:
         self.real = WatchedRunSession()
         return self.real
 

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from tests.waiting import until
-from tui.allocators.agent_steps import AgentReports
+from tui.allocators.agents import AgentConnections
 from tui.watch.runs.agents import Agents
 from workloads.agent import identity, listening
 from workloads.agent.address import LONGEST_LINE, open_socket_folder, place
@@ -260,7 +260,7 @@ def test_another_user_is_left(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_socket_that_another_process_holds_is_not_believed(
     agent: Agent, agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.watch.runs.agents.read_peer", lambda _connection: (1, os.getuid()))
+    monkeypatch.setattr("tui.allocators.agents.read_peer", lambda _connection: (1, os.getuid()))
     assert agents.states() == []
     assert agent.alive
 
@@ -326,7 +326,7 @@ def test_it_is_one_thread_that_nobody_counts(agent: Agent) -> None:
 
 
 def test_a_watch_reads_the_steps_of_the_processes_that_have_an_agent(agent: Agent) -> None:
-    known, own = AgentReports(), os.getpid()
+    known, own = AgentConnections(), os.getpid()
     assert {pid: each.steps for pid, each in known.read([own, 1]).items()} == {own: 0}
     agent.stepped(optimizer(), (), {})
     assert {pid: each.steps for pid, each in known.read([own]).items()} == {own: 1}
@@ -335,4 +335,4 @@ def test_a_watch_reads_the_steps_of_the_processes_that_have_an_agent(agent: Agen
 
 def test_without_any_agent_there_are_no_steps(runtime: Path) -> None:
     assert runtime
-    assert AgentReports().read([os.getpid()]) == {}
+    assert AgentConnections().read([os.getpid()]) == {}

@@ -18,11 +18,17 @@ import pytest
 from tests.waiting import until
 from tui.kit.lines import plain
 from tui.snapshots.explain.inventory import CodeLine, ThreadStack
-from tui.watch.cli.stacks import print_stacks
-from tui.watch.runs.agents import Agents
-from tui.watch.runs.rank_stacks import NO_PROCESS, RankStacks, read_rank_stacks
+from tui.watch.cli.watch import print_stacks
+from tui.watch.runs import runs
+from tui.watch.runs.agents import (
+    NO_PROCESS,
+    Agents,
+    ProcessStacks,
+    RankStacks,
+    parse_stacks,
+    read_rank_stacks,
+)
 from tui.watch.runs.runs import StartedRun, save
-from tui.watch.runs.stacks import ProcessStacks, parse_stacks
 from tui.watch.views.rank_stacks import describe_rank, rank_stack_lines
 from workloads.agent import identity, stacks
 from workloads.agent.address import LONGEST_LINE
@@ -75,7 +81,7 @@ def asked_while_stuck(ask: Callable[[], None]) -> None:
 
 def test_a_main_thread_that_is_stuck_in_c_is_found_at_its_line(run: Path) -> None:
     found: list[RankStacks] = []
-    asked_while_stuck(lambda: found.extend(read_rank_stacks(run)))
+    asked_while_stuck(lambda: found.extend(read_rank_stacks(runs.find_run(run.name))[0]))
     (rank,) = found
     assert (rank.rank, rank.pid, rank.why_none) == ("3", os.getpid(), "")
     assert rank.stacks is not None
@@ -119,7 +125,7 @@ def test_an_agent_that_does_not_answer_is_told_with_what_helps(
 ) -> None:
     monkeypatch.setattr("tui.watch.runs.agents.PATIENCE_S", 0.02)
     monkeypatch.setattr(stacks, "stacks_now", lambda _hidden: {"threads": "no"})
-    (rank,) = read_rank_stacks(run)
+    (rank,), _ = read_rank_stacks(runs.find_run(run.name))
     assert rank.stacks is None
     assert f"py-spy dump --pid {os.getpid()}" in rank.why_none
     assert rank.why_none in describe_rank(rank)

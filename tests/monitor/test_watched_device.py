@@ -12,7 +12,7 @@ from tests.monitor.process import MonitorProcess
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, uuid
 from tui.monitor.messages import NvLink, WatchDevice
-from tui.monitor.watched_device import count_nvlinks, members_of
+from tui.monitor.topology import count_nvlinks, members_of
 from workloads.protocol.wire import encode
 
 FIRST, SECOND = uuid(0), uuid(1)

@@ -20,7 +20,7 @@ from tui.app.workbench import WorkbenchApp
 from tui.core.settings import OWN_PALETTE, THEME
 from tui.recordings.lines import AnyEvent
 from tui.runs.screens.tab import WorkbenchScreen
-from tui.watch.screens.tab import RunSession
+from tui.watch.session.watched_session import WatchedRunSession
 
 assert tab_screens.FACTORIES, "imported here, so that no test waits for the thread that imports it"
 POLL_S = 0.005
@@ -33,7 +33,7 @@ class PromptApp(WorkbenchApp):
 
     scripted_runs: ScriptedRuns | None = None
 
-    def create_run_session(self) -> RunSession:
+    def create_run_session(self) -> WatchedRunSession:
         """Return a scripted session."""
         self.scripted_runs = self.scripted_runs or ScriptedRuns()
         return self.scripted_runs

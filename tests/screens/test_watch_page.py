@@ -35,14 +35,16 @@ from tests.tiers import VARIANT, with_variants
 from tui.kit.dialogs import EndScreen, HelpScreen
 from tui.recordings.lines import AnyEvent
 from tui.snapshots.explain.inventory import CodeLine, ThreadStack
-from tui.watch.runs.rank_stacks import RankStacks
+from tui.watch.runs.agents import ProcessStacks, RankStacks
 from tui.watch.runs.rehearsals import RehearsalNote
-from tui.watch.runs.stacks import ProcessStacks
 from tui.watch.screens import tab as watch
-from tui.watch.screens.dialogs import LeaveOrEndScreen, TwoSnapshotsScreen
+from tui.watch.screens.dialogs import (
+    LeaveOrEndScreen,
+    RehearseScreen,
+    StacksScreen,
+    TwoSnapshotsScreen,
+)
 from tui.watch.screens.panes import WatchedMemoryPane
-from tui.watch.screens.rehearse import RehearseScreen
-from tui.watch.screens.stacks import StacksScreen
 from tui.watch.session.rehearsal_start import RehearsalRequest
 from tui.watch.state.run import Mark, WatchedRun
 

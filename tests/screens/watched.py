@@ -11,17 +11,17 @@ from typing import Any
 
 from tests.screens.helpers import GIB, MIB, NOW, STRANGER, gpu
 from tests.screens.watching import figures, torch_process
+from tui.allocators.agents import AgentState
 from tui.allocators.findings import GrowthRate
 from tui.allocators.messages import Placed
 from tui.devices.state.watched_processes import Allocator, StepPoint
 from tui.monitor.messages import Sample
-from tui.watch.runs.agents import AgentState
+from tui.watch.runs.agents import RankStacks
 from tui.watch.runs.ooms import FROM_EXCEPTION, Oom, rebuilt_text
 from tui.watch.runs.process_logs import ProcessLog
-from tui.watch.runs.rank_stacks import RankStacks
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest
-from tui.watch.session.watched_session import RunError
+from tui.watch.session.watched_session import RunError, WatchedRunSession
 from tui.watch.state.run import Mark, WatchedDevice, WatchedRun
 
 FOLDER = Path("/home/ada/.local/state/gpu-workbench/runs")
@@ -199,18 +199,27 @@ def ran_out() -> WatchedDevice:
     )
 
 
-class ScriptedRuns:
+class ScriptedRuns(WatchedRunSession):
     """Records its requests, and shows the state that a test sets."""
 
     def __init__(self, *runs: StartedRun, opens: WatchedRun | None = None) -> None:
         self.runs = list(runs)
         self.opens = opens
-        self.state: WatchedRun | None = None
+        self._shown: WatchedRun | None = None
         self.ranks: tuple[RankStacks, ...] = ()
         """The answer to a request for the ranks' stacks."""
         self.asked: list[tuple[object, ...]] = []
         self._changed: Callable[[], None] = lambda: None
         self._sample: Sample | None = None
+
+    @property
+    def state(self) -> WatchedRun | None:
+        """The state that is shown."""
+        return self._shown
+
+    @state.setter
+    def state(self, state: WatchedRun | None) -> None:
+        self._shown = state
 
     def tell(self, state: WatchedRun | None) -> None:
         """Show another state."""

@@ -24,7 +24,7 @@ from tui.devices.state.hosts import HostState
 from tui.hosts.address import parse_host
 from tui.hosts.plan import HostPlan
 from tui.runs.session.session import Session
-from tui.watch.session.host_ooms import explain_host_ooms
+from tui.watch.state.host_ooms import explain_host_ooms
 from workloads.protocol.torch_memory import TorchMemory
 
 pytestmark = needs_host(300, "it fills a simulated GPU of 8 GiB")

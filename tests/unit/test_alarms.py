@@ -15,8 +15,7 @@ from tui.kit.command_line.alarm import CommandAlarm
 from tui.kit.terminal.alarm import LONG_S, alarm_sequence
 from tui.runs.state.alarms import RunAlarms
 from tui.runs.state.events import RunQueued
-from tui.watch.cli.launch import alarm_facts
-from tui.watch.state.alarms import WatchAlarms, WatchedFacts
+from tui.watch.state.alarms import WatchAlarms, WatchedFacts, watched_facts
 from workloads.protocol import messages
 from workloads.protocol.results import OUT_OF_MEMORY
 
@@ -77,6 +76,15 @@ def test_a_watched_run_rings_for_an_oom_and_at_its_end() -> None:
     assert alarms.compare(watched(1, "ended with exit code 1")) == [
         "train.py ended with exit code 1 after 10 s"
     ]
+
+
+def test_an_oom_that_a_rank_handles_rings_after_one_that_ended_another() -> None:
+    run, alarms = kept_run(), WatchAlarms(Clock())
+    fatal = process_log(identity="box-1-9", ooms=(an_oom(at=1.0, handled=False, device=0),))
+    handled = process_log(identity="box-2-9", ooms=(an_oom(at=2.0, handled=True, device=1),))
+    alarms.compare(watched_facts(run, (fatal,), is_over=False))
+    (line,) = alarms.compare(watched_facts(run, (fatal, handled), is_over=False))
+    assert "cuda:1" in line
 
 
 def test_what_happened_before_a_run_was_opened_is_no_news() -> None:
@@ -161,15 +169,12 @@ def test_a_watched_run_without_a_screen_rings_for_an_oom_and_at_its_end(
     run, clock = kept_run(), Clock()
     clock.now = run.began + LONG_S
     rings, alarms = CommandAlarm({}, clock), WatchAlarms(clock)
-    rings.ring(alarms.compare(alarm_facts(run, (), "")))
-    rings.ring(alarms.compare(alarm_facts(run, (process_log(ooms=(an_oom(),)),), "")))
+    rings.ring(alarms.compare(watched_facts(run, (), is_over=False)))
+    logs = (process_log(ooms=(an_oom(),)),)
+    rings.ring(alarms.compare(watched_facts(run, logs, is_over=False)))
     assert "out of memory" in stderr.getvalue()
     assert stderr.getvalue().count("\a") == 1
     over = replace(run, ended=clock.now, code=1)
-    rings.ring(
-        alarms.compare(
-            alarm_facts(over, (process_log(ooms=(an_oom(),)),), "ended with exit code 1")
-        )
-    )
+    rings.ring(alarms.compare(watched_facts(over, logs, is_over=True)))
     assert "torchrun ended with exit code 1 after 10 s" in stderr.getvalue()
     assert stderr.getvalue().count("\a") == 2

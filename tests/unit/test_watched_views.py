@@ -29,7 +29,7 @@ from tui.core.text.glyphs import GLYPHS
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, plain, width
 from tui.watch.runs.rehearsals import RehearsalNote, begin_note
-from tui.watch.session.stored_runs import StoredRun
+from tui.watch.session.run_folder import StoredRun
 from tui.watch.state.run import Mark, WatchedDevice
 from tui.watch.views.processes import (
     COLUMNS,

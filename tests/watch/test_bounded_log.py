@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.watch.runs.bounded_log import NAME, OLDER, BoundedLog
-from tui.watch.runs.forwarding import MOST_BUFFERED, Forward
+from tui.watch.runs.drain import MOST_BUFFERED, Forward
 
 HEADING = 200
 """More bytes than the line at the head of a file has."""
@@ -74,7 +74,7 @@ def test_what_cannot_be_written_is_told_once_and_it_goes_on_later(tmp_path: Path
     assert place is not None
     assert log.read(place, 100) == b"third\n"
     assert (tmp_path / NAME).read_text() == (
-        "\n[gpu-workbench: 13 B of output lack here: Is a directory]\nthird\n"
+        "\n[gpu-workbench: 13 B of output is missing here: Is a directory]\nthird\n"
     )
 
 
@@ -105,4 +105,4 @@ def test_a_slow_reader_gets_all_that_the_log_has_and_is_told_what_it_has_not(
     os.close(reader)
     assert MOST_BUFFERED - 50_000 <= got.count(b"z") <= MOST_BUFFERED + (1 << 20)
     left_out = (200 * 50_000 - got.count(b"z")) / (1 << 20)
-    assert f"[gpu-workbench: {left_out:.1f} MiB of output are left out" in got.decode()
+    assert f"[gpu-workbench: {left_out:.1f} MiB of output is missing here" in got.decode()

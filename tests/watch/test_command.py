@@ -26,8 +26,7 @@ from tui.allocators.messages import (
 )
 from tui.allocators.process_files import Refusal
 from tui.monitor.messages import Device, GpuProcess
-from tui.watch.cli.output import WHAT_IS_READ, as_plain, reasons, rows_of
-from tui.watch.cli.process_table import table
+from tui.watch.cli.output import WHAT_IS_READ, encode_processes, reasons, rows_of, table_lines
 from workloads.protocol.messages import TorchMemory
 
 PID, START = 77, 1_700_000_000.0
@@ -217,7 +216,7 @@ WAITING = process(reason="CUDA is not used yet")
 def test_each_null_has_its_reason_and_there_is_no_other(
     of: TorchProcess, said: ProcessFigures, nvml: tuple[Device, ...], sources: list[str]
 ) -> None:
-    plain = as_plain(rows_of([of], said, nvml))
+    plain = encode_processes(rows_of([of], said, nvml))
     assert plain["processes"][0]["sources"] == sources
     about_the_process = {f"processes.{PID}"} if of.reason else set()
     assert set(plain["unavailable"]) == nulls(plain) | about_the_process
@@ -231,7 +230,7 @@ def test_the_table_has_a_line_for_each_device_and_a_reason_for_what_is_not_read(
         ProcessFigures(5.0, (figures(0), figures(1))),
         devices(2 * GIB, 3 * GIB),
     )
-    heading, *lines = table(rows)
+    heading, *lines = table_lines(rows)
     assert heading.split()[:5] == ["pid", "user", "rank", "torch", "device"]
     assert lines[0].split()[:7] == ["77", "ada", "1/8", "2.13.0", "cuda:0", "2", "B"]
     assert "3.0 GiB" in lines[1]
@@ -252,10 +251,10 @@ def test_the_table_has_a_line_for_each_device_and_a_reason_for_what_is_not_read(
 )
 def test_where_there_is_no_room_columns_are_left_out(room: int, left_out: set[str]) -> None:
     rows = rows_of([process()], ProcessFigures(5.0, (figures(0),)), devices(2 * GIB))
-    whole, narrow = table(rows)[0].split(), table(rows, room)[0].split()
+    whole, narrow = table_lines(rows)[0].split(), table_lines(rows, room)[0].split()
     assert set(whole) - set(narrow) == left_out
-    assert all(len(line) <= room for line in table(rows, room))
-    assert all(len(line) <= 20 for line in table(rows, 20))
+    assert all(len(line) <= room for line in table_lines(rows, room))
+    assert all(len(line) <= 20 for line in table_lines(rows, 20))
 
 
 # ---- the command ----

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from tui.allocators.agent_logs import LONGEST_LINE, AgentLogs
-from tui.allocators.agent_steps import AgentReport
+from tui.allocators.agents import LONGEST_LINE, AgentLogs, AgentState
 from tui.allocators.messages import AgentLogPart
+from tui.core.events import Topic
 from tui.hosts.events import HostsNamed, HostTorch
 from tui.recordings.recorder import Redaction
 from tui.runs.state.state import WorkbenchState
 from tui.watch.cli.host_output import HostReading, encode_host, hosts_text, ooms_text
-from tui.watch.session.host_ooms import HostOomNotes
-from tui.watch.state.host_ooms import MOST_LOGS, HostOom, HostOomLogs
+from tui.watch.state.host_ooms import MOST_LOGS, HostOom, HostOomLogs, explain_host_ooms
 from workloads.protocol import wire
 
 GIB = 2**30
@@ -83,8 +82,8 @@ def write(folder: Path, *events: dict[str, Any], name: str = NAME) -> None:
         file.writelines(f"{line(event)}\n" for event in events)
 
 
-def report(folder: Path, ooms: int = 0) -> dict[int, AgentReport]:
-    return {4711: AgentReport(NAME, 1, str(folder), 7, ooms)}
+def report(folder: Path, ooms: int = 0) -> dict[int, AgentState]:
+    return {4711: AgentState(NAME, 4711, str(folder), 7, ooms, 0, False, 0)}
 
 
 def test_a_log_is_sent_once_it_has_an_oom_and_then_what_it_gains(tmp_path: Path) -> None:
@@ -205,15 +204,16 @@ def test_the_command_says_it_first_and_prints_the_whole_explanation_at_the_end()
 def test_the_notes_of_a_host_are_replaced_and_an_unknown_host_has_none() -> None:
     state = WorkbenchState()
     state.publish(HostsNamed(("gpu1",), here=False))
-    notes = HostOomNotes(state.machine.hosts)
-    assert not notes.apply("gpu2", part(BEGIN, OOM))
-    assert notes.apply("gpu1", part(BEGIN, OOM))
+    explain_host_ooms(state.bus, state.machine.hosts)
     (host,) = state.machine.hosts.all
+    state.publish(HostTorch("gpu2", log=part(BEGIN, OOM)))
+    assert not host.oom_notes
+    assert Topic.ALLOCATORS in state.publish(HostTorch("gpu1", log=part(BEGIN, OOM)))
     (note,) = host.oom_notes
     assert note.startswith("process 4711 (rank 3): OOM at step 7: 4.0 GiB requested on cuda:0")
     # The line of the inventory follows that of the OOM.
     assert note.endswith("its agent is examining the process")
-    assert notes.apply("gpu1", part(END, number=2))
+    state.publish(HostTorch("gpu1", log=part(END, number=2)))
     assert len(host.oom_notes) == 1
     assert host.oom_notes[0].startswith("process 4711 (rank 3): OOM at step 7, train.py:9")
 

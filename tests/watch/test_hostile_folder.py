@@ -24,10 +24,10 @@ from tui.core.text.numbers import count
 from tui.devices.state.watched_processes import MOST_SEEN
 from tui.watch.cli.launch import RunOutcome, build_report, format_text
 from tui.watch.runs import runs, samples
-from tui.watch.runs.process_logs import MOST_LEFT_BYTES, process_logs_in, read_folder, troubles_in
+from tui.watch.runs.process_logs import MOST_LOG_BYTES, process_logs_in, read_folder, troubles_in
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import LONGEST_LINE
-from tui.watch.session.stored_runs import StoredRuns
+from tui.watch.session.run_folder import StoredRuns
 from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.processes import RunProcesses
 from tui.watch.state.run import WatchedRun
@@ -238,9 +238,17 @@ def test_what_there_is_too_much_of_is_bounded_and_said(place: Path) -> None:
     assert contents.skipped == (f"{NAME}.jsonl: OOMs beyond the first {count(5000)} are skipped",)
     with (place / f"{NAME}.jsonl").open("wb") as file:
         file.write(encoded(BEGIN))
-        file.truncate(MOST_LEFT_BYTES + 5)  # zeros: one line that is longer than any
+        file.truncate(MOST_LOG_BYTES + 5)  # zeros: one line that is longer than any
     (left,) = process_logs_in(place)
     assert left.pid == 7
+
+
+def test_a_rank_that_no_number_can_be_is_unknown(place: Path) -> None:
+    (place / f"{NAME}.jsonl").write_bytes(encoded({**BEGIN, "rank": "9" * 5000}, OOM, END))
+    known = RunProcesses()
+    known.apply_logs(process_logs_in(place), ())
+    (row,) = known.devices(over=True)
+    assert row.process.rank is None
 
 
 def test_more_processes_than_any_run_has_are_not_all_shown(place: Path) -> None:
@@ -249,7 +257,9 @@ def test_more_processes_than_any_run_has_are_not_all_shown(place: Path) -> None:
     many = [{**FIGURES, "devices": devices[at : at + 100]} for at in range(0, 2 * MOST_SEEN, 100)]
     (place / "samples.jsonl").write_bytes(encoded(*steps, *many))
     known = RunProcesses()
-    assert samples.read(StartedRun(place, (), "", BEGAN), known.apply) == samples.Read(0, 0)
+    assert samples.read(StartedRun(place, (), "", BEGAN), known.apply) == samples.OmittedSamples(
+        0, 0
+    )
     assert len(known.seen) == MOST_SEEN
     assert sum(len(each.devices) for each in known.seen.values()) == MOST_SEEN
 

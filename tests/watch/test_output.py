@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tui.core.text.glyphs import clean
 from tui.watch.session import followed_run
-from tui.watch.session.followed_run import FollowedFile, shown
+from tui.watch.session.followed_run import FollowedFile, render_line
 
 
 @pytest.fixture
@@ -55,13 +55,13 @@ def test_lines_come_as_they_are_written(log: Path) -> None:
     ],
 )
 def test_a_line_is_what_a_terminal_would_leave(line: str, left: str) -> None:
-    assert shown(line) == left
+    assert render_line(line) == left
 
 
 @given(st.text(max_size=200))
 def test_whatever_is_written_is_harmless(line: str) -> None:
-    assert clean(shown(line)) == shown(line)
-    assert "\n" not in shown(line)
+    assert clean(render_line(line)) == render_line(line)
+    assert "\n" not in render_line(line)
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(1, 50)))
@@ -90,7 +90,7 @@ def test_a_bar_of_progress_is_one_line_of_bounded_size(log: Path) -> None:
         add(log, b"\r%4d/2000 [####      ]" % number)
         read.read()
     assert read.lines == ("1999/2000 [####      ]",)
-    assert len(read._rest) <= 2 * followed_run.MOST_CHARACTERS
+    assert len(read._unfinished) <= 2 * followed_run.MOST_CHARACTERS
 
 
 def test_of_much_output_the_end_is_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

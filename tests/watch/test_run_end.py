@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tui.watch.runs.run_end import LastSign, describe_unseen_end, last_sign
+from tui.watch.runs.run_summary import describe_unseen_end
+from tui.watch.runs.runs import LastSign, find_last_sign
 
 AT = 1_700_000_000.0
 
@@ -28,22 +29,22 @@ def end(at: object) -> dict[str, object]:
 def test_the_agents_last_event_is_the_end_of_the_first_process(tmp_path: Path) -> None:
     leave(tmp_path, "box-7-99.jsonl", {"event": "begin", "at": AT}, end(AT + 5))
     leave(tmp_path, "box-8-99.jsonl", end(AT + 50))
-    assert last_sign(tmp_path, 7, 99) == LastSign(AT + 5, is_end=True)
+    assert find_last_sign(tmp_path, 7, 99) == LastSign(AT + 5, is_end=True)
     # It executed another program, which has a file of its own.
     leave(tmp_path, "box-7-99.2.jsonl", end(AT + 9))
-    assert last_sign(tmp_path, 7, 99) == LastSign(AT + 9, is_end=True)
+    assert find_last_sign(tmp_path, 7, 99) == LastSign(AT + 9, is_end=True)
 
 
 def test_where_no_end_was_written_the_newest_file_is_the_last_sign(tmp_path: Path) -> None:
-    assert last_sign(tmp_path, 7, 99) is None
+    assert find_last_sign(tmp_path, 7, 99) is None
     leave(tmp_path, "run.json", at=AT + 1000)
-    assert last_sign(tmp_path, 7, 99) is None
+    assert find_last_sign(tmp_path, 7, 99) is None
     leave(tmp_path, "box-7-99.jsonl", {"event": "step", "at": AT}, at=AT + 20)
     leave(tmp_path, "output.log", at=AT + 30)
-    assert last_sign(tmp_path, 7, 99) == LastSign(AT + 30, is_end=False)
-    assert last_sign(tmp_path, None, None) == LastSign(AT + 30, is_end=False)
+    assert find_last_sign(tmp_path, 7, 99) == LastSign(AT + 30, is_end=False)
+    assert find_last_sign(tmp_path, None, None) == LastSign(AT + 30, is_end=False)
     leave(tmp_path, "output.log", at=time.time() + 9e6)
-    found = last_sign(tmp_path, 7, 99)
+    found = find_last_sign(tmp_path, 7, 99)
     assert found is not None
     assert found.at <= time.time()
 
@@ -51,14 +52,14 @@ def test_where_no_end_was_written_the_newest_file_is_the_last_sign(tmp_path: Pat
 @pytest.mark.parametrize("at", ["x", None, True, 1e300, -1.0, [1]])
 def test_an_end_that_cannot_be_is_no_end(tmp_path: Path, at: object) -> None:
     leave(tmp_path, "box-7-99.jsonl", end(at), at=AT)
-    found = last_sign(tmp_path, 7, 99)
+    found = find_last_sign(tmp_path, 7, 99)
     assert found == LastSign(AT, is_end=False)
 
 
 def test_a_link_or_a_file_without_an_end_of_line_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / "box-7-99.jsonl").symlink_to("/dev/zero")
     (tmp_path / "box-7-99.2.jsonl").write_bytes(b"\xff" * 200_000)
-    found = last_sign(tmp_path, 7, 99)
+    found = find_last_sign(tmp_path, 7, 99)
     assert found is not None
     assert not found.is_end
 

@@ -26,7 +26,7 @@ from tui.allocators.messages import (
 )
 from tui.watch.runs import samples
 from tui.watch.runs.runs import StartedRun
-from tui.watch.runs.samples import Read, SamplesFile
+from tui.watch.runs.samples import OmittedSamples, SamplesFile
 from workloads.protocol import wire
 
 BEGAN = 1e9
@@ -46,7 +46,7 @@ def held(at: float) -> ProcessFigures:
     return ProcessFigures(BEGAN + at, (figures(BEGAN + at),))
 
 
-def seen_in(run: StartedRun) -> tuple[list[Seen], Read]:
+def seen_in(run: StartedRun) -> tuple[list[Seen], OmittedSamples]:
     found: list[Seen] = []
     return found, samples.read(run, found.append)
 
@@ -62,7 +62,7 @@ def test_what_is_kept_is_read(run: StartedRun) -> None:
     for event in events:
         file.store(event)
     file.store(ProcessFigures(BEGAN + 2, ()))  # says nothing
-    assert seen_in(run) == (events, Read(0, 0))
+    assert seen_in(run) == (events, OmittedSamples(0, 0))
     assert run.samples.stat().st_mode & 0o777 == 0o600
     file.close()
 
@@ -111,12 +111,12 @@ def test_a_writer_that_is_killed_leaves_its_place_and_perhaps_half_a_line(run: S
     writer.stdout.readline()
     other = SamplesFile(run, starter=False)
     other.store(steps(2))
-    assert seen_in(run) == ([steps(1)], Read(0, 0))
+    assert seen_in(run) == ([steps(1)], OmittedSamples(0, 0))
     writer.kill()
     writer.wait()
     writer.stdout.close()
     other.store(steps(3))
-    assert seen_in(run) == ([steps(1), steps(3)], Read(1, 0))
+    assert seen_in(run) == ([steps(1), steps(3)], OmittedSamples(1, 0))
     other.close()
 
 
@@ -149,7 +149,7 @@ def test_a_folder_that_is_gone_or_a_full_disk_is_a_line_and_no_error(
     monkeypatch.undo()
     file.store(steps(2))
     assert not file.problem
-    assert seen_in(run) == ([steps(2)], Read(1, 0))
+    assert seen_in(run) == ([steps(2)], OmittedSamples(1, 0))
     file.close()
 
 
@@ -185,9 +185,9 @@ def test_of_a_long_file_the_end_is_read(run: StartedRun, monkeypatch: pytest.Mon
 def test_a_file_of_an_earlier_version_has_figures_alone(run: StartedRun) -> None:
     line = json.loads(wire.encode(held(1)))
     run.samples.write_text(json.dumps(line) + "\n" + json.dumps(line)[:40])
-    assert seen_in(run) == ([held(1)], Read(0, 0))
+    assert seen_in(run) == ([held(1)], OmittedSamples(0, 0))
     run.samples.unlink()
-    assert seen_in(run) == ([], Read(0, 0))
+    assert seen_in(run) == ([], OmittedSamples(0, 0))
 
 
 def test_reading_stops_where_it_is_not_wanted_any_more(run: StartedRun) -> None:

@@ -50,7 +50,7 @@ def watching(*pids: int, children: bool = False) -> AllocatorWatch:
 def allocated(watch: AllocatorWatch) -> dict[tuple[int, str], int]:
     figures = watch.read(time.time())
     # Where all are watched, others on this machine may be in change.
-    assert not watch.wanted.pids or figures.unavailable == {}
+    assert not watch.targets.pids or figures.unavailable == {}
     return {(each.pid, each.device): each.allocated for each in figures.devices}
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import gpu, gpu_process, sample
 from tests.watch.test_findings import GIB, MIB, figures
+from tui.allocators.agents import AgentState
 from tui.allocators.messages import (
     NO_TORCH,
     DevicesPlaced,
@@ -21,7 +22,6 @@ from tui.allocators.messages import (
     TorchProcesses,
 )
 from tui.devices.state.watched_processes import MOST_POINTS
-from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog, RequestedSnapshot
 from tui.watch.state.processes import KILLED, SIMULATED, RunProcesses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -208,17 +209,9 @@ def _is_own(entry: os.DirEntry[str]) -> bool:
 
 
 def _has_torch(pid: int) -> bool:
-    try:
-        files = ProcessFiles(pid)
-    except GoneError:
-        return False
-    try:
-        maps = files.read("maps")
-    except OSError:
-        return False
-    finally:
-        files.close()
-    return library_in(maps, LIBRARY) is not None
+    with contextlib.suppress(GoneError, OSError), contextlib.closing(ProcessFiles(pid)) as files:
+        return library_in(files.read("maps"), LIBRARY) is not None
+    return False
 
 
 def _version(files: ProcessFiles) -> tuple[str | None, str]:

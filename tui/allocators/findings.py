@@ -75,7 +75,7 @@ def growth(points: Sequence[tuple[float, float]]) -> GrowthRate | None:
     low = max(0, math.floor((count - spread) / 2) - 1)
     high = min(count - 1, math.ceil((count + spread) / 2))
     span = points[-1][0] - points[0][0]
-    steady = _is_rising(floors) and still_grows(points)
+    steady = grows_steadily(points)
     return GrowthRate(median(slopes), slopes[low], slopes[high], span, steady)
 
 
@@ -90,14 +90,11 @@ def grows_steadily(points: Sequence[tuple[float, float]]) -> bool:
     Args:
         points: those of :func:`growth`.
     """
-    return _is_rising(block_floors(points)) and still_grows(points)
-
-
-def _is_rising(floors: Sequence[tuple[float, float]]) -> bool:
-    """Return whether all of the last third of the floors exceed all of the first third."""
-    values = [value for _, value in floors]
+    values = [value for _, value in block_floors(points)]
     third = len(values) // 3
-    return len(values) >= FEWEST_BLOCKS and min(values[-third:]) > max(values[:third])
+    if len(values) < FEWEST_BLOCKS or min(values[-third:]) <= max(values[:third]):
+        return False
+    return still_grows(points)
 
 
 def still_grows(points: Sequence[tuple[float, float]]) -> bool:

@@ -206,10 +206,24 @@ def is_sound(numbers: Numbers, before: Numbers = NOTHING) -> bool:
         and all(map(le, current, peak))
         and current == tuple(map(add, before, map(sub, allocated, freed)))
         and (before != NOTHING or all(map(le, peak, allocated)))
-        and all(
-            counts[0::3] == tuple(map(add, counts[1::3], counts[2::3]))
-            for counts in (current, allocated)
-        )
+        and _pools_add_up(allocated)
+        and _is_possible(current)
+    )
+
+
+def _pools_add_up(values: Numbers) -> bool:
+    """Return whether each array's total is that of the small and the large pool."""
+    return values[0::3] == tuple(map(add, values[1::3], values[2::3]))
+
+
+def _is_possible(current: Numbers) -> bool:
+    """Return whether an allocator can have these current values, by the invariants between arrays.
+
+    Args:
+        current: the current values of the nine arrays, of three pools each.
+    """
+    return (
+        _pools_add_up(current)
         and current[0] <= current[6]
         and current[12] <= current[18] <= current[15]
         and current[24] <= current[18]
@@ -232,12 +246,12 @@ def is_of_an_allocator(numbers: Numbers, before: Numbers = NOTHING) -> bool:
     return (
         was_used(numbers)
         and is_sound(numbers, before)
-        and current[12] >= _SMALLEST_BLOCK * current[0]
-        and current[18] >= _SMALLEST_BLOCK * current[6]
-        and current[24] >= current[6]
-        and allocated[12] >= _SMALLEST_BLOCK * allocated[0]
-        and allocated[18] >= _SMALLEST_BLOCK * allocated[6]
-        and allocated[24] >= allocated[6]
+        and all(
+            values[12] >= _SMALLEST_BLOCK * values[0]
+            and values[18] >= _SMALLEST_BLOCK * values[6]
+            and values[24] >= values[6]
+            for values in (current, allocated)
+        )
     )
 
 
@@ -247,14 +261,7 @@ def may_have_been_reset(before: Numbers) -> bool:
     The figures must be a state of the allocator itself, with at least two nonzero arrays, such as
     segments and their bytes: a reading between two writes of one change breaks a single array.
     """
-    return (
-        min(before) >= 0
-        and before[0::3] == tuple(map(add, before[1::3], before[2::3]))
-        and before[0] <= before[6]
-        and before[12] <= before[18] <= before[15]
-        and before[24] <= before[18]
-        and sum(map(bool, before[0::3])) >= 2
-    )
+    return min(before) >= 0 and _is_possible(before) and sum(map(bool, before[0::3])) >= 2
 
 
 def torch_memory(numbers: Numbers, pid: int, ordinal: int, at: float) -> TorchMemory:

@@ -180,7 +180,7 @@ class AllocatorReader:
             ):
                 return
             self.place = None
-        self.place = _find(self.memory, self.library.base, _SYMBOL)
+        self.place = _find_allocator(self.memory, self.library.base)
         self.devices = tuple(
             DeviceStatsReader(
                 self.memory, ordinal, address + self.place.stats_at, self.place.layout
@@ -268,7 +268,7 @@ def library_of_torch(maps: bytes) -> Mapping:
     raise UnreadableError(NO_TORCH)
 
 
-def _find(memory: Memory, base: int, symbol: bytes) -> AllocatorAddress:
+def _find_allocator(memory: Memory, base: int) -> AllocatorAddress:
     """Find the place of the figures.
 
     Raises:
@@ -277,7 +277,7 @@ def _find(memory: Memory, base: int, symbol: bytes) -> AllocatorAddress:
     """
     try:
         library = layouts.library_at(memory.read, base)
-        address = layouts.symbol_address(memory.read, library, symbol)
+        address = layouts.symbol_address(memory.read, library, _SYMBOL)
     except layouts.ElfError as error:
         raise UnreadableError(f"torch's library cannot be read: {error}") from error
     if address is None:
@@ -306,7 +306,7 @@ def _find_devices(memory: Memory, allocator: int) -> AllocatorAddress:
         if len(matches) == 1:
             ((stats_at, layout),) = matches
             return AllocatorAddress(allocator + 8 * word, devices, stats_at, layout)
-        used = used or _are_used(memory, devices)
+        used = used or any(_has_numbers(memory.read(device, _STATS_AT + 96)) for device in devices)
     raise UnreadableError(UNKNOWN_LAYOUT if used else NOT_USED_YET)
 
 
@@ -331,26 +331,26 @@ def _matches(memory: Memory, devices: tuple[int, ...]) -> set[tuple[int, DeviceS
     for device in devices:
         for _ in range(_TRIES):
             inside = memory.read(device, _IN_DEVICE + LONGEST)
-            layouts = _fits_in(inside)
-            if layouts or not _has_numbers(inside):
+            fitting = _find_fitting(inside)
+            if fitting or not _has_numbers(inside):
                 break
-        if layouts:
-            return layouts
+        if fitting:
+            return fitting
     return set()
 
 
-def _fits_in(inside: bytes) -> set[tuple[int, DeviceStatsLayout]]:
+def _find_fitting(inside: bytes) -> set[tuple[int, DeviceStatsLayout]]:
     """Return the layouts that fit behind the mutex, else all that fit."""
     for places in (range(_STATS_AT, _STATS_AT + 1), range(0, _IN_DEVICE, 8)):
-        layouts = {
+        fitting = {
             (place, layout)
             for layout in LAYOUTS
             for place in places
             if len(inside) >= place + layout.form.size
             and _fits(layout.form.unpack_from(inside, place))
         }
-        if layouts:
-            return layouts
+        if fitting:
+            return fitting
     return set()
 
 
@@ -367,10 +367,6 @@ def _has_numbers(inside: bytes) -> bool:
     A device begins with a recursive mutex, whose kind lies 16 bytes into it (``pthread_mutex_t``).
     """
     return inside[16:20] == b"\1\0\0\0" and any(inside[_STATS_AT : _STATS_AT + 96])
-
-
-def _are_used(memory: Memory, devices: tuple[int, ...]) -> bool:
-    return any(_has_numbers(memory.read(device, _STATS_AT + 96)) for device in devices)
 
 
 def _pointer(memory: Memory, address: int) -> int:

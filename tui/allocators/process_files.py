@@ -387,19 +387,12 @@ def _scope() -> int:
 
 def _descends(pid: int) -> bool:
     own = os.getpid()
-    while pid > 1:
-        if pid == own:
-            return True
-        try:
-            files = ProcessFiles(pid)
-        except GoneError:
-            return False
-        try:
-            pid = files.parent()
-        except GoneError:
-            return False
-        finally:
-            files.close()
+    with contextlib.suppress(GoneError):
+        while pid > 1:
+            if pid == own:
+                return True
+            with contextlib.closing(ProcessFiles(pid)) as files:
+                pid = files.parent()
     return False
 
 

@@ -8,8 +8,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from tui.allocators.agent_logs import AgentLogs
-from tui.allocators.agent_steps import AgentReport, AgentReports
+from tui.allocators.agents import AgentConnections, AgentLogs, AgentState
 from tui.allocators.discover import Discovery, absent
 from tui.allocators.messages import (
     CPU_BUILD,
@@ -58,7 +57,7 @@ class _Watched:
 
     files: ProcessFiles
     description: TorchProcess
-    target: AllocatorReader | None = None
+    reader: AllocatorReader | None = None
     copy_of: int | None = None
     """The process that this one was forked from, with a copy of its figures."""
     searched: tuple[int, float] = (0, 0.0)
@@ -68,7 +67,7 @@ class _Watched:
 
     @property
     def is_read(self) -> bool:
-        return self.target is not None and self.target.place is not None and self.copy_of is None
+        return self.reader is not None and self.reader.place is not None and self.copy_of is None
 
 
 class AllocatorWatch:
@@ -90,11 +89,12 @@ class AllocatorWatch:
             listed: the processes that NVML lists on a GPU.
             steps: also ask the agents of the processes for their steps, and follow their logs.
         """
-        self._agents = AgentReports() if steps else None
-        self._reports: dict[int, AgentReport] = {}
+        self._agents = AgentConnections() if steps else None
+        self._states: dict[int, AgentState] = {}
+        """The last answers of the agents, by pid."""
         self._logs = AgentLogs()
         self.interval = interval
-        self.wanted = targets
+        self.targets = targets
         self.listed = listed
         self.search_now = threading.Event()
         """Set to request the next search at once."""
@@ -106,15 +106,10 @@ class AllocatorWatch:
         """The request that the last list answers."""
         self._lost = False
 
-    @property
-    def search_s(self) -> float:
-        """Seconds between two searches."""
-        return SEARCH_S if self.wanted.pids else IDLE_SEARCH_S
-
     def apply_request(self, request: WatchRequest) -> None:
         """Apply one request of the front end."""
         if isinstance(request, WatchTargets):
-            self.wanted = request
+            self.targets = request
         elif isinstance(request, ListedProcesses):
             if set(request.pids) == set(self.listed):
                 return
@@ -132,7 +127,7 @@ class AllocatorWatch:
         Args:
             now: Unix time.
         """
-        targets, listed = self.wanted, self.listed
+        targets, listed = self.targets, self.listed
         pids = self._discovery.find(targets, listed)
         for pid in set(self._watched).difference(pids):
             self._drop(pid)
@@ -161,9 +156,9 @@ class AllocatorWatch:
         unavailable: dict[str, str] = {}
         host: dict[str, int] = {}
         for pid, watched in list(self._watched.items()):
-            if watched.is_read and watched.target is not None:
+            if watched.is_read and watched.reader is not None:
                 try:
-                    peek = watched.target.read(now)
+                    peek = watched.reader.read(now)
                 except GoneError:
                     self._drop(pid)
                     self._lost = True
@@ -171,7 +166,7 @@ class AllocatorWatch:
                 devices += peek.figures
                 missing = {f"{pid} {name}": why for name, why in peek.unavailable.items() if name}
                 unavailable.update(missing)
-            elif not self.wanted.pids:
+            elif not self.targets.pids:
                 continue
             resident = watched.files.resident()
             if resident is not None:
@@ -188,12 +183,12 @@ class AllocatorWatch:
         """
         if self._agents is None:
             return None
-        self._reports = self._agents.read(self._watched)
-        return StepsCounted(now, {str(pid): report.steps for pid, report in self._reports.items()})
+        self._states = self._agents.read(self._watched)
+        return StepsCounted(now, {str(pid): state.steps for pid, state in self._states.items()})
 
     def read_logs(self) -> tuple[AgentLogPart, ...]:
         """Return new lines of logs with an OOM, and the last lines of processes that are gone."""
-        present = {pid: report for pid, report in self._reports.items() if pid in self._watched}
+        present = {pid: state for pid, state in self._states.items() if pid in self._watched}
         return tuple(self._logs.read(present, self._watched))
 
     def _drop(self, pid: int) -> None:
@@ -257,18 +252,18 @@ class AllocatorWatch:
     def _why_not(self, watched: _Watched) -> tuple[Refusal | None, bool]:
         """Return why a process is not read (``None`` if read), and whether the kernel refuses."""
         size, now = self._discovery.size_of(watched.files.pid), time.monotonic()
-        if watched.target is not None and watched.target.place is None and self._can_wait(watched):
+        if watched.reader is not None and watched.reader.place is None and self._can_wait(watched):
             return Refusal(
                 watched.description.reason, watched.description.advice, watched.description.word
             ), False
         try:
-            if watched.target is None:
-                watched.target = AllocatorReader(watched.files)
-            new = watched.target.place is None
-            watched.target.locate()
+            if watched.reader is None:
+                watched.reader = AllocatorReader(watched.files)
+            new = watched.reader.place is None
+            watched.reader.locate()
             watched.failures = 0
             if new and watched.files.pid not in self.listed:
-                watched.copy_of = _forked_from(watched.target)
+                watched.copy_of = _forked_from(watched.reader)
         except UnreadableError as error:
             watched.searched = size, now
             watched.failures += 1
@@ -290,26 +285,20 @@ class AllocatorWatch:
         return None, False
 
 
-def _forked_from(target: AllocatorReader) -> int | None:
+def _forked_from(reader: AllocatorReader) -> int | None:
     """Return the ancestor with the same library and allocator addresses."""
-    with contextlib.suppress(GoneError):
-        pid = target.files.parent()
+    with contextlib.suppress(GoneError, OSError):  # an ancestor has ended, or may not be read
+        pid = reader.files.parent()
         for _ in range(_MOST_ANCESTORS):
             if pid <= 1:
                 break
-            files = ProcessFiles(pid)
-            try:
-                ancestor = AllocatorReader(files)
-                ancestor.locate()
-                if (ancestor.library, ancestor.place) == (target.library, target.place):
-                    return pid
+            with contextlib.closing(ProcessFiles(pid)) as files:
+                with contextlib.suppress(UnreadableError):
+                    ancestor = AllocatorReader(files)
+                    ancestor.locate()
+                    if (ancestor.library, ancestor.place) == (reader.library, reader.place):
+                        return pid
                 pid = files.parent()
-            except UnreadableError:
-                pid = files.parent()
-            except OSError:
-                break  # the ancestor may not be read
-            finally:
-                files.close()
     return None
 
 
@@ -338,7 +327,7 @@ def serve(
         if watch.search_now.is_set() or time.monotonic() >= next_search:
             watch.search_now.clear()
             processes = watch.search(time.time())
-            next_search = time.monotonic() + watch.search_s
+            next_search = time.monotonic() + (SEARCH_S if watch.targets.pids else IDLE_SEARCH_S)
             # Before the list that says a process has ended: nobody may wait for more after it.
             for part in watch.read_logs():
                 parent.send(part)

@@ -11,7 +11,7 @@ from tui.hosts.plan import HostPlan
 from tui.kit.command_line.output import UsageError
 from tui.recordings.recorder import Recorder, Redaction
 from tui.runs.state.state import WorkbenchState
-from tui.watch.session.host_ooms import explain_host_ooms
+from tui.watch.state.host_ooms import explain_host_ooms
 
 
 @dataclass(frozen=True, slots=True)

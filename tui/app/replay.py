@@ -20,7 +20,7 @@ from tui.recordings.replay import NOTHING_ASKED, ReplaySession
 from tui.recordings.scene import Scene
 from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT, FOLDER
 from tui.runs.screens.tab import WorkbenchScreen
-from tui.watch.session.host_ooms import explain_host_ooms
+from tui.watch.state.host_ooms import explain_host_ooms
 
 if TYPE_CHECKING:
     from tui.core.settings import Settings

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from tui.devices.session.shared_watch import SharedWatch
     from tui.snapshots.screens.tab import SnapshotTab
     from tui.watch.runs.runs import StartedRun
-    from tui.watch.screens.tab import RunSession, WatchTab
+    from tui.watch.screens.tab import WatchTab
+    from tui.watch.session.watched_session import WatchedRunSession
 
 
 class TabbedApp(textual_private.HookedApp):
@@ -240,7 +241,7 @@ class TabbedApp(textual_private.HookedApp):
         """Create the screen of a tab other than the first."""
         return self.tab_screens.factories[tab](self)
 
-    def create_run_session(self) -> RunSession | None:
+    def create_run_session(self) -> WatchedRunSession | None:
         """Create the session of the watch tab; ``None`` for the usual one."""
         return None
 

@@ -7,7 +7,14 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, Tuple
 
-from tui.monitor.nvml import TRY_NEXT_CALL, Code, DeviceGoneError, NoAnswer, call
+from tui.monitor.nvml import (
+    TRY_NEXT_CALL,
+    Code,
+    DeviceGoneError,
+    NoAnswer,
+    call,
+    decode_text,
+)
 
 NvmlCall = Tuple[Any, ...]
 """The name of a pynvml function and the arguments that follow the handle."""
@@ -92,7 +99,7 @@ class FieldReader:
         self._refused.clear()
         self._first_way.clear()
 
-    # ---- asking ----
+    # ---- queries ----
 
     def query(self, name: str, *ways: NvmlCall) -> Any:
         """Query a field with the first call that works.
@@ -198,7 +205,7 @@ class FieldReader:
         """Return a name, with invalid bytes replaced."""
         if self.note_missing(path, answer):
             return None
-        return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
+        return decode_text(answer)
 
     def parse_number(self, path: str, answer: Any) -> int | None:
         """Return a whole number, or ``None`` for NVML's "not available"."""

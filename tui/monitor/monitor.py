@@ -38,7 +38,7 @@ SHORTEST_LOAD = 0.05
 """Seconds between two readings under which a load is noise: the kernel counts in ticks of 10 ms."""
 
 _FREQUENCY_EVERY = 5.0
-"""Seconds; the kernel takes long to tell the clock of each of many idle cores."""
+"""Seconds between two queries: with many idle cores, the kernel takes long to answer."""
 
 
 def read_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
@@ -86,7 +86,7 @@ def count_usable_cores(cores: int, quota: float | None) -> int:
         quota: CPUs' worth of time that the cgroup allows; ``None`` where it does not limit.
     """
     allowed = cores
-    # Not on macOS.
+    # macOS has no affinity.
     affinity = getattr(os, "sched_getaffinity", None)
     if affinity is not None:
         allowed = len(affinity(0))
@@ -99,10 +99,10 @@ class HostReader:
     """Reader of the host; a load covers the time since the previous sample."""
 
     def __init__(self, cgroup: Cgroup | None = None) -> None:
-        """Take the first reading, which the first load needs.
+        """Read the host, as the first load needs.
 
         Args:
-            cgroup: The limits that hold for this process; found out if None.
+            cgroup: The limits of this process; ``None`` to find them.
         """
         self._cgroup = cgroup or Cgroup()
         self._name = platform.node() or "this machine"
@@ -154,7 +154,7 @@ class HostReader:
             return HostMemory(
                 int(machine.total), int(machine.total - machine.available), int(machine.available)
             )
-        # The limit is a promise of the cgroup only: the machine may have less to give.
+        # The machine may have less memory available than the cgroup allows.
         room = max(0, limit.total - limit.used)
         return HostMemory(limit.total, limit.used, min(room, int(machine.available)))
 
@@ -214,11 +214,11 @@ class HostProcessReader:
             try:
                 resident = int(process.memory_info().rss)
             except psutil.NoSuchProcess:
-                continue  # it has ended since it was listed: it holds nothing
+                continue  # it has ended since it was listed
             except (psutil.Error, OSError):
                 hidden += 1
             else:
-                # A kernel's thread has none, and could not be ended either.
+                # A thread of the kernel has none, and cannot be ended either.
                 if resident:
                     sizes.append((resident, process.pid))
         largest = heapq.nlargest(LISTED, sizes)
@@ -282,22 +282,18 @@ class Monitor:
         if isinstance(request, WatchHost):
             self._host_processes = HostProcessReader() if request.wanted else None
         elif isinstance(request, Pace):
-            self._set_pace(request.seconds)
+            if not request.seconds >= LEAST_INTERVAL_S:
+                complain(f"not a request: an interval of {request.seconds} s")
+                return
+            self.interval = request.seconds
+            # The present wait may be a long one.
+            self.sample_now.set()
         elif isinstance(request, WatchDevice):
             self._nvml.watch = request
             if request.detail:
-                # Somebody waits for it.
                 self.sample_now.set()
         elif isinstance(request, Watch):
             self._watched = tuple(dict.fromkeys(request.pids))[:MOST_WATCHED]
-
-    def _set_pace(self, seconds: float) -> None:
-        if not seconds >= LEAST_INTERVAL_S:
-            complain(f"not a request: an interval of {seconds} s")
-            return
-        self.interval = seconds
-        # The present wait may be a long one.
-        self.sample_now.set()
 
     def start_reading(self) -> None:
         """Start a reading of NVML without waiting for it."""
@@ -359,11 +355,7 @@ def serve(
 
 
 def send_one_sample(parent: ParentChannel) -> None:
-    """Write one sample.
-
-    Args:
-        parent: Takes it.
-    """
+    """Write one sample to the parent."""
     monitor = Monitor(interval=1.0)
     monitor.start_reading()
     time.sleep(LOAD_SPAN)

@@ -16,7 +16,7 @@ from typing import Any
 
 
 class Code(IntEnum):
-    """NVML's return codes (nvml.h); an ABI, so spelled out: pynvml need not be imported."""
+    """NVML's return codes (nvml.h): an ABI, so that pynvml need not be imported."""
 
     UNINITIALIZED = 1
     INVALID_ARGUMENT = 2
@@ -145,6 +145,11 @@ def call(nvml: Any, name: str, *args: Any) -> Any:
         return NoAnswer("the driver returned text that cannot be read")
 
 
+def decode_text(answer: bytes | str) -> str:
+    """Return a text of NVML, with invalid bytes replaced."""
+    return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
+
+
 _NEEDED = ("NVMLError", "nvmlInit", "nvmlDeviceGetHandleByIndex", "nvmlMemory_v2")
 """Names that nvidia-ml-py defines; old versions of the abandoned package ``pynvml`` lack the
 last."""
@@ -194,12 +199,11 @@ class NoDriverError(Exception):
 
 
 def load_library(name: str) -> None:
-    """Load a library where there is one, without keeping other threads from working meanwhile.
+    """Load a library, if it exists, without blocking other threads.
 
-    One that hangs while it is loaded, as where its driver does, would take the whole process with
-    it: Python holds its lock while ``ctypes.CDLL`` loads (as of 3.11). It does not while it calls a
-    function, and ``dlopen`` is one. What is loaded then is there at once for whoever opens it by
-    its name.
+    Python holds its lock while ``ctypes.CDLL`` loads a library (as of 3.11), so a library that
+    hangs with its driver would stop the whole process. Python releases the lock while it calls a
+    function such as ``dlopen``; ``ctypes.CDLL`` then finds the library loaded.
     """
     if sys.platform == "win32":
         return
@@ -210,7 +214,7 @@ def load_library(name: str) -> None:
 
 
 def load_binding() -> Any:
-    """Import pynvml, the module of nvidia-ml-py; late, because that takes 40 ms.
+    """Import pynvml, the module of nvidia-ml-py, which takes 40 ms.
 
     Raises:
         NoDriverError: it is not installed, or another package took its name.
@@ -252,16 +256,15 @@ def _explain_missing_library() -> str:
     if sys.platform == "darwin":
         return "no NVIDIA driver: there is none for macOS; nothing to be done"
     if _has_kernel_module():
-        return (
-            "no NVML: libnvidia-ml.so.1 is not found, though the NVIDIA driver is loaded; in a "
-            "container set NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
-        )
-    if _has_libcuda():
-        return (
-            "no NVML: libnvidia-ml.so.1 is not found, though the driver's libcuda.so.1 is; in a "
-            "container set NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
-        )
-    return "no NVIDIA driver: libnvidia-ml.so.1 is not found; install it (docker: --gpus all)"
+        trace = "the NVIDIA driver is loaded"
+    elif _has_libcuda():
+        trace = "the driver's libcuda.so.1 is"
+    else:
+        return "no NVIDIA driver: libnvidia-ml.so.1 is not found; install it (docker: --gpus all)"
+    return (
+        f"no NVML: libnvidia-ml.so.1 is not found, though {trace}; in a container set "
+        "NVIDIA_DRIVER_CAPABILITIES=compute,utility, otherwise LD_LIBRARY_PATH"
+    )
 
 
 def is_driver_missing(code: int) -> bool:
@@ -280,7 +283,7 @@ def _has_kernel_module() -> bool:
 
 
 def _has_libcuda() -> bool:
-    # Loaded, it starts nothing: that takes cuInit, which is not called here.
+    # Loading it does not start CUDA: only cuInit does.
     load_library("libcuda.so.1")
     try:
         ctypes.CDLL("libcuda.so.1")
@@ -337,16 +340,14 @@ class NvmlSession:
         return int(answer)
 
     def shut_down(self) -> None:
-        """Shut NVML down; ignore that it is already broken, as it is after most sessions."""
+        """Shut NVML down, even if it no longer answers, as after most sessions."""
         with contextlib.suppress(DeviceGoneError):
             call(self.nvml, "nvmlShutdown")
 
 
 def _query_driver_version(nvml: Any) -> str | None:
     answer = call(nvml, "nvmlSystemGetDriverVersion")
-    if isinstance(answer, NoAnswer):
-        return None
-    return answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer)
+    return None if isinstance(answer, NoAnswer) else decode_text(answer)
 
 
 def _query_cuda_version(nvml: Any) -> str | None:

@@ -27,7 +27,8 @@ from tui.monitor.messages import (
 )
 from tui.monitor.nvml import DeviceGoneError, NoAnswer, NoDriverError, NvmlSession, call
 from tui.monitor.processes import ProcessOwners
-from tui.monitor.watched_device import ConnectedGpu, WatchedDeviceReader
+from tui.monitor.topology import ConnectedGpu
+from tui.monitor.watched_device import WatchedDeviceReader
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class _Lost:
 class DeviceSet:
     """Reader of all devices of one NVML session.
 
-    Handles are fetched once and used until a device is lost or the number of devices changes: to
-    fetch them at each reading is what makes other monitors dear.
+    Handles are fetched once and used until a device is lost or the number of devices changes:
+    fetching them at each reading is expensive.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class DeviceSet:
                 yield device
         self._owners.forget_all_but(pids)
         if any(reader.uninitialized for reader in self._readers.values()):
-            # One figure, or all of NVML? The count tells.
+            # If all of NVML has stopped and not one figure only, the count fails too.
             self.session.count_devices()
 
     def read_watched(
@@ -185,7 +186,7 @@ class DeviceSet:
         if isinstance(handle, NoAnswer):
             raise DeviceGoneError(f"the driver gives no handle for it: {handle.reason}")
         reader = self._make_reader(handle, index)
-        # Should it be lost before its first figure, its row can still be named.
+        # If it is lost before its first figure, its row still has a name.
         self._identities[index] = reader.identify()
         return reader
 
@@ -205,7 +206,7 @@ class DeviceSet:
             try:
                 device = reader.read(at, slow)
             except DeviceGoneError:
-                # Taken apart by its owner; should the GPU be lost, its own row says so.
+                # The instance was deleted. If the whole GPU is lost, its own row reports that.
                 del self._instances[index][slot]
                 continue
             yield device
@@ -418,8 +419,8 @@ class NvmlLoop:
         slow, watch = self._schedule.is_slow_due(time.monotonic()), self.watch
         for device in devices.read(time.time(), slow):
             read.append(device)
-            # Shown at once, in case the next one hangs; the rest as it was, since a list that
-            # shrinks and grows at each reading helps nobody.
+            # Publish each device at once, because the next one may hang. The others stay as they
+            # were, so that the list does not shrink and grow at each reading.
             done = {row.id for row in read}
             rest = tuple(row for row in before.devices if row.id not in done)
             self.newest = replace(before, driver=driver, devices=(*read, *rest))

@@ -29,15 +29,14 @@ from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.calls import PEAK, PeakArguments
 from tui.snapshots.model.results import PeakAccount
 from tui.snapshots.reader.messages import Load
-from tui.watch.cli.launch import with_code
-from tui.watch.cli.verdicts import explain_ooms
+from tui.watch.cli.launch import read_finished_run
+from tui.watch.cli.ooms import explain_ooms
 from tui.watch.runs import start
 from tui.watch.runs.agent_events import RehearsedEvent
 from tui.watch.runs.agents import Agents
 from tui.watch.runs.log_texts import last_lines
 from tui.watch.runs.process_logs import ProcessLog, read_folder
 from tui.watch.runs.runs import StartedRun
-from tui.watch.runs.supervised import Supervised
 from tui.watch.state.processes import RunProcesses
 from workloads.agent import FOREACH, REHEARSE
 
@@ -169,7 +168,7 @@ async def rehearse(
         begun(run)
         waiting = _Waiting(rehearsal, run, process, show)
         await waiting.until_the_end()
-        run = with_code(run, process.returncode) if process.returncode is not None else run
+        run = read_finished_run(run, process.returncode) if process.returncode is not None else run
         records, problems = _read_records(state, rehearsal.gpus)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -197,7 +196,7 @@ class _Waiting:
         self,
         rehearsal: Rehearsal,
         run: StartedRun,
-        process: Supervised,
+        process: start.Supervised,
         show: Callable[[str], None],
     ) -> None:
         self.host_peak = 0

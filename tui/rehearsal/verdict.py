@@ -16,8 +16,8 @@ from tui.rehearsal.printed_error import PrintedError
 from tui.rehearsal.run import ProcessPeak, Rehearsed
 from tui.watch.runs.agent_events import HostRead, LibraryVersion, RehearsedEvent
 from tui.watch.runs.process_logs import ProcessLog
-from tui.watch.runs.run_summary import signal_name
-from tui.watch.runs.runs import StartedRun, describe_oom_kills
+from tui.watch.runs.run_summary import describe_oom_kills, signal_name
+from tui.watch.runs.runs import StartedRun
 
 Answer = Literal["fits", "close", "does not fit", "unknown", "failed"]
 EXIT_CODES: dict[Answer, int] = {

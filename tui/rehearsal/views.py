@@ -15,7 +15,7 @@ from tui.rehearsal.search import Search
 from tui.rehearsal.verdict import DeviceVerdict, RehearsalVerdict
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.results import Site
-from tui.watch.cli.oom_output import explanation_lines
+from tui.watch.cli.ooms import explanation_lines
 from tui.watch.runs.agent_events import HostRead
 from tui.watch.runs.log_texts import source_line
 

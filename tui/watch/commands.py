@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tui.kit.commands.command import WATCH, Command, Situation
 
 STORED_RUNS = "kept-runs"
@@ -12,120 +14,91 @@ def _run_is_open(now: Situation) -> bool:
     return now.pane != STORED_RUNS
 
 
+_command = partial(Command, group="Watch", tabs=WATCH)
+_run_command = partial(_command, now=_run_is_open)
 WATCH_COMMANDS = (
-    Command(
+    _command(
         "watch_open",
         ("o",),
         "open",
         "Open the newest snapshot of the process, or in the list the run.",
-        group="Watch",
-        tabs=WATCH,
         labels=((STORED_RUNS, ""),),
         footer=1,
     ),
-    Command(
+    _command(
         "watch_rehearse",
         ("V",),
         "rehearse",
         "Rehearse a command on a simulated card to see if it fits.",
-        group="Watch",
-        tabs=WATCH,
         changes_state=True,
         footer=10,
     ),
-    Command(
+    _run_command(
         "watch_snapshot",
         ("M",),
         "snapshot",
         "Request a snapshot of the process at its next step.",
-        group="Watch",
-        tabs=WATCH,
         changes_state=True,
-        now=_run_is_open,
         footer=2,
     ),
-    Command(
+    _run_command(
         "watch_history",
         ("H",),
         "history",
         "Start or stop recording the memory history of the process.",
-        group="Watch",
-        tabs=WATCH,
         changes_state=True,
-        now=_run_is_open,
         footer=3,
     ),
-    Command(
+    _run_command(
         "watch_output",
         ("l",),
         "output",
         "Show the run's output, or its memory again.",
-        group="Watch",
         meaning="log",
-        tabs=WATCH,
-        now=_run_is_open,
         footer=4,
     ),
-    Command(
+    _run_command(
         "watch_stacks",
         ("K",),
         "where",
         "Show where each rank is: the Python stacks of its threads.",
-        group="Watch",
-        tabs=WATCH,
-        now=_run_is_open,
         footer=9,
     ),
-    Command(
+    _run_command(
         "watch_over",
         ("A",),
         "time/steps",
         "Plot over steps or over time.",
-        group="Watch",
-        tabs=WATCH,
-        now=_run_is_open,
         footer=7,
     ),
-    Command(
+    _run_command(
         "watch_difference",
         ("c",),
         "compare",
         "Compare two snapshots of the process to see what has grown.",
-        group="Watch",
-        tabs=WATCH,
-        now=_run_is_open,
         footer=6,
     ),
-    Command(
+    _run_command(
         "watch_freeze",
         ("z",),
         "freeze",
         "Freeze the figures, or follow the run again.",
-        group="Watch",
-        tabs=WATCH,
-        now=_run_is_open,
         footer=8,
     ),
-    Command(
+    _run_command(
         "explain_watched_memory",
         ("i",),
         "explain",
         "Explain the memory of the process, figure by figure.",
-        group="Watch",
         meaning="detail",
-        tabs=WATCH,
-        now=_run_is_open,
         footer=11,
     ),
-    Command(
+    _run_command(
         "watch_end",
         ("x",),
         "end",
         "Send the run SIGINT, SIGTERM or SIGKILL, after confirmation.",
-        group="Watch",
-        tabs=WATCH,
         changes_state=True,
-        now=_run_is_open,
         footer=5,
     ),
 )

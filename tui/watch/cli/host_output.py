@@ -17,10 +17,8 @@ from tui.devices.state.same_machine import (
 )
 from tui.monitor.messages import Device
 from tui.watch.cli.jobs import NO_STEPS, HostProcessRow, RanksOfJob, RankSteps, find_jobs, job_lines
-from tui.watch.cli.oom_output import encode_oom, explanation_lines, oom_lines
-from tui.watch.cli.output import as_plain, reasons, rows_of, wrap
-from tui.watch.cli.process_table import table
-from tui.watch.cli.verdicts import MOST_VERDICTS
+from tui.watch.cli.ooms import MOST_VERDICTS, encode_oom, explanation_lines, oom_lines
+from tui.watch.cli.output import encode_processes, reasons, rows_of, table_lines, wrap
 from tui.watch.state.host_ooms import EXAMINED, HostOom
 from workloads.protocol.machine_identity import UNKNOWN, MachineIdentity
 from workloads.protocol.wire import to_plain
@@ -84,10 +82,12 @@ def hosts_text(readings: Sequence[HostReading], room: int | None = None) -> list
     overlaps = find_overlaps([reading.seen for reading in readings])
     for reading in readings:
         lines += ["", *_host_lines(reading, overlaps.get(reading.host), room)]
-    for job in _jobs_over_hosts(readings):
+    for job in find_jobs(distinct_rows(readings)):
+        if len(job.hosts) < 2:
+            continue
         rows = [row.row for row in job.rows]
         hosts = [row.host for row in job.rows]
-        lines += ["", *wrap(job_lines(job), room), *table(rows, room, hosts=hosts)]
+        lines += ["", *wrap(job_lines(job), room), *table_lines(rows, room, hosts=hosts)]
     return lines
 
 
@@ -140,13 +140,9 @@ def _host_lines(reading: HostReading, overlap: Overlap | None, room: int | None)
     return [
         f"{reading.host}  {overlap.describe()}" if overlap is not None else reading.host,
         *wrap(ooms, room),
-        *(table(rows, room) or [NOTHING]),
+        *(table_lines(rows, room) or [NOTHING]),
         *wrap([*reasons(rows), *findings], room),
     ]
-
-
-def _jobs_over_hosts(readings: Sequence[HostReading]) -> list[RanksOfJob]:
-    return [job for job in find_jobs(distinct_rows(readings)) if len(job.hosts) > 1]
 
 
 def encode_hosts(readings: Sequence[HostReading]) -> dict[str, Any]:
@@ -162,7 +158,7 @@ def encode_host(reading: HostReading) -> dict[str, Any]:
     if reading.error:
         return {"host": reading.host, "error": reading.error}
     at = reading.figures.at if reading.figures is not None else None
-    plain = as_plain([row.row for row in reading.rows])
+    plain = encode_processes([row.row for row in reading.rows])
     ooms = [_encode_oom(oom) for oom in reading.ooms]
     return {"host": reading.host, "at": at, **plain, "ooms": ooms}
 

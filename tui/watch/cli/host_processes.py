@@ -140,7 +140,7 @@ class WatchedHost:
         return bool(known) and all(allocator.refused for allocator in known)
 
     @property
-    def gives_nothing(self) -> bool:
+    def has_no_figures(self) -> bool:
         """True if none of its processes has ever been read, because all are refused."""
         return self.is_refused and not self._processes.allocators()
 
@@ -313,4 +313,4 @@ class HostProcessReport:
         if self._signalled is not None:
             return 128 + int(self._signalled)
         lost = any(host.reading.error for host in self._hosts)
-        return 1 if lost or all(host.gives_nothing for host in self._hosts) else 0
+        return 1 if lost or all(host.has_no_figures for host in self._hosts) else 0

@@ -18,7 +18,6 @@ from tui.allocators.findings import NO_GROWTH, Track
 from tui.allocators.messages import Placed, Seen
 from tui.core.events import EventBus
 from tui.core.text import numbers as fmt
-from tui.core.text.commands import name_program
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
@@ -28,20 +27,17 @@ from tui.kit.terminal.ending import handle_signals
 from tui.monitor.messages import Sample
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.facts import advice_markdown
-from tui.watch.cli.oom_output import encode_oom, explanation_lines, oom_lines
-from tui.watch.cli.output import WatchedProcessRow, as_plain
-from tui.watch.cli.verdicts import MOST_VERDICTS, explain_ooms
+from tui.watch.cli.ooms import MOST_VERDICTS, encode_oom, explain_ooms, explanation_lines, oom_lines
+from tui.watch.cli.output import WatchedProcessRow, encode_processes
 from tui.watch.runs import runs, start
 from tui.watch.runs.first_failure import first_failure
-from tui.watch.runs.ooms import describe_request
 from tui.watch.runs.process_logs import ProcessLog, joined, with_exit_code
-from tui.watch.runs.run_summary import describe_end
+from tui.watch.runs.run_summary import describe_finished_run, describe_oom_kills
 from tui.watch.runs.runs import StartedRun
-from tui.watch.runs.supervised import Supervised
-from tui.watch.session.sampler import RunFolder, RunReading, Sampler
-from tui.watch.state.alarms import WatchAlarms, WatchedFacts
+from tui.watch.session.run_folder import RunFolder, RunReading
+from tui.watch.session.sampler import Sampler
+from tui.watch.state.alarms import WatchAlarms, watched_facts
 from tui.watch.state.processes import RunProcesses
-from tui.watch.views.run import describe_run_end, format_command
 
 DEVICES_S = 1.0
 """Seconds between two samples of the devices."""
@@ -55,7 +51,7 @@ _PASSED_ON = (
     signal.SIGCONT,
     signal.SIGWINCH,
 )
-_LEAVES = (signal.SIGHUP, signal.SIGQUIT)
+_LEAVING = (signal.SIGHUP, signal.SIGQUIT)
 """Signals that end this program but not the run."""
 _CHUNK = 64 << 10
 
@@ -137,7 +133,7 @@ class RunWithoutScreen:
         self._entries = entries
         self._shows_output = shows_output
         self._on_oom = on_oom
-        self._left: signal.Signals | None = None
+        self._leaving: signal.Signals | None = None
         self._processes = RunProcesses()
 
     async def run(self) -> RunOutcome:
@@ -160,7 +156,7 @@ class RunWithoutScreen:
             print_notice(f"its output is in {run.log}")
         self._note_alarm(run, ())
         handle_signals(_PASSED_ON, process.send)
-        handle_signals(_LEAVES, self._leave)
+        handle_signals(_LEAVING, self._leave)
         bus = EventBus()
         session = DeviceSession(bus, MachineState(bus), DEVICES_S)
         sampler = Sampler(run, partial(self._apply_event, run), session.shared_watch, starter=True)
@@ -168,7 +164,7 @@ class RunWithoutScreen:
         session.watch()
         sampling = asyncio.create_task(sampler.run())
         try:
-            await self._until_it_ends(process, run)
+            await self._wait_for_end(process, run)
         finally:
             sampling.cancel()
             (ended,) = await asyncio.gather(sampling, return_exceptions=True)
@@ -177,7 +173,7 @@ class RunWithoutScreen:
             print_notice(NO_CODE)
             run = replace(runs.read_again(run), ended=time.time())
         else:
-            run = with_code(run, process.returncode)
+            run = read_finished_run(run, process.returncode)
         reading = RunFolder(run.folder).read(time.time(), ())
         self._note_alarm(run, reading.logs)
         self._processes.apply_logs(reading.logs, reading.troubles)
@@ -186,7 +182,7 @@ class RunWithoutScreen:
             why = f"samples cannot be taken: {type(ended).__name__}: {ended}"
         return RunOutcome(run, self._processes, why, reading.troubles, reading.skipped)
 
-    async def _until_it_ends(self, process: Supervised, run: StartedRun) -> None:
+    async def _wait_for_end(self, process: start.Supervised, run: StartedRun) -> None:
         """Wait for the command to end and for all of its output to be shown."""
         shown = [
             asyncio.create_task(_pass_through(file, number))
@@ -198,12 +194,12 @@ class RunWithoutScreen:
                 reported = True
                 why = process.log_problem
                 print_notice(f"its output cannot be stored: {why}; the run continues without it")
-            if self._left is not None:
-                raise LeftRunningError(run, self._left)
+            if self._leaving is not None:
+                raise LeftRunningError(run, self._leaving)
             await asyncio.sleep(CHECK_S)
 
     def _leave(self, number: signal.Signals) -> None:
-        self._left = number
+        self._leaving = number
 
     def _apply_event(self, run: StartedRun, event: Seen | RunReading) -> None:
         if isinstance(event, RunReading):
@@ -212,33 +208,13 @@ class RunWithoutScreen:
             self._processes.apply(event)
 
     def _note_alarm(self, run: StartedRun, logs: Sequence[ProcessLog]) -> None:
-        ended = describe_run_end(run, is_running=False) if run.ended is not None else ""
-        self._alarm.ring(self._watch_alarms.compare(alarm_facts(run, logs, ended)))
+        facts = watched_facts(run, logs, is_over=run.ended is not None)
+        self._alarm.ring(self._watch_alarms.compare(facts))
 
     def _apply_sample(self, sampler: Sampler, sample: Sample) -> None:
         placed = self._processes.apply_sample(sample)
         if placed is not None:
             sampler.store(placed)
-
-
-def alarm_facts(run: StartedRun, logs: Sequence[ProcessLog], ended: str) -> WatchedFacts:
-    """Return the facts of a run for the alarm.
-
-    Args:
-        run: the run.
-        logs: its agents' logs.
-        ended: how it ended; empty while it runs.
-    """
-    ooms = [oom for log in logs for oom in log.ooms]
-    newest = max(ooms, key=lambda oom: oom.at, default=None)
-    return WatchedFacts(
-        key=str(run.folder),
-        name=name_program(format_command(run)),
-        began=run.began,
-        ooms=len(ooms),
-        oom=f"out of memory: {describe_request(newest)}" if newest is not None else "",
-        ended=ended,
-    )
 
 
 def _row(process: TorchProcessState) -> WatchedProcessRow:
@@ -259,15 +235,10 @@ def _row(process: TorchProcessState) -> WatchedProcessRow:
 NO_CODE = "its exit code is not known: the process that waits for it was killed"
 
 
-def with_code(run: StartedRun, code: int) -> StartedRun:
-    """Return the run with the end of its command, encoded as ``Popen.returncode``."""
+def read_finished_run(run: StartedRun, code: int) -> StartedRun:
+    """Read a run again, with the end of its command, encoded as ``Popen.returncode``."""
     finished = runs.read_again(run)
-    return replace(
-        finished,
-        ended=finished.ended or time.time(),
-        code=code if code >= 0 else None,
-        signal=-code if code < 0 else None,
-    )
+    return replace(runs.with_exit_status(finished, code), ended=finished.ended or time.time())
 
 
 async def _pass_through(file: int, to: int) -> None:
@@ -313,10 +284,11 @@ def judge_by_exit_code(run: StartedRun, logs: Sequence[ProcessLog]) -> list[Proc
 
 async def format_text(outcome: RunOutcome) -> list[str]:
     """Return the lines that follow the run's own output."""
-    logs = outcome.logs
-    explained = await explain_ooms(outcome.run, outcome.processes, logs, "text")
-    lines = ["", *(finding.explanation.line for finding in explained[:1]), *_first_failure(outcome)]
-    lines += [describe_end(outcome.run), *_oom_killer(outcome.run)]
+    logs, run = outcome.logs, outcome.run
+    explained = await explain_ooms(run, outcome.processes, logs, "text")
+    lines = ["", *(finding.explanation.line for finding in explained[:1])]
+    failed, killed = first_failure(logs, run.command), describe_oom_kills(run)
+    lines += filter(None, [failed, describe_finished_run(run), killed])
     for log in logs:
         lines.append(process_line(log))
         lines += [f"  the agent could not {trouble}" for trouble in log.troubles]
@@ -337,18 +309,18 @@ async def format_text(outcome: RunOutcome) -> list[str]:
         where = f" ({finding.oom.snapshot})" if finding.oom.snapshot else ""
         lines.append(f"{finding.log.pid}: {finding.explanation.line}{where}")
     if not logs:
-        lines.append("none of its processes with the agent has used CUDA")
+        lines.append("no process with an agent has used CUDA")
     return lines
 
 
 async def format_markdown(outcome: RunOutcome) -> list[str]:
     """Return Markdown for an issue: the newest OOM that ended a process, and its report."""
-    logs = outcome.logs
-    explained = await explain_ooms(outcome.run, outcome.processes, logs, "markdown")
+    logs, run = outcome.logs, outcome.run
+    explained = await explain_ooms(run, outcome.processes, logs, "markdown")
     lines = [f"**{finding.explanation.line}**" for finding in explained[:1]]
-    lines += ["", f"`{' '.join(outcome.run.command)}`", "", describe_end(outcome.run)]
-    lines += [*_oom_killer(outcome.run), *_first_failure(outcome), ""]
-    lines += [f"- {process_line(log)}" for log in logs]
+    lines += ["", f"`{' '.join(run.command)}`", "", describe_finished_run(run)]
+    lines += filter(None, [describe_oom_kills(run), first_failure(logs, run.command)])
+    lines += ["", *(f"- {process_line(log)}" for log in logs)]
     for finding in explained[:1]:
         lines += ["", *oom_lines(finding.log, finding.oom), "", *finding.lines]
         if not finding.lines:
@@ -356,16 +328,6 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
     if outcome.skipped:
         lines += ["", *(f"- {reason}" for reason in outcome.skipped)]
     return lines
-
-
-def _first_failure(outcome: RunOutcome) -> list[str]:
-    words = first_failure(outcome.logs, outcome.run.command)
-    return [words] if words else []
-
-
-def _oom_killer(run: StartedRun) -> list[str]:
-    words = runs.describe_oom_kills(run)
-    return [words] if words else []
 
 
 def process_line(log: ProcessLog) -> str:
@@ -404,7 +366,7 @@ def build_report(
         explanations: the explanations, by pid and number of the OOM.
     """
     run = outcome.run
-    sampled = as_plain(outcome.rows)
+    sampled = encode_processes(outcome.rows)
     unavailable: dict[str, str] = sampled["unavailable"]
     processes: list[dict[str, Any]] = sampled["processes"]
     programs: dict[int, list[ProcessLog]] = {}
@@ -447,12 +409,11 @@ def _build_unsampled_process(
     path = f"processes.{log.pid}"
     unavailable |= {path: why, f"{path}.user": why, f"{path}.command": why, f"{path}.start": why}
     unavailable[f"{path}.host_rss"] = why
-    rank = int(log.rank) if log.rank is not None and log.rank.isdecimal() else None
-    if rank is None:
+    if log.rank_number is None:
         unavailable[f"{path}.rank"] = "no launcher set it in the environment"
     named = {"pid": log.pid, "start": None, "command": None, "user": None}
     plain: dict[str, Any] = {"host_rss": None, "sources": [], "devices": []}
-    return {**named, "rank": rank, "torch": log.torch, **plain}
+    return {**named, "rank": log.rank_number, "torch": log.torch, **plain}
 
 
 def _add_log(

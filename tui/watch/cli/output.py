@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.allocators.messages import (
@@ -17,11 +17,12 @@ from tui.allocators.messages import (
     rows_by_pid,
 )
 from tui.core.text import numbers as fmt
+from tui.kit.lines import plain
+from tui.kit.table import REST, Column, fit_columns, heading_line, row_line, widest
 from tui.monitor.messages import Device
 from tui.watch.runs import runs
 from tui.watch.runs.process_logs import snapshots_in
-from tui.watch.runs.run_end import describe_unseen_end
-from tui.watch.runs.run_summary import signal_name
+from tui.watch.runs.run_summary import describe_unseen_end, signal_name
 from tui.watch.runs.runs import StartedRun
 from workloads.protocol.messages import TorchMemory
 
@@ -76,50 +77,148 @@ def rows_of(
     return rows
 
 
+# ---- the table ----
+
+
+_LEAST_COMMAND = 16
+"""Fewest cells of the command's column before another column is dropped."""
+
+_TableRow = tuple[WatchedProcessRow, TorchMemory | None, str]
+"""A process, its figures on one device (``None`` if none were read), and its host."""
+_FormatCell = Callable[[_TableRow], str]
+
+
+def table_lines(
+    rows: Sequence[WatchedProcessRow], room: int | None = None, *, hosts: Sequence[str] = ()
+) -> list[str]:
+    """Return a line for each device of each process under the headings; empty without processes.
+
+    Args:
+        rows: the processes to show.
+        room: cells of a line; columns that do not fit are left out. ``None`` for no limit.
+        hosts: the host of each process, for a table of several hosts.
+    """
+    names = hosts or ("",) * len(rows)
+    shown: list[_TableRow] = [
+        (row, figure, host)
+        for row, host in zip(rows, names, strict=True)
+        for figure in row.figures or (None,)
+    ]
+    if not shown:
+        return []
+    columns = [
+        *([_column("host", lambda row: row[2], shown, left=True)] if hosts else ()),
+        _column("pid", lambda row: str(row[0].process.pid), shown),
+        _column("user", lambda row: row[0].process.user or fmt.NA, shown, drop_order=1, left=True),
+        _column("rank", _format_rank, shown),
+        _column(
+            "torch", lambda row: row[0].process.torch or fmt.NA, shown, drop_order=0, left=True
+        ),
+        _column("device", lambda row: row[1].device if row[1] else fmt.NA, shown, left=True),
+        _column("allocated", _figure_cell(lambda figures: figures.allocated), shown),
+        _column("peak", _figure_cell(lambda figures: figures.allocated_peak), shown, drop_order=3),
+        _column("reserved", _figure_cell(lambda figures: figures.reserved), shown),
+        _column("peak", _figure_cell(lambda figures: figures.reserved_peak), shown, drop_order=2),
+        _column("process", _format_process_memory, shown),
+        _column("retries", _figure_cell(lambda figures: figures.alloc_retries, fmt.count), shown),
+        _column("ooms", _figure_cell(lambda figures: figures.ooms, fmt.count), shown, drop_order=4),
+        _command_column(shown),
+    ]
+    columns[0] = replace(columns[0], gap=0)
+    layout = fit_columns(columns, REST if room is None else room)
+    lines = [heading_line(layout), *(row_line(layout, row) for row in shown)]
+    return [plain(line).rstrip() for line in lines]
+
+
+def _column(
+    name: str,
+    format_cell: _FormatCell,
+    rows: Sequence[_TableRow],
+    drop_order: int | None = None,
+    *,
+    left: bool = False,
+) -> Column[_TableRow]:
+    """Return a column as wide as its longest text."""
+    cells = widest((name, *map(format_cell, rows)))
+    return Column(name, cells, format_cell, "left" if left else "right", 2, drop_order)
+
+
+def _command_column(rows: Sequence[_TableRow]) -> Column[_TableRow]:
+    whole = widest(("command", *map(_format_command, rows)))
+    return Column("command", min(whole, _LEAST_COMMAND), _format_command, "left", grows=(whole,))
+
+
+def _format_command(row: _TableRow) -> str:
+    return row[0].process.command or fmt.NA
+
+
+def _format_rank(row: _TableRow) -> str:
+    process = row[0].process
+    if process.rank is None:
+        return fmt.NA
+    return f"{process.rank}" + (f"/{process.world_size}" if process.world_size is not None else "")
+
+
+def _figure_cell(
+    pick: Callable[[TorchMemory], int], format_cell: Callable[[int], str] = fmt.size
+) -> _FormatCell:
+    return lambda row: fmt.NA if row[1] is None else format_cell(pick(row[1]))
+
+
+def _format_process_memory(row: _TableRow) -> str:
+    """Return NVML's figure: for the device, or for all devices if torch is not read."""
+    process, figures, _ = row
+    if figures is not None:
+        return fmt.size(process.placed[figures.device].process)
+    known = [memory for memory, _ in process.listed.values() if memory is not None]
+    return fmt.size(sum(known) if known and len(known) == len(process.listed) else None)
+
+
 # ---- plain data ----
 
 
-def as_plain(rows: Sequence[WatchedProcessRow]) -> dict[str, Any]:
+def encode_processes(rows: Sequence[WatchedProcessRow]) -> dict[str, Any]:
     """Return the object of ``--json``: bytes, and for each ``null`` a reason under its path."""
     unavailable: dict[str, str] = {}
-    processes = [_process(row, unavailable) for row in rows]
+    processes = [_encode_process(row, unavailable) for row in rows]
     return {"processes": processes, "unavailable": unavailable}
 
 
-def _process(row: WatchedProcessRow, unavailable: dict[str, str]) -> dict[str, Any]:
+def _encode_process(row: WatchedProcessRow, unavailable: dict[str, str]) -> dict[str, Any]:
     process, path = row.process, f"processes.{row.process.pid}"
     if process.reason:
         unavailable[path] = process.reason
-    plain: dict[str, Any] = {"pid": process.pid}
+    fields: dict[str, Any] = {"pid": process.pid}
     for name in ("start", "command", "user", "rank", "torch"):
-        plain[name] = getattr(process, name)
-        if plain[name] is None:
+        fields[name] = getattr(process, name)
+        if fields[name] is None:
             unavailable[f"{path}.{name}"] = process.unavailable.get(name) or process.reason
-    plain["host_rss"] = row.host_rss
+    fields["host_rss"] = row.host_rss
     if row.host_rss is None:
         why = process.reason or "no figures of the process were read"
         unavailable[f"{path}.host_rss"] = why
-    plain["sources"] = [
+    fields["sources"] = [
         *(["nvml"] if row.listed else []),
         *(["allocator"] if row.figures else []),
     ]
     devices = [
-        _device(figure, row.placed[figure.device], path, unavailable) for figure in row.figures
+        _encode_device(figure, row.placed[figure.device], path, unavailable)
+        for figure in row.figures
     ]
     devices += [
-        _silent(int(name.partition(":")[2]), why, path, unavailable)
+        _encode_silent_device(int(name.partition(":")[2]), why, path, unavailable)
         for name, why in row.silent.items()
     ]
     if not devices:
         devices = [
-            _of_nvml(identity, memory, why, process.reason, path, unavailable)
+            _encode_listed_device(identity, memory, why, process.reason, path, unavailable)
             for identity, (memory, why) in row.listed.items()
         ]
-    plain["devices"] = devices
-    return plain
+    fields["devices"] = devices
+    return fields
 
 
-def _plain_device(
+def _encode_figures(
     ordinal: int | None,
     identity: str | None,
     figures: Mapping[str, int | None],
@@ -130,7 +229,7 @@ def _plain_device(
     return {"ordinal": ordinal, "id": identity, **first, "process": process_bytes, **counts}
 
 
-def _device(
+def _encode_device(
     figures: TorchMemory, placed: Placed, path: str, unavailable: dict[str, str]
 ) -> dict[str, Any]:
     ordinal = int(figures.device.partition(":")[2])
@@ -140,16 +239,18 @@ def _device(
     if placed.process is None:
         unavailable[f"{key}.process"] = placed.why_no_process
     values = {name: getattr(figures, name) for name in FIGURES}
-    return _plain_device(ordinal, placed.id, values, placed.process)
+    return _encode_figures(ordinal, placed.id, values, placed.process)
 
 
-def _silent(ordinal: int, why: str, path: str, unavailable: dict[str, str]) -> dict[str, Any]:
+def _encode_silent_device(
+    ordinal: int, why: str, path: str, unavailable: dict[str, str]
+) -> dict[str, Any]:
     key = f"{path}.devices.{ordinal}"
     unavailable |= {f"{key}.{name}": why for name in (*FIGURES, "id", "process")}
-    return _plain_device(ordinal, None, {}, None)
+    return _encode_figures(ordinal, None, {}, None)
 
 
-def _of_nvml(
+def _encode_listed_device(
     identity: str,
     memory: int | None,
     why: str,
@@ -161,7 +262,7 @@ def _of_nvml(
     unavailable |= {f"{key}.{name}": reason for name in (*FIGURES, "ordinal")}
     if memory is None:
         unavailable[f"{key}.process"] = why
-    return _plain_device(None, identity, {}, memory)
+    return _encode_figures(None, identity, {}, memory)
 
 
 # ---- text ----
@@ -180,16 +281,14 @@ def wrap(sentences: Sequence[str], room: int | None) -> list[str]:
 
 def reasons(rows: Sequence[WatchedProcessRow]) -> list[str]:
     """Return a line for each reason of missing figures, with advice."""
-    return [line for row in rows for line in _why_not(row)]
-
-
-def _why_not(row: WatchedProcessRow) -> list[str]:
-    process = row.process
-    reasons = [f"{process.pid} {name}: {why}" for name, why in row.silent.items()]
-    if process.reason:
-        advice = f"; {process.advice}" if process.advice else ""
-        reasons.append(f"{process.pid}: {process.reason}{advice}")
-    return reasons
+    lines = []
+    for row in rows:
+        process = row.process
+        lines += [f"{process.pid} {name}: {why}" for name, why in row.silent.items()]
+        if process.reason:
+            advice = f"; {process.advice}" if process.advice else ""
+            lines.append(f"{process.pid}: {process.reason}{advice}")
+    return lines
 
 
 def stored_run_lines() -> list[str]:
@@ -224,7 +323,7 @@ def _end(run: StartedRun) -> str:
     return describe_unseen_end(run.last_sign)
 
 
-def stored_runs_as_plain() -> list[dict[str, Any]]:
+def encode_stored_runs() -> list[dict[str, Any]]:
     """Return the stored runs as plain data."""
     return [
         {

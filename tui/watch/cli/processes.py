@@ -32,22 +32,17 @@ from tui.monitor.messages import Device, Sample
 from tui.watch.cli.output import (
     WHAT_IS_READ,
     WatchedProcessRow,
-    as_plain,
+    encode_processes,
+    encode_stored_runs,
     reasons,
     rows_of,
     stored_run_lines,
-    stored_runs_as_plain,
+    table_lines,
     wrap,
 )
-from tui.watch.cli.process_table import table
 from tui.watch.runs import runs
-from tui.watch.runs.agents import (
-    Agents,
-    CannotInjectError,
-    check_injection,
-    inject,
-    target_of,
-)
+from tui.watch.runs.agents import Agents
+from tui.watch.runs.injection import CannotInjectError, check_injection, inject, target_of
 from tui.watch.runs.process_logs import process_logs_in, troubles_in
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import RunProcesses
@@ -170,7 +165,7 @@ class ProcessReport:
         """
         options = self._options
         loop = asyncio.get_running_loop()
-        self._enough: asyncio.Future[None] = loop.create_future()
+        self._complete: asyncio.Future[None] = loop.create_future()
         bus = EventBus()
         machine = MachineState(bus, processes=lambda: self._processes)
         interval = max(1.0, options.every or 1.0) if options.lasts else None
@@ -189,7 +184,7 @@ class ProcessReport:
             pids = () if options.pid is None else (options.pid,)
             pace = min(SAMPLE_S, options.every or SAMPLE_S)
             session.watch_processes(pace, pids, children=not options.no_children)
-            await self._enough
+            await self._complete
         finally:
             await session.stop()
         return self._end()
@@ -204,12 +199,12 @@ class ProcessReport:
             self._devices = ()  # its last report may be out of date
 
     def _apply_figures(self, figures: ProcessFigures) -> None:
-        if self._enough.done():
+        if self._complete.done():
             return
         self._figures = figures
         now = time.monotonic()
-        if self._is_enough(now - self._began):
-            self._enough.set_result(None)
+        if self._is_complete(now - self._began):
+            self._complete.set_result(None)
         elif self._options.lasts and now >= self._due and not self._options.json:
             self._print_rows()
             self._due = max(self._due + (self._options.every or 1.0), now)
@@ -221,12 +216,12 @@ class ProcessReport:
 
     def _apply_signal(self, number: signal.Signals) -> None:
         self._signalled = number
-        if not self._enough.done():
-            self._enough.set_result(None)
+        if not self._complete.done():
+            self._complete.set_result(None)
 
     def _fail(self, error: BaseException) -> None:
-        if not self._enough.done():
-            self._enough.set_exception(error)
+        if not self._complete.done():
+            self._complete.set_exception(error)
 
     # ---- output ----
 
@@ -236,7 +231,7 @@ class ProcessReport:
         elif not self._options.json:
             print_text(rows_of_text(_wrapped([WHAT_IS_READ])))
 
-    def _is_enough(self, lasted: float) -> bool:
+    def _is_complete(self, lasted: float) -> bool:
         options = self._options
         if not options.lasts:
             # A process whose figures change while they are read is read again.
@@ -252,7 +247,7 @@ class ProcessReport:
         figures = self._figures or ProcessFigures(time.time(), ())
         return rows_of(self._processes.processes, figures, self._devices)
 
-    def _gives_nothing(self) -> bool:
+    def _has_no_figures(self) -> bool:
         """Return whether the requested figures do not exist or may not be read."""
         if self._processes.allocators():
             return False
@@ -264,17 +259,17 @@ class ProcessReport:
         rows = self._rows()
         if self._options.jsonl:
             at = self._figures.at if self._figures else time.time()
-            plain = {"schema": SCHEMA, "at": at, **as_plain(rows)}
+            plain = {"schema": SCHEMA, "at": at, **encode_processes(rows)}
             print_text(json.dumps(plain, allow_nan=False))
         else:
-            print_text(rows_of_text(_fitted(rows) or [NOTHING]))
+            print_text(rows_of_text(table_lines(rows, terminal_width()) or [NOTHING]))
             print_text(rows_of_text(_wrapped(reasons(rows))))
 
     def _end(self) -> int:
         options = self._options
         if options.json:
-            stored = {} if options.pid is not None else {"runs": stored_runs_as_plain()}
-            print_json({**as_plain(self._rows()), **stored})
+            stored = {} if options.pid is not None else {"runs": encode_stored_runs()}
+            print_json({**encode_processes(self._rows()), **stored})
         elif not options.lasts or not self._processes.allocators():
             self._print_rows()
         if not options.json and not options.jsonl:
@@ -283,7 +278,7 @@ class ProcessReport:
                 print_text(fit_to_terminal(rows_of_text(stored_run_lines())))
         if self._signalled is not None:
             return 128 + int(self._signalled)
-        return 1 if self._gives_nothing() else 0
+        return 1 if self._has_no_figures() else 0
 
     def _findings(self) -> Sequence[str]:
         return [
@@ -291,11 +286,6 @@ class ProcessReport:
             for allocator in self._processes.allocators()
             for finding in allocator.findings
         ]
-
-
-def _fitted(rows: Sequence[WatchedProcessRow]) -> list[str]:
-    """Return the table fitted to the terminal's width; in full if the output is no terminal."""
-    return table(rows, terminal_width())
 
 
 def _wrapped(sentences: Sequence[str]) -> list[str]:
@@ -342,12 +332,12 @@ def _report_start(pid: int, run: StartedRun) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if troubles := troubles_in(run.folder):
-            raise Failure(f"process {pid} did not take the agent: {troubles[0]}")
+            raise Failure(f"process {pid} did not accept the agent: {troubles[0]}")
         if process_logs_in(run.folder):
             print_notice(f"the agent is in process {pid}; its run is {run.folder}")
             return
         time.sleep(_CHECK_S)
     print_notice(
-        f"the agent is with process {pid} and starts when its main thread comes to Python, or with "
-        f"its first CUDA call; its run is {run.folder}"
+        f"the agent waits in process {pid}: it starts when the main thread runs Python code or "
+        f"with the first CUDA call; its run is {run.folder}"
     )

@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tui.core.text import secrets
 from tui.core.text.glyphs import rows_of_text
@@ -16,6 +13,7 @@ from tui.devices.host_options import add_connection
 from tui.kit.command_line.alarm import CommandAlarm
 from tui.kit.command_line.options import Parser, Subcommand, add_screen
 from tui.kit.command_line.output import (
+    WIDTH,
     Failure,
     UsageError,
     fit_to_terminal,
@@ -25,23 +23,20 @@ from tui.kit.command_line.output import (
     print_text,
 )
 from tui.kit.command_line.progress import run_to_exit
+from tui.kit.lines import plain
 from tui.watch.cli import launch
 from tui.watch.cli.host_processes import HostProcessReport
 from tui.watch.cli.processes import (
-    OpenRun,
     ProcessReport,
     WatchOptions,
     inject_agent,
-    without_screen,
 )
-from tui.watch.cli.stacks import print_stacks
 from tui.watch.runs import runs, start
+from tui.watch.runs.agents import read_rank_stacks
 from tui.watch.runs.run_summary import describe_left_run
 from tui.watch.runs.runs import StartedRun
+from tui.watch.views.rank_stacks import rank_stack_lines
 from workloads.agent import ENTRIES
-
-if TYPE_CHECKING:
-    from tui.core.settings import Value
 
 
 def watch(options: WatchOptions) -> int:
@@ -128,6 +123,35 @@ def _print_stacks(options: WatchOptions) -> int:
     return print_stacks("".join(options.command), as_json=options.json)
 
 
+def print_stacks(name: str, *, as_json: bool) -> int:
+    """Print the stacks of a run's processes.
+
+    Args:
+        name: name of its folder or a unique prefix; empty for the newest running run.
+        as_json: print one object instead of lines.
+
+    Returns:
+        The exit code: 1 without a running process, or if a process does not answer.
+
+    Raises:
+        UsageError: there is no such run.
+    """
+    running = (run for run in runs.stored_runs() if run.is_running)
+    run = _find_run(name) if name else next(running, None)
+    if run is None:
+        raise UsageError("--stacks: no run is active; gpu-workbench watch lists the stored runs")
+    ranks, why = read_rank_stacks(run)
+    if as_json:
+        unavailable = {f"processes.{rank.pid}": rank.why_none for rank in ranks if rank.why_none}
+        if why:
+            unavailable["processes"] = why
+        print_json({"folder": str(run.folder), "processes": ranks, "unavailable": unavailable})
+    else:
+        lines = rank_stack_lines(ranks, why, WIDTH)
+        print_text(rows_of_text(plain(line).rstrip() for line in lines))
+    return 0 if ranks and all(rank.stacks is not None for rank in ranks) else 1
+
+
 def _show(options: WatchOptions) -> int:
     name, *more = options.command
     if name in _VERBS and len(more) == 1 and not options.prints:
@@ -135,7 +159,20 @@ def _show(options: WatchOptions) -> int:
     if more or options.prints:
         words = " ".join(secrets.command_line(options.command))
         raise UsageError(f"{words}: give a command after --, or the name of one stored run alone")
-    return show(name, options)
+    run = _find_run(name)
+    return options.open_run(lambda: run, f"read {run.folder}", options.overrides)
+
+
+def _find_run(name: str) -> StartedRun:
+    """Return the stored run with this name, or the only one whose name starts with it.
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    try:
+        return runs.find_run(name)
+    except LookupError as error:
+        raise UsageError(str(error.args[0])) from error
 
 
 _VERBS = ("rm", "keep")
@@ -166,22 +203,49 @@ def _change_run(verb: str, name: str) -> int:
 
 
 def _launch(options: WatchOptions) -> int:
+    """Run the command.
+
+    Returns:
+        Its exit code, or 128 plus the signal's number if a signal ended it; under the screen,
+        which the command may outlive, the screen's exit code.
+
+    Raises:
+        UsageError: the options contradict each other.
+        Failure: the command cannot be started.
+    """
+    _check_launch(options)
+    if options.env:
+        print_text(rows_of_text(format_exports(runs.new_folder(), options.entries)))
+        return 0
+    if options.here:
+        return _in_place(options)
+    if not options.no_screen:
+        return _under_the_screen(options)
+    return run_to_exit(_without_a_screen(options))
+
+
+def _check_launch(options: WatchOptions) -> None:
     if options.pid is not None or options.no_children or options.lasts or options.every:
         raise UsageError("--pid and its options are for a running process, not for a command")
-    return run_command(
-        LaunchOptions(
-            tuple(options.command),
-            options.entries,
-            options.no_screen,
-            options.here,
-            options.env,
-            options.json,
-            options.markdown,
-            options.overrides,
-            options.on_oom,
-            options.open_run,
-        )
-    )
+    prints = "--json" if options.json else "--markdown" if options.markdown else ""
+    if options.env:
+        if options.command or options.here or options.no_screen:
+            raise UsageError("--env prints variables to export and takes no command")
+        if prints:
+            raise UsageError("--env prints shell lines: leave out --json and --markdown")
+        return
+    if not options.command:
+        option = "--markdown" if options.markdown else "--record"
+        option = "--here" if options.here else "--no-screen" if options.no_screen else option
+        raise UsageError(f"{option}: give the command after --, as in -- python train.py")
+    if options.here and options.no_screen:
+        raise UsageError("--here and --no-screen: give one of them")
+    if options.here and prints:
+        raise UsageError("--here: the command takes this program's place; print with --no-screen")
+    if options.json and options.markdown:
+        raise UsageError("--json and --markdown: give one of them")
+    if prints and not options.no_screen:
+        raise UsageError(f"{prints}: printed without a screen; add --no-screen")
 
 
 def _parse_seconds(text: str) -> float:
@@ -288,54 +352,6 @@ def _add_options(parser: Parser) -> None:
 SUBCOMMAND = Subcommand(WatchOptions, _add_options, watch)
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchOptions:
-    """The options for running a command."""
-
-    command: tuple[str, ...] = ()
-    entries: int | None = None
-    """Entries of torch's memory history; ``None`` for no history."""
-    no_screen: bool = False
-    here: bool = False
-    env: bool = False
-    json: bool = False
-    markdown: bool = False
-    overrides: Mapping[str, Value] = field(default_factory=dict)
-    """Settings of the workbench, for a command under the screen."""
-    on_oom: str | None = None
-    """A shell command to start at the first OOM of the command."""
-    open_run: OpenRun = without_screen
-    """Opens the started run on the screen."""
-
-    def check(self) -> None:
-        """Check that the options do not contradict each other.
-
-        Raises:
-            UsageError: they contradict each other.
-        """
-        if self.env and (self.command or self.here or self.no_screen):
-            raise UsageError("--env prints variables to export and takes no command")
-        if self.env and (self.json or self.markdown):
-            raise UsageError("--env prints shell lines: leave out --json and --markdown")
-        if not self.env and not self.command:
-            option = "--here" if self.here else "--no-screen" if self.no_screen else "--record"
-            option = "--markdown" if self.markdown and option == "--record" else option
-            raise UsageError(f"{option}: give the command after --, as in -- python train.py")
-        if self.env:
-            return
-        if self.here and self.no_screen:
-            raise UsageError("--here and --no-screen: give one of them")
-        if self.here and (self.json or self.markdown):
-            raise UsageError(
-                "--here: the command takes this program's place; print with --no-screen"
-            )
-        if self.json and self.markdown:
-            raise UsageError("--json and --markdown: give one of them")
-        if (self.json or self.markdown) and not self.no_screen:
-            option = "--json" if self.json else "--markdown"
-            raise UsageError(f"{option}: printed without a screen; add --no-screen")
-
-
 def format_exports(run: Path, entries: int | None) -> list[str]:
     """Return the environment variables of a run's command as shell ``export`` lines."""
     lines = []
@@ -345,29 +361,7 @@ def format_exports(run: Path, entries: int | None) -> list[str]:
     return lines
 
 
-def run_command(options: LaunchOptions) -> int:
-    """Run the command.
-
-    Returns:
-        Its exit code, or 128 plus the signal's number if a signal ended it; under the screen,
-        which the command may outlive, the screen's exit code.
-
-    Raises:
-        UsageError: the options contradict each other.
-        Failure: the command cannot be started.
-    """
-    options.check()
-    if options.env:
-        print_text(rows_of_text(format_exports(runs.new_folder(), options.entries)))
-        return 0
-    if options.here:
-        return _in_place(options)
-    if not options.no_screen:
-        return _under_the_screen(options)
-    return run_to_exit(_without_a_screen(options))
-
-
-def _under_the_screen(options: LaunchOptions) -> int:
+def _under_the_screen(options: WatchOptions) -> int:
     # The screen sets variables of its own, which the command must not get.
     environment = dict(os.environ)
 
@@ -383,24 +377,7 @@ def _under_the_screen(options: LaunchOptions) -> int:
     return options.open_run(begin, instead, options.overrides)
 
 
-def show(name: str, options: WatchOptions) -> int:
-    """Open a stored run on the screen; returns the screen's exit code.
-
-    Args:
-        name: name of its folder, or a prefix of it that fits no other run.
-        options: the screen and its settings.
-
-    Raises:
-        UsageError: there is no such run, or no terminal.
-    """
-    try:
-        run = runs.find_run(name)
-    except LookupError as error:
-        raise UsageError(str(error.args[0])) from error
-    return options.open_run(lambda: run, f"read {run.folder}", options.overrides)
-
-
-def _in_place(options: LaunchOptions) -> int:
+def _in_place(options: WatchOptions) -> int:
     run: StartedRun | None = None
     try:
         run = runs.new_run(options.command)
@@ -421,7 +398,7 @@ def _in_place(options: LaunchOptions) -> int:
     raise AssertionError("the command has taken the place of this program")
 
 
-async def _without_a_screen(options: LaunchOptions) -> int:
+async def _without_a_screen(options: WatchOptions) -> int:
     shows = not (options.json or options.markdown)
     command = launch.RunWithoutScreen(
         options.command,

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-DEFAULT_LIMIT = 256 << 20
-"""Bytes of output that are stored, in both files together."""
 NAME = "output.log"
 OLDER = "output.1.log"
 RETRY_S = 1.0
@@ -55,7 +53,7 @@ class BoundedLog:
         self._start = 0
         self._size = 0
         self._older_size = 0
-        self._lacking = 0
+        self._lost_bytes = 0
         self._why = ""
         self._reported = False
         self._next_try = 0.0
@@ -75,7 +73,7 @@ class BoundedLog:
             The place where it begins; ``None`` if it could not be written completely.
         """
         if self._why and self._clock() < self._next_try:
-            self._lacking += len(data)
+            self._lost_bytes += len(data)
             return None
         written = 0
         try:
@@ -83,17 +81,17 @@ class BoundedLog:
                 self._open()
             if self._size and self._size + len(data) > self._half:
                 self._rotate()
-            if self._lacking:
-                size = format_size(self._lacking)
-                lost = f"\n[gpu-workbench: {size} of output lack here: {self._why}]\n"
+            if self._lost_bytes:
+                size = format_size(self._lost_bytes)
+                lost = f"\n[gpu-workbench: {size} of output is missing here: {self._why}]\n"
                 self._write(lost.encode())
-                self._lacking = 0
+                self._lost_bytes = 0
             self._why = ""
             place = self._start + self._size
             while written < len(data):
                 written += self._write_some(data[written:])
         except OSError as error:
-            self._lacking += len(data) - written
+            self._lost_bytes += len(data) - written
             self._fail(error)
             return None
         return place

@@ -20,11 +20,6 @@ LONGEST_SOURCE = 4 << 20
 LONGEST_LINE = 400
 
 
-def logged_in(run: StartedRun) -> str:
-    """Return the lines of a run's output in which torch reports a refused allocation."""
-    return "\n".join([line for line in last_lines(run) if LOGGED in line][-MOST_LINES:])
-
-
 def last_lines(run: StartedRun) -> list[str]:
     """Return the lines at the end of a run's output, shortened; none if it cannot be read."""
     try:
@@ -38,7 +33,8 @@ def last_lines(run: StartedRun) -> list[str]:
 
 def texts_of(run: StartedRun, oom: Oom) -> str:
     """Return all texts about one OOM: torch's lines in the output, then the exception's text."""
-    return "\n".join(filter(None, [logged_in(run), oom.text]))
+    logged = [line for line in last_lines(run) if LOGGED in line][-MOST_LINES:]
+    return "\n".join(filter(None, [*logged, oom.text]))
 
 
 def oom_of_snapshot(path: Path) -> tuple[ProcessLog, Oom] | None:

@@ -95,6 +95,13 @@ def describe_live_memory(oom: Oom) -> str:
     return f"{allocated} ({fmt.size(oom.requested)} requested)"
 
 
+def describe_outcome(oom: Oom) -> str:
+    """Return whether the program continued after an OOM, or why that is not known."""
+    if oom.handled is None:
+        return oom.why_not_known
+    return "the program continued" if oom.handled else "it ended the process"
+
+
 def _size(size: int) -> str:
     """Format a size as ``format_size`` of torch's ``CUDACachingAllocator.cpp`` does."""
     if size <= 1024:

@@ -41,7 +41,7 @@ from tui.watch.runs.untrusted import (
 )
 from workloads.protocol import wire
 
-MOST_LEFT_BYTES = 64 << 20
+MOST_LOG_BYTES = 64 << 20
 """Most bytes of a process's file that are read."""
 MOST_FOLDER_BYTES = 256 << 20
 """Most bytes of all processes' files together."""
@@ -57,6 +57,7 @@ MOST_REASONS = 3
 _LONGEST_TROUBLE = 500
 LEAVES_WITHIN_S = 30.0
 """Seconds from an OOM to ``sys.exit``: after longer, the program did something in between."""
+_MOST_RANK_DIGITS = 9
 SAMPLES = "samples.jsonl"
 _NOT_SEEN = "it was killed, or left by os._exit: nothing tells whether it went on"
 _REPLACED = "the process executed another program: nothing tells whether this one went on"
@@ -110,6 +111,12 @@ class ProcessLog:
     rehearsed: RehearsedEvent | None = None
     """The measurement of a rehearsal; ``None`` if this was none, or the process was killed."""
 
+    @property
+    def rank_number(self) -> int | None:
+        """The rank; ``None`` without a launcher, or if it is no number."""
+        text = self.rank or ""
+        return int(text) if text.isdecimal() and len(text) <= _MOST_RANK_DIGITS else None
+
 
 @dataclass(frozen=True, slots=True)
 class Contents:
@@ -136,7 +143,7 @@ def read_folder(folder: Path) -> Contents:
         if budget <= 0:
             skipped.append(f"{path.name}: not read, the files before it are {_MOST} already")
             continue
-        budget -= min(size, MOST_LEFT_BYTES)
+        budget -= min(size, MOST_LOG_BYTES)
         try:
             reading = _FileReading(folder, path)
         except OSError as error:
@@ -234,7 +241,7 @@ class _FileReading:
         self._folder = folder
         self._path = path
         self._is_here = is_here
-        self._program: _Reading | None = None
+        self._program: _ProgramReading | None = None
         self._count = 0
         for number, line in enumerate(self._lines() if lines is None else lines, 1):
             try:
@@ -251,8 +258,8 @@ class _FileReading:
         with open_regular(self._path) as file:
             for line in lines_of(file):
                 total += len(line)
-                if total > MOST_LEFT_BYTES:
-                    most = fmt.size(MOST_LEFT_BYTES)
+                if total > MOST_LOG_BYTES:
+                    most = fmt.size(MOST_LOG_BYTES)
                     self.skipped.append(f"{self._path.name}: what is beyond {most} is not read")
                     return
                 if not line.endswith(b"\n") and len(line) < LONGEST_LINE:
@@ -266,7 +273,7 @@ class _FileReading:
             if process_of(event.identity) != process_of(self._path.stem):
                 raise UntrustedError("it is of another process than the file")
             self._finish()
-            self._program = _Reading(
+            self._program = _ProgramReading(
                 self._folder, self._begin_program(event), is_here=self._is_here
             )
         elif self._program is None:
@@ -290,7 +297,8 @@ class _FileReading:
     def _finish(self) -> None:
         if self._program is not None:
             self.logs.append(self._program.result())
-            self.skipped += [f"{self._path.name}: {kind}" for kind in self._program.beyond]
+            if self._program.beyond:
+                self.skipped.append(f"{self._path.name}: {self._program.beyond}")
             self._program = None
 
     def _skip(self, number: int, why: str) -> None:
@@ -299,13 +307,13 @@ class _FileReading:
             self.skipped.append(f"{self._path.name}, line {number} is skipped: {why}")
 
 
-class _Reading:
+class _ProgramReading:
     """The events of one program, applied one after another."""
 
     def __init__(self, folder: Path, log: ProcessLog, *, is_here: bool) -> None:
-        self.beyond: list[str] = []
-        """Names of limits that the file exceeded."""
-        self._left = log
+        self.beyond = ""
+        """The part of the log beyond a limit, which is skipped; empty if all was applied."""
+        self._log = log
         self._folder = folder
         self._is_here = is_here
         self._ooms: dict[int, Oom] = {}
@@ -321,7 +329,7 @@ class _Reading:
             UntrustedError: the event contains impossible values.
         """
         if isinstance(event, OomEvent):
-            self._add(self._ooms, MOST_OOMS, "OOMs", event.oom, _oom(event))
+            self._apply_oom(event)
         elif isinstance(event, SnapshotEvent):
             self._apply_snapshot(event)
         elif isinstance(event, HandledEvent):
@@ -334,13 +342,13 @@ class _Reading:
             self._troubles.append(f"{event.doing}: {event.text}"[:_LONGEST_TROUBLE])
             del self._troubles[MOST_TROUBLES:]
         elif isinstance(event, HistoryEvent):
-            self._left = replace(self._left, records=True)
+            self._log = replace(self._log, records=True)
         elif isinstance(event, RehearsedEvent):
             self._apply_rehearsed(event)
         elif isinstance(event, EndEvent):
             self._ran_out = event.out_of_memory
-            self._left = replace(
-                self._left,
+            self._log = replace(
+                self._log,
                 ended=True,
                 ended_at=event.at,
                 steps=event.steps,
@@ -356,13 +364,13 @@ class _Reading:
                 event = replace(event, snapshot=None, no_snapshot="the file is gone")
             else:
                 self._snapshots.append(RequestedSnapshot(event.at, event.steps, path))
-        self._left = replace(self._left, rehearsed=event)
+        self._log = replace(self._log, rehearsed=event)
 
     def _apply_snapshot(self, event: SnapshotEvent) -> None:
         path = self._folder / plain_name(event.name)
         if not self._is_here:
             if event.oom is not None:
-                self._change(event.oom, why_no_snapshot=f"it is on {self._left.host}: {path}")
+                self._change(event.oom, why_no_snapshot=f"it is on {self._log.host}: {path}")
             return
         exists = regular_size(path) is not None
         if event.oom is None:
@@ -380,19 +388,19 @@ class _Reading:
         if number in self._ooms:
             self._ooms[number] = replace(self._ooms[number], **facts)
 
-    def _add(self, to: dict[int, Oom], most: int, name: str, key: int, value: Oom) -> None:
-        if key in to or len(to) < most:
-            to[key] = value
-        elif not self.beyond:
-            self.beyond.append(f"{name} beyond the first {fmt.count(most)} are skipped")
+    def _apply_oom(self, event: OomEvent) -> None:
+        if event.oom in self._ooms or len(self._ooms) < MOST_OOMS:
+            self._ooms[event.oom] = _oom(event)
+        else:
+            self.beyond = f"OOMs beyond the first {fmt.count(MOST_OOMS)} are skipped"
 
     def result(self) -> ProcessLog:
         """Return the program's log, once all events were applied."""
-        ooms = [_judge(oom, self._left, self._ran_out) for oom in self._ooms.values()]
+        ooms = [_judge(oom, self._log, self._ran_out) for oom in self._ooms.values()]
         return replace(
-            self._left,
+            self._log,
             ooms=_reuse_inventories(ooms),
-            oom_count=max(self._left.oom_count, max(self._ooms, default=0)),
+            oom_count=max(self._log.oom_count, max(self._ooms, default=0)),
             snapshots=tuple(self._snapshots),
             troubles=tuple(self._troubles),
         )
@@ -459,7 +467,7 @@ def _oom(event: OomEvent) -> Oom:
 # ---- whether the program continued ----
 
 
-def _judge(oom: Oom, log: ProcessLog, of_last: bool) -> Oom:
+def _judge(oom: Oom, log: ProcessLog, ran_out: bool) -> Oom:
     """Judge an OOM that no step or OOM followed: it ended the process, or why that is unknown.
 
     A program that catches the OOM and leaves by ``sys.exit(1)`` leaves no exception; the
@@ -467,7 +475,7 @@ def _judge(oom: Oom, log: ProcessLog, of_last: bool) -> Oom:
     """
     if oom.handled or not log.ended:
         return oom
-    if of_last and (oom.request is None or format_request(oom.request) in log.text):
+    if ran_out and (oom.request is None or format_request(oom.request) in log.text):
         return replace(
             oom, handled=False, why_not_known="", text=log.text, text_source=FROM_EXCEPTION
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core import reports
-from tui.watch.runs.runs import process_runs
+from tui.watch.runs.runs import is_process_running
 from tui.watch.runs.untrusted import UntrustedError, parse_as, parse_object, read_start
 from workloads.agent import identity
 from workloads.protocol.wire import field_values
@@ -39,7 +39,7 @@ class RehearsalNote:
     @property
     def is_in_progress(self) -> bool:
         """True if the process that concludes it still runs, on this machine."""
-        return not self.answer and process_runs(self.pid, self.start_ticks)
+        return not self.answer and is_process_running(self.pid, self.start_ticks)
 
     @property
     def devices(self) -> str:

@@ -1,13 +1,31 @@
-"""The end of a run in one line, for commands and for the terminal after the screen."""
+"""A run in words: its command and its end, for the screen, commands, and after the screen."""
 
 from __future__ import annotations
 
+import shlex
 import signal
+import time
 
 from tui.core.text import numbers as fmt
+from tui.core.text.glyphs import clean
 from tui.watch.runs import start
-from tui.watch.runs.run_end import describe_unseen_end
-from tui.watch.runs.runs import StartedRun
+from tui.watch.runs.runs import LastSign, StartedRun
+
+
+def format_command(run: StartedRun) -> str:
+    """Return the command as the user types it, or the reason that it is unknown."""
+    if run.problem:
+        return clean(run.problem)
+    return clean(shlex.join(run.command)) or "started by hand, with watch --env"
+
+
+def describe_run_end(run: StartedRun, *, is_running: bool) -> str:
+    """Describe the end of a run; a run may also be running, or have an unrecorded end."""
+    if run.signal is not None:
+        return f"ended by {signal_name(run.signal)}"
+    if run.code is not None:
+        return f"ended with exit code {run.code}"
+    return "running" if is_running else describe_unseen_end(run.last_sign)
 
 
 def describe_left_run(run: StartedRun) -> str:
@@ -18,11 +36,11 @@ def describe_left_run(run: StartedRun) -> str:
     elif run.ended is None:
         sentence = f"{name_of(run)} is still running as process {run.pid}; stored in {run.folder}"
     else:
-        sentence = describe_end(run)
+        sentence = describe_finished_run(run)
     return f"{sentence}; gpu-workbench watch {run.folder.name} shows it again"
 
 
-def describe_end(run: StartedRun) -> str:
+def describe_finished_run(run: StartedRun) -> str:
     """Describe how a run ended, how long it took, and where it is stored."""
     lasted = fmt.duration((run.ended or run.began) - run.began)
     if run.signal is not None:
@@ -45,3 +63,26 @@ def signal_name(number: int) -> str:
 def name_of(run: StartedRun) -> str:
     """Return the first two words of a run's command."""
     return " ".join(run.command[:2]) or "what --env has started"
+
+
+def describe_unseen_end(sign: LastSign | None) -> str:
+    """Describe the end of a run that no program waited for."""
+    if sign is None:
+        return "end unknown"
+    if sign.is_end:
+        return "ended; its exit code is known to the shell that started it alone"
+    at = time.strftime("%H:%M:%S", time.localtime(sign.at))
+    return f"end unknown; last sign {at}"
+
+
+def describe_oom_kills(run: StartedRun) -> str:
+    """Return a line about processes that the kernel's OOM killer ended; empty for none."""
+    if not run.oom_kills:
+        return ""
+    killed = run.signal == signal.SIGKILL or run.code == 128 + signal.SIGKILL
+    count = "1 process" if run.oom_kills == 1 else f"{run.oom_kills} processes"
+    whom = "the run" if killed and run.oom_kills == 1 else f"{count} of the run's cgroup"
+    return (
+        f"the kernel's OOM killer ended {whom}: host memory, not the GPU's; fewer loader workers, "
+        "less data on the CPU, or a higher memory limit of the container or job"
+    )

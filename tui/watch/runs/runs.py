@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tui.allocators.agents import find_running
 from tui.allocators.process_files import GoneError, ProcessFiles
 from tui.core import reports, settings
 from tui.core.text import secrets
-from tui.watch.runs.run_end import LastSign, last_sign
 from tui.watch.runs.untrusted import (
     LATEST,
     UntrustedError,
@@ -33,7 +33,7 @@ from workloads.protocol.wire import field_values
 _SCHEMA = 1
 HEARTBEAT = "heartbeat"
 """A file that the supervisor touches during the run: the only sign for other machines."""
-KEPT_FOR_GOOD = "kept-for-good"
+PROTECTED = "kept-for-good"
 """A file that marks the folder of a run that is never dropped automatically."""
 STALE_S = 3600.0
 """Age in seconds at which a heartbeat counts as stopped; two machines' clocks may differ."""
@@ -46,6 +46,22 @@ _LAST_PID = (1 << 22) - 1
 _LAST_SIGNAL = signal.NSIG - 1
 _MOST_RUN_BYTES = 4 << 20
 """Most bytes of ``run.json``; a command and its environment are 2 MiB at most."""
+
+
+_TAIL_BYTES = 64 << 10
+"""Bytes at the end of an agent's file; its last event is shorter: it contains one exception."""
+_NO_SIGN = frozenset({"run.json", "kept-for-good"})
+"""Files that other programs write after the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastSign:
+    """The last sign of life that a run left."""
+
+    at: float
+    """Unix time."""
+    is_end: bool
+    """True if the first process recorded its own end, which does not include the exit code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +107,7 @@ class StartedRun:
     @property
     def is_protected(self) -> bool:
         """True if ``watch keep`` has marked it, which exempts it from all limits."""
-        return (self.folder / KEPT_FOR_GOOD).exists()
+        return (self.folder / PROTECTED).exists()
 
     @property
     def samples(self) -> Path:
@@ -111,14 +127,14 @@ class StartedRun:
         # The supervisor stays until the last process has ended, such as a daemon.
         is_here = self.boot in ("", boot_id())
         return self.first_process_is_running or (
-            is_here and process_runs(self.supervisor, self.supervisor_ticks)
+            is_here and is_process_running(self.supervisor, self.supervisor_ticks)
         )
 
     @property
     def first_process_is_running(self) -> bool:
         """True if its first process is running."""
         is_here = self.is_of_this_machine and self.boot in ("", boot_id())
-        return is_here and process_runs(self.pid, self.start_ticks)
+        return is_here and is_process_running(self.pid, self.start_ticks)
 
     @property
     def is_of_this_machine(self) -> bool:
@@ -198,6 +214,11 @@ def record_start(run: StartedRun, pid: int) -> StartedRun:
     return run
 
 
+def with_exit_status(run: StartedRun, code: int) -> StartedRun:
+    """Return a run with its exit status, encoded as ``Popen.returncode``."""
+    return replace(run, code=code if code >= 0 else None, signal=-code if code < 0 else None)
+
+
 def record_end(run: StartedRun, code: int) -> StartedRun:
     """Record how a run ended, if that can be written.
 
@@ -205,29 +226,11 @@ def record_end(run: StartedRun, code: int) -> StartedRun:
         run: the run that ended.
         code: as ``Popen.returncode``: below 0 it is the signal that ended the command.
     """
-    run = replace(
-        run,
-        ended=time.time(),
-        code=code if code >= 0 else None,
-        signal=-code if code < 0 else None,
-    )
+    run = replace(with_exit_status(run, code), ended=time.time())
     if run.folder.is_dir():  # another program may have dropped the run: its folder is not recreated
         with contextlib.suppress(OSError):  # the disk is full
             save(run)
     return run
-
-
-def describe_oom_kills(run: StartedRun) -> str:
-    """Return a line about processes that the kernel's OOM killer ended; empty for none."""
-    if not run.oom_kills:
-        return ""
-    killed = run.signal == signal.SIGKILL or run.code == 128 + signal.SIGKILL
-    count = "1 process" if run.oom_kills == 1 else f"{run.oom_kills} processes"
-    whom = "the run" if killed and run.oom_kills == 1 else f"{count} of the run's cgroup"
-    return (
-        f"the kernel's OOM killer ended {whom}: host memory, not the GPU's; fewer loader workers, "
-        "less data on the CPU, or a higher memory limit of the container or job"
-    )
 
 
 def save(run: StartedRun) -> None:
@@ -311,7 +314,54 @@ def _read(place: Path) -> StartedRun | None:
 def _with_last_sign(run: StartedRun) -> StartedRun:
     if run.ended is not None or may_be_running(run):
         return replace(run, last_sign=None)
-    return replace(run, last_sign=last_sign(run.folder, run.pid, run.start_ticks))
+    return replace(run, last_sign=find_last_sign(run.folder, run.pid, run.start_ticks))
+
+
+def find_last_sign(folder: Path, pid: int | None, start_ticks: int | None) -> LastSign | None:
+    """Find the last sign of a run that has ended without a waiting parent.
+
+    Such a run was started by ``--here``, which becomes the command, or by ``--env``. The agent of a
+    process writes an event at the interpreter's end. A process that was killed, or that never
+    imported torch, writes none: then the newest of its files is its last sign.
+
+    Args:
+        folder: folder of the run.
+        pid: its first process; ``None`` if unknown.
+        start_ticks: start time of that process, in the kernel's ticks.
+
+    Returns:
+        The sign; ``None`` if the folder contains nothing of the run.
+    """
+    if pid is not None and start_ticks is not None:
+        ends = [_end_in(path) for path in folder.glob(f"*-{pid}-{start_ticks}*.jsonl")]
+        known = [at for at in ends if at is not None]
+        # A process that executed another program has a file for each.
+        if known:
+            return LastSign(max(known), is_end=True)
+    written = 0.0
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.name not in _NO_SIGN:
+                with contextlib.suppress(OSError):
+                    written = max(written, path.lstat().st_mtime)
+    return LastSign(min(written, time.time()), is_end=False) if written else None
+
+
+def _end_in(path: Path) -> float | None:
+    """Return the Unix time of the end that an agent recorded; ``None`` if it recorded none."""
+    try:
+        if path.is_symlink() or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            lines = file.read(_TAIL_BYTES).splitlines()
+        event = parse_object(lines[-1]) if lines else {}
+        at = event.get("at")
+        if event.get("event") != "end" or isinstance(at, bool) or not isinstance(at, (int, float)):
+            return None
+        return check_time(float(at))
+    except (OSError, UntrustedError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +410,7 @@ def protect(run: StartedRun) -> None:
     Raises:
         OSError: the mark cannot be written.
     """
-    (run.folder / KEPT_FOR_GOOD).touch(mode=0o600)
+    (run.folder / PROTECTED).touch(mode=0o600)
 
 
 def remove(run: StartedRun) -> None:
@@ -389,13 +439,7 @@ def size_of(place: Path) -> int:
 
 def processes_of(place: Path) -> list[int]:
     """Return the running processes of a run, as listed by their agents' files."""
-    processes = []
-    for path in place.glob("*.jsonl"):
-        pid = path.stem.split("-")[-2:-1]
-        with contextlib.suppress(OSError):
-            if pid and pid[0].isdigit() and identity(pid[0]) == path.stem:
-                processes.append(int(pid[0]))
-    return processes
+    return [pid for path in place.glob("*.jsonl") if (pid := find_running(path.stem))]
 
 
 def may_be_running(run: StartedRun) -> bool:
@@ -459,7 +503,7 @@ def boot_id() -> str:
         return ""
 
 
-def process_runs(pid: int | None, ticks: int | None) -> bool:
+def is_process_running(pid: int | None, ticks: int | None) -> bool:
     """Return whether a process runs that has this pid and started at this tick of the kernel."""
     if pid is None or ticks is None:
         return False

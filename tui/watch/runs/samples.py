@@ -61,7 +61,7 @@ class SamplesFile:
         self._written: dict[type[Seen], float] = {}
         self._newest: dict[type[Seen], Seen] = {}
         """The last event of each kind."""
-        self._left_out: set[type[Seen]] = set()
+        self._unwritten: set[type[Seen]] = set()
         """Kinds whose last event was not written."""
 
     def store(self, event: Seen) -> None:
@@ -75,12 +75,12 @@ class SamplesFile:
         if isinstance(event, TorchProcesses) or due:
             self._write(event)
         else:
-            self._left_out.add(kind)
+            self._unwritten.add(kind)
 
     def close(self) -> None:
         """Write the last events that were left out, and let another program write."""
         for kind in SEEN:
-            if kind in self._left_out:
+            if kind in self._unwritten:
                 self._write(self._newest[kind])
         if self._file is not None:
             os.close(self._file)
@@ -98,7 +98,7 @@ class SamplesFile:
             return
         self.problem = ""
         self._written[type(event)] = event.at
-        self._left_out.discard(type(event))
+        self._unwritten.discard(type(event))
 
     def _append(self, line: bytes) -> None:
         assert self._file is not None
@@ -128,10 +128,10 @@ class SamplesFile:
             if not self._starter:
                 return False
         self._writes = True
-        self._take_over()
+        self._begin_writing()
         return True
 
-    def _take_over(self) -> None:
+    def _begin_writing(self) -> None:
         """Start with a whole line, and with the events of the time when another program wrote."""
         assert self._file is not None
         size = os.fstat(self._file).st_size
@@ -142,8 +142,8 @@ class SamplesFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """The result of reading a run's samples."""
+class OmittedSamples:
+    """The parts of a run's samples that were not applied."""
 
     unreadable: int
     """Broken or unknown lines."""
@@ -152,14 +152,16 @@ class Read:
 
 
 def read(
-    run: StartedRun, apply: Callable[[Seen], object], wanted: Callable[[], bool] = lambda: True
-) -> Read:
+    run: StartedRun,
+    apply: Callable[[Seen], object],
+    should_continue: Callable[[], bool] = lambda: True,
+) -> OmittedSamples:
     """Read a run's samples, oldest first.
 
     Args:
         run: the run to read.
         apply: called with each event.
-        wanted: returns whether to continue: a long file takes seconds.
+        should_continue: returns whether to continue: a long file takes seconds.
 
     Raises:
         OSError: the file cannot be read or is not a regular file; a missing one counts as empty.
@@ -168,14 +170,14 @@ def read(
     try:
         file = open_regular(run.samples)
     except FileNotFoundError:
-        return Read(0, 0)
+        return OmittedSamples(0, 0)
     with file:
         left_out = max(0, os.fstat(file.fileno()).st_size - MOST_SAMPLE_BYTES)
         if left_out:
             file.seek(left_out)
             left_out += len(next(lines_of(file), b""))
         for line in lines_of(file):
-            if not wanted():
+            if not should_continue():
                 break
             if not line.endswith(b"\n") and len(line) < untrusted.LONGEST_LINE:
                 break  # the rest of the line is being written, or its writer was killed
@@ -183,7 +185,7 @@ def read(
                 apply(parse_seen(line))
             except UntrustedError:
                 unreadable += line != b"\n"
-    return Read(unreadable, left_out)
+    return OmittedSamples(unreadable, left_out)
 
 
 _DEVICE = re.compile(r"cuda:\d{1,4}")

@@ -6,7 +6,7 @@ reads the output all the time, so that the command never waits for a disk or a r
 gets an error from one. If the drain is killed, the parent starts another: the pipes stay open. If
 the parent is killed, the drain continues, and the end of the run stays unknown.
 
-It gets a socket, receives one JSON object over it (see :mod:`tui.watch.runs.supervised`) and
+It gets a socket, receives one JSON object over it (see :mod:`tui.watch.runs.start`) and
 answers with one line each of ``pid`` or ``error``, ``log``, ``code``, ``over``.
 """
 
@@ -30,8 +30,7 @@ if __name__ == "__main__":
     sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from tui.watch.runs.bounded_log import BoundedLog
-from tui.watch.runs.drain import Drain
-from tui.watch.runs.forwarding import Forward
+from tui.watch.runs.drain import Drain, Forward
 from tui.watch.runs.on_oom import OnOom
 
 CHECK_S = 5.0
@@ -49,8 +48,8 @@ class Supervisor:
 
     Args:
         socket: connection to the program that started the run, which may end.
-        wanted: ``folder``, ``command``, ``limit`` and ``files`` (the write ends for standard
-            output and standard error, or none).
+        request: ``folder``, ``command``, ``limit``, ``oom_kills_file``, ``on_oom``, and ``files``
+            (the write ends for standard output and standard error, or none).
     """
 
     def __init__(self, socket: int, request: Mapping[str, Any]) -> None:
@@ -61,12 +60,12 @@ class Supervisor:
         self._files: list[int] = request["files"]
         counts: str | None = request.get("oom_kills_file")
         self._oom_kills_file = None if counts is None else Path(counts)
-        self._oom_kills_before = self._oom_kills()
+        self._oom_kills_before = self._read_oom_kills()
         on_oom: str | None = request.get("on_oom")
         self._on_oom = None if on_oom is None else OnOom(self._folder, on_oom)
         self._ended = False
         self._drain_failures = 0
-        self._heart: int | None = None
+        self._heartbeat_file: int | None = None
         """Descriptor of the open file ``heartbeat``."""
         self._next_beat = 0.0
 
@@ -84,13 +83,13 @@ class Supervisor:
         except OSError as error:
             self._send({"error": error.errno})
             return
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nowhere, 0)
-        os.dup2(nowhere, 2)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 2)
         for file in writers:
             os.close(file)
         own = os.getpid()
-        self._note(
+        self._record(
             {
                 "pid": child.pid,
                 "start_ticks": _start_ticks(child.pid),
@@ -109,13 +108,13 @@ class Supervisor:
     ) -> None:
         over = False
         while drain is not None or not over:
-            pid, status = _next_ended()
+            pid, status = _reap_child()
             if self._on_oom is not None:
                 self._on_oom.poll()
             if pid == 0:
-                if self._ended and not over and not _children_but(drain, self._on_oom_pid):
+                if self._ended and not over and not _has_children_except(drain, self._on_oom_pid):
                     over = True
-                    self._note({"ended": time.time()})
+                    self._record({"ended": time.time()})
                     self._send({"over": True})
                     continue
                 self._touch_heartbeat()
@@ -131,9 +130,9 @@ class Supervisor:
                 code = os.waitstatus_to_exitcode(status)
                 child.returncode = code
                 end = {"code": code if code >= 0 else None, "signal": -code if code < 0 else None}
-                over = not _children_but(drain, self._on_oom_pid)
-                end["oom_kills"] = self._oom_kills_meanwhile()
-                self._note({**end, **({"ended": time.time()} if over else {})})
+                over = not _has_children_except(drain, self._on_oom_pid)
+                end["oom_kills"] = self._count_new_oom_kills()
+                self._record({**end, **({"ended": time.time()} if over else {})})
                 with contextlib.suppress(OSError):
                     os.write(self._control, b"e")
                 self._send({"code": code, "over": over})
@@ -142,7 +141,7 @@ class Supervisor:
     def _on_oom_pid(self) -> int | None:
         return None if self._on_oom is None else self._on_oom.pid
 
-    def _oom_kills(self) -> int | None:
+    def _read_oom_kills(self) -> int | None:
         """Return how many processes the kernel's OOM killer has ended in the run's cgroup."""
         if self._oom_kills_file is None:
             return None
@@ -153,8 +152,8 @@ class Supervisor:
         counts = (line.partition(" ")[2] for line in lines if line.startswith("oom_kill "))
         return next((int(count) for count in counts if count.isdecimal()), None)
 
-    def _oom_kills_meanwhile(self) -> int | None:
-        before, now = self._oom_kills_before, self._oom_kills()
+    def _count_new_oom_kills(self) -> int | None:
+        before, now = self._oom_kills_before, self._read_oom_kills()
         # A counter that decreased belongs to another group.
         return None if before is None or now is None or now < before else now - before
 
@@ -164,12 +163,12 @@ class Supervisor:
             self._next_beat = time.monotonic() + BEAT_S
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
             with contextlib.suppress(OSError):
-                if self._heart is None:
+                if self._heartbeat_file is None:
                     # It stays open: where flock is emulated, closing any descriptor unlocks it.
-                    self._heart = os.open(self._folder / "heartbeat", flags, 0o600)
+                    self._heartbeat_file = os.open(self._folder / "heartbeat", flags, 0o600)
                     with contextlib.suppress(OSError):  # not every file system has locks
-                        fcntl.flock(self._heart, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.utime(self._heart)
+                        fcntl.flock(self._heartbeat_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.utime(self._heartbeat_file)
 
     # ---- the drain ----
 
@@ -197,7 +196,7 @@ class Supervisor:
         with contextlib.suppress(OSError):  # the program has ended, or does not read
             os.write(self._socket, json.dumps(fact).encode() + b"\n")
 
-    def _note(self, facts: Mapping[str, Any]) -> None:
+    def _record(self, facts: Mapping[str, Any]) -> None:
         """Write facts to ``run.json``, if that still exists and can be written."""
         path = self._folder / "run.json"
         draft = path.with_name(f".run.json.{os.getpid()}")
@@ -220,14 +219,14 @@ def _pipe() -> tuple[int, int]:
     return reader, writer
 
 
-def _next_ended() -> tuple[int, int]:
+def _reap_child() -> tuple[int, int]:
     try:
         return os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
         return 0, 0
 
 
-def _children_but(*others: int | None) -> bool:
+def _has_children_except(*others: int | None) -> bool:
     """Return whether the kernel shows processes of the run other than these."""
     try:
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
@@ -245,7 +244,7 @@ def _start_ticks(pid: int) -> int | None:
         return None
 
 
-def _survive_signals() -> None:
+def _ignore_signals() -> None:
     """Ignore signals that go to a whole job or group, so as to stay while the run is running.
 
     Uses a handler, not SIG_IGN, which the command would inherit.
@@ -256,7 +255,7 @@ def _survive_signals() -> None:
                 signal.signal(number, lambda *_: None)
 
 
-def _adopt() -> None:
+def _become_subreaper() -> None:
     """Become the parent of orphans that the command leaves, to see when the last has ended."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
@@ -267,8 +266,8 @@ def main() -> None:
     socket = int(sys.argv[1])
     with os.fdopen(os.dup(socket), "rb") as reader:
         request = json.loads(reader.readline())
-    _survive_signals()
-    _adopt()
+    _ignore_signals()
+    _become_subreaper()
     Supervisor(socket, request).run()
 
 

@@ -28,7 +28,7 @@ from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane
 from tui.watch.commands import STORED_RUNS
 from tui.watch.runs.rehearsals import RehearsalNote
 from tui.watch.runs.runs import StartedRun
-from tui.watch.session.stored_runs import StoredRun
+from tui.watch.session.run_folder import StoredRun
 from tui.watch.state.processes import NOT_LISTED
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.processes import (
@@ -55,7 +55,7 @@ from tui.watch.views.run import (
 )
 from workloads.protocol.results import TorchDevice
 
-Read = Callable[[], "WatchedRun | None"]
+ReadState = Callable[[], "WatchedRun | None"]
 TABLE_SHARE = 3
 """The table takes at most one in this many rows of the screen, and then scrolls."""
 NOTE_ROWS, NOTE_SHARE = 4, 8
@@ -140,7 +140,7 @@ class WatchedDeviceList(KeyedList):
     # k moves up in other lists; here it shows the stack of each rank.
     BINDINGS: ClassVar[list[BindingType]] = [Binding("k", "screen.watch_stacks", show=False)]
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: ReadState) -> None:
         super().__init__()
         self._read = read
 
@@ -173,7 +173,7 @@ class RunPane(Pane):
         "that torch passed to its OOM observer."
     )
 
-    def __init__(self, read: Read, clock: Callable[[], float]) -> None:
+    def __init__(self, read: ReadState, clock: Callable[[], float]) -> None:
         super().__init__(id="watched-run")
         self._read = read
         self._clock = clock
@@ -234,7 +234,7 @@ class OutputPane(Pane):
         " newest line until you scroll up; end follows again."
     )
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: ReadState) -> None:
         super().__init__(id="watched-output")
         self._read = read
         self.body = LinesView(self._lines, stick_to_end=True)

@@ -17,19 +17,21 @@ from textual.notifications import SeverityLevel
 from textual.timer import Timer
 from textual.worker import Worker
 
-from tui.core.text.commands import name_program
 from tui.core.text.secrets import MASK
 from tui.devices.screens.panes import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import EndScreen
 from tui.kit.pane import FooterBar, LineBar
-from tui.monitor.messages import Sample
 from tui.watch.commands import WATCH_COMMANDS
-from tui.watch.runs.ooms import describe_request
-from tui.watch.runs.rank_stacks import RankStacks
+from tui.watch.runs.run_summary import format_command
 from tui.watch.runs.runs import StartedRun
-from tui.watch.screens.dialogs import LeaveOrEndScreen, TwoSnapshotsScreen
+from tui.watch.screens.dialogs import (
+    LeaveOrEndScreen,
+    RehearseScreen,
+    StacksScreen,
+    TwoSnapshotsScreen,
+)
 from tui.watch.screens.panes import (
     OutputPane,
     RunPane,
@@ -38,22 +40,17 @@ from tui.watch.screens.panes import (
     WatchedDeviceList,
     WatchedMemoryPane,
 )
-from tui.watch.screens.rehearse import RehearseScreen
-from tui.watch.screens.stacks import StacksScreen
 from tui.watch.session.rehearsal_start import RehearsalError, RehearsalRequest
-from tui.watch.session.stored_runs import StoredRuns
-from tui.watch.session.watched_session import RunError
-from tui.watch.state.alarms import WatchAlarms, WatchedFacts
+from tui.watch.session.run_folder import StoredRuns
+from tui.watch.session.watched_session import RunError, WatchedRunSession
+from tui.watch.state.alarms import WatchAlarms, watched_facts
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.run import (
     ProcessSnapshot,
     describe_missing_snapshot,
-    describe_run_end,
     describe_running_run,
-    format_command,
     has_figures,
     is_on,
-    newest_oom,
     snapshots_of,
 )
 
@@ -63,53 +60,6 @@ PAUSE_S = 0.5
 """Least seconds between two drawings that no key caused: there are ten samples a second."""
 TALL_ROWS = 45
 """Rows of the screen from which the output stands below the memory."""
-
-
-class RunSession(Protocol):
-    """The parts of ``tui.watch.session.watched_session.WatchedRunSession`` that the tab uses."""
-
-    @property
-    def state(self) -> WatchedRun | None:
-        """The current state; ``None`` if no run is open."""
-
-    def listen(self, changed: Callable[[], None]) -> None:
-        """Register a function to call when something must be redrawn."""
-
-    def stored_runs(self) -> list[StartedRun]:
-        """Return the stored runs, newest first."""
-
-    def open(self, run: StartedRun) -> None:
-        """Follow a run, or replay it."""
-
-    async def rehearse(self, request: RehearsalRequest) -> StartedRun:
-        """Start a rehearsal, and return its run."""
-
-    def close(self) -> None:
-        """Leave the run as it is."""
-
-    async def stop(self) -> None:
-        """Leave the run for good."""
-
-    def apply_devices(self, sample: Sample) -> None:
-        """Take over NVML's newest sample."""
-
-    def set_visible(self, visible: bool) -> None:
-        """Set whether the page is visible."""
-
-    def snapshot(self, pid: int) -> str:
-        """Ask a process for a snapshot."""
-
-    def record(self, pid: int, on: bool) -> str:
-        """Ask a process to start or stop recording torch's memory history."""
-
-    async def stacks(self) -> tuple[tuple[RankStacks, ...], str]:
-        """Ask where each rank is now; returns the reason if there are none."""
-
-    def end(self, number: signal.Signals) -> str:
-        """Send a signal to the run's process group."""
-
-    def freeze(self, frozen: bool) -> None:
-        """Freeze the figures, or let them follow the run again."""
 
 
 class SnapshotOpener(DeviceProgram, Protocol):
@@ -134,7 +84,7 @@ class WatchTab(CommandScreen):
     CSS_PATH = "watch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(TAB, *WATCH_COMMANDS)
 
-    def __init__(self, program: SnapshotOpener, session: RunSession) -> None:
+    def __init__(self, program: SnapshotOpener, session: WatchedRunSession) -> None:
         super().__init__(program)
         self.session = session
         self._opener = program
@@ -151,7 +101,7 @@ class WatchTab(CommandScreen):
         self._alarms = WatchAlarms(clock)
         self._open: StartedRun | None = None
         """The run that is shown; the state may be another run's by the time it is drawn."""
-        self._output_asked = False
+        self._is_output_chosen = False
         self._rehearsal: RehearsalRequest | None = None
         """The request of the last rehearsal from here."""
         self._drawn = float("-inf")
@@ -217,23 +167,12 @@ class WatchTab(CommandScreen):
 
     def alarm_lines(self) -> list[str]:
         """Return a line for each event since the last call that should alarm the user."""
-        return self._alarms.compare(self._alarm_facts())
-
-    def _alarm_facts(self) -> WatchedFacts | None:
-        """Return the facts of the open run for which an alarm may ring; ``None`` for a replay."""
         state = self.session.state
         if state is None or state.replayed:
-            return None
-        newest = newest_oom(state.devices)
-        ended = state.over or state.run.ended is not None
-        return WatchedFacts(
-            key=str(state.run.folder),
-            name=name_program(format_command(state.run)),
-            began=state.run.began,
-            ooms=sum(len(row.log.ooms) for row in state.devices if row.log is not None),
-            oom=f"out of memory: {describe_request(newest.oom)}" if newest is not None else "",
-            ended=describe_run_end(state.run, is_running=False) if ended else "",
-        )
+            return self._alarms.compare(None)
+        logs = {row.log.identity: row.log for row in state.devices if row.log is not None}
+        is_over = state.over or state.run.ended is not None
+        return self._alarms.compare(watched_facts(state.run, tuple(logs.values()), is_over=is_over))
 
     def confirm_leaving(self, leave: Callable[[], None]) -> bool:
         """Let the user leave the open run to itself or end it.
@@ -281,11 +220,11 @@ class WatchTab(CommandScreen):
         self._drawn = time.monotonic()
         state = self.session.state if self.are_hidden_mounted else None
         if (state.run.folder if state else None) != (self._open.folder if self._open else None):
-            self._turn_to(state)
+            self._switch_to(state)
         if state is None:
             self.runs_pane.state_changed()
         else:
-            self._place(state)
+            self._arrange(state)
             self.run_pane.state_changed()
             self.memory.follow(state)
             if self.output.display:
@@ -294,10 +233,10 @@ class WatchTab(CommandScreen):
             if bar.parent is self:
                 bar.rebuild()
 
-    def _turn_to(self, state: WatchedRun | None) -> None:
+    def _switch_to(self, state: WatchedRun | None) -> None:
         """Switch to another open run, or to none."""
         self._open = state.run if state is not None else None
-        self._output_asked = False
+        self._is_output_chosen = False
         self.runs_pane.display = state is None
         self.run_pane.display = state is not None
         if state is None:
@@ -306,16 +245,16 @@ class WatchTab(CommandScreen):
             self._read_stored()
         else:
             self.run_pane.begin(state)
-            self._place(state)
+            self._arrange(state)
             self.set_focus(self.run_pane.table)
             # Panes that were not displayed have no size yet.
             self.call_after_refresh(self.catch_up)
 
-    def _place(self, state: WatchedRun) -> None:
+    def _arrange(self, state: WatchedRun) -> None:
         """Show the memory, the output, or both; the output if there is no memory to show."""
         idle = not has_figures(state)
         below = idle or self.app.size.height >= TALL_ROWS
-        only_output = self._output_asked or not state.devices
+        only_output = self._is_output_chosen or not state.devices
         shown = (not only_output, only_output or below)
         if shown != (self.memory.display, self.output.display):
             self.memory.display, self.output.display = shown
@@ -381,7 +320,7 @@ class WatchTab(CommandScreen):
 
     def action_go_back(self) -> None:
         """Go back from the output to the memory, or from the run to the list."""
-        if self._output_asked:
+        if self._is_output_chosen:
             self.action_watch_output()
         else:
             self.session.close()
@@ -489,9 +428,9 @@ class WatchTab(CommandScreen):
         state = self.session.state
         if state is None:
             return
-        self._output_asked = not self._output_asked
-        self._place(state)
-        self.set_focus(self.output.body if self._output_asked else self.run_pane.table)
+        self._is_output_chosen = not self._is_output_chosen
+        self._arrange(state)
+        self.set_focus(self.output.body if self._is_output_chosen else self.run_pane.table)
         self.catch_up()
 
     def action_explain_watched_memory(self) -> None:

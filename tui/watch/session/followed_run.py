@@ -19,12 +19,14 @@ from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
 from tui.devices.session.shared_watch import SharedWatch
 from tui.monitor.messages import Sample
-from tui.watch.runs import runs, samples, start
+from tui.watch.runs import samples, start
 from tui.watch.runs.first_failure import first_failure
 from tui.watch.runs.rehearsals import RehearsalNote, read_note
+from tui.watch.runs.run_summary import describe_oom_kills
 from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.untrusted import open_regular
-from tui.watch.session.sampler import SAMPLE_S, RunFolder, RunReading, Sampler
+from tui.watch.session.run_folder import RunFolder, RunReading
+from tui.watch.session.sampler import SAMPLE_S, Sampler
 from tui.watch.state.processes import RunProcesses
 from tui.watch.state.run import WatchedDevice, WatchedRun
 
@@ -53,19 +55,19 @@ class FollowedFile:
         self._path = path
         self._place: int | None = None
         """Offset at which the next reading starts."""
-        self._whole: deque[str] = deque(maxlen=MOST_LINES)
-        self._rest = ""
+        self._lines: deque[str] = deque(maxlen=MOST_LINES)
+        self._unfinished = ""
         self._begin()
 
     def _begin(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._rest = ""
+        self._unfinished = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The newest lines, with the unfinished next line at the end."""
-        rest = shown(self._rest)
-        return (*self._whole, rest) if rest else tuple(self._whole)
+        rest = render_line(self._unfinished)
+        return (*self._lines, rest) if rest else tuple(self._lines)
 
     def read(self) -> bool:
         """Read the appended lines; return whether there were any."""
@@ -86,7 +88,7 @@ class FollowedFile:
                     self._place = size - MOST_BYTES
                     self._begin()
                     notice = f"[{text.size(left_out)} more, too fast to be shown, are in the file]"
-                    self._whole.append(notice)
+                    self._lines.append(notice)
                 file.seek(self._place)
                 data = file.read(MOST_BYTES)
         except FileNotFoundError:
@@ -107,13 +109,13 @@ class FollowedFile:
         self._append(data[data.find(b"\n") + 1 :])
 
     def _append(self, data: bytes) -> None:
-        *lines, rest = (self._rest + self._decoder.decode(data)).split("\n")
-        self._whole.extend(shown(line) for line in lines[-MOST_LINES:])
+        *lines, rest = (self._unfinished + self._decoder.decode(data)).split("\n")
+        self._lines.extend(render_line(line) for line in lines[-MOST_LINES:])
         # A progress bar is one line that is overwritten again and again.
-        self._rest = rest[-2 * MOST_CHARACTERS :]
+        self._unfinished = rest[-2 * MOST_CHARACTERS :]
 
 
-def shown(line: str) -> str:
+def render_line(line: str) -> str:
     """Return a line as a terminal would show it, without overwritten text."""
     line = line.rstrip("\r").rpartition("\r")[2]
     line = _ESCAPE.sub("", line[: 4 * MOST_CHARACTERS]).expandtabs()
@@ -189,13 +191,13 @@ class FollowedRun:
     async def _replay(self) -> None:
         processes = RunProcesses()
         self._output.read()
-        left = threading.Event()
+        is_left = threading.Event()
         try:
             done = await asyncio.to_thread(
-                samples.read, self.run, processes.apply, lambda: not left.is_set()
+                samples.read, self.run, processes.apply, lambda: not is_left.is_set()
             )
         except asyncio.CancelledError:
-            left.set()  # at exit, the program waits for its threads
+            is_left.set()  # at exit, the program waits for its threads
             raise
         except OSError as error:
             self._notes.append(f"its samples cannot be read: {error.strerror}")
@@ -213,7 +215,7 @@ class FollowedRun:
     async def _read_once(self) -> None:
         """Read a run once that has ended or cannot be reached."""
         if self.run.ended is None and start.is_child(self.run):
-            await self._learn_end()  # the run ended before this program read it
+            await self._find_end()  # the run ended before this program read it
         self._over = self.run.is_of_this_machine
         if not self._over:
             self._why_no_samples = (
@@ -244,7 +246,7 @@ class FollowedRun:
             # An exception of the task itself is an error of our own.
             with contextlib.suppress(asyncio.CancelledError):
                 await sampling
-        await self._learn_end()
+        await self._find_end()
         self._over = True
         self.processes.end()
         await self._finish()
@@ -268,7 +270,7 @@ class FollowedRun:
             else:
                 await asyncio.sleep(SAMPLE_S)
 
-    async def _learn_end(self) -> None:
+    async def _find_end(self) -> None:
         """Find the recorded end of the run."""
         deadline = asyncio.get_running_loop().time() + END_S
         while asyncio.get_running_loop().time() < deadline:
@@ -294,7 +296,9 @@ class FollowedRun:
             self.processes.apply_agents(event.states)
             self.processes.apply_logs(event.logs, event.troubles)
             for identity, refused in event.refused:
-                self._notes.append(f"{identity} did not take the request ({refused}): it has ended")
+                self._notes.append(
+                    f"{identity} did not accept the request ({refused}): it has ended"
+                )
         else:
             self.processes.apply(event)
         self._announce()
@@ -359,7 +363,7 @@ class FollowedRun:
 
     def _collect_notes(self) -> tuple[str, ...]:
         failed = first_failure(self.processes.completed_logs(), self.run.command)
-        notes = [words for words in (failed, runs.describe_oom_kills(self.run)) if words]
+        notes = [words for words in (failed, describe_oom_kills(self.run)) if words]
         notes += self._notes
         if self._output.problem:
             notes.append(self._output.problem)

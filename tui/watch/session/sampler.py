@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from tui.allocators.messages import (
     ProcessFigures,
@@ -17,107 +15,14 @@ from tui.allocators.messages import (
 )
 from tui.core.events import WatchStatus
 from tui.devices.session.shared_watch import SharedWatch, WatchInterest, WatchParty
-from tui.watch.runs.agents import AgentRequest, Agents, AgentState
-from tui.watch.runs.process_logs import (
-    Contents,
-    ProcessLog,
-    agent_files,
-    read_folder,
-    snapshots_in,
-    troubles_in,
-)
-from tui.watch.runs.runs import StartedRun, processes_of
+from tui.watch.runs.agents import AgentRequest, Agents
+from tui.watch.runs.runs import StartedRun
 from tui.watch.runs.samples import SamplesFile
-from workloads.agent import program_name
+from tui.watch.session.run_folder import RunFolder, RunReading
 
 SAMPLE_S = 0.5
 POLL_S = 0.5
 """Seconds between two requests to the agents."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunReading:
-    """The agents' answers and the contents of the run's folder at one time."""
-
-    at: float
-    """Unix time."""
-    states: tuple[AgentState, ...]
-    there: tuple[int, ...]
-    """Running processes that have an agent, whether it answers or not."""
-    logs: tuple[ProcessLog, ...]
-    troubles: tuple[str, ...]
-    """Why some processes have no agent."""
-    snapshots: tuple[Path, ...]
-    """Snapshot files, newest first."""
-    refused: tuple[tuple[str, AgentRequest], ...] = ()
-    """Requests that did not reach an agent, each with the agent's identity."""
-    skipped: tuple[str, ...] = ()
-    """Files in the folder that could not be read, one line each."""
-
-
-class RunFolder:
-    """A run's folder; files that changed are read again.
-
-    Args:
-        place: the folder.
-    """
-
-    def __init__(self, place: Path) -> None:
-        self._place = place
-        self._stamp: object = None
-        self._read: tuple[Contents, tuple[str, ...]] = (Contents((), ()), ())
-
-    def read(
-        self,
-        at: float,
-        states: Sequence[AgentState],
-        refused: Sequence[tuple[str, AgentRequest]] = (),
-    ) -> RunReading:
-        """Return the contents of the folder, with the agents' states.
-
-        Args:
-            at: Unix time.
-            states: states of the agents that answer.
-            refused: requests that did not reach an agent.
-        """
-        snapshots = self._read_changed()
-        newest = sorted(snapshots, key=lambda path: snapshots[path], reverse=True)
-        contents, troubles = self._read
-        return RunReading(
-            at,
-            tuple(states),
-            tuple(processes_of(self._place)),
-            contents.logs,
-            troubles,
-            tuple(newest),
-            tuple(refused),
-            contents.skipped,
-        )
-
-    def logs(self) -> tuple[ProcessLog, ...]:
-        """Return the log of each process, in the order in which they began."""
-        self._read_changed()
-        return self._read[0].logs
-
-    def _read_changed(self) -> dict[Path, tuple[int, int]]:
-        """Read the files that changed since the last time; returns the snapshots."""
-        # Samples are left out: they grow all the time and do not come from an agent.
-        files = [*agent_files(self._place), self._place / "agent-errors.log"]
-        snapshots = snapshots_in(self._place)
-        stamp = (_with_sizes(files), snapshots)
-        if stamp != self._stamp:
-            self._stamp = stamp
-            self._read = read_folder(self._place), tuple(troubles_in(self._place))
-        return snapshots
-
-
-def _with_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
-    sized = {}
-    for path in paths:
-        with contextlib.suppress(OSError):  # the folder is gone, or never existed
-            facts = path.lstat()
-            sized[path] = facts.st_mtime_ns, facts.st_size
-    return sized
 
 
 class Sampler:
@@ -236,9 +141,7 @@ class Sampler:
         return self._folder.read(self._clock(), states, refused)
 
     def _apply_reading(self, reading: RunReading) -> None:
-        steps = {
-            program_name(state.identity, state.program): state.steps for state in reading.states
-        }
+        steps = {state.log_name: state.steps for state in reading.states}
         if steps:
             counted = StepsCounted(reading.at, steps)
             self.file.store(counted)

@@ -13,8 +13,7 @@ from tui.core.tasks import Tasks
 from tui.devices.session.shared_watch import SharedWatch
 from tui.monitor.messages import Sample
 from tui.watch.runs import runs, start
-from tui.watch.runs.agents import AgentRequest
-from tui.watch.runs.rank_stacks import RankStacks, describe_missing_ranks, read_rank_stacks
+from tui.watch.runs.agents import AgentRequest, RankStacks, read_rank_stacks
 from tui.watch.runs.runs import StartedRun, processes_of
 from tui.watch.session.followed_run import FollowedRun
 from tui.watch.session.rehearsal_start import RehearsalRequest, start_rehearsal
@@ -70,9 +69,8 @@ def _signal_group(run: StartedRun, number: signal.Signals) -> str:
             os.killpg(pid, number)
             return group
         if run.first_process_is_running:
-            _signal_process(
-                pid, number, run
-            )  # the group belongs to the shell that started the command in place
+            # The group belongs to the shell that started the command in place.
+            _signal_process(pid, number, lambda _pid: run.first_process_is_running)
             return f"process {pid}"
         if _find_left_in_group(run):
             os.killpg(pid, number)
@@ -80,11 +78,23 @@ def _signal_group(run: StartedRun, number: signal.Signals) -> str:
     return ""
 
 
-def _signal_process(pid: int, number: signal.Signals, run: StartedRun) -> None:
+def _signal_process(pid: int, number: signal.Signals, is_same: Callable[[int], bool]) -> bool:
+    """Send a signal to one process; return whether it was sent.
+
+    Args:
+        pid: the process.
+        number: the signal.
+        is_same: returns whether the pid is still that of the process.
+
+    Raises:
+        ProcessLookupError: the process has ended.
+    """
     handle = os.pidfd_open(pid)
     try:
-        if run.first_process_is_running:  # still the same process: the descriptor refers to it
+        if is_same(pid):
             signal.pidfd_send_signal(handle, number)
+            return True
+        return False
     finally:
         os.close(handle)
 
@@ -104,13 +114,9 @@ def _kill_each(run: StartedRun) -> bool:
     sent = False
     for pid in processes_of(run.folder):
         with contextlib.suppress(ProcessLookupError):
-            handle = os.pidfd_open(pid)
-            try:
-                if pid in processes_of(run.folder):
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-                    sent = True
-            finally:
-                os.close(handle)
+            sent |= _signal_process(
+                pid, signal.SIGKILL, lambda pid: pid in processes_of(run.folder)
+            )
     return sent
 
 
@@ -172,7 +178,16 @@ class WatchedRunSession:
                 f"{run.folder} cannot be read: {error.strerror}; gpu-workbench watch lists the runs"
             ) from error
         # This program may have started the run without having sampled it yet.
-        self._begin(run, starter=start.is_child(run) and not run.samples.exists())
+        starter = start.is_child(run) and not run.samples.exists()
+        self._leave()
+        followed = FollowedRun(run, self._announce, self._watch, starter=starter)
+        followed.set_visible(self._visible)
+        if self._sample is not None:
+            followed.apply_devices(self._sample)
+        self._followed = followed
+        self._task = asyncio.create_task(followed.follow())
+        self._task.add_done_callback(_report_error)
+        self._changed()
 
     async def rehearse(self, request: RehearsalRequest) -> StartedRun:
         """Start a rehearsal, which does not end with this program, and return its run.
@@ -247,11 +262,7 @@ class WatchedRunSession:
         """
         if self._followed is None:
             return (), "no run is open"
-        run = self._followed.run
-        if not run.is_of_this_machine:
-            return (), describe_missing_ranks(run)
-        stacks = await asyncio.to_thread(read_rank_stacks, run.folder)
-        return stacks, "" if stacks else describe_missing_ranks(run)
+        return await asyncio.to_thread(read_rank_stacks, self._followed.run)
 
     def end(self, number: signal.Signals) -> str:
         """Send SIGINT, SIGTERM or SIGKILL to the run's process group, if it still is this run's.
@@ -284,17 +295,6 @@ class WatchedRunSession:
             if device.process.pid == pid and device.why_no_agent:
                 return None, device.why_no_agent
         return None, f"the run has no process {pid}"
-
-    def _begin(self, run: StartedRun, *, starter: bool) -> None:
-        self._leave()
-        followed = FollowedRun(run, self._announce, self._watch, starter=starter)
-        followed.set_visible(self._visible)
-        if self._sample is not None:
-            followed.apply_devices(self._sample)
-        self._followed = followed
-        self._task = asyncio.create_task(followed.follow())
-        self._task.add_done_callback(_report_error)
-        self._changed()
 
     def _announce(self) -> None:
         self._changed()

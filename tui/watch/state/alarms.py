@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tui.core.text import numbers as text
+from tui.core.text.commands import name_program
 from tui.kit.terminal.alarm import LONG_S
+from tui.watch.runs.ooms import describe_request
+from tui.watch.runs.process_logs import ProcessLog
+from tui.watch.runs.run_summary import describe_run_end, format_command
+from tui.watch.runs.runs import StartedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,26 @@ class WatchedFacts:
     """The newest OOM in one line; empty without any."""
     ended: str
     """How it ended; empty while it runs."""
+
+
+def watched_facts(run: StartedRun, logs: Sequence[ProcessLog], *, is_over: bool) -> WatchedFacts:
+    """Return the facts of a run for which an alarm may ring.
+
+    Args:
+        run: the run.
+        logs: its agents' logs, one per process.
+        is_over: it has ended, with or without a record of its end.
+    """
+    ooms = [oom for log in logs for oom in log.ooms]
+    newest = max(ooms, key=lambda oom: oom.at, default=None)
+    return WatchedFacts(
+        key=str(run.folder),
+        name=name_program(format_command(run)),
+        began=run.began,
+        ooms=len(ooms),
+        oom=f"out of memory: {describe_request(newest)}" if newest is not None else "",
+        ended=describe_run_end(run, is_running=False) if is_over else "",
+    )
 
 
 class WatchAlarms:

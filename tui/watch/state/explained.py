@@ -5,10 +5,10 @@ Reads a line of the program's source, which ran on this machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tui.allocators.findings import Track
+from tui.allocators.findings import Finding, GrowthPer, GrowthRate, Track
 from tui.devices.state.watched_processes import Allocator, WatchedProcesses
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, OomContext, Rate
 from tui.snapshots.explain.explain import explain, explain_driver_oom
@@ -28,25 +28,23 @@ FROM_OUTSIDE = "torch's figures, read from outside"
 
 def growth_of(track: Track) -> Rate | None:
     """Return the growth rate of allocated memory if the figures prove a growth, else ``None``."""
-    grows = track.growth()
-    if grows is None or not any(finding.key == "growth" for finding in track.findings()):
+    return _find_rate(track.growth(), track.growth_per, track.findings())
+
+
+def _find_rate(
+    growth: GrowthRate | None, per: GrowthPer, findings: Sequence[Finding]
+) -> Rate | None:
+    if growth is None or not any(finding.key == "growth" for finding in findings):
         return None
-    return Rate.of_growth(grows, track.growth_per, FROM_OUTSIDE)
+    return Rate.of_growth(growth, per, FROM_OUTSIDE)
 
 
 def circumstances_of_row(row: WatchedDevice) -> Circumstances:
     """Return the circumstances of one device that need no file."""
-    grows = row.growth
-    is_growing = grows is not None and any(finding.key == "growth" for finding in row.findings)
-    rate = (
-        Rate.of_growth(grows, row.growth_per, FROM_OUTSIDE)
-        if grows is not None and is_growing
-        else None
-    )
     return Circumstances(
         watched=True,
         recorded=row.log is not None and row.log.records,
-        growth=rate,
+        growth=_find_rate(row.growth, row.growth_per, row.findings),
         holders=row.holders or _of_driver_oom(row),
         total=row.full_gpu.total if row.full_gpu else None,
         process=row.placed.process,
@@ -103,9 +101,9 @@ def circumstances(
         gpus: the machine's GPUs by NVML's id.
     """
     inventory = oom.inventory
-    stack = asking_stack(oom, inventory)
+    stack = requesting_stack(oom, inventory)
     where = find_user_frame(stack)
-    gpu = _gpu(seen, gpus or {})
+    gpu = _find_gpu(seen, gpus or {})
     source = ""
     if run is not None and where is not None:
         source = source_line(_make_absolute(where.filename, run), where.line)
@@ -113,7 +111,7 @@ def circumstances(
         watched=True,
         recorded=log.records,
         growth=None if seen is None else growth_of(seen.track),
-        holders=_holders(log.pid, oom, seen, gpu),
+        holders=_find_holders(log.pid, oom, seen, gpu),
         total=None if gpu is None else gpu.total,
         known=known,
         process=None if seen is None else seen.placed.process,
@@ -121,14 +119,14 @@ def circumstances(
     )
 
 
-def _gpu(seen: Allocator | None, gpus: Mapping[str, GpuOccupancy]) -> GpuOccupancy | None:
+def _find_gpu(seen: Allocator | None, gpus: Mapping[str, GpuOccupancy]) -> GpuOccupancy | None:
     """Return the GPU of a device; for a device without figures, the only GPU without room."""
     if seen is not None and seen.placed.id is not None:
         return gpus.get(seen.placed.id)
     return full_gpu(gpus.values())
 
 
-def _holders(
+def _find_holders(
     pid: int, oom: Oom, seen: Allocator | None, gpu: GpuOccupancy | None
 ) -> tuple[Holder, ...]:
     """Return the other processes on the device that ran out.
@@ -145,7 +143,7 @@ def _make_absolute(filename: str, run: StartedRun) -> str:
     return filename if filename.startswith("/") else f"{run.cwd}/{filename}"
 
 
-def asking_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
+def requesting_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
     """Return the stack of the request; for a thread of torch's own, the waiting main thread's."""
     if oom.stack:
         return oom.stack
@@ -161,7 +159,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
     """Explain a failed allocation by the observer's numbers and the inventory alone."""
     inventory = oom.inventory
     if oom.request is None or oom.free is None or oom.limit is None:
-        stack = asking_stack(oom, inventory)
+        stack = requesting_stack(oom, inventory)
         return explain_driver_oom(stack, oom.step, oom.thread, oom.reserved, known)
     threads = () if inventory is None else inventory.threads
     # The observer receives the device's total, or torch's limit.
@@ -186,7 +184,7 @@ def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:
             holders=known.holders,
             stack=next((thread.frames for thread in threads if thread.made_request), ())
             if threads
-            else asking_stack(oom, inventory),
+            else requesting_stack(oom, inventory),
             threads=threads,
             thread=oom.thread,
             inventory=inventory,

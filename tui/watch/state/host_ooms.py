@@ -1,16 +1,20 @@
-"""Explain OOMs on another machine from the logs of its agents."""
+"""Explanations of the OOMs on other machines, from the logs of their agents."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tui.allocators.findings import at_step
 from tui.allocators.messages import AgentLogPart
+from tui.core.events import EventBus, Topic, Topics
 from tui.core.text.glyphs import clean
 from tui.core.text.redact import with_texts
+from tui.devices.state.hosts import HostsState
 from tui.devices.state.watched_processes import WatchedProcesses
+from tui.hosts.events import HostTorch
 from tui.monitor.messages import Device
 from tui.snapshots.explain.explanation import Explanation
 from tui.watch.runs.ooms import Oom, describe_request
@@ -111,3 +115,26 @@ def _explain(
 def _clean(host_oom: HostOom) -> HostOom:
     """Return an OOM whose texts cannot control this terminal: a host may be anybody's."""
     return with_texts(host_oom, clean, keys=False)
+
+
+def explain_host_ooms(bus: EventBus, hosts: HostsState) -> None:
+    """Note for each host, from its next event on, why processes there run out of memory.
+
+    Args:
+        bus: the events of the hosts.
+        hosts: their states, which get the notes.
+    """
+    logs_of: defaultdict[str, HostOomLogs] = defaultdict(HostOomLogs)
+
+    def explain(event: HostTorch) -> Topics:
+        host = next((host for host in hosts.all if host.name == event.host), None)
+        if event.log is None or host is None:
+            return frozenset()
+        logs = logs_of[host.name]
+        logs.apply(event.log)
+        sample = host.machine.sample
+        ooms = logs.explain(host.machine.allocators, sample.devices if sample is not None else ())
+        host.oom_notes = tuple(oom.line for oom in ooms)
+        return frozenset({Topic.ALLOCATORS})
+
+    bus.subscribe(HostTorch, explain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tui.allocators.agents import AgentState, pid_of
 from tui.allocators.findings import NO_GROWTH
 from tui.allocators.messages import (
     NO_TORCH,
@@ -25,8 +26,7 @@ from tui.devices.state.watched_processes import (
 )
 from tui.monitor.messages import Device, GpuProcess, Sample
 from tui.snapshots.explain.evidence import Holder
-from tui.watch.runs.agents import AgentState
-from tui.watch.runs.ooms import Oom
+from tui.watch.runs.ooms import Oom, describe_outcome
 from tui.watch.runs.process_logs import ProcessLog, joined
 from tui.watch.state.run import GpuOccupancy, Mark, WatchedDevice, full_gpu
 
@@ -105,9 +105,8 @@ class RunProcesses(WatchedProcesses):
             if occupancy.holders or identity not in self.gpus:
                 self.gpus[identity] = occupancy
         for device in devices:
-            for row in device.processes or ():
-                named = Holder(row.pid, row.memory or 0, row.user or "", row.command or "")
-                self._known[row.pid] = named
+            holders = holders_of(device.processes or ())
+            self._known.update((holder.pid, holder) for holder in holders)
 
     @property
     def listed_holders(self) -> tuple[Holder, ...]:
@@ -129,7 +128,7 @@ class RunProcesses(WatchedProcesses):
         """Return the log of each agent, completed by the last known steps of killed ones."""
         completed = []
         for log in self.logs:
-            process = self._left_by(log)
+            process = self._find_writer(log)
             steps = log.steps
             if steps is None and process is not None:
                 steps = process.steps_of.get(log.identity)
@@ -148,9 +147,9 @@ class RunProcesses(WatchedProcesses):
         """
         programs: dict[int, list[ProcessLog]] = {}
         for log in self.logs:
-            process_of_it = self._left_by(log)
-            if process_of_it is not None:
-                programs.setdefault(id(process_of_it), []).append(log)
+            writer = self._find_writer(log)
+            if writer is not None:
+                programs.setdefault(id(writer), []).append(log)
         joined_logs = {number: joined(program) for number, program in programs.items()}
         devices: list[WatchedDevice] = []
         for process in self.seen.values():
@@ -160,13 +159,13 @@ class RunProcesses(WatchedProcesses):
                 continue  # an ended process without a GPU, such as a loader's worker or a shell
             devices += self._devices_of(process, own, gone)
         for log in self.logs:
-            if self._left_by(log) is None:
-                devices += self._devices_of(_never_seen(log), log, over or log.ended)
+            if self._find_writer(log) is None:
+                devices += self._devices_of(_make_unseen(log), log, over or log.ended)
         # If no process qualifies, show the shell or the launcher that the user started.
         of_use = [device for device in devices if device.process.reason != NO_TORCH]
-        return tuple(sorted(of_use or devices, key=_place_in_list))
+        return tuple(sorted(of_use or devices, key=_sort_key))
 
-    def _left_by(self, log: ProcessLog) -> TorchProcessState | None:
+    def _find_writer(self, log: ProcessLog) -> TorchProcessState | None:
         """Return the process whose agent wrote this log."""
         for process in reversed(self.seen.values()):
             start = process.description.start
@@ -201,7 +200,7 @@ class RunProcesses(WatchedProcesses):
                     figures=seen.figures if seen and name not in process.silent else None,
                     placed=seen.placed if seen else UNPLACED,
                     points=tuple(seen.points) if seen else (),
-                    marks=_marks(name, seen, log, gone),
+                    marks=_collect_marks(name, seen, log, gone),
                     agent=agent,
                     why_no_agent="" if agent else self._why_no_agent(process, log, gone),
                     log=log,
@@ -244,13 +243,7 @@ class RunProcesses(WatchedProcesses):
         return "no agent yet: it starts with the first CUDA call"
 
 
-def pid_of(identity: str) -> int:
-    """Return the pid in the identity of a process."""
-    pid = identity.split("-")[-2:-1]
-    return parse_pid(pid[0]) if pid else 0
-
-
-def _place_in_list(row: WatchedDevice) -> tuple[bool, int, int, str]:
+def _sort_key(row: WatchedDevice) -> tuple[bool, int, int, str]:
     rank = row.process.rank
     return rank is None, rank or 0, row.process.pid, row.device
 
@@ -263,7 +256,7 @@ def _describe_end(log: ProcessLog | None, gone: bool) -> str:
     return KILLED if log is not None else "ended"
 
 
-def _marks(
+def _collect_marks(
     device: str, seen: Allocator | None, log: ProcessLog | None, gone: bool
 ) -> tuple[Mark, ...]:
     marks = [
@@ -302,23 +295,22 @@ def _oom_that_ended(log: ProcessLog | None, device: str) -> Oom | None:
 
 def _describe_oom(oom: Oom, gone: bool) -> str:
     where = f" at {oom.where}" if oom.where else ""
-    open_end = oom.why_not_known if gone else "unknown whether the program continues"
-    went_on = {True: "the program continued", False: "it ended the process", None: open_end}
     if oom.request is None or oom.free is None:
         sizes = f"the driver had no memory left{where}"
     else:
         sizes = f"{text.size(oom.request)} requested{where}, {text.size(oom.free)} free"
-    return f"{sizes}; {went_on[oom.handled]}"
+    if oom.handled is None and not gone:
+        return f"{sizes}; unknown whether the program continues"
+    return f"{sizes}; {describe_outcome(oom)}"
 
 
-def _never_seen(log: ProcessLog) -> TorchProcessState:
+def _make_unseen(log: ProcessLog) -> TorchProcessState:
     """Return a process that is known only from its agent's log."""
-    rank = int(log.rank) if log.rank is not None and log.rank.isdecimal() else None
     reason = BEFORE_IT_WAS_SEEN if log.ended else "it was not seen yet"
     if log.rehearsed is not None:
         reason = REHEARSED
     description = undescribed(log.pid, reason)
-    return TorchProcessState(replace(description, rank=rank, torch=log.torch))
+    return TorchProcessState(replace(description, rank=log.rank_number, torch=log.torch))
 
 
 def holders_of(rows: Iterable[GpuProcess]) -> tuple[Holder, ...]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from tui.allocators.agents import AgentState
 from tui.allocators.findings import Finding, GrowthRate
 from tui.allocators.messages import Placed, TorchProcess
 from tui.devices.state.watched_processes import Allocator, StepPoint
 from tui.snapshots.explain.evidence import Holder
-from tui.watch.runs.agents import AgentState
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.rehearsals import RehearsalNote

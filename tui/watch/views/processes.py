@@ -81,7 +81,7 @@ def _rate(row: WatchedDevice) -> str:
     return "0" if not value else plain(significant(value, RATE_DIGITS * value))
 
 
-def _figure(render: _FormatRow) -> Callable[[WatchedDevice], Span]:
+def _figure_cell(render: _FormatRow) -> Callable[[WatchedDevice], Span]:
     """Return a cell, dim for an ended row and for a row without figures."""
 
     def cell(row: WatchedDevice) -> Span:
@@ -96,36 +96,36 @@ def _state(row: WatchedDevice) -> Span:
 
 
 COLUMNS: tuple[Column[WatchedDevice], ...] = (
-    Column("rank", 4, _figure(_rank), gap=1),
-    Column("pid", 7, _figure(lambda row: str(row.process.pid)), gap=1),
-    Column("device", 7, _figure(lambda row: clean(row.device) or text.NA), "left", gap=1),
-    Column("allocated", 10, _figure(_allocated), gap=1),
-    Column("reserved", 9, _figure(_at_oom(lambda figures: figures.reserved)), gap=1),
+    Column("rank", 4, _figure_cell(_rank), gap=1),
+    Column("pid", 7, _figure_cell(lambda row: str(row.process.pid)), gap=1),
+    Column("device", 7, _figure_cell(lambda row: clean(row.device) or text.NA), "left", gap=1),
+    Column("allocated", 10, _figure_cell(_allocated), gap=1),
+    Column("reserved", 9, _figure_cell(_at_oom(lambda figures: figures.reserved)), gap=1),
     Column(
         "peak",
         9,
-        _figure(_figure_text(lambda figures: figures.allocated_peak)),
+        _figure_cell(_figure_text(lambda figures: figures.allocated_peak)),
         gap=1,
         drop_order=5,
         leaves=3,
     ),
     Column(
-        "process", 9, _figure(lambda row: text.size(row.placed.process)),
+        "process", 9, _figure_cell(lambda row: text.size(row.placed.process)),
         gap=1, drop_order=3, leaves=9,
     ),
     Column(
-        "cached", 9, _figure(_at_oom(lambda figures: figures.reserved - figures.allocated)),
+        "cached", 9, _figure_cell(_at_oom(lambda figures: figures.reserved - figures.allocated)),
         gap=1, drop_order=2, leaves=9,
     ),
     Column(
-        "retries", 7, _figure(_figure_text(lambda figures: figures.alloc_retries, text.count)),
+        "retries", 7, _figure_cell(_figure_text(lambda figures: figures.alloc_retries, text.count)),
         gap=1, drop_order=1, leaves=9,
     ),
     Column(
-        "host", 9, _figure(lambda row: text.size(row.host_rss)), gap=1, drop_order=0, leaves=15
+        "host", 9, _figure_cell(lambda row: text.size(row.host_rss)), gap=1, drop_order=0, leaves=15
     ),
-    Column("step", 8, _figure(_steps), gap=1, drop_order=6, leaves=3),
-    Column("steps/s", 7, _figure(_rate), gap=1, drop_order=4, leaves=3),
+    Column("step", 8, _figure_cell(_steps), gap=1, drop_order=6, leaves=3),
+    Column("steps/s", 7, _figure_cell(_rate), gap=1, drop_order=4, leaves=3),
     Column("state", 1, _state, "left", grows=(REST,)),
 )  # fmt: skip
 """All columns from the left; add a column here to show another figure."""

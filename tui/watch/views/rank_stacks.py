@@ -10,7 +10,7 @@ from tui.snapshots.explain.frames import base_name
 from tui.snapshots.explain.inventory import CodeLine, ThreadStack
 from tui.snapshots.model.snapshot import Frame, classify_frame
 from tui.snapshots.views.shared_lines import stack_lines
-from tui.watch.runs.rank_stacks import RankStacks
+from tui.watch.runs.agents import RankStacks
 
 
 def rank_stack_lines(ranks: Sequence[RankStacks], why_none: str, cells: int) -> list[Line]:

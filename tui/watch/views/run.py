@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,11 +23,10 @@ from tui.kit.lines import (
 )
 from tui.kit.table import REST, Column, fit_columns, heading_line, row_line
 from tui.snapshots.views import overview
-from tui.watch.runs.ooms import Oom, describe_request
-from tui.watch.runs.run_end import describe_unseen_end
-from tui.watch.runs.run_summary import signal_name
+from tui.watch.runs.ooms import Oom, describe_outcome, describe_request
+from tui.watch.runs.run_summary import describe_run_end, format_command
 from tui.watch.runs.runs import StartedRun
-from tui.watch.session.stored_runs import StoredRun
+from tui.watch.session.run_folder import StoredRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
 from tui.watch.state.run import WatchedDevice, WatchedRun
 
@@ -39,22 +37,6 @@ NO_CUDA_YET = (
 MOST_ROWS = 3
 """The most rows of an OOM's account on the page of its run; the verdict shows all."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def format_command(run: StartedRun) -> str:
-    """Return the command as the user types it, or the reason that it is unknown."""
-    if run.problem:
-        return clean(run.problem)
-    return clean(shlex.join(run.command)) or "started by hand, with watch --env"
-
-
-def describe_run_end(run: StartedRun, *, is_running: bool) -> str:
-    """Describe the end of a run; a run may also be running, or have an unrecorded end."""
-    if run.signal is not None:
-        return f"ended by {signal_name(run.signal)}"
-    if run.code is not None:
-        return f"ended with exit code {run.code}"
-    return "running" if is_running else describe_unseen_end(run.last_sign)
 
 
 def format_run_duration(run: StartedRun, now: float, *, is_running: bool) -> str:
@@ -98,17 +80,17 @@ def format_clock(at: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class OomOf:
+class ProcessOom:
     """An OOM and the process that ran out of memory."""
 
     row: WatchedDevice
     oom: Oom
 
 
-def newest_oom(devices: Sequence[WatchedDevice]) -> OomOf | None:
+def newest_oom(devices: Sequence[WatchedDevice]) -> ProcessOom | None:
     """Return the newest OOM of a run, preferably one that ended the program."""
     candidates = [
-        OomOf(row, row.log.ooms[-1]) for row in devices if row.log is not None and row.log.ooms
+        ProcessOom(row, row.log.ooms[-1]) for row in devices if row.log is not None and row.log.ooms
     ]
     return max(
         candidates,
@@ -117,16 +99,14 @@ def newest_oom(devices: Sequence[WatchedDevice]) -> OomOf | None:
     )
 
 
-def describe_oom(newest: OomOf, selected: WatchedDevice | None) -> str:
+def describe_oom(newest: ProcessOom, selected: WatchedDevice | None) -> str:
     """Describe an OOM: process, request, outcome, and the key that opens its snapshot.
 
     The line above it, the explanation's, has the step and the place.
     """
     oom, process = newest.oom, newest.row.process
     who = f"{process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
-    went_on = {True: "the program continued", False: "it ended the process"}
-    end = went_on.get(oom.handled is True, "") if oom.handled is not None else oom.why_not_known
-    words = f"{who}: {describe_request(oom)}; {clean(end)}"
+    words = f"{who}: {describe_request(oom)}; {clean(describe_outcome(oom))}"
     if oom.snapshot is None:
         return f"{words}. No snapshot: {clean(oom.why_no_snapshot)}"
     if selected is not None and selected.process.pid == process.pid:
@@ -223,34 +203,34 @@ def idle_lines(row: WatchedDevice, cells: int) -> list[Line]:
 
 def format_growth(row: WatchedDevice) -> str:
     """Return the growth of allocated memory with its interval, or the reason it is unknown."""
-    grows = row.growth
-    if grows is None:
+    growth = row.growth
+    if growth is None:
         return f"growth of allocated {text.NA}: {row.why_no_growth or 'not known yet'}"
-    if grows.low > 0 and not grows.steady:
-        return f"allocated grew, but not steadily: {_rates(grows, row.growth_per)}"
-    if grows.low > 0:
-        return f"allocated grows by {_rates(grows, row.growth_per)}"
-    if grows.high < 0:
-        falls = GrowthRate(-grows.rate, -grows.high, -grows.low)
-        return f"allocated falls by {_rates(falls, row.growth_per)}"
-    if grows.low == grows.high == 0:
-        return f"allocated does not grow: {_rates(grows, row.growth_per)}"
-    return f"allocated may grow, fall or stay: {_rates(grows, row.growth_per)}"
+    if growth.low > 0 and not growth.steady:
+        return f"allocated grew, but not steadily: {_format_rates(growth, row.growth_per)}"
+    if growth.low > 0:
+        return f"allocated grows by {_format_rates(growth, row.growth_per)}"
+    if growth.high < 0:
+        falls = GrowthRate(-growth.rate, -growth.high, -growth.low)
+        return f"allocated falls by {_format_rates(falls, row.growth_per)}"
+    if growth.low == growth.high == 0:
+        return f"allocated does not grow: {_format_rates(growth, row.growth_per)}"
+    return f"allocated may grow, fall or stay: {_format_rates(growth, row.growth_per)}"
 
 
-def _rates(grows: GrowthRate, per: str) -> str:
+def _format_rates(growth: GrowthRate, per: str) -> str:
     """Return the rate and its bounds in one unit: ``3.1 MiB per step (95%: 2.8 to 3.4)``."""
-    values = (grows.rate, grows.low, grows.high)
+    values = (growth.rate, growth.low, growth.high)
     most = max(abs(value) for value in values)
     power = 0
     while most >= 1000 and power < len(_UNITS) - 1:
         most, power = most / 1024, power + 1
-    half = (grows.high - grows.low) / 2
-    rate, low, high = (_rounded(value / 1024**power, half / 1024**power) for value in values)
+    half = (growth.high - growth.low) / 2
+    rate, low, high = (_format_rounded(value / 1024**power, half / 1024**power) for value in values)
     return f"{rate} {_UNITS[power]} per {per} (95%: {low} to {high})"
 
 
-def _rounded(value: float, half_width: float) -> str:
+def _format_rounded(value: float, half_width: float) -> str:
     if not value:
         return "0"
     # Show the digits that the interval supports, not all digits of the number.
@@ -328,9 +308,9 @@ _ListedRun = tuple[StoredRun, float, str]
 """A run, the present Unix time, and its command, shortened beside other runs' commands."""
 
 
-def _cell(say: Callable[[StoredRun, float], str]) -> Callable[[_ListedRun], Span]:
+def _cell(format_row: Callable[[StoredRun, float], str]) -> Callable[[_ListedRun], Span]:
     """Return a cell that highlights unfinished runs and runs with an OOM."""
-    return lambda row: Span(say(row[0], row[1]), _choose_style(row[0]))
+    return lambda row: Span(format_row(row[0], row[1]), _choose_style(row[0]))
 
 
 def _choose_style(stored: StoredRun) -> TextStyle:

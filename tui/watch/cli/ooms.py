@@ -1,20 +1,30 @@
-"""Why processes of a watched run ran out of memory: from their snapshots or their agents' files."""
+"""The OOMs of processes for commands: explained, as lines, and as fields of ``--json``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from tui.allocators.findings import at_step
 from tui.kit.command_line.output import Failure, print_notice
+from tui.kit.lines import plain
+from tui.snapshots.analysis.report import explanation_report
 from tui.snapshots.cli.output import open_reader, snapshot_text
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.calls import REPORT, VERDICT, ReportArguments, VerdictArguments
 from tui.snapshots.reader.messages import Load
+from tui.snapshots.views.overview import account_lines, advice_lines
 from tui.watch.runs.log_texts import texts_of
-from tui.watch.runs.ooms import Oom
+from tui.watch.runs.ooms import (
+    BY_DRIVER,
+    Oom,
+    describe_live_memory,
+    describe_outcome,
+    describe_request,
+)
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.explained import circumstances, explain_without_snapshot, find_allocator
@@ -96,3 +106,71 @@ async def _read_explanation(
     except Failure as failure:
         print_notice(str(failure))
         return None, (f"{path} cannot be read: {failure}",)
+
+
+NOT_NEWEST = "only the newest OOM of each process is explained; gpu-workbench snapshot reads others"
+_OOM = (
+    *("at", "step", "device", "request", "free", "handled", "text", "text_source"),
+    *("allocated", "requested", "reserved"),
+)
+_KEYS = {"request": "asked"}
+"""JSON keys that differ from their field's name."""
+_WHY_UNKNOWN = {
+    "request": BY_DRIVER,
+    "free": BY_DRIVER,
+    "requested": "its torch does not count it",
+}
+MOST_ADVICE = 3
+"""Largest number of remedies that a report prints for one OOM."""
+
+
+def explanation_lines(explanation: Explanation, cells: int) -> list[str]:
+    """Return the account of the used memory and the first remedies."""
+    advice = explanation.advice[:MOST_ADVICE]
+    rows = [*account_lines(explanation, cells), (), *advice_lines(advice, cells)]
+    return [plain(row).rstrip() for row in rows]
+
+
+def oom_lines(log: ProcessLog, oom: Oom) -> list[str]:
+    """Return one OOM's numbers from the observer, and the exception's text with its source."""
+    rank = "" if log.rank is None else f", rank {log.rank}"
+    where = f" at {oom.where}" if oom.where else ""
+    lines = [
+        f"OOM {oom.number} of {log.oom_count} in process {log.pid}{rank}, {at_step(oom.step)}: "
+        f"{describe_request(oom)}{where}, {describe_live_memory(oom)}; {describe_outcome(oom)}",
+        oom.text,
+        f"  (text: {oom.text_source})",
+    ]
+    if oom.snapshot is not None:
+        lines.append(f"snapshot: {oom.snapshot}")
+    else:
+        lines.append(f"no snapshot: {oom.why_no_snapshot}")
+    return lines
+
+
+def encode_oom(oom: Oom, explanation: Explanation | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the fields of an OOM, and the reasons for absent ones.
+
+    Args:
+        oom: the OOM.
+        explanation: its explanation; ``None`` if it is not the newest of its process.
+    """
+    absent = {
+        _KEYS.get(name, name): why
+        for name, why in _WHY_UNKNOWN.items()
+        if getattr(oom, name) is None
+    }
+    if oom.handled is None:
+        absent["handled"] = oom.why_not_known
+    if oom.snapshot is None:
+        absent["snapshot"] = oom.why_no_snapshot
+    if explanation is None:
+        absent["explanation"] = NOT_NEWEST
+    else:
+        absent |= {f"explanation.{name}": why for name, why in explanation.unavailable.items()}
+    fields = {
+        **{_KEYS.get(name, name): getattr(oom, name) for name in _OOM},
+        "snapshot": None if oom.snapshot is None else str(oom.snapshot),
+        "explanation": None if explanation is None else explanation_report(explanation),
+    }
+    return fields, absent
