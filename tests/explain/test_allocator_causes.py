@@ -40,6 +40,20 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "look for a cast to float32 at train.py:15",
     ),
     (
+        "a request that joins the tensors of a list",
+        evidence(
+            inventory(MODEL, container("outs", 3700, 100), remainder=60),
+            requested=3700 * MIB,
+            needed=3700 * MIB,
+            free=3600 * MIB,
+            total=8 * GIB,
+        ),
+        "larger than what was free",
+        "Request: 3.6 GiB in one piece, the size of outs (list of 100, train.py:13); 3.5 GiB was "
+        "free and 3.7 GiB live of 8 GiB.",
+        "move each tensor of outs to the host with .cpu() and join them there",
+    ),
+    (
         "a request that is larger than the device",
         evidence(inventory(MODEL), requested=40 * GIB, needed=40 * GIB, free=7 * GIB),
         "larger than the device",

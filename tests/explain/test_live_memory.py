@@ -176,8 +176,21 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             stack=STATE,
         ),
         "parameters",
-        "Parameters: 9 models in results, with gradients and optimizer state, hold 5.3 GiB",
+        "Parameters: 9 models in results, with optimizer state, hold 5.3 GiB",
         "free each model in results and its optimizer",
+    ),
+    (
+        "models in a dict that only answer requests",
+        evidence(
+            inventory(
+                *(part("parameters", 200, f"MODELS[{n}] (Sequential)") for n in range(30)),
+                remainder=800,
+            ),
+            stack=TO_CUDA,
+        ),
+        "parameters",
+        "Parameters: 30 models in MODELS, hold 5.9 GiB",
+        "free each model in MODELS after its use",
     ),
     (
         "a data set on the device",

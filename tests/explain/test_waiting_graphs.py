@@ -78,7 +78,7 @@ def test_the_loss_of_a_usual_step_keeps_nothing_of_another() -> None:
         (
             replace(KEPT, keeps_passes=False, by_size=True, lengthening=4 * MIB),
             "leak",
-            "Leak: The tensor of train (train.py:13) grows by 4 MiB per iteration.",
+            "Leak: the tensor of train (train.py:13) grows by 4 MiB per iteration.",
             "preallocate it",
         ),
     ],

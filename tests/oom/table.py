@@ -157,6 +157,13 @@ PROGRAMS = (
         helps=("do not store exceptions",),
         alone=("activations",),
     ),
+    Program(
+        "joined_predictions",
+        "larger than what was free",
+        ("the size of outputs (list of 100, joined_predictions.py:13)",),
+        ("to the host with .cpu() and join them there",),
+        alone=("other tensors", "leak"),
+    ),
     Program("batch_too_large", "activations", helps=LESS, never=("detach()",)),
     Program("batch_too_large_in_backward", "activations", ("in backward, called from",), LESS, ()),
     Program("parameters", "parameters", helps=("lower precision",)),

@@ -26,7 +26,13 @@ from tui.snapshots.explain.conclusion import find_roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
 from tui.snapshots.explain.frames import find_main_stack, format_line, goes_through, in_backward
-from tui.snapshots.explain.holders import find_unfillable, find_waiting_graphs, is_training
+from tui.snapshots.explain.holders import (
+    find_copied,
+    find_unfillable,
+    find_waiting_graphs,
+    holder_line,
+    is_training,
+)
 from tui.snapshots.explain.inventory import CodeLine, Container
 from tui.snapshots.explain.lead import in_optimizer
 from tui.snapshots.explain.leak import OF_COMMAND
@@ -222,9 +228,10 @@ def _advise_on_parameters(request: FailedRequest) -> Iterator[Remedy]:
             f"an average (EMA) or a reference model doubles {request.size('parameters')}",
         )
     elif models is not None:
+        state = request.account.of("optimizer state")
         yield Remedy(
-            f"free each {models.each} and its optimizer after its use, or store its "
-            "state_dict on the host with .cpu()",
+            f"free each {models.each}{' and its optimizer' if state else ''} after its use, or "
+            "store its state_dict on the host with .cpu()",
             f"{models.number} {models.all} are on the device at once",
         )
     elif len(find_models(request.evidence)) > 1 or len(who) > len(find_models(request.evidence)):
@@ -443,6 +450,21 @@ def _advise_on_tensors(request: FailedRequest) -> Iterator[Remedy]:
 
 
 def _advise_on_request(request: FailedRequest) -> Iterator[Remedy]:
+    copied = find_copied(request.evidence)
+    if copied is not None:
+        line = holder_line(copied)
+        place = f" at {format_line(line)}" if line is not None else ""
+        yield Remedy(
+            f"move each tensor of {copied.name} to the host with .cpu() and join them there, or "
+            "write them into one preallocated tensor",
+            f"torch.cat and stack need {copied.name} and its copy at the same time",
+        )
+        if copied.enlarges:
+            yield Remedy(
+                f"if {copied.name} grows without end, bound its length{place}",
+                f"it has {grouped(copied.length)} items",
+            )
+        return
     yield Remedy(
         f"allocate a smaller tensor{request.line}, or compute it in parts",
         "such a size often comes from a tensor over all pairs: x[:, None] with y[None, :], "

@@ -18,6 +18,7 @@ from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import format_line, format_place
 from tui.snapshots.explain.holders import (
+    find_copied,
     find_unfillable,
     find_waiting_graphs,
     format_holder,
@@ -36,8 +37,7 @@ def conclude(
 ) -> str:
     """Conclude in one sentence: the cause, the holder and its bytes."""
     if cause == "leak" and leak is not None:
-        subject = leak.subject[:1].upper() + leak.subject[1:] if not leak.name else leak.subject
-        return f"Leak: {subject}{describe_pace(leak)}."
+        return f"Leak: {leak.subject}{describe_pace(leak)}."
     size = round_size(evidence.requested)
     words = _OF_CAUSE.get(cause)
     if words is not None:
@@ -73,8 +73,10 @@ def _describe_parameters(evidence: Evidence, account: Account, device: Capacity)
             "optimizer state",
         )
         whole = sum(map(account.of, of_models))
+        of_training: tuple[AccountName, ...] = ("gradients", "optimizer state")
+        parts = " and ".join(name for name in of_training if account.of(name))
         return (
-            f"Parameters: {copies.number} {copies.all}, with gradients and optimizer state, hold "
+            f"Parameters: {copies.number} {copies.all}, {f'with {parts}, ' if parts else ''}hold "
             f"{_of_device(whole, device)}."
         )
     share = _of_device(account.of("parameters") + account.of("buffers"), device)
@@ -268,9 +270,12 @@ def _describe_too_large(evidence: Evidence, _found: Account, device: Capacity) -
 
 
 def _describe_larger(evidence: Evidence, _found: Account, device: Capacity) -> str:
+    copied = find_copied(evidence)
+    size = f", the size of {format_holder(copied)}" if copied is not None else ""
     return (
-        f"Request: {round_size(evidence.requested)} in one piece; {round_size(evidence.free or 0)} "
-        f"was free and {round_size(evidence.allocated)} live of {device.words}."
+        f"Request: {round_size(evidence.requested)} in one piece{size}; "
+        f"{round_size(evidence.free or 0)} was free and {round_size(evidence.allocated)} live of "
+        f"{device.words}."
     )
 
 

@@ -9,6 +9,7 @@ called with ``retain_graph=True``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from tui.core.text.numbers import count, grouped
 from tui.snapshots.explain.evidence import Evidence, Rate
@@ -19,6 +20,8 @@ SHARE = 0.1
 """Share of the allocated bytes from which growth is reported."""
 MOST = 0.5
 """The same share if no growth was measured and the tensors carry no graph."""
+COPIED_WITHIN = 0.01
+"""Largest difference of the request to a collection, as a share, if it copies its tensors."""
 UNFILLABLE = 0.3
 """The same share of a collection that would not fit the device if it were full."""
 
@@ -74,6 +77,19 @@ def format_holder(holder: Container | Variable) -> str:
     else:
         size = f"a graph of {count(holder.graph_nodes, 'node')}"
     return f"{holder.name} ({size}, {format_place(holder)})"
+
+
+def find_copied(evidence: Evidence) -> Container | None:
+    """Return the collection as large as the request, which probably copies its tensors to one."""
+    if evidence.inventory is None or evidence.requested < SHARE * evidence.allocated:
+        return None
+    return next(filter(partial(is_copied, evidence=evidence), evidence.inventory.containers), None)
+
+
+def is_copied(container: Container, evidence: Evidence) -> bool:
+    """Return whether the request has the size of all tensors of a collection, as in torch.cat."""
+    apart = abs(container.bytes - evidence.requested)
+    return container.tensors > 1 and apart <= COPIED_WITHIN * evidence.requested
 
 
 def full_size(container: Container) -> int:

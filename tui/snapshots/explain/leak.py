@@ -31,6 +31,7 @@ from tui.snapshots.explain.holders import (
     format_holder,
     format_place,
     holder_line,
+    is_copied,
     is_in_forward,
     is_of_one_graph,
     is_of_pass,
@@ -259,11 +260,13 @@ def _is_bounded(container: Container) -> bool:
 def _may_be_growing(container: Container, evidence: Evidence, inventory: Inventory) -> bool:
     """Return whether plain tensors in a container may be a leak although no growth was measured.
 
-    Data moved to the device once is none, and neither is a checkpoint, which one call returns.
+    Data moved to the device once is none, and neither is a checkpoint, which one call returns, or a
+    list whose tensors the request joins to one.
     """
     adds = container.enlarges or container.kind == MEMOIZED
     steady = is_steady(evidence) or is_training(inventory)
-    return adds and not steady and _still_filled(container, evidence)
+    grows = adds and not steady and not is_copied(container, evidence)
+    return grows and _still_filled(container, evidence)
 
 
 def _graph_bytes(inventory: Inventory, evidence: Evidence) -> int:
