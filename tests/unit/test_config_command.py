@@ -38,6 +38,8 @@ def test_each_value_is_printed_with_its_source(
     assert rows["ascii"].split()[1:] == ["false", "[default]"]
     assert rows["device"].split()[1:3] == ["not", "set:"]
     assert rows["parameters.matmul.n"].split()[1:] == ["512"]
+    # The values are in one column.
+    assert len({rows[name].index(rows[name].split()[1]) for name in BY_NAME}) == 1
 
 
 def test_as_json_an_absent_value_has_its_reason(

@@ -88,9 +88,11 @@ def lines(chosen: settings.Settings) -> Iterator[str]:
     """Yield a line for the file, for each setting and for each remembered parameter."""
     suffix = "" if chosen.file.path.exists() else " (missing; created on the first change)"
     yield f"file: {chosen.file.path}{suffix}"
+    width = max(map(len, chosen.chosen))
     for item in chosen.chosen.values():
         shown = _not_set(item.name) if item.value is None else format_value(item.value)
-        yield f"{item.name:8}  {shown}" + ("" if item.value is None else f"  [{item.source}]")
+        source = "" if item.value is None else f"  [{item.source}]"
+        yield f"{item.name:{width}}  {shown}{source}"
     known = {info.name for info in state_folder.catalogue()}
     for workload, values in chosen.file.parameters.items():
         note = "" if workload in known else f"  ({BROUGHT})"

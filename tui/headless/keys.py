@@ -6,11 +6,9 @@ import asyncio
 import contextlib
 import os
 import sys
+import termios
+import tty
 from collections.abc import Callable, Iterator
-
-if sys.platform != "win32":
-    import termios
-    import tty
 
 MOST_BYTES = 64
 """One key can send several bytes, such as an arrow key's escape sequence."""
@@ -19,7 +17,7 @@ MOST_BYTES = 64
 def is_interactive() -> bool:
     """Return whether a user can answer: all three standard streams are terminals."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
-    return sys.platform != "win32" and all(stream.isatty() for stream in streams)
+    return all(stream.isatty() for stream in streams)
 
 
 @contextlib.contextmanager
@@ -32,8 +30,6 @@ def read_keys(on_key: Callable[[str], None]) -> Iterator[None]:
     Args:
         on_key: gets the characters of the key; empty if the terminal is gone.
     """
-    if sys.platform == "win32":
-        raise NotImplementedError("keys are read on Linux and macOS only")
     loop = asyncio.get_running_loop()
     terminal = sys.stdin.fileno()
     modes = termios.tcgetattr(terminal)

@@ -132,15 +132,14 @@ def help_lines(
     elsewhere: list[Line] = []
     first: list[Line] = []
     for heading, commands in help_sections(registry, now, title).items():
-        rows = elsewhere
-        if commands[0].offered(now):
-            rows = first if heading == title else own
-        rows += _section(
-            heading,
-            [(keys_of(command), command.help, command.label) for command in commands],
-            words,
-            cells,
-        )
+        rows = [(keys_of(command), command.help, command.label) for command in commands]
+        section = _section(heading, rows, words, cells)
+        if not commands[0].offered(now):
+            elsewhere += section
+        elif heading == title:
+            first += section
+        else:
+            own += section
     own += _section(
         "lists and dialogs", [(keys, help_text, "") for keys, help_text in MOVES], words, cells
     )
@@ -161,8 +160,8 @@ def _section(
         return []
     lines = [row for keys, about in shown for row in key_lines(keys, about, cells)]
     # A screen's groups follow each other: their names are enough.
-    words = heading.partition(": ")[2] or f"Keys of {heading}"
-    return [line(Span(words, TextStyle.STRONG)), *lines, ()]
+    title = heading.partition(": ")[2] or f"Keys of {heading}"
+    return [line(Span(title, TextStyle.STRONG)), *lines, ()]
 
 
 def _matches(text: str, words: Sequence[str]) -> bool:

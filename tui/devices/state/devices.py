@@ -247,13 +247,13 @@ class ConsistentReadings:
 
     def __init__(self) -> None:
         self._samples: deque[Sample] = deque()
-        self._standing: dict[str, _StablePeriod] = {}
+        self._stable: dict[str, _StablePeriod] = {}
         """Stable periods by torch's name of the device."""
 
     def copy(self) -> ConsistentReadings:
         """Return a copy that later readings do not change."""
         copied = ConsistentReadings()
-        copied._samples, copied._standing = self._samples.copy(), self._standing.copy()
+        copied._samples, copied._stable = self._samples.copy(), self._stable.copy()
         return copied
 
     def apply_sample(self, sample: Sample) -> None:
@@ -264,14 +264,14 @@ class ConsistentReadings:
 
     def apply_torch(self, memory: TorchMemory) -> None:
         """Store a report of torch."""
-        before = self._standing.get(memory.device)
+        before = self._stable.get(memory.device)
         still = before is not None and _is_unchanged(before.newest, memory)
         since = before.since if before is not None and still else memory.at
-        self._standing[memory.device] = _StablePeriod(since, memory)
+        self._stable[memory.device] = _StablePeriod(since, memory)
 
     def forget_torch(self) -> None:
         """Drop torch's figures after the last worker has ended."""
-        self._standing.clear()
+        self._stable.clear()
 
     def find(self, view: DeviceView, worker_pid: int | None, now: float) -> ConsistentReading:
         """Return the newest figures of a device that may be subtracted from each other.
@@ -295,10 +295,10 @@ class ConsistentReadings:
             now: Unix time.
         """
         sample, device = self._find_newest(view)
-        standing = self._standing.get(name) if name else None
-        if standing is None:
+        stable = self._stable.get(name) if name else None
+        if stable is None:
             return ConsistentReading(sample, device, None)
-        torch, ended = standing.newest, standing.newest.pid != pid
+        torch, ended = stable.newest, stable.newest.pid != pid
         if ended and now - torch.at > ENDED_S:
             return ConsistentReading(sample, device, None)
         if device is None or device.lost or device.memory_read is None:
@@ -306,7 +306,7 @@ class ConsistentReadings:
         if ended or not self._is_silent(view.key, torch, now):
             for earlier in reversed(self._samples):
                 read = _find_device(earlier, view.key)
-                if read is not None and _is_within(read, standing):
+                if read is not None and _is_within(read, stable):
                     return ConsistentReading(earlier, read, torch, ended=ended)
             # Torch also reports free memory, but not correctly if the device shares the host's.
             if torch.device_free is not None and not device.memory.unified:
@@ -351,11 +351,11 @@ def _find_device(sample: Sample, key: str) -> Device | None:
     return next((device for device in sample.devices if device.id == key), None)
 
 
-def _is_within(device: Device, standing: _StablePeriod) -> bool:
+def _is_within(device: Device, stable: _StablePeriod) -> bool:
     if device.memory_read is None or device.memory_moved or device.lost:
         return False
     began, done = device.memory_read
-    return standing.since <= began and done <= standing.newest.at
+    return stable.since <= began and done <= stable.newest.at
 
 
 FREE_BYTES = 20 * 2**30

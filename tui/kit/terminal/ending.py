@@ -15,18 +15,15 @@ import os
 import select
 import signal
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
-if sys.platform != "win32":
-    import termios
-
-    WAKE = signal.SIGURG
-    """Interrupts a blocked write; without urgent data on a socket it has no other meaning."""
-
+WAKE = signal.SIGURG
+"""Interrupts a blocked write; without urgent data on a socket it has no other meaning."""
 _NOT_FATAL = (
     "SIGCHLD",
     "SIGCONT",
@@ -197,7 +194,7 @@ class ForcedExit:
         self._terminal = terminal
         self._modes: list[Any] | None = None
         self._armed = False
-        if sys.platform != "win32" and os.isatty(terminal):
+        if os.isatty(terminal):
             self._modes = termios.tcgetattr(terminal)
 
     def arm(self, code: int, patience: float) -> None:
@@ -232,7 +229,7 @@ class ForcedExit:
 
         Later output of this process to the terminal is dropped too.
         """
-        if sys.platform == "win32" or self._modes is None or not self._armed:
+        if self._modes is None or not self._armed:
             return
         try:
             # A new open file description: it must not block, and other processes share the old one.
