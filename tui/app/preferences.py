@@ -6,7 +6,7 @@ or the environment applies to one start and does not become permanent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tui.core import settings
 from tui.core.borders import Borders, parse_borders
@@ -180,15 +180,10 @@ class Preferences:
         """
         if not self._writes_back or theme == self.theme:
             return ""
-        path = self._chosen.file.path
-        if not self._chosen.file.writable:
-            return f"{path}: the file is broken; the theme is not saved"
-        try:
-            settings.remember(path, {"theme": theme}, {})
-        except (OSError, ValueError) as error:
-            return f"the theme is not saved: {error}"
-        self.theme = theme
-        return ""
+        problem = self._write({"theme": theme}, {}, "the theme is not saved")
+        if not problem:
+            self.theme = theme
+        return problem
 
     def remember(
         self, state: WorkbenchState, theme: str, refresh: float, borders: Borders | None = None
@@ -197,11 +192,28 @@ class Preferences:
         values, parameters = self.changes(state, theme, refresh, borders)
         if not self._writes_back or not (values or parameters):
             return
+        problem = self._write(values, parameters, "changes are not saved")
+        if problem:
+            self.problems.append(problem)
+
+    def _write(
+        self,
+        values: Mapping[str, settings.Value],
+        parameters: Mapping[str, Mapping[str, Setting]],
+        consequence: str,
+    ) -> str:
+        """Write changes into the file; return why that failed, or an empty string.
+
+        Args:
+            values: new settings by name.
+            parameters: by workload.
+            consequence: of a failure, in words.
+        """
         path = self._chosen.file.path
         if not self._chosen.file.writable:
-            self.problems.append(f"{path}: the file is broken; changes are not saved")
-            return
+            return f"{path}: the file is broken; {consequence}"
         try:
             settings.remember(path, values, parameters)
         except (OSError, ValueError) as error:
-            self.problems.append(f"changes are not saved: {error}")
+            return f"{consequence}: {error}"
+        return ""

@@ -264,43 +264,49 @@ def read(file_path: Path) -> FromFile:
 def _checked(file_path: Path, text: str, settings: Mapping[str, object]) -> FromFile:
     values: dict[str, tuple[Value, int]] = {}
     problems: list[str] = []
+
+    def report(key: str, problem: str) -> None:
+        problems.append(f"{file_path}:{_line_of(text, key)}: {problem}")
+
     for name, value in settings.items():
-        line = _line_of(text, name)
         known = BY_NAME.get(name)
         if name == PARAMETERS:
             continue
         if known is None:
             names = ", ".join([*BY_NAME, PARAMETERS])
-            problems.append(f"{file_path}:{line}: {name} is not known; there are {names}")
+            report(name, f"{name} is not known; there are {names}")
             continue
         try:
-            values[name] = (known.parse(value), line)
+            values[name] = (known.parse(value), _line_of(text, name))
         except ValueError:
-            problems.append(f"{file_path}:{line}: {name} = {value!r}: not {known.about}")
-    parameters = _parameters(file_path, text, settings.get(PARAMETERS, {}), problems)
+            report(name, f"{name} = {value!r}: not {known.about}")
+    parameters = _parameters(settings.get(PARAMETERS, {}), report)
     return FromFile(file_path, values, parameters, tuple(problems), writable=True)
 
 
 def _parameters(
-    file_path: Path, text: str, content: object, problems: list[str]
+    content: object, report: Callable[[str, str], None]
 ) -> dict[str, dict[str, Setting]]:
-    """Return the tables of the workloads; each workload checks its values itself."""
+    """Return the tables of the workloads; each workload checks its values itself.
+
+    Args:
+        content: what the file has under :data:`PARAMETERS`.
+        report: receives a key with a problem of its value.
+    """
     if not isinstance(content, Mapping):
-        problems.append(f"{file_path}:{_line_of(text, PARAMETERS)}: {PARAMETERS} is not a table")
+        report(PARAMETERS, f"{PARAMETERS} is not a table")
         return {}
     tables: dict[str, dict[str, Setting]] = {}
     for name, table in content.items():
         if not isinstance(table, Mapping):
-            problems.append(
-                f"{file_path}:{_line_of(text, name)}: {PARAMETERS}.{name} is not a table"
-            )
+            report(name, f"{PARAMETERS}.{name} is not a table")
             continue
         tables[name] = {}
         for key, value in table.items():
             if isinstance(value, (bool, int, float, str)):
                 tables[name][key] = value
             else:
-                problems.append(f"{file_path}:{_line_of(text, key)}: {key}: not a single value")
+                report(key, f"{key}: not a single value")
     return tables
 
 
