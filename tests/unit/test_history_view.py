@@ -21,8 +21,8 @@ from tui.devices.views.history import (
     block_rows,
     compute_shares,
     draw_history,
-    figures,
     format_points,
+    plotted_figures,
     span_rule,
     whole_lines,
     whole_rows,
@@ -187,7 +187,10 @@ def test_a_scale_whose_end_is_not_known_is_told_and_not_drawn() -> None:
 def test_the_cpu_has_load_and_memory_of_the_host_and_no_power() -> None:
     state = watched()
     cpu = state.machine.devices[-1]
-    assert [item.name for item in figures(cpu, state.machine.sample)] == ["utilization", "used"]
+    assert [item.name for item in plotted_figures(cpu, state.machine.sample)] == [
+        "utilization",
+        "used",
+    ]
     assert block_rows(cpu, 2) == 5
     assert state.machine.history.points(cpu.key)[-1].utilization == 23.0
 

@@ -18,7 +18,7 @@ from tests.screens.helpers import (
 from tui.core.text import glyphs
 from tui.devices.memory import Slice, account
 from tui.devices.memory.model import Value
-from tui.devices.views.memory import bar_cells, bar_line, draw_body, legend, title
+from tui.devices.views.memory import bar_cells, bar_line, draw_body, legend_lines, memory_title
 from tui.kit.lines import plain, width
 from tui.monitor.messages import DeviceMemory
 
@@ -54,7 +54,7 @@ def test_every_fill_of_the_bar_is_named_in_the_legend() -> None:
     state = make_store()
     gauge = account(state.machine, state.machine.selected_device, NOW)
     bar = plain(bar_line(gauge, 120))
-    named = " ".join(plain(line) for line in legend(gauge, 120))
+    named = " ".join(plain(line) for line in legend_lines(gauge, 120))
     assert set(bar) == set("█▓▒░▞·")
     assert all(f"{glyph} " in named for glyph in set(bar))
 
@@ -66,7 +66,7 @@ def test_the_pane_s_lines_fit(cells: int) -> None:
     gauge = account(state.machine, view, NOW)
     assert all(width(line) <= cells for line in draw_body(gauge, view, cells)[1])
     assert width(bar_line(gauge, cells)) == cells
-    assert len(title(gauge, view, cells)) <= cells
+    assert len(memory_title(gauge, view, cells)) <= cells
 
 
 def test_at_80_cells_the_slices_take_one_line_in_the_short_style_which_the_title_has_too() -> None:
@@ -74,20 +74,20 @@ def test_at_80_cells_the_slices_take_one_line_in_the_short_style_which_the_title
     view = state.machine.selected_device
     gauge = account(state.machine, view, NOW)
     short = draw_body(gauge, view, 79, state.machine.worker_pid)[0]
-    assert [plain(line) for line in legend(gauge, 79, short)] == [
+    assert [plain(line) for line in legend_lines(gauge, 79, short)] == [
         "█ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"
     ]
-    assert title(gauge, view, 76, format_size=short).endswith("118.5 of 139.8G free")
+    assert memory_title(gauge, view, 76, format_size=short).endswith("118.5 of 139.8G free")
 
 
 def test_the_title_names_what_must_not_be_overlooked() -> None:
     state = make_store("one gpu", torch_memory(ooms=1))
     gauge = account(state.machine, state.machine.selected_device, NOW + 12)
-    words = title(gauge, state.machine.selected_device, 100)
+    words = memory_title(gauge, state.machine.selected_device, 100)
     assert "118.5 of 139.8 GiB free" in words
     assert "12 s old" in words
     assert "! 1 warning" in words
-    short = title(gauge, state.machine.selected_device, 30)
+    short = memory_title(gauge, state.machine.selected_device, 30)
     assert short.startswith("Memory   cuda:0   12 s old")
 
 
@@ -99,7 +99,7 @@ def test_unattributed_memory_is_hatched_and_named_and_no_fill_looks_like_a_fault
     state = make_store("one gpu", sample(gpu(1, processes=(), memory=DeviceMemory(100, 90, 10, 0))))
     gauge = account(state.machine, state.machine.devices[0], NOW)
     assert plain(bar_line(gauge, 40)).startswith("╱" * 30)
-    assert any("╱ unattributed 90 B" in plain(line) for line in legend(gauge, 80))
+    assert any("╱ unattributed 90 B" in plain(line) for line in legend_lines(gauge, 80))
 
 
 def test_who_else_holds_the_memory_is_named_the_largest_first() -> None:
@@ -126,7 +126,7 @@ def test_a_title_says_free_of_what_where_a_warning_takes_room() -> None:
     view = state.machine.devices[0]
     gauge = account(state.machine, view, NOW)
     assert gauge.warnings
-    assert title(gauge, view, len(title(gauge, view, 99)) - 7).endswith("G free")
+    assert memory_title(gauge, view, len(memory_title(gauge, view, 99)) - 7).endswith("G free")
 
 
 def test_the_used_figure_of_the_idle_gpu_needs_no_torch() -> None:

@@ -26,7 +26,7 @@ from tests.screens.helpers import (
 from tui.devices.memory import Gauge, account
 from tui.devices.memory.model import Absent, Stale, Value, get_value
 from tui.devices.state.devices import SILENT_S, STORED_S, ConsistentReadings
-from tui.devices.views.memory import absences
+from tui.devices.views.memory import absence_lines
 from tui.kit.lines import plain
 from tui.monitor.messages import DeviceMemory, HostMemory, Sample
 from tui.runs.state.events import CompareQueued, RunQueued
@@ -237,7 +237,8 @@ def test_a_worker_that_does_not_answer_leaves_its_process_in_one_piece() -> None
     assert gauge.warnings == ()
     assert "live tensors used 1.0 GiB 4 s ago: the runner is busy" in box.story()
     assert any(
-        "allocated, cached n/a: the runner is busy" in plain(line) for line in absences(gauge, 100)
+        "allocated, cached n/a: the runner is busy" in plain(line)
+        for line in absence_lines(gauge, 100)
     )
 
 

@@ -15,7 +15,7 @@ from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.views.history import RecentReadings, format_points
 from tui.devices.views.large_history import LEAST_ROWS, large_lines, large_rows
-from tui.devices.views.memory import bar_line, draw_body, explain_lines, title
+from tui.devices.views.memory import bar_line, draw_body, explain_lines, memory_title
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, plain
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
@@ -68,7 +68,7 @@ class AccountPane(AgingPane):
 
     def title(self, cells: int) -> str:
         """Return the title in the border."""
-        return title(self.gauge, self.view, cells)
+        return memory_title(self.gauge, self.view, cells)
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return the figures in words; subclasses implement this."""
@@ -152,7 +152,7 @@ class MemoryPane(AccountPane):
 
     def title(self, cells: int) -> str:
         """Return the title, with sizes in the units of the lines below."""
-        return title(self.gauge, self.view, cells, format_size=self._choose_sizes())
+        return memory_title(self.gauge, self.view, cells, format_size=self._choose_sizes())
 
     def count_rows(self, cells: int) -> int:
         """Count the pane's rows with its title and its bar, at a width."""

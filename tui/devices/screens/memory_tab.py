@@ -20,7 +20,7 @@ from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.history import RecentReadings, format_points, whole_lines, whole_rows
-from tui.devices.views.memory import legend, title
+from tui.devices.views.memory import legend_lines, memory_title
 from tui.devices.views.memory_account import (
     account_details,
     account_lines,
@@ -73,7 +73,7 @@ class MemoryView(AccountPane):
         yield self.body
 
     def _legend(self, cells: int) -> list[Line]:
-        return legend(self.gauge, cells)
+        return legend_lines(self.gauge, cells)
 
     def history_rows(self, cells: int, most: int) -> int:
         """Return the rows of the histories, at most ``most``."""
@@ -166,7 +166,7 @@ class ProcessMemoryView(MemoryView):
 
     def title(self, cells: int) -> str:
         """Return the title: the process, and the free memory of the device."""
-        return title(self.gauge, self.view, cells, f" of {self.allocator.process.pid}")
+        return memory_title(self.gauge, self.view, cells, f" of {self.allocator.process.pid}")
 
     def history_rows(self, cells: int, most: int) -> int:  # noqa: ARG002 (they are in one column)
         """Return the rows of the process's histories, at most ``most``."""

@@ -25,8 +25,8 @@ from tui.devices.views.history import (
     block_lines,
     block_rows,
     draw_history,
-    figures,
     format_points,
+    plotted_figures,
 )
 from tui.devices.views.host_rows import (
     MORE,
@@ -333,7 +333,7 @@ class DeviceList(KeyedList):
             histories = {}
             for view in machine.devices:
                 recent = RecentReadings(machine.history.points(view.key), sample, end)
-                load = figures(view, sample)[0]
+                load = plotted_figures(view, sample)[0]
                 histories[view.key] = draw_history(recent, load, cells, 1)
             self._drawn_histories = drawn = (cells, end, machine.devices, histories)
         return drawn[3]

@@ -62,7 +62,7 @@ class PlottedFigure(NamedTuple):
     style: TextStyle
 
 
-def figures(
+def plotted_figures(
     view: DeviceView,
     sample: Sample | None,
     format_size: text.SizeFormat = text.size_short,
@@ -265,7 +265,7 @@ def scale_label(figure: PlottedFigure, row: int, rows: int) -> str:
 
 def block_rows(view: DeviceView, rows: int) -> int:
     """Return the rows of :func:`block_lines` if each figure has ``rows`` rows; 0 for 0 rows."""
-    return 1 + rows * len(figures(view, None)) if rows else 0
+    return 1 + rows * len(plotted_figures(view, None)) if rows else 0
 
 
 def block_lines(view: DeviceView, recent: RecentReadings, cells: int, height: int) -> list[Line]:
@@ -277,7 +277,7 @@ def block_lines(view: DeviceView, recent: RecentReadings, cells: int, height: in
         cells: width of a line.
         height: lines in all.
     """
-    plotted = figures(view, recent.sample)
+    plotted = plotted_figures(view, recent.sample)
     rows = max(1, (height - 1) // len(plotted))
     lines, gap = history_lines(recent, plotted, cells, rows)
     return [span_rule(view.label, recent, cells, cells, gap), *lines]
@@ -297,7 +297,7 @@ def whole_rows(view: DeviceView, sample: Sample | None, cells: int, most: int) -
 
 def _count_stacked(view: DeviceView, sample: Sample | None, cells: int) -> int:
     """Count the histories below each other."""
-    count = len(figures(view, sample, text.size, torch=True))
+    count = len(plotted_figures(view, sample, text.size, torch=True))
     return -(-count // 2) if cells >= BESIDE_FROM else count
 
 
@@ -306,7 +306,7 @@ def whole_lines(view: DeviceView, recent: RecentReadings, cells: int, height: in
 
     The arguments are those of :func:`block_lines`.
     """
-    plotted = figures(view, recent.sample, text.size, torch=True)
+    plotted = plotted_figures(view, recent.sample, text.size, torch=True)
     deep = _count_stacked(view, recent.sample, cells)
     rows = max(1, (height - 1) // deep)
     has_pairs = len(plotted) > deep

@@ -22,7 +22,7 @@ from tui.devices.views.history import (
     RecentReadings,
     explain_gap,
     explain_no_scale,
-    figures,
+    plotted_figures,
     title_rule,
 )
 from tui.kit.braille import ACROSS
@@ -59,7 +59,7 @@ def list_figures(
 
     The scale of the temperature ends at the slowdown threshold, if the driver names it.
     """
-    listed = figures(view, sample, format_size)
+    listed = plotted_figures(view, sample, format_size)
     if view.key != CPU:
         top = view.nvml.slowdown_c if view.nvml else None
         known = 100.0 if top is None else top

@@ -96,7 +96,7 @@ def _with_others_split(gauge: Gauge, total: int, cells: int) -> list[Slice]:
     return slices
 
 
-def legend(gauge: Gauge, cells: int, format_size: text.SizeFormat = text.size) -> list[Line]:
+def legend_lines(gauge: Gauge, cells: int, format_size: text.SizeFormat = text.size) -> list[Line]:
     """Return every slice above zero with its glyph and its bytes, on as few lines as possible.
 
     To avoid a second line, the free slice is dropped, which the title also shows.
@@ -174,7 +174,7 @@ def _other_line(other: ProcessMemory, format_size: text.SizeFormat) -> Line:
 # ---- figures -----------------------------------------------------------------------------------
 
 
-def figures(
+def figure_lines(
     gauge: Gauge, view: DeviceView, cells: int, format_size: text.SizeFormat = text.size_short
 ) -> list[Line]:
     """Return the figures under the bar: reserved, process, used, exact peaks, what ``e`` frees.
@@ -231,7 +231,7 @@ def peak_items(
     return items
 
 
-def absences(gauge: Gauge, cells: int) -> list[Line]:
+def absence_lines(gauge: Gauge, cells: int) -> list[Line]:
     """Return the unknown terms with their reasons, each reason once."""
     return [
         line
@@ -242,7 +242,7 @@ def absences(gauge: Gauge, cells: int) -> list[Line]:
     ]
 
 
-def absent_names(gauge: Gauge, cells: int) -> list[Line]:
+def absent_name_lines(gauge: Gauge, cells: int) -> list[Line]:
     """Return the names of the unknown terms; ``i`` gives the reasons."""
     by_word: dict[str, list[str]] = {}
     for absent, labels in _find_absences(gauge).items():
@@ -271,7 +271,7 @@ def _find_absences(gauge: Gauge) -> dict[Absent, list[str]]:
     return absences
 
 
-def warnings(gauge: Gauge, cells: int) -> list[Line]:
+def warning_lines(gauge: Gauge, cells: int) -> list[Line]:
     """Return the lines on terms that contradict each other."""
     mark = f"{glyphs.GLYPHS.warning} "
     return [
@@ -281,7 +281,7 @@ def warnings(gauge: Gauge, cells: int) -> list[Line]:
     ]
 
 
-def brief_warnings(gauge: Gauge, cells: int) -> list[Line]:
+def brief_warning_lines(gauge: Gauge, cells: int) -> list[Line]:
     """Return a line for each contradiction; ``i`` shows the likely causes."""
     shown = gauge.warnings[:WARNINGS_SHOWN]
     lines = [warning.partition(": ")[0] for warning in shown]
@@ -356,11 +356,11 @@ def _draw_body(
     gauge: Gauge, view: DeviceView, cells: int, worker: int | None, format_size: text.SizeFormat
 ) -> list[Line]:
     return [
-        *legend(gauge, cells, format_size),
+        *legend_lines(gauge, cells, format_size),
         *other_lines(gauge.others, cells, OTHERS_SHOWN, format_size),
-        *absent_names(gauge, cells),
-        *brief_warnings(gauge, cells),
-        *figures(gauge, view, cells, format_size),
+        *absent_name_lines(gauge, cells),
+        *brief_warning_lines(gauge, cells),
+        *figure_lines(gauge, view, cells, format_size),
         *holder_lines(gauge, view, cells, worker, format_size),
     ]
 
@@ -368,9 +368,9 @@ def _draw_body(
 def explain_lines(gauge: Gauge, cells: int) -> list[Line]:
     """Explain the bar in sentences: contradictions, the use, unknown figures, sampled peaks."""
     parts = (
-        warnings(gauge, cells),
+        warning_lines(gauge, cells),
         paragraph(" ".join(gauge.explanation), cells),
-        absences(gauge, cells),
+        absence_lines(gauge, cells),
         flow(peak_items(gauge, sampled=True), cells),
     )
     return [row for part in parts if part for row in (*part, ())][:-1]
@@ -379,7 +379,7 @@ def explain_lines(gauge: Gauge, cells: int) -> list[Line]:
 _SPACED_UNIT = re.compile(r" ([KMGT])iB")
 
 
-def title(
+def memory_title(
     gauge: Gauge,
     view: DeviceView,
     cells: int,

@@ -28,7 +28,7 @@ from tui.devices.views.memory import (
     is_absent_for,
     other_lines,
     reason_lines,
-    warnings,
+    warning_lines,
 )
 from tui.kit.lines import (
     Line,
@@ -118,7 +118,7 @@ def account_lines(
     column = _column(main)
     lines = [
         *other_lines(gauge.others, main),
-        *warnings(gauge, main),
+        *warning_lines(gauge, main),
         *_in_columns(_figures(gauge, view, reasons, column, explained=False), main),
         *(_section("not known", main) if reasons else ()),
         *reason_lines(reasons, main, MOST_NAMED),
@@ -173,7 +173,7 @@ def account_details(gauge: Gauge, view: DeviceView, cells: int) -> list[Line]:
     blocks = _figures(gauge, view, reasons, cells, explained=True)
     if reasons:
         blocks.append([*_section("not known", cells), *reason_lines(reasons, cells)])
-    doubts, sentences = warnings(gauge, cells), paragraph(" ".join(gauge.explanation), cells)
+    doubts, sentences = warning_lines(gauge, cells), paragraph(" ".join(gauge.explanation), cells)
     gap: list[Line] = [()] if doubts and sentences else []
     return [*doubts, *gap, *sentences, *(row for block in blocks for row in block)]
 

@@ -19,7 +19,7 @@ from tui.devices.memory.others import account_in
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.views.history import format_points
-from tui.devices.views.memory import bar_line, legend, title
+from tui.devices.views.memory import bar_line, legend_lines, memory_title
 from tui.devices.views.memory_account import account_details, account_lines, process_facts
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, Span, TextStyle, fit, line, verbatim
@@ -318,7 +318,9 @@ class WatchedMemoryPane(Pane):
         self._view = DeviceView("")
         self._gauge: Gauge | None = None
         self._bar = LineBar(lambda cells: bar_line(self._gauge, cells) if self._gauge else ())
-        self._legend = LinesView(lambda cells: legend(self._gauge, cells) if self._gauge else [])
+        self._legend = LinesView(
+            lambda cells: legend_lines(self._gauge, cells) if self._gauge else []
+        )
         self._findings_view = LinesView(self._finding_lines)
         self._legend.can_focus = self._findings_view.can_focus = False
         self._plot = FittedView(self._plot_lines, self._plot_points)
@@ -382,7 +384,7 @@ class WatchedMemoryPane(Pane):
         alone = has_plot and self._is_over() and height - finding_rows >= least
         shown = None if alone else self._gauge
         self.retitle(self._title(width - ROOM, shown))
-        legend_rows = len(legend(shown, cells)) if shown else 0
+        legend_rows = len(legend_lines(shown, cells)) if shown else 0
         for view, rows in ((self._legend, legend_rows), (self._findings_view, finding_rows)):
             view.display = rows > 0
             view.styles.height = max(1, rows)
@@ -415,7 +417,7 @@ class WatchedMemoryPane(Pane):
             return f"Memory{whose}"
         if gauge is None or self._view.nvml is None:
             return f"Memory{whose}   {self._view.label}"
-        return title(gauge, self._view, cells, whose)
+        return memory_title(gauge, self._view, cells, whose)
 
     def _finding_lines(self, cells: int) -> list[Line]:
         if self.row is not None and self._is_idle:
