@@ -25,8 +25,8 @@ from tui.runs.state.runs import Against, EarlierResult
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.brief import format_earlier
 from tui.runs.views.detail import detail_lines
+from tui.runs.views.search import build_entries
 from tui.runs.views.workload_columns import draw_entry, fit_workload_columns
-from tui.runs.views.workload_entries import build_entries
 from tui.runs.views.workload_table import build_row
 from workloads.protocol import messages
 from workloads.protocol.results import Setting

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.results.samples import BEGAN, kept
 from tui.kit.table import row_line
 from tui.results.cli import results as command
-from tui.results.cli.options import ResultsOptions
+from tui.results.cli.results import ResultsOptions
 from tui.results.store import exchange
 from tui.results.store.database import Database
 from tui.results.store.exchange import ExchangeError, encode_lines, read_file

@@ -15,7 +15,7 @@ import pytest
 
 from tests.in_process import Done, run_here
 from tests.results.made_runner import made
-from tui.headless.interleave import parse_arm, parse_arms
+from tui.headless.rounds import parse_arm, parse_arms
 from tui.kit.command_line.output import UsageError
 from tui.results.store.database import Database
 

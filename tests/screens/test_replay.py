@@ -18,9 +18,8 @@ from tests.screens.helpers import hello, screen_text, workload
 from tui.app.replay import ReplayApp
 from tui.devices.state.machine import SIMULATED
 from tui.kit.pane import LinesView
-from tui.recordings.lines import AnyEvent, scan_recording
+from tui.recordings.lines import AnyEvent, Scene, scan_recording
 from tui.recordings.replay import AT_ONCE, ReplaySession
-from tui.recordings.scene import Scene
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.watch.screens.tab import WatchTab
 

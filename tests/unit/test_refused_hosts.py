@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.screens.helpers import environment, torch_gpu
-from tui.headless.same_machine import explain_same_machine
+from tui.headless.host_runs import explain_same_machine
 from tui.runs.session.session import Session
 from workloads.protocol import messages
 from workloads.protocol.machine_identity import UNKNOWN, MachineIdentity

@@ -14,7 +14,7 @@ from tui.app.header import describe_runner
 from tui.core.events import RunnerStatus
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.lines import plain
-from tui.runs.session.process_activity import inspect_process
+from tui.runs.session.runner_supervisor import inspect_process
 from tui.runs.session.silence import ProcessActivity, describe_silence
 from tui.runs.views.runner_notes import runner_notes
 from tui.runs.views.workload_state import format_state

@@ -16,6 +16,7 @@ from tui.kit.table import Layout, heading_line
 from tui.runs.state.events import ComparedWithEarlier
 from tui.runs.state.runs import Against
 from tui.runs.state.state import WorkbenchState
+from tui.runs.views.search import build_entries
 from tui.runs.views.workload_columns import (
     DROPPED_FIRST,
     WIDEST,
@@ -24,7 +25,6 @@ from tui.runs.views.workload_columns import (
     fit_workload_columns,
     list_hidden_columns,
 )
-from tui.runs.views.workload_entries import build_entries
 from tui.runs.views.workload_table import Group, WorkloadRow, build_row
 from workloads.protocol.results import Check, Verdict
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.screens.helpers import make_store
 from tests.screens.results import busy
-from tui.runs.views.workload_entries import build_entries
+from tui.runs.views.search import build_entries
 from tui.runs.views.workload_table import (
     ORDERS,
     Group,

@@ -13,8 +13,8 @@ from tui.kit.lines import Span, plain
 from tui.runs.state.events import ConditionsRecorded, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
+from tui.runs.views.search import build_entries
 from tui.runs.views.workload_columns import WIDEST, cut_parameters
-from tui.runs.views.workload_entries import build_entries
 from tui.runs.views.workload_table import (
     Group,
     WorkloadRow,

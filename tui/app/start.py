@@ -89,7 +89,7 @@ def play_recording(
     loop: bool,
     snapshot: Path | None,
 ) -> int:
-    """Play a recording on the terminal, as ``tui.recordings.cli.replay.Play`` describes.
+    """Play a recording on the terminal, as ``tui.recordings.cli.Play`` describes.
 
     Without one, play the demo that comes with the program.
     """

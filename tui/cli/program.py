@@ -125,7 +125,7 @@ COMMANDS: dict[str, ListedCommand] = {
         {"find_context": "tui.watch.state.explained:find_oom_context"},
     ),
     "replay": ListedCommand(
-        "tui.recordings.cli.replay",
+        "tui.recordings.cli",
         "Play a recording; --record makes one.",
         {"play": "tui.app.start:play_recording"},
     ),

@@ -9,7 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tui.devices.state.devices import CPU
-from tui.headless.waiter import INTERVAL_S, Waiter, describe_current_run, set_parameters
+from tui.headless.waiter import (
+    INTERVAL_S,
+    Waiter,
+    choose_devices,
+    describe_current_run,
+    set_parameters,
+)
 from tui.hosts.address import HostAddress
 from tui.hosts.children import HostConnection
 from tui.hosts.supervisor import with_shared_connection
@@ -21,6 +27,7 @@ from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
 from tui.runs.views.result_text import encode_results
+from workloads.protocol.machine_identity import MachineIdentity
 
 
 class HostRuns:
@@ -286,3 +293,52 @@ async def connect_hosts(
         is_connecting = False
         progress.clear()
         await asyncio.gather(*(lane.close() for lane in lanes))
+
+
+def usable_sessions(lanes: Sequence[HostRuns]) -> dict[str, Session]:
+    """Return the sessions of the hosts that can run, by name.
+
+    Args:
+        lanes: the hosts, after their attempt to connect.
+    """
+    return {
+        lane.host.name: lane.session
+        for lane in lanes
+        if lane.session is not None and not lane.error
+    }
+
+
+def explain_same_machine(sessions: Mapping[str, Session], wanted: Sequence[str]) -> str:
+    """Return which two hosts are one machine or share a GPU; empty if all are apart.
+
+    A machine that cannot be recognized is apart from all others.
+
+    Args:
+        sessions: of the hosts, by name; torch has answered on each.
+        wanted: the devices, as typed.
+    """
+    known: dict[str, MachineIdentity] = {}
+    owners: dict[str, str] = {}
+    for name, session in sessions.items():
+        identity = session.state.machine.identity
+        for other, other_identity in known.items():
+            if identity.is_same_system(other_identity):
+                return f"{name} is the same machine as {other}"
+        known[name] = identity
+        for uuid, device in _find_gpus(session, wanted).items():
+            owner = owners.setdefault(uuid, name)
+            if owner != name:
+                return f"{device} of {name} is also a GPU of {owner}"
+    return ""
+
+
+def _find_gpus(session: Session, wanted: Sequence[str]) -> Mapping[str, str]:
+    """Return torch's names of the chosen GPUs by UUID; a GPU without one is nobody else's."""
+    environment = session.state.machine.environment
+    try:
+        chosen = [device for device in choose_devices(session, wanted) if device != CPU]
+    except Failure:
+        # The run says that this device is missing.
+        return {}
+    devices = environment.devices if environment is not None else ()
+    return {device.uuid: device.id for device in devices if device.id in chosen and device.uuid}

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
 from tui.devices.host_plan import find_other_hosts
-from tui.headless.host_runs import HostRuns, connect_hosts
-from tui.headless.same_machine import explain_same_machine, usable_sessions
+from tui.headless.host_runs import HostRuns, connect_hosts, explain_same_machine, usable_sessions
 from tui.headless.spanning import SpanningRun, find_spanning, meet, run_spanning
 from tui.headless.waiter import choose_devices, choose_workloads, set_parameters
 from tui.hosts.address import HostAddress
@@ -95,7 +94,7 @@ async def run_on_hosts(options: RunOptions, hosts: Sequence[HostAddress]) -> int
             encoded["problems"] = runs.problems
         print_json(encoded, "run")
     else:
-        text = format_hosts(lanes, runs.over_all, runs.problems, stored=storing)
+        text = format_host_results(lanes, runs.over_all, runs.problems, stored=storing)
         print_text(text, "run.txt")
     failed = bool(runs.problems) or any(lane.failed for lane in lanes)
     return lanes[0].exit_code(1 if failed else 0)
@@ -186,7 +185,7 @@ class _HostsRuns:
                 self.problems += missing
 
 
-def format_hosts(
+def format_host_results(
     lanes: Sequence[HostRuns],
     over_all: Sequence[SpanningRun] = (),
     problems: Sequence[str] = (),

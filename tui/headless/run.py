@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tui.devices.host_options import add_connection
-from tui.headless.interleave import FORMS, TURNS, parse_arms
 from tui.headless.on_hosts import find_run_hosts, run_on_hosts
-from tui.headless.rounds import run_interleaved, run_rounds
+from tui.headless.rounds import FORMS, TURNS, parse_arms, run_interleaved, run_rounds
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.alarm import CommandAlarm
 from tui.kit.command_line.options import (

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tui.core.text.glyphs import rows_of_text
-from tui.headless.host_runs import HostRuns, connect_hosts
+from tui.headless.host_runs import HostRuns, connect_hosts, explain_same_machine, usable_sessions
 from tui.headless.measured_hosts import (
     MeasuredHosts,
     add_measured_hosts,
     choose_hosts,
     refuse_files,
 )
-from tui.headless.same_machine import explain_same_machine, usable_sessions
 from tui.headless.spanning import meet
 from tui.hosts.address import HostAddress
 from tui.hosts.failures import HostFailureError

@@ -21,17 +21,16 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Union, cast, get_args
+from typing import Any, ClassVar, Literal, Union, cast, get_args
 
 from tui.allocators.messages import WATCH_EVENTS, WatchEvent
 from tui.core.events import CoreEvent
 from tui.devices.state.machine import DeviceEvent
 from tui.hosts.events import AnyHostEvent
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent
-from tui.recordings.scene import Scene
 from tui.runs.state.events import HostRunEvent, RunEvent, RunsOfHostEvent
 from workloads.protocol import messages, wire
 
@@ -43,6 +42,21 @@ _INTEGERS = 1 << 64
 _MOST_DIGITS = 20
 _MANY_DIGITS = re.compile(rb"\d{19}")
 LONGEST_S = 10 * 365 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A caption, and the place of the screen that it is about."""
+
+    WIRE_KEYS: ClassVar[Mapping[str, str]] = {"caption": "words"}
+
+    caption: str
+    """One line of 80 cells at most."""
+    tab: str = "workbench"
+    """Id of the tab to show."""
+    workload: str = ""
+    """The workload to select there; empty for the present one."""
+
 
 LocalEvent = Union[CoreEvent, DeviceEvent, RunEvent, AnyHostEvent, Scene]
 AnyEvent = Union[LocalEvent, messages.Event, MonitorEvent, WatchEvent, HostRunEvent]

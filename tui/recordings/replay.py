@@ -11,8 +11,7 @@ from typing import Literal
 from tui.core.events import LogLine, Topic
 from tui.devices.state.machine import DeviceSelected
 from tui.recordings import lines
-from tui.recordings.lines import RecordedLine, decode_event, format_time
-from tui.recordings.scene import Scene
+from tui.recordings.lines import RecordedLine, Scene, decode_event, format_time
 from tui.runs.state.state import WorkbenchState
 from workloads.protocol import wire
 

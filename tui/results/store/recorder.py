@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tui.core import reports
 from tui.core.events import LogLine, Publish
@@ -28,7 +28,8 @@ from tui.runs.state.state import RunsState
 from workloads.protocol import messages
 
 if TYPE_CHECKING:
-    from tui.results.store.access import StoreAccess
+    from tui.devices.state.machine import MachineState
+    from tui.results.store.database import Database
     from tui.results.store.earlier import EarlierSessions
     from tui.results.store.records import StoredResult
     from tui.runs.state.parameters import Sweep
@@ -234,12 +235,22 @@ class ResultHistory:
         return query(earlier(self._place, before, own, traceless=self._traceless))
 
 
+class StoreAccess(NamedTuple):
+    """The classes that write and read the store, and the function that builds records."""
+
+    database: type[Database]
+    earlier: type[EarlierSessions]
+    build: Callable[[RunState | CompareState, MachineState, str, str], StoredResult | None]
+
+
 def _import_access() -> StoreAccess:
     """Import the store's code at its first use, because a start needs no database."""
     # Deferred: 25 modules, 20 ms.
-    from tui.results.store.access import ACCESS
+    from tui.results.store.database import Database
+    from tui.results.store.earlier import EarlierSessions
+    from tui.results.store.records import build_stored_result
 
-    return ACCESS
+    return StoreAccess(Database, EarlierSessions, build_stored_result)
 
 
 def _find_alike(result: RunResult, runs: RunsState) -> list[RunState]:

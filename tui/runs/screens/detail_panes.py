@@ -19,16 +19,16 @@ from tui.runs.views.backend import (
     build_view,
     format_backend_name,
     format_folded_title,
+    format_verdicts,
     list_newest,
     list_switches,
     warning_lines,
 )
 from tui.runs.views.brief import brief_lines
 from tui.runs.views.runner_notes import log_lines
-from tui.runs.views.verdict_sentence import format_verdicts
 
 if TYPE_CHECKING:
-    from tui.runs.views.detail_views import DetailViews
+    from tui.runs.views.detail_plots import DetailViews
 
 
 class BackendSwitches(LinesView):
@@ -178,7 +178,7 @@ focus."""
 def import_detail_views() -> DetailViews:
     """Return the views of a workload's figures and plots."""
     # Deferred: a start on a small screen shows a description alone (20 modules, 15 ms).
-    from tui.runs.views.detail_views import DETAIL_VIEWS
+    from tui.runs.views.detail_plots import DETAIL_VIEWS
 
     return DETAIL_VIEWS
 
@@ -269,7 +269,7 @@ class DetailPane(Pane):
             in_brief = self.body.size.height < BRIEF_BELOW and not self.body.has_focus
             lines = brief_lines(self.state, self._workload, cells) if in_brief else []
             return lines or import_detail_views().detail(
-                self.state, self._workload, cells, height, brief=in_brief
+                self.state, self._workload, cells, height, in_brief
             )
         views = import_detail_views()
         if self.roofline:

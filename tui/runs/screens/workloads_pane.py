@@ -19,8 +19,8 @@ from tui.kit.table import heading_line
 from tui.runs.state.state import RunsState
 from tui.runs.views.queue import build_queue, queue_line
 from tui.runs.views.runner_notes import NOT_STARTED, runner_notes
+from tui.runs.views.search import build_entries
 from tui.runs.views.workload_columns import draw_entry, fit_workload_columns, list_hidden_columns
-from tui.runs.views.workload_entries import build_entries
 from tui.runs.views.workload_table import (
     ORDERS,
     Entry,

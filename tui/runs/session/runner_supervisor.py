@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import psutil
+
 from tui.core import reports, state_folder
 from tui.core.child.launch import too_many_files
 from tui.core.child.process import ChildProcess, MalformedMessage
 from tui.core.child.runner import VARIABLES, runner_command
 from tui.core.child.supervisor import ChildSupervisor
 from tui.core.events import LogLine, Publish, RequestSent, RunnerStatus
-from tui.runs.session.process_activity import inspect_process
 from tui.runs.session.silence import (
     SILENT_S,
     ProcessActivity,
@@ -301,3 +302,28 @@ class RunnerSupervisor(ChildSupervisor[Event]):
     def _fail_pending(self, reason: str) -> None:
         for request in self._runs.pending_requests():
             self._publish(messages.Rejected(request.id, reason))
+
+
+def inspect_process(pid: int, at: float) -> ProcessActivity | None:
+    """Return the present state of a process; ``None`` if it does not exist or access is denied.
+
+    Args:
+        pid: number of the process.
+        at: the present moment, for :attr:`ProcessActivity.at`.
+    """
+    letters = {
+        psutil.STATUS_RUNNING: "R",
+        psutil.STATUS_SLEEPING: "S",
+        psutil.STATUS_DISK_SLEEP: "D",
+        psutil.STATUS_STOPPED: "T",
+        psutil.STATUS_TRACING_STOP: "t",
+        psutil.STATUS_ZOMBIE: "Z",
+        psutil.STATUS_IDLE: "I",
+    }
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            times, state = process.cpu_times(), process.status()
+    except psutil.Error:
+        return None
+    return ProcessActivity(letters.get(state, state), times.user + times.system, at)

@@ -33,7 +33,7 @@ _INTERVAL_CELLS = 70
 
 
 def detail_lines(
-    state: RunsState, workload: str | None, cells: int, height: int = 9, *, brief: bool = False
+    state: RunsState, workload: str | None, cells: int, height: int = 9, brief: bool = False
 ) -> list[Line]:
     """Return the whole detail: outcome, plots, hints, description and every figure.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tui.core.text import numbers as text
 from tui.core.text.numbers import number
@@ -38,6 +39,7 @@ from tui.runs.state.state import RunsState
 from tui.runs.sweeps.roofline import Roof, Roofline, RooflinePoint, build_roofline
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import draw_beside
+from tui.runs.views.detail import detail_lines, format_for_clipboard
 from tui.runs.views.workload_table import find_shown_runs, list_devices
 from workloads.protocol.results import DataColumn, Table
 
@@ -234,3 +236,21 @@ def _build_point_row(roofline: Roofline, point: RooflinePoint) -> tuple[str | fl
     share = 100 * point.flop_per_s / roof if roof else None
     intensity = float(f"{point.flop_per_byte:.3g}")
     return (point.workload, format_short(point.parameters), intensity, point.flop_per_s, share)
+
+
+# ---- all views of the pane -----------------------------------------------------------------------
+
+
+class DetailViews(NamedTuple):
+    """The views of the detail pane that a start does not show, which the pane imports together."""
+
+    detail: Callable[[RunsState, str | None, int, int, bool], list[Line]]
+    group: Callable[[RunsState, str, Sequence[str], int], list[Line]]
+    roofline: Callable[[RunsState, str, str | None, int, int], list[Line]]
+    choose_roofline_device: Callable[[RunsState], str]
+    format_for_clipboard: Callable[[RunsState, str | None], str]
+
+
+DETAIL_VIEWS = DetailViews(
+    detail_lines, group_lines, roofline_lines, choose_roofline_device, format_for_clipboard
+)

@@ -1,4 +1,4 @@
-"""Find workloads by words: by name, by synonym, and by similar text. Pure.
+"""Find workloads by words, and list them by group for the table. Pure.
 
 The search compares a word with name, group, title and synonyms first. It matches only a word
 without a hit there loosely, and searches the descriptions last.
@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from textual.fuzzy import Matcher
 
+from tui.runs.state.state import RunsState
+from tui.runs.views.workload_table import Entry, Group, build_row
 from workloads.protocol.results import WorkloadInfo
 
 MEANINGS: Mapping[str, tuple[str, ...]] = {
@@ -106,3 +108,30 @@ def _score_loosely(info: WorkloadInfo, word: str) -> float:
     if near >= COMPACT:
         return LOOSE + near / 10
     return LOOSE if word in f"{info.about} {info.look_for}".lower() else 0.0
+
+
+def build_entries(
+    state: RunsState, pattern: str = "", folded: frozenset[str] = frozenset()
+) -> list[Entry]:
+    """Group the workloads, the groups in the order of their first appearance.
+
+    With a pattern, the best match comes first, both among the groups and within each.
+
+    Args:
+        state: the state of the runs.
+        pattern: words that a workload must match; matches are shown even in a folded group.
+        folded: names of groups whose workloads are hidden.
+    """
+    groups: dict[str, list[WorkloadInfo]] = {}
+    scores = rank_workloads(state.catalogue, pattern)
+    # Sorting is stable: equal matches stay in the order of the catalogue.
+    fitting = [info for info in state.catalogue if info.name in scores]
+    for info in sorted(fitting, key=lambda info: -scores[info.name]):
+        groups.setdefault(info.group, []).append(info)
+    entries: list[Entry] = []
+    for name, members in groups.items():
+        hide = name in folded and not pattern.strip()
+        entries.append(Group(name, hide, len(members)))
+        if not hide:
+            entries.extend(build_row(state, info) for info in members)
+    return entries
