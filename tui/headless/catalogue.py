@@ -1,23 +1,44 @@
-"""Read the catalogue from a new runner, which sends it before it imports torch."""
+"""The catalogue of a new runner, which sends it before it imports torch."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tui.core.child.launch import too_many_files
 from tui.core.child.process import ChildProcess, NoAnswerError, first_answer
 from tui.core.child.runner import runner_command
-from tui.kit.command_line.output import Failure, UsageError, not_known
+from tui.kit.command_line.output import Failure, UsageError, not_known, print_notice
 from tui.kit.command_line.progress import ProgressLine
+from tui.kit.command_line.values import python_to_use
 from tui.runs.session.silence import SILENT_S, describe_file_import
 from workloads.protocol import messages
 from workloads.protocol.messages import Event
 
+if TYPE_CHECKING:
+    from tui.core.settings import Value
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueOptions:
+    """The source of the catalogue, and the output format of a command that uses it."""
+
+    overrides: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    """Absolute paths of the workload files of the user."""
+    json: bool = False
+
+    @property
+    def python(self) -> str:
+        """Path of the Python that runs the workloads."""
+        return python_to_use(self.overrides).path
+
 
 async def read_catalogue(python: str, files: Sequence[str] = ()) -> messages.Hello:
-    """Return the catalogue of a Python's runner, and the problems with the user's files.
+    """Return the catalogue of a Python's runner; print the problems with the user's files.
 
     Args:
         python: path of the Python that runs the workloads.
@@ -28,9 +49,9 @@ async def read_catalogue(python: str, files: Sequence[str] = ()) -> messages.Hel
     """
     child: ChildProcess[Event] = ChildProcess(runner_command(python, files), messages.EVENTS)
     progress = ProgressLine()
-    telling = asyncio.create_task(_report_silence(files, progress))
+    reporting = asyncio.create_task(_report_silence(files, progress))
     try:
-        return await first_answer(child, (messages.Hello,))
+        hello = await first_answer(child, (messages.Hello,))
     except NoAnswerError as error:
         raise Failure(f"{python}: the runner {error}") from error
     except OSError as error:
@@ -38,8 +59,16 @@ async def read_catalogue(python: str, files: Sequence[str] = ()) -> messages.Hel
             raise
         raise Failure(f"{python}: {error.strerror}; give --python the path of a Python") from error
     finally:
-        telling.cancel()
+        reporting.cancel()
         progress.clear()
+    print_problems(hello)
+    return hello
+
+
+def print_problems(hello: messages.Hello | None) -> None:
+    """Print a line on stderr for each problem with the user's workload files."""
+    for problem in hello.problems if hello else ():
+        print_notice(problem)
 
 
 def unknown_name(

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tui.headless.catalogue import read_catalogue, unknown_name
-from tui.headless.waiter import print_problems
-from tui.kit.command_line.options import Subcommand, add_common
+from tui.headless.catalogue import CatalogueOptions, read_catalogue, unknown_name
+from tui.kit.command_line.options import Parser, Subcommand, add_common
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
-from tui.kit.command_line.values import python_to_use
 from workloads.protocol.messages import Hello
-
-if TYPE_CHECKING:
-    from tui.core.settings import Value
-    from tui.kit.command_line.options import Parser
 
 
 @dataclass(frozen=True, slots=True)
-class CodeOptions:
+class CodeOptions(CatalogueOptions):
     """The workload whose script is printed."""
 
-    overrides: Mapping[str, Value] = field(default_factory=dict)
-    files: Sequence[str] = ()
-    """Absolute paths of the workload files of the user."""
-    json: bool = False
     names: Sequence[str] = ()
 
 
@@ -47,11 +36,10 @@ def print_code(options: CodeOptions) -> int:
     """
     if len(options.names) != 1:
         raise UsageError("code: name one workload, such as gpu-workbench code matmul > matmul.py")
-    python = python_to_use(options.overrides).path
+    python = options.python
 
     async def work() -> int:
         hello = await read_catalogue(python, options.files)
-        print_problems(hello)
         script = find_script(hello, options.names[0])
         if options.json:
             print_json({"workload": options.names[0], "script": script})

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tui.devices.state.devices import CPU
+from tui.headless.catalogue import CatalogueOptions, print_problems
 from tui.headless.waiter import (
-    INTERVAL_S,
     Waiter,
     choose_devices,
+    choose_interval,
     choose_workloads,
-    print_problems,
     set_parameters,
 )
 from tui.kit.command_line.options import (
+    Parser,
     Subcommand,
     add_budget,
     add_common,
@@ -33,7 +32,6 @@ from tui.kit.command_line.output import (
     print_text,
 )
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
-from tui.kit.command_line.values import python_to_use
 from tui.results.store.recorder import ResultRecorder
 from tui.runs.session.session import Session
 from tui.runs.views.backend import format_backend_name
@@ -45,25 +43,17 @@ from tui.runs.views.result_text import (
 from workloads.protocol.flag_words import format_setting, parse_setting
 from workloads.protocol.messages import Budget
 
-if TYPE_CHECKING:
-    from tui.core.settings import Value
-    from tui.kit.command_line.options import Parser
-
 Flag = tuple[str, tuple[bool, bool]]
 """A flag's name and the two settings to compare."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompareOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions(CatalogueOptions):
     """The workload, flag, devices and duration of a comparison."""
 
     flag: Flag
     names: Sequence[str]
     """The name of one workload."""
-    overrides: Mapping[str, Value] = field(default_factory=dict)
-    files: Sequence[str] = ()
-    """Absolute paths of the workload files of the user."""
-    json: bool = False
     devices: Sequence[str] = ()
     """One torch device; empty for the first device that the flag acts on."""
     pairs: int | None = None
@@ -116,17 +106,14 @@ def compare(options: CompareOptions) -> int:
     """
     if options.pairs is not None and options.pairs < 1:
         raise UsageError(f"--pairs {options.pairs}: at least 1")
-    return run_to_exit(_run_comparison(python_to_use(options.overrides).path, options))
+    return run_to_exit(_run_comparison(options.python, options))
 
 
 async def _run_comparison(python: str, options: CompareOptions) -> int:
     flag, settings = options.flag
-    # As in a run, the monitor samples a GPU's clocks, but it would disturb timings of the CPU.
-    on_cpu = set(options.devices) == {CPU} or format_backend_name(flag) == "oneDNN"
+    interval = None if format_backend_name(flag) == "oneDNN" else choose_interval(options.devices)
     recorder = ResultRecorder() if options.store else None
-    session = Session(
-        python, None if on_cpu else INTERVAL_S, options.files, [recorder] if recorder else []
-    )
+    session = Session(python, interval, options.files, [recorder] if recorder else [])
     waiter, progress = Waiter(session), ProgressLine()
     await session.start()
     try:
@@ -156,17 +143,16 @@ async def _run_comparison(python: str, options: CompareOptions) -> int:
         await session.stop()
     for problem in recorder.problems if recorder else ():
         print_notice(problem)
-    states = [entry for entry in session.state.runs.comparisons.values() if entry.comparison]
-    comparisons = [entry.comparison for entry in states if entry.comparison]
-    for entry in states:
-        if options.json:
-            print_json(encode_comparison(session.state.machine.environment, entry), "compare")
-        else:
-            print_text(fit_to_terminal(format_comparison(entry)), "compare.txt")
-    if not comparisons and waiter.signalled is None:
-        raise Failure("the comparison ended before it began")
-    failed = not comparisons or comparisons[0].status == "failed"
-    return waiter.exit_code(1 if failed else 0)
+    entry = next(iter(session.state.runs.comparisons.values()), None)
+    if entry is None or entry.comparison is None:
+        if waiter.signalled is None:
+            raise Failure("the comparison ended before it began")
+        return waiter.exit_code(1)
+    if options.json:
+        print_json(encode_comparison(session.state.machine.environment, entry), "compare")
+    else:
+        print_text(fit_to_terminal(format_comparison(entry)), "compare.txt")
+    return waiter.exit_code(1 if entry.comparison.status == "failed" else 0)
 
 
 def _choose_device(session: Session, flag: str, names: Sequence[str]) -> str:

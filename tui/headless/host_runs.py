@@ -10,9 +10,9 @@ from typing import Any
 
 from tui.devices.state.devices import CPU
 from tui.headless.waiter import (
-    INTERVAL_S,
     Waiter,
     choose_devices,
+    choose_interval,
     describe_current_run,
     set_parameters,
 )
@@ -59,9 +59,9 @@ class HostRuns:
         self.python = python
         """Name or path of its Python; ``None`` to find one with torch."""
         self._devices, self._files, self._storing = devices, tuple(files), storing
-        self._interval = None if set(devices) == {CPU} else INTERVAL_S
         self._recorder = ResultRecorder() if storing else None
-        self._session: Session | None = None
+        self.session: Session | None = None
+        """The session; ``None`` before the connection."""
         self._waiter: Waiter | None = None
         self._signalled: signal.Signals | None = None
         self._show: list[Callable[[], None]] = []
@@ -70,12 +70,7 @@ class HostRuns:
     @property
     def state(self) -> RunsState | None:
         """The state of the runs; ``None`` before the connection."""
-        return self._session.state.runs if self._session is not None else None
-
-    @property
-    def session(self) -> Session | None:
-        """The session; ``None`` before the connection."""
-        return self._session
+        return self.session.state.runs if self.session is not None else None
 
     @property
     def signalled(self) -> bool:
@@ -97,15 +92,14 @@ class HostRuns:
     @property
     def failed(self) -> bool:
         """True if the host was not reached or a run failed."""
-        ended = [entry.result for entry in self.entries]
-        return bool(self.error) or any(result and result.status == "failed" for result in ended)
+        return bool(self.error) or any(entry.failed for entry in self.entries)
 
     @property
     def progress(self) -> str:
         """Description of the host's activity; empty without any."""
-        if self._session is None or self.error or (self._waiter and not self._running):
+        runs = self.state
+        if runs is None or self.error or (self._waiter and not self._running):
             return ""
-        runs = self._session.state.runs
         doing = describe_current_run(runs) if self._running else f"runner: {runs.runner.status}"
         return f"{self.host.name}: {doing}"
 
@@ -133,13 +127,13 @@ class HostRuns:
         """Start the children on the host and wait until torch is imported there."""
         host = self.reached = await with_shared_connection(self.host)
         session = Session(
-            interval=self._interval,
+            interval=choose_interval(self._devices),
             files=self._files,
             attachments=[self._recorder] if self._recorder else [],
             readonly=True,
             connection=HostConnection(host, self.python, alone=self.host),
         )
-        self._session = session
+        self.session = session
         self._running = True
         waiter = self._waiter = Waiter(session, signals=False)
         if self._signalled is not None:
@@ -163,7 +157,7 @@ class HostRuns:
         Raises:
             UsageError: ``request`` raised it: a name or a value is invalid.
         """
-        session, waiter = self._session, self._waiter
+        session, waiter = self.session, self._waiter
         if session is None or waiter is None or self.error or self.signalled:
             return
         try:
@@ -207,13 +201,13 @@ class HostRuns:
 
     def cancel(self) -> None:
         """Cancel the runs on the host."""
-        if self._session is not None:
-            self._session.cancel()
+        if self.session is not None:
+            self.session.cancel()
 
     async def close(self) -> None:
         """End the children on the host."""
-        if self._session is not None:
-            await self._session.stop()
+        if self.session is not None:
+            await self.session.stop()
 
     async def _guarded(self, work: Awaitable[bool]) -> None:
         try:
@@ -308,14 +302,14 @@ def usable_sessions(lanes: Sequence[HostRuns]) -> dict[str, Session]:
     }
 
 
-def explain_same_machine(sessions: Mapping[str, Session], wanted: Sequence[str]) -> str:
+def explain_same_machine(sessions: Mapping[str, Session], requested: Sequence[str]) -> str:
     """Return which two hosts are one machine or share a GPU; empty if all are apart.
 
     A machine that cannot be recognized is apart from all others.
 
     Args:
         sessions: of the hosts, by name; torch has answered on each.
-        wanted: the devices, as typed.
+        requested: the devices, as typed.
     """
     known: dict[str, MachineIdentity] = {}
     owners: dict[str, str] = {}
@@ -325,18 +319,18 @@ def explain_same_machine(sessions: Mapping[str, Session], wanted: Sequence[str])
             if identity.is_same_system(other_identity):
                 return f"{name} is the same machine as {other}"
         known[name] = identity
-        for uuid, device in _find_gpus(session, wanted).items():
+        for uuid, device in _find_gpus(session, requested).items():
             owner = owners.setdefault(uuid, name)
             if owner != name:
                 return f"{device} of {name} is also a GPU of {owner}"
     return ""
 
 
-def _find_gpus(session: Session, wanted: Sequence[str]) -> Mapping[str, str]:
+def _find_gpus(session: Session, requested: Sequence[str]) -> Mapping[str, str]:
     """Return torch's names of the chosen GPUs by UUID; a GPU without one is nobody else's."""
     environment = session.state.machine.environment
     try:
-        chosen = [device for device in choose_devices(session, wanted) if device != CPU]
+        chosen = [device for device in choose_devices(session, requested) if device != CPU]
     except Failure:
         # The run says that this device is missing.
         return {}

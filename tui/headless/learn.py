@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import rows_of_text
-from tui.devices.state.devices import CPU
+from tui.headless.catalogue import CatalogueOptions, print_problems
 from tui.headless.keys import is_interactive, read_keys
-from tui.headless.waiter import (
-    INTERVAL_S,
-    Waiter,
-    choose_devices,
-    describe_current_run,
-    print_problems,
-)
-from tui.kit.command_line.options import Subcommand, add_common, add_devices
-from tui.kit.command_line.output import (
-    UsageError,
-    not_known,
-    print_json,
-    print_text,
-    width,
-)
+from tui.headless.waiter import Waiter, choose_devices, choose_interval, describe_current_run
+from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
+from tui.kit.command_line.output import UsageError, not_known, print_json, print_text, width
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
-from tui.kit.command_line.values import python_to_use
 from tui.kit.lines import Line, fit, line, paragraph, plain
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
@@ -36,22 +23,14 @@ from workloads.protocol import wire
 from workloads.protocol.groups import FIRST_STEPS
 from workloads.protocol.results import WorkloadInfo
 
-if TYPE_CHECKING:
-    from tui.core.settings import Value
-    from tui.kit.command_line.options import Parser
-
 ENDS = ("q", "Q", "\x04", "")
 """Keys that end the walk: q, Ctrl-D, and a terminal that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class LearnOptions:
+class LearnOptions(CatalogueOptions):
     """The steps to walk through, and the devices that they run on."""
 
-    overrides: Mapping[str, Value] = field(default_factory=dict)
-    files: Sequence[str] = ()
-    """Absolute paths of the workload files of the user."""
-    json: bool = False
     name: str = ""
     """The only step; empty for all."""
     start: str = ""
@@ -80,13 +59,12 @@ def learn(options: LearnOptions) -> int:
     """
     if options.name and options.start:
         raise UsageError("learn: name one step, or begin with one by --from, but not both")
-    return run_to_exit(_walk(python_to_use(options.overrides).path, options))
+    python, interval = options.python, choose_interval(options.devices)
 
+    async def work() -> int:
+        return await Lesson(Session(python, interval, options.files), options).run()
 
-async def _walk(python: str, options: LearnOptions) -> int:
-    # The monitor samples the clocks of GPUs, but would disturb timings of the CPU.
-    interval = None if set(options.devices) == {CPU} else INTERVAL_S
-    return await Lesson(Session(python, interval, options.files, []), options).run()
+    return run_to_exit(work())
 
 
 def choose_steps(
@@ -171,8 +149,7 @@ class Lesson:
         finally:
             self._progress.clear()
             await self._session.stop()
-        results = [entry.result for entry in self._session.state.runs.book.values()]
-        failed = any(result is not None and result.status == "failed" for result in results)
+        failed = any(entry.failed for entry in self._session.state.runs.book.values())
         hello = self._session.state.runs.hello
         broken = hello is not None and bool(hello.problems)
         return self._waiter.exit_code(1 if failed or broken else 0)

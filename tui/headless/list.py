@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tui.core.text.glyphs import rows_of_text
-from tui.headless.catalogue import read_catalogue, unknown_name
-from tui.headless.waiter import print_problems
-from tui.kit.command_line.options import Subcommand, add_common
+from tui.headless.catalogue import CatalogueOptions, read_catalogue, unknown_name
+from tui.kit.command_line.options import Parser, Subcommand, add_common
 from tui.kit.command_line.output import fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
-from tui.kit.command_line.values import python_to_use
 from tui.runs.state.parameters import describe_allowed, format_value
 from workloads.protocol.groups import QUESTIONS, format_heading
 from workloads.protocol.messages import Hello
 from workloads.protocol.results import WorkloadInfo
 
-if TYPE_CHECKING:
-    from tui.core.settings import Value
-    from tui.kit.command_line.options import Parser
-
 HINT = "gpu-workbench list NAME shows the parameters of a workload or of a group."
 
 
 @dataclass(frozen=True, slots=True)
-class ListOptions:
-    """The source of the catalogue, and its output format."""
+class ListOptions(CatalogueOptions):
+    """The part of the catalogue to list."""
 
-    overrides: Mapping[str, Value] = field(default_factory=dict)
-    files: Sequence[str] = ()
-    """Absolute paths of the workload files of the user."""
-    json: bool = False
     names: Sequence[str] = ()
     """The workloads, and their groups, that are listed with their parameters; all if empty."""
 
@@ -52,11 +41,10 @@ def list_catalogue(options: ListOptions) -> int:
         UsageError: neither a workload nor a group has this name.
         Failure: likewise, but an unreadable file may declare it; or the catalogue cannot be read.
     """
-    python = python_to_use(options.overrides).path
+    python = options.python
 
     async def work() -> int:
         hello = await read_catalogue(python, options.files)
-        print_problems(hello)
         infos = find_named(hello, options.names)
         if options.json:
             print_json({"workloads": [_encode_workload(info) for info in infos]})
@@ -108,24 +96,19 @@ def _encode_workload(info: WorkloadInfo) -> dict[str, object]:
     }
 
 
-def _group_workloads(infos: Sequence[WorkloadInfo]) -> dict[str, list[WorkloadInfo]]:
-    """Group the workloads, the groups in the order of their first appearance."""
-    groups: dict[str, list[WorkloadInfo]] = {}
-    for info in infos:
-        groups.setdefault(info.group, []).append(info)
-    return groups
-
-
 def format_catalogue(infos: Sequence[WorkloadInfo], *, parameters: bool) -> str:
-    """Format the workloads: name and title.
+    """Format the workloads, name and title; the groups in the order of their first appearance.
 
     Args:
         infos: the workloads.
         parameters: add each parameter with its default and its allowed values.
     """
+    groups: dict[str, list[WorkloadInfo]] = {}
+    for info in infos:
+        groups.setdefault(info.group, []).append(info)
     lines = []
     longest = max((len(info.name) for info in infos), default=0)
-    for group, members in _group_workloads(infos).items():
+    for group, members in groups.items():
         lines.append(format_heading(group))
         for info in members:
             needs = f"   needs {', '.join(info.needs)}" if info.needs else ""

@@ -200,18 +200,17 @@ def format_host_results(
         problems: why others are missing, a line each.
         stored: the results are stored, so the command that compares two hosts stands at the end.
     """
-    joint = {(name, state.request.id) for of in over_all for name, state in of.states.items()}
+    joint = {(name, state.request.id) for run in over_all for name, state in run.states.items()}
     own = {
         lane.host.name: [
             entry for entry in lane.entries if (lane.host.name, entry.request.id) not in joint
         ]
         for lane in lanes
     }
-    ended = [entry.result for of in own.values() for entry in of]
-    well = sum(1 for result in ended if result is not None and result.status == "ok")
-    well += sum(1 for spanning in over_all if spanning.well)
-    total = len(ended) + len(over_all)
-    useless = sum(1 for lane in lanes if lane.error)
+    runs = [entry for of_host in own.values() for entry in of_host]
+    well = sum(entry.succeeded for entry in runs) + sum(run.well for run in over_all)
+    total = len(runs) + len(over_all)
+    useless = sum(bool(lane.error) for lane in lanes)
     first = f"{well} of {fmt.count(total, 'run')} ended well" if total else "nothing ran"
     if useless:
         first += f"; {fmt.count(useless, 'host')} of {len(lanes)} cannot run"
@@ -234,7 +233,7 @@ def _format_comparison(entries: Mapping[str, Sequence[RunState]]) -> str:
     measured = [
         f"box={name}"
         for name, of_host in entries.items()
-        if any(entry.result is not None and entry.result.status == "ok" for entry in of_host)
+        if any(entry.succeeded for entry in of_host)
     ]
     if len(measured) < 2:
         return ""

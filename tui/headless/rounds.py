@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tui.headless.catalogue import print_problems
 from tui.headless.waiter import (
-    INTERVAL_S,
     Waiter,
     choose_devices,
+    choose_interval,
     choose_workloads,
     describe_current_run,
-    print_problems,
     set_parameters,
 )
 from tui.kit.command_line.output import (
@@ -77,25 +77,19 @@ async def run_rounds(
         await current.run()
         if current.ended_early:
             break
-    states = [entry for finished in rounds for entry in finished.states]
-    problems = list(dict.fromkeys(problem for finished in rounds for problem in finished.problems))
-    for problem in problems:
-        print_notice(problem)
+    problems = _print_problems(rounds)
     comparison = None
     if earlier is not None and not rounds[-1].ended_early:
         comparison = earlier.compare(
             [name for finished in rounds for name in finished.processes], problems
         )
     if options.json:
-        plain = encode_results(rounds[-1].state, states)
-        print_json({**plain, "against": comparison} if comparison else plain, "run")
+        states = [entry for finished in rounds for entry in finished.states]
+        encoded = encode_results(rounds[-1].state, states)
+        print_json({**encoded, "against": comparison} if comparison else encoded, "run")
     elif comparison is not None and earlier is not None:
         print_text(earlier.text(comparison, width()), "against.txt")
-    failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
-    slower = comparison is not None and bool(comparison.slower)
-    return rounds[-1].exit_code(
-        1 if failed or slower or any(finished.broken for finished in rounds) else 0
-    )
+    return _compute_exit_code(rounds, comparison)
 
 
 async def run_interleaved(
@@ -115,7 +109,7 @@ async def run_interleaved(
     Returns:
         The exit code.
     """
-    turns: tuple[list[Round], list[Round]] = ([], [])
+    rounds: list[Round] = []
     count = options.runs or TURNS
     for number in range(1, 2 * count + 1):
         side = (number - 1) % 2
@@ -123,16 +117,14 @@ async def run_interleaved(
             turn = f"{'AB'[side]}: {arms[side].text}, turn {(number + 1) // 2} of {count}"
             print_line(turn)
         current = Round(arms[side].python or python, options, number, note_ooms, arms[side])
-        turns[side].append(current)
+        rounds.append(current)
         await current.run()
         if current.ended_early:
             break
-    rounds = [*turns[0], *turns[1]]
-    problems = list(dict.fromkeys(problem for finished in rounds for problem in finished.problems))
-    for problem in problems:
-        print_notice(problem)
+    problems = _print_problems(rounds)
+    turns = (rounds[::2], rounds[1::2])
     comparison = None
-    if not current.ended_early:
+    if not rounds[-1].ended_early:
         a, b = ([name for finished in side for name in finished.processes] for side in turns)
         comparison = compare_turns(a, b, problems)
     if options.json:
@@ -151,12 +143,23 @@ async def run_interleaved(
         print_text(
             format_comparison(comparison, (arms[0].text, arms[1].text), width()), "interleave.txt"
         )
-    states = [entry for finished in rounds for entry in finished.states]
-    failed = any(entry.result is not None and entry.result.status == "failed" for entry in states)
+    return _compute_exit_code(rounds, comparison)
+
+
+def _print_problems(rounds: Sequence[Round]) -> list[str]:
+    """Print why results were not stored, and return these lines, each once."""
+    problems = list(dict.fromkeys(problem for finished in rounds for problem in finished.problems))
+    for problem in problems:
+        print_notice(problem)
+    return problems
+
+
+def _compute_exit_code(rounds: Sequence[Round], comparison: StoreComparison | None) -> int:
+    """Return 1 if a run failed, a file could not be read, or the second side is slower."""
+    failed = any(entry.failed for finished in rounds for entry in finished.states)
     slower = comparison is not None and bool(comparison.slower)
-    return current.exit_code(
-        1 if failed or slower or any(finished.broken for finished in rounds) else 0
-    )
+    broken = any(finished.broken for finished in rounds)
+    return rounds[-1].exit_code(1 if failed or slower or broken else 0)
 
 
 class Round:
@@ -180,15 +183,12 @@ class Round:
         note_ooms: Callable[[RunsState], None],
         arm: InterleavedSide | None = None,
     ) -> None:
-        # The monitor samples the clocks of GPUs, but would disturb timings of the CPU.
-        cpu_only = set(options.devices) == {"cpu"}
-        interval = None if cpu_only else INTERVAL_S
         self._recorder = ResultRecorder() if options.store else None
         self._arm = arm
         self._note_ooms = note_ooms
         self._session = Session(
             python,
-            interval,
+            choose_interval(options.devices),
             options.files,
             [self._recorder] if self._recorder else [],
             variables=arm.variables if arm else None,
@@ -206,11 +206,9 @@ class Round:
     def states(self) -> list[RunState]:
         """The runs, with ids that are unique among all rounds."""
         states = list(self.state.book.values())
-        return (
-            states
-            if self._number == 1
-            else [_add_round_to_id(state, self._number) for state in states]
-        )
+        if self._number == 1:
+            return states
+        return [_add_round_to_id(state, self._number) for state in states]
 
     @property
     def problems(self) -> Sequence[str]:
@@ -309,7 +307,7 @@ class ResultPrinter:
     def __init__(self, state: RunsState, progress: ProgressLine, *, rows: bool) -> None:
         self._state = state
         self._progress = progress
-        self._wanted = rows
+        self._prints = rows
         self._rows = Rows("run.txt")
         self._printed: set[str] = set()
 
@@ -338,7 +336,7 @@ class ResultPrinter:
         self._rows.end()
 
     def _print(self, states: Sequence[RunState]) -> None:
-        for entry in states if self._wanted else ():
+        for entry in states if self._prints else ():
             if entry.request.id not in self._printed:
                 self._printed.add(entry.request.id)
                 self._progress.clear()

@@ -35,7 +35,7 @@ class SpanningRun:
     @property
     def well(self) -> bool:
         """True if it ended well on every host."""
-        return all(_ended_well(state) for state in self.states.values())
+        return all(state.succeeded for state in self.states.values())
 
 
 def find_spanning(
@@ -171,7 +171,8 @@ async def run_together(
     waiting = set(tasks.values())
     while waiting:
         ended, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if waiting and not all(_ended_well(task.result()) for task in ended):
+        runs = [task.result() for task in ended]
+        if waiting and not all(run is not None and run.succeeded for run in runs):
             _, waiting = await asyncio.wait(waiting, timeout=LEAVE_S)
             for lane in lanes:
                 if tasks[lane.host.name] in waiting:
@@ -180,7 +181,3 @@ async def run_together(
             break
     results = {name: task.result() for name, task in tasks.items()}
     return {name: state for name, state in results.items() if state is not None}
-
-
-def _ended_well(state: RunState | None) -> bool:
-    return state is not None and state.result is not None and state.result.status == "ok"

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from tui.core.text import numbers as fmt
 from tui.devices.state.devices import CPU
 from tui.headless.catalogue import unknown_name
-from tui.kit.command_line.output import Failure, UsageError, not_known, print_notice
+from tui.kit.command_line.output import Failure, UsageError, not_known
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.runs.state.parameters import Invalid, Valid, parse_sweep
-from workloads.protocol import messages
 
 if TYPE_CHECKING:
     from tui.runs.session.session import Session
@@ -129,10 +128,12 @@ class Waiter:
         return code if self.signalled is None else 128 + int(self.signalled)
 
 
-def print_problems(hello: messages.Hello | None) -> None:
-    """Print a line on stderr for each problem with the user's workload files."""
-    for problem in hello.problems if hello else ():
-        print_notice(problem)
+def choose_interval(devices: Sequence[str]) -> float | None:
+    """Return the seconds between two samples of the monitor; ``None`` for no monitor.
+
+    A monitor samples the clocks of GPUs, but would disturb the timings of the CPU.
+    """
+    return None if set(devices) == {CPU} else INTERVAL_S
 
 
 def choose_workloads(

@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tui.kit.commands.command import EVERYWHERE, Command
 
+_command = partial(Command, group="Replay", tabs=EVERYWHERE, replays=True, target="app")
 REPLAY_COMMANDS = (
-    Command(
+    _command(
         "replay_pause",
         ("P",),
         "pause",
         "Pause or resume the replay; at its end, start again.",
-        group="Replay",
-        tabs=EVERYWHERE,
-        replays=True,
         footer=-3,
         label_at_end="again",
-        target="app",
     ),
-    Command(
-        "replay_faster",
-        ("right_square_bracket",),
-        "faster",
-        "Play twice as fast.",
-        group="Replay",
-        tabs=EVERYWHERE,
-        replays=True,
-        footer=-2,
-        target="app",
+    _command(
+        "replay_faster", ("right_square_bracket",), "faster", "Play twice as fast.", footer=-2
     ),
-    Command(
-        "replay_slower",
-        ("left_square_bracket",),
-        "slower",
-        "Play half as fast.",
-        group="Replay",
-        tabs=EVERYWHERE,
-        replays=True,
-        footer=-1,
-        target="app",
-    ),
+    _command("replay_slower", ("left_square_bracket",), "slower", "Play half as fast.", footer=-1),
 )

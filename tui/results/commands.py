@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tui.kit.commands.command import RESULTS, Command, Situation
 
 
@@ -9,58 +11,40 @@ def _on_result(now: Situation) -> bool:
     return now.pane == "results" and now.has_selection
 
 
+_command = partial(Command, group="Results", tabs=RESULTS, now=_on_result)
 RESULTS_COMMANDS = (
-    Command(
+    _command(
         "mark_result",
         ("space",),
         "mark",
         "Mark the result as A or B, or unmark it.",
-        group="Results",
         meaning="toggle",
-        tabs=RESULTS,
-        now=_on_result,
         footer=1,
     ),
-    Command(
+    _command(
         "compare_results",
         ("c",),
         "compare",
         "Compare the environments of the two marked results.",
-        group="Results",
-        tabs=RESULTS,
-        now=_on_result,
         footer=2,
     ),
-    Command(
+    _command(
         "tag_results",
         ("number_sign",),
         "tag",
         "Tag the marked results, or the one under the cursor.",
-        group="Results",
-        tabs=RESULTS,
         changes_state=True,
-        now=_on_result,
         footer=8,
     ),
-    Command(
+    _command(
         "delete_results",
         ("delete",),
         "delete",
         "Delete the marked results, or the one under the cursor, after confirmation.",
-        group="Results",
-        tabs=RESULTS,
         changes_state=True,
-        now=_on_result,
         footer=9,
     ),
-    Command(
-        "sort_results",
-        ("s",),
-        "sort",
-        "Sort the results: newest, workload or time.",
-        group="Results",
-        tabs=RESULTS,
-        now=_on_result,
-        footer=10,
+    _command(
+        "sort_results", ("s",), "sort", "Sort the results: newest, workload or time.", footer=10
     ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tui.kit.commands.command import DEMO, WORKBENCH, Command, Situation
 
 
@@ -9,37 +11,25 @@ def _can_run(now: Situation) -> bool:
     return now.runner_usable and now.has_workloads
 
 
+_run_command = partial(Command, group="Runs", tabs=WORKBENCH, changes_state=True)
 RUNS = (
-    Command(
+    _run_command(
         "run_selected",
         ("r",),
         "run",
         "Run the workload or group.",
-        group="Runs",
         tabs=(*WORKBENCH, *DEMO),
-        changes_state=True,
         now=_can_run,
         footer=1,
     ),
-    Command(
-        "run_all",
-        ("R",),
-        "all",
-        "Run all, after a confirmation.",
-        group="Runs",
-        tabs=WORKBENCH,
-        changes_state=True,
-        now=_can_run,
-        footer=2,
+    _run_command(
+        "run_all", ("R",), "all", "Run all, after a confirmation.", now=_can_run, footer=2
     ),
-    Command(
+    _run_command(
         "cancel",
         ("x",),
         "cancel",
         "Cancel the row's runs or comparisons, else all on its host.",
-        group="Runs",
-        tabs=WORKBENCH,
-        changes_state=True,
         now=lambda now: now.pending,
         meaning="end",
         footer=4,
@@ -49,19 +39,16 @@ RUNS = (
         ("X",),
         "cancel all",
         "Cancel all; results stay.",
-        "Runs",
+        group="Runs",
         changes_state=True,
         now=lambda now: now.pending_anywhere,
         target="app",
     ),
-    Command(
+    _run_command(
         "edit_parameters",
         ("equals_sign",),
         "sweep",
         "Edit or sweep parameters.",
-        group="Runs",
-        tabs=WORKBENCH,
-        changes_state=True,
         now=lambda now: now.has_selection,
     ),
     Command(
@@ -76,6 +63,7 @@ RUNS = (
 )
 
 
+_page_command = partial(Command, group="Demo", tabs=DEMO)
 DEMO_PAGES = (
     Command(
         "demo",
@@ -87,133 +75,75 @@ DEMO_PAGES = (
         now=lambda now: now.has_workloads,
         footer=17,
     ),
-    Command(
-        "demo_next",
-        ("right", "n"),
-        "next",
-        "Go to the next page.",
-        group="Demo",
-        tabs=DEMO,
-        footer=3,
-    ),
-    Command(
-        "demo_previous",
-        ("left",),
-        "previous",
-        "Go to the previous page.",
-        group="Demo",
-        tabs=DEMO,
-        footer=4,
-    ),
-    Command(
+    _page_command("demo_next", ("right", "n"), "next", "Go to the next page.", footer=3),
+    _page_command("demo_previous", ("left",), "previous", "Go to the previous page.", footer=4),
+    _page_command(
         "demo_answer",
         ("enter",),
         "answer",
         "Show the answer to the question.",
-        group="Demo",
-        tabs=DEMO,
         meaning="open",
         now=lambda now: now.has_question,
         footer=2,
     ),
-    Command(
-        "demo_leave",
-        ("q", "escape"),
-        "end",
-        "Leave the demo.",
-        group="Demo",
-        tabs=DEMO,
-        meaning="leave",
-        footer=20,
+    _page_command(
+        "demo_leave", ("q", "escape"), "end", "Leave the demo.", meaning="leave", footer=20
     ),
 )
 
 
+_backend_command = partial(Command, group="Backend", tabs=WORKBENCH)
 BACKEND = (
-    Command(
+    _backend_command(
         "go_to_flags",
         ("F",),
         "flags",
         "Go to the flags.",
-        group="Backend",
-        tabs=WORKBENCH,
         now=lambda now: now.pane != "backend" and now.has_switches,
         footer=6,
     ),
-    Command(
+    _backend_command(
         "switch_flag",
         ("space",),
         "switch",
         "Switch the flag and compare.",
-        group="Backend",
-        tabs=WORKBENCH,
         changes_state=True,
         now=lambda now: now.pane == "backend" and now.has_switches and now.runner_usable,
         meaning="toggle",
         footer=3,
     ),
-    Command(
+    _backend_command(
         "compare_again",
         ("c",),
         "compare",
         "Compare off and on; again: more pairs.",
-        group="Backend",
-        tabs=WORKBENCH,
         changes_state=True,
         now=lambda now: now.has_switches and now.runner_usable,
     ),
 )
 
 
+_pane_command = partial(Command, group="Screen", tabs=WORKBENCH)
 PANES = (
-    Command(
-        "go_to_devices", ("v",), "devices", "Go to the devices.", group="Screen", tabs=WORKBENCH
-    ),
-    Command("go_to_memory", ("m",), "memory", "Go to memory.", group="Screen", tabs=WORKBENCH),
-    Command(
-        "next_figure",
-        ("h",),
-        "history",
-        "Draw another figure's history.",
-        group="Screen",
-        tabs=WORKBENCH,
-    ),
-    Command(
-        "go_to_workloads", ("w",), "workloads", "Go to the table.", group="Screen", tabs=WORKBENCH
-    ),
-    Command(
+    _pane_command("go_to_devices", ("v",), "devices", "Go to the devices."),
+    _pane_command("go_to_memory", ("m",), "memory", "Go to memory."),
+    _pane_command("next_figure", ("h",), "history", "Draw another figure's history."),
+    _pane_command("go_to_workloads", ("w",), "workloads", "Go to the table."),
+    _pane_command(
         "show_detail",
         ("i",),
         "detail",
         "Show the detail; in memory and backend, explain.",
-        group="Screen",
-        tabs=WORKBENCH,
         footer=11,
     ),
-    Command(
-        "show_roofline",
-        ("O",),
-        "roofline",
-        "Show the roofline, or the workload again.",
-        group="Screen",
-        tabs=WORKBENCH,
-    ),
-    Command(
-        "toggle_log",
-        ("l",),
-        "log",
-        "Show the log, or the detail again.",
-        group="Screen",
-        tabs=WORKBENCH,
-    ),
+    _pane_command("show_roofline", ("O",), "roofline", "Show the roofline, or the workload again."),
+    _pane_command("toggle_log", ("l",), "log", "Show the log, or the detail again."),
     *(
-        Command(
+        _pane_command(
             name,
             (key,),
             label,
             f"Move the focused column's border {label}.",
-            group="Screen",
-            tabs=WORKBENCH,
             now=lambda now: now.has_columns,
             call=f"move_border({by})",
         )
@@ -222,12 +152,5 @@ PANES = (
             ("border_right", "greater_than_sign", "right", 1),
         )
     ),
-    Command(
-        "zoom",
-        ("Z",),
-        "zoom",
-        "Zoom the focused pane, or restore the layout.",
-        group="Screen",
-        tabs=WORKBENCH,
-    ),
+    _pane_command("zoom", ("Z",), "zoom", "Zoom the focused pane, or restore the layout."),
 )

@@ -162,6 +162,14 @@ class RunState:
     def cancelled(self) -> bool:
         return self.result is not None and self.result.status == "cancelled"
 
+    @property
+    def failed(self) -> bool:
+        return self.result is not None and self.result.status == "failed"
+
+    @property
+    def succeeded(self) -> bool:
+        return self.result is not None and self.result.status == "ok"
+
 
 @dataclass(frozen=True, slots=True)
 class CompareState:
