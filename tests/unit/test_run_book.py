@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.runs.state.runs import KEPT, RunBook, RunState
+from tui.runs.state.runs import MOST_SUPERSEDED, RunBook, RunState
 from workloads.protocol.messages import Run
 from workloads.protocol.results import RunResult, Status
 
@@ -42,7 +42,7 @@ def test_a_run_that_is_not_known_is_not_changed() -> None:
     assert not book
 
 
-@given(st.binary(min_size=KEPT, max_size=4 * KEPT))
+@given(st.binary(min_size=MOST_SUPERSEDED, max_size=4 * MOST_SUPERSEDED))
 def test_what_stands_and_all_that_wait_are_kept(asked: bytes) -> None:
     book = RunBook()
     waiting, newest, measured = set(), {}, set()
@@ -60,7 +60,7 @@ def test_what_stands_and_all_that_wait_are_kept(asked: bytes) -> None:
             waiting.add(f"run-{number}")
     assert waiting <= book.keys()
     assert set(newest.values()) <= book.keys()
-    assert len(book) <= len(waiting) + len(newest) + KEPT
+    assert len(book) <= len(waiting) + len(newest) + MOST_SUPERSEDED
     found = {
         run.request.id for n in range(3) for run in book.newest_first("matmul", "cpu", {"n": n})
     }

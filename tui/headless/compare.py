@@ -162,8 +162,7 @@ def _choose_device(session: Session, flag: str, names: Sequence[str]) -> str:
         UsageError: the flag does not exist, or the options name several devices.
         Failure: the device does not exist.
     """
-    environment = session.state.machine.environment
-    flags = {known.name: known for known in environment.flags} if environment else {}
+    flags = {known.name: known for known in session.state.runs.known_flags}
     if flag not in flags:
         raise UsageError(not_known("flag", flag, list(flags)))
     if len(names) > 1:

@@ -401,8 +401,7 @@ class InterleavedSide:
         Raises:
             UsageError: torch does not have the flag here.
         """
-        environment = session.state.machine.environment
-        known = [flag.name for flag in environment.flags] if environment else []
+        known = [flag.name for flag in session.state.runs.known_flags]
         for name, value in self.flags.items():
             if name not in known:
                 raise UsageError(f"--interleave {self.text}: {not_known('flag', name, known)}")

@@ -163,6 +163,12 @@ class RunState:
         return self.result is not None and self.result.status == "cancelled"
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings of the run, and of the device during the run."""
+        own = self.result.warnings if self.result else ()
+        return own + (self.conditions.warnings if self.conditions else ())
+
+    @property
     def failed(self) -> bool:
         return self.result is not None and self.result.status == "failed"
 
@@ -181,6 +187,12 @@ class CompareState:
     done: bool = False
     conditions: Conditions | None = None
     """``None`` before the end, and if nothing was measured."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings of the comparison, and of the device, such as throttling."""
+        own = self.comparison.warnings if self.comparison else ()
+        return own + (self.conditions.warnings if self.conditions else ())
 
 
 def end_comparison(state: CompareState, ending: messages.Rejected) -> Comparison:
@@ -207,12 +219,6 @@ def end_comparison(state: CompareState, ending: messages.Rejected) -> Comparison
     return replace(so_far, status=ending.status, reason=ending.reason)
 
 
-def are_same_parameters(
-    parameters: Mapping[str, Setting],
-) -> tuple[tuple[str, Setting], ...]:
-    return tuple(sorted(parameters.items()))
-
-
 def select_standing(runs: Iterable[RunState]) -> RunState | None:
     """Return the run whose figures are valid, from runs of one setting, newest first.
 
@@ -222,7 +228,17 @@ def select_standing(runs: Iterable[RunState]) -> RunState | None:
     return next((run for run in known if not run.cancelled), known[0] if known else None)
 
 
-KEPT = 100
+def find_last_ended(runs: Iterable[RunState | None]) -> RunState | None:
+    """Return the run that ended last; ``None`` if none has ended."""
+    ended = [run for run in runs if run is not None and run.result is not None]
+    return max(
+        reversed(ended),
+        key=lambda run: run.result.ended_at or 0.0 if run.result else 0.0,
+        default=None,
+    )
+
+
+MOST_SUPERSEDED = 100
 """Most superseded runs in memory. The oldest is forgotten first, so that a demo can run for days
 without growing."""
 
@@ -255,20 +271,21 @@ class RunBook(Mapping[str, RunState]):
         self._runs[run.request.id] = run
         self._alike.setdefault(_make_key(run), []).append(run.request.id)
 
-    def change(self, run_id: str, **changes: Any) -> None:
-        """Replace fields of a run; ignore an unknown run."""
+    def change(self, run_id: str, **changes: Any) -> bool:
+        """Replace fields of a run; return false for an unknown run."""
         before = self._runs.get(run_id)
         if before is None:
-            return
+            return False
         self._runs[run_id] = after = replace(before, **changes)
         if after.ended and not before.ended:
             self._supersede(after)
+        return True
 
     def newest_first(
         self, workload: str, device: str, parameters: Mapping[str, Setting]
     ) -> Iterator[RunState]:
         """Return the runs of a workload with these parameters on a torch device, newest first."""
-        ids = self._alike.get((workload, device, are_same_parameters(parameters)), ())
+        ids = self._alike.get((workload, device, _sort_parameters(parameters)), ())
         return (self._runs[run_id] for run_id in reversed(ids))
 
     def _supersede(self, newer: RunState) -> None:
@@ -279,14 +296,23 @@ class RunBook(Mapping[str, RunState]):
         for run in ended:
             if run is not stands and run.request.id not in self._superseded:
                 self._superseded.append(run.request.id)
-        while len(self._superseded) > KEPT:
+        while len(self._superseded) > MOST_SUPERSEDED:
             gone = self._runs.pop(self._superseded.popleft())
             self._alike[_make_key(gone)].remove(gone.request.id)
 
 
 def _make_key(run: RunState) -> _Key:
     request = run.request
-    return request.workload, request.device, are_same_parameters(request.parameters)
+    return request.workload, request.device, _sort_parameters(request.parameters)
+
+
+def _sort_parameters(parameters: Mapping[str, Setting]) -> tuple[tuple[str, Setting], ...]:
+    return tuple(sorted(parameters.items()))
+
+
+def get_result(run: RunState | None) -> RunResult | None:
+    """Return the result of a run that has ended."""
+    return run.result if run else None
 
 
 def get_timed_result(run: RunState | None) -> RunResult | None:

@@ -43,6 +43,7 @@ from workloads.protocol.messages import ended_run
 from workloads.protocol.results import (
     COPY,
     Ceiling,
+    FlagInfo,
     Setting,
     WorkloadInfo,
     drop_invalid_claims,
@@ -91,6 +92,16 @@ class RunsState:
     # ---- queries ----
 
     @property
+    def now(self) -> float:
+        """Unix time of the newest sample, else of the reading of the earlier results."""
+        return self.machine.sample.at if self.machine.sample else self.earlier.at
+
+    @property
+    def known_flags(self) -> tuple[FlagInfo, ...]:
+        """The flags of torch; none before the runner has imported it."""
+        return self.machine.environment.flags if self.machine.environment else ()
+
+    @property
     def shown(self) -> RunsState:
         """The runs on the machine of the selected row: this one, or another host."""
         host = self.machine.hosts.selected_host
@@ -110,7 +121,7 @@ class RunsState:
         kind = device.partition(":")[0]
         return {
             flag.name: self.flags.get(flag.name, flag.default)
-            for flag in (self.machine.environment.flags if self.machine.environment else ())
+            for flag in self.known_flags
             if flag.unavailable is None and kind in flag.device_types
         }
 
@@ -124,11 +135,7 @@ class RunsState:
 
     def device_for_flag(self, flag: str) -> str | None:
         """Return the device to try a flag on: the GPU column's, or the CPU for oneDNN."""
-        known = (
-            {info.name: info for info in self.machine.environment.flags}
-            if self.machine.environment
-            else {}
-        )
+        known = {info.name: info for info in self.known_flags}
         if flag not in known or known[flag].unavailable is not None:
             return None
         kinds = known[flag].device_types
@@ -269,38 +276,27 @@ class RunsState:
         return frozenset({Topic.WORKLOADS})
 
     def _on_progress(self, event: messages.Progress) -> Topics:
-        if event.id in self.book:
-            self.book.change(event.id, progress=event)
-            return frozenset({Topic.WORKLOADS})
-        if event.id in self.comparisons:
-            self.comparisons[event.id] = replace(self.comparisons[event.id], progress=event)
-            return frozenset({Topic.BACKEND})
-        return frozenset()
+        return self._change_run(event.id, progress=event) or self._change_comparison(
+            event.id, progress=event
+        )
 
     def _on_measured(self, event: messages.Measured) -> Topics:
         result = drop_invalid_claims(event.result)
-        if result.id not in self.book:
-            return frozenset()
-        self.book.change(result.id, so_far=result)
-        return frozenset({Topic.WORKLOADS})
+        return self._change_run(result.id, so_far=result)
 
     def _on_finished(self, event: messages.Finished) -> Topics:
         # A recording may come from a program that did not validate this.
         result = drop_invalid_claims(event.result)
-        if result.id not in self.book:
+        if not self._change_run(result.id, result=result):
             return frozenset()
-        self.book.change(result.id, result=result)
         if result.status == "failed":
             self._note(f"{result.workload} on {result.device}: {result.reason}", "error")
         return frozenset({Topic.WORKLOADS, Topic.LOG})
 
     def _on_compared(self, event: messages.Compared) -> Topics:
         comparison = event.comparison
-        if comparison.id not in self.comparisons:
+        if not self._change_comparison(comparison.id, comparison=comparison, done=event.done):
             return frozenset()
-        self.comparisons[comparison.id] = replace(
-            self.comparisons[comparison.id], comparison=comparison, done=event.done
-        )
         if comparison.status == "failed":
             self._note(f"{comparison.flag} on {comparison.workload}: {comparison.reason}", "error")
         return frozenset({Topic.BACKEND, Topic.LOG})
@@ -334,9 +330,8 @@ class RunsState:
             )
             self.book.change(event.id, result=result)
         elif event.id in self.comparisons:
-            item = self.comparisons[event.id]
-            ended = end_comparison(item, event)
-            self.comparisons[event.id] = replace(item, comparison=ended, done=True)
+            ended = end_comparison(self.comparisons[event.id], event)
+            self._change_comparison(event.id, comparison=ended, done=True)
         return frozenset({Topic.LOG, Topic.WORKLOADS, Topic.BACKEND})
 
     def _on_parameters_set(self, event: ParametersSet) -> Topics:
@@ -364,51 +359,55 @@ class RunsState:
         return frozenset({Topic.BACKEND})
 
     def _on_conditions_recorded(self, event: ConditionsRecorded) -> Topics:
-        if event.run_id in self.book:
-            self.book.change(event.run_id, conditions=event.conditions)
-        elif event.run_id in self.comparisons:
-            item = self.comparisons[event.run_id]
-            self.comparisons[event.run_id] = replace(item, conditions=event.conditions)
-            return frozenset({Topic.BACKEND})
-        return frozenset({Topic.WORKLOADS})
+        return self._change_run(
+            event.run_id, conditions=event.conditions
+        ) or self._change_comparison(event.run_id, conditions=event.conditions)
 
     def _on_earlier_read(self, event: EarlierRead) -> Topics:
         self.earlier = EarlierResults(event.results, event.at)
         return frozenset({Topic.WORKLOADS})
 
     def _on_compared_with_earlier(self, event: ComparedWithEarlier) -> Topics:
-        if event.run_id not in self.book:
-            return frozenset()
-        self.book.change(event.run_id, against=event.against)
-        return frozenset({Topic.WORKLOADS})
+        return self._change_run(event.run_id, against=event.against)
 
     def _on_hosts_named(self, _event: HostsNamed) -> Topics:
         for host in self.machine.hosts.all:
-            its = RunsState(host.bus, host.machine, self.log)
+            runs = RunsState(host.bus, host.machine, self.log)
             # The host gets the workloads of this program, and begins with the same parameters.
-            its.catalogue = self.catalogue
-            its.parameters = {name: dict(values) for name, values in self.parameters.items()}
-            self.of_hosts[host.name] = its
+            runs.catalogue = self.catalogue
+            runs.parameters = {name: dict(values) for name, values in self.parameters.items()}
+            self.of_hosts[host.name] = runs
         return _RUNNER
 
     def _on_host_run(self, event: HostRunEvent) -> Topics:
-        its = self.machine.hosts.find_named(event.host)
-        if its is None:
+        host = self.machine.hosts.find_named(event.host)
+        if host is None:
             return frozenset()
-        changed = its.bus.publish(event.event)
-        if its is not self.machine.hosts.selected_host:
+        changed = host.bus.publish(event.event)
+        if host is not self.machine.hosts.selected_host:
             # A run on another host changes the log, and the row of that host.
             changed &= {Topic.LOG}
         activity = self.of_hosts[event.host].describe_activity()
-        if activity == its.activity:
+        if activity == host.activity:
             return changed
-        its.activity = activity
+        host.activity = activity
         return changed | {Topic.DEVICES}
+
+    def _change_run(self, run_id: str, **changes: Any) -> Topics:
+        """Replace fields of a run; return the changed topics, none for an unknown run."""
+        return frozenset({Topic.WORKLOADS} if self.book.change(run_id, **changes) else ())
+
+    def _change_comparison(self, run_id: str, **changes: Any) -> Topics:
+        """Replace fields of a comparison; return the changed topics, none for an unknown one."""
+        if run_id not in self.comparisons:
+            return frozenset()
+        self.comparisons[run_id] = replace(self.comparisons[run_id], **changes)
+        return frozenset({Topic.BACKEND})
 
     def _note(self, text: str, level: Literal["info", "error"] = "info") -> None:
         """Append a line to the log; one about another host begins with its name."""
-        of = f"{self.machine.host}: " if self.machine.host else ""
-        self.log.append(LogLine("runner", f"{of}{text}", level))
+        host = f"{self.machine.host}: " if self.machine.host else ""
+        self.log.append(LogLine("runner", f"{host}{text}", level))
 
 
 class WorkbenchState:

@@ -36,12 +36,9 @@ def format_backend_name(flag: str) -> str:
 
 def list_switches(state: RunsState) -> tuple[FlagInfo, ...]:
     """Return the flags that have an effect here; those for the selected device's kind first."""
-    if state.machine.environment is None:
-        return ()
-    kind = state.machine.selected_device.torch or ""
-    usable = [flag for flag in state.machine.environment.flags if flag.unavailable is None]
-    usable.sort(key=lambda flag: kind.partition(":")[0] not in flag.device_types)
-    return tuple(usable)
+    kind = (state.machine.selected_device.torch or "").partition(":")[0]
+    usable = (flag for flag in state.known_flags if flag.unavailable is None)
+    return tuple(sorted(usable, key=lambda flag: kind not in flag.device_types))
 
 
 def list_newest(state: RunsState) -> tuple[CompareState, ...]:
@@ -183,7 +180,7 @@ def format_folded_title(state: RunsState, cells: int) -> str:
 def idle_lines(state: RunsState, cells: int) -> list[Line]:
     """Return a line for each reason why flags have no effect here, with their backends."""
     reasons: dict[str, dict[str, None]] = {}
-    for flag in state.machine.environment.flags if state.machine.environment else ():
+    for flag in state.known_flags:
         if flag.unavailable is not None:
             reasons.setdefault(flag.unavailable, {})[format_backend_name(flag.name)] = None
     return [
@@ -213,7 +210,7 @@ def comparison_lines(
     comparison = compared.comparison
     if comparison is not None:
         parts += [_format_times_of_arms(comparison), *_format_cost(comparison, done=compared.done)]
-        for warning in fold_warnings(collect_warnings(compared)):
+        for warning in fold_warnings(compared.warnings):
             parts.append(line(Span(f"{glyphs.GLYPHS.warning} {warning}", TextStyle.NOTE)))
     rows = flow(parts, cells, indent="  ")
     return [*rows, *_interval_lines(comparison, cells)] if drawn else rows
@@ -240,20 +237,13 @@ def format_headline(state: RunsState, compared: CompareState, cells: int) -> Lin
     return fit_line(joined, cells)
 
 
-def collect_warnings(compared: CompareState) -> tuple[str, ...]:
-    """Return the warnings of the comparison and of the device, such as throttling."""
-    own = compared.comparison.warnings if compared.comparison else ()
-    return own + (compared.conditions.warnings if compared.conditions else ())
-
-
 def warning_lines(state: RunsState, flag: str | None, cells: int) -> list[Line]:
     """Return the warnings of the newest comparisons of a flag, in full."""
     rows: list[Line] = []
     for compared in list_newest(state):
-        warnings = collect_warnings(compared)
-        if compared.request.flag == flag and warnings:
+        if compared.request.flag == flag and compared.warnings:
             rows += flow([_format_subject(state, compared)], cells)
-            for warning in warnings:
+            for warning in compared.warnings:
                 words = f"{glyphs.GLYPHS.warning} {warning}"
                 rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     return rows or paragraph("no warning about this flag", cells)
@@ -263,8 +253,8 @@ def _format_subject(state: RunsState, compared: CompareState) -> Line:
     request = compared.request
     arrow = glyphs.GLYPHS.arrow
     old, new = (format_setting(request.flag, setting) for setting in request.settings)
-    infos = state.machine.environment.flags if state.machine.environment else ()
-    title = next((info.title for info in infos if info.name == request.flag), request.flag)
+    titles = {flag.name: flag.title for flag in state.known_flags}
+    title = titles.get(request.flag, request.flag)
     return line(
         Span(f"{request.workload} ", TextStyle.STRONG),
         f"{request.device} {title} {old}{arrow}{new}",
@@ -393,13 +383,8 @@ def _format_cost(comparison: Comparison, *, done: bool) -> list[Line]:
         pays = text.count(max(1, round(calls)), "call")
         words.append(line(f"{label} {extra}: pays after {pays}"))
     elif "break_even_calls" in comparison.unavailable:
-        words.append(
-            line(
-                Span(
-                    f"no break-even: {comparison.unavailable['break_even_calls']}", TextStyle.QUIET
-                )
-            )
-        )
+        reason = comparison.unavailable["break_even_calls"]
+        words.append(line(Span(f"no break-even: {reason}", TextStyle.QUIET)))
     return words
 
 
@@ -444,27 +429,22 @@ def format_verdict_sentence(state: RunsState, compared: CompareState) -> str:
             pays = f"; this pays off after {calls}"
         words = f"The first call takes {times[0]} with {old} and {times[1]} with {new}"
         sentences.append(f"{words}{pays}.")
-    sentences += [f"Doubt: {warning.rstrip('.')}." for warning in collect_warnings(compared)]
+    sentences += [f"Doubt: {warning.rstrip('.')}." for warning in compared.warnings]
     return " ".join(sentences)
 
 
 def _format_effect(comparison: Comparison) -> str:
     """Return the first sentence without its end: the new setting's effect on the speed."""
     old, new = (format_setting(comparison.flag, arm.setting) for arm in comparison.arms)
-    if comparison.ratio is None or comparison.ratio <= 0:
+    times, interval = _format_times(comparison)
+    if not times:
         reason = comparison.reason or comparison.unavailable.get("ratio", "no pair was measured")
         return f"no verdict on {comparison.flag} {new} against {old}: {reason}"
-    ratio, interval = comparison.ratio, comparison.ci95
-    if comparison.verdict == "slower":
-        ratio = 1 / ratio
-        interval = (1 / interval[1], 1 / interval[0]) if interval and interval[0] > 0 else None
-    pairs = f"{comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
-    evidence = pairs
+    evidence = f"{comparison.pairs} of {text.count(comparison.pairs_wanted, 'pair')}"
     if interval is not None:
-        evidence = f"95% interval {format_interval(*interval)}, {pairs}"
-    times = text.ratio(ratio, (interval[1] - interval[0]) / 2 / ratio if interval else None)
+        evidence = f"95% interval {format_interval(*interval)}, {evidence}"
     if comparison.verdict in ("faster", "slower"):
-        return f"{comparison.flag} {new} is {times} {comparison.verdict} than {old} ({evidence})"
+        return f"{comparison.flag} {new} is {times} than {old} ({evidence})"
     if comparison.verdict == "same":
         return f"{comparison.flag} {new} is as fast as {old}: {times} ({evidence})"
     speed = f"{new} has {times} the speed of {old} ({evidence})"

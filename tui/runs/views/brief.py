@@ -54,8 +54,7 @@ def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line
 
 def format_earlier(state: RunsState, earlier: EarlierResult) -> str:
     """Format an earlier result: ``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``."""
-    now = state.machine.sample.at if state.machine.sample else state.earlier.at
     software = [f"driver {earlier.driver}"] if earlier.driver else []
     software += [f"torch {earlier.torch}"] if earlier.torch else []
     used = f" with {', '.join(software)}" if software else ""
-    return f"{format_time(earlier)}, {text.age(now - earlier.at)}{used}"
+    return f"{format_time(earlier)}, {text.age(state.now - earlier.at)}{used}"

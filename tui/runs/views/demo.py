@@ -14,16 +14,13 @@ from tui.devices.state.machine import SIMULATED
 from tui.kit.bars import draw_bar
 from tui.kit.lines import Line, Span, TextStyle, flow, left, line, paragraph, verbatim, width
 from tui.runs.state import parameters
-from tui.runs.state.result_format import compute_half_width, format_end, format_median
+from tui.runs.state.result_format import compute_half_width, format_median
 from tui.runs.state.runs import RunState, are_comparable
 from tui.runs.state.state import RunsState
 from tui.runs.views.chart import finding_lines
 from tui.runs.views.detail import get_present_settings
-from tui.runs.views.workload_state import (
-    collect_warnings,
-    find_acting_flags,
-    format_run_progress,
-)
+from tui.runs.views.outcome import format_state
+from tui.runs.views.workload_state import find_acting_flags, format_run_progress
 from tui.runs.views.workload_table import explain_not_run, format_limit, format_rate, list_devices
 from workloads.protocol.flag_words import format_setting
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
@@ -89,7 +86,7 @@ def headline_lines(
     if len(rows) == heads:
         rows.append(explain_not_run(state, info))
     for run in runs.values():
-        for warning in collect_warnings(run) if run else ():
+        for warning in run.warnings if run else ():
             rows += paragraph(
                 f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  "
             )
@@ -207,9 +204,8 @@ def _format_status(state: RunsState, info: WorkloadInfo, run: RunState | None, t
         if estimate is not None:
             spans.append(Span(f"{text.seconds(estimate, 0.1)}  ", TextStyle.STRONG))
         spans.append(Span(words, TextStyle.KEY))
-    elif run.result.status != "ok":
-        style = TextStyle.BAD if run.result.status == "failed" else TextStyle.NOTE
-        spans.append(Span(format_end(run.result.status, run.result.reason), style))
+    elif not run.succeeded:
+        spans.append(format_state(run))
     return tuple(spans)
 
 

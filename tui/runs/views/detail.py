@@ -7,10 +7,10 @@ from dataclasses import replace
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.machine import SIMULATED
-from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, verbatim, wrap
+from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, plain, verbatim, wrap
 from tui.kit.scale import ratio_line
 from tui.runs.state import parameters
-from tui.runs.state.runs import RunState
+from tui.runs.state.runs import RunState, find_last_ended
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_settings
 from tui.runs.views.brief import first_thought, format_earlier, skipped_lines
@@ -19,9 +19,7 @@ from tui.runs.views.outcome import condition_lines, format_state, outcome_lines,
 from tui.runs.views.workload_state import (
     AGAINST_STYLES,
     MOST_WARNINGS,
-    collect_warnings,
     find_changed_flags,
-    find_latest,
     format_run_progress,
     format_verdict,
 )
@@ -138,7 +136,7 @@ def device_lines(
 ) -> list[Line]:
     """Return the run on one device in any state; for a sweep, the run that ended last."""
     if swept is not None:
-        run = find_latest(swept, device)
+        run = find_last_ended(runs.get(device) for _, runs in swept.points)
         sweep = state.sweeps[info.name]
         which = (
             f"last of the sweep: {format_settings(sweep, run.request.parameters)}" if run else ""
@@ -163,7 +161,7 @@ def device_lines(
         if earlier is not None:
             words += f"; earlier: {format_earlier(state, earlier)}"
         return [title, *paragraph(words, cells, TextStyle.QUIET)]
-    shown = len(collect_warnings(run)) <= MOST_WARNINGS
+    shown = len(run.warnings) <= MOST_WARNINGS
     return [title, *_run_lines(state, run, cells, warnings_shown=swept is None and shown)]
 
 
@@ -178,9 +176,9 @@ def _run_lines(state: RunsState, run: RunState, cells: int, *, warnings_shown: b
             doing = "timing is done; its study is running"
         return result_lines(run.so_far, () if warnings_shown else run.so_far.warnings, cells, doing)
     return [
-        *flag_lines(state, run, cells),
+        *changed_flag_lines(state, run, cells),
         *against_lines(state, run, cells),
-        *result_lines(run.result, () if warnings_shown else collect_warnings(run), cells),
+        *result_lines(run.result, () if warnings_shown else run.warnings, cells),
         *condition_lines(run.conditions, cells),
     ]
 
@@ -190,11 +188,10 @@ def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     against = run.against
     if against is None:
         return []
-    now = state.machine.sample.at if state.machine.sample else state.earlier.at
     earlier = text.count(against.runs[0], "run")
     words = (
         f"{format_verdict(against.verdict, against.ratio)} beside {earlier} of earlier sessions, "
-        f"the last {text.age(now - against.at)}"
+        f"the last {text.age(state.now - against.at)}"
     )
     if against.ci95 is None:
         varies = "unknown" if against.varies is None else text.spread(against.varies)
@@ -212,7 +209,7 @@ def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     return rows
 
 
-def flag_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
+def changed_flag_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
     """Return the flags of the run that differ from the present ones."""
     changed = find_changed_flags(state, run)
     if not changed:
@@ -225,30 +222,23 @@ def flag_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
 
 def format_for_clipboard(state: RunsState, workload: str | None, cells: int = 100) -> str:
     """Return the detail as plain text for the clipboard, with the conditions of the figures."""
-    rows = ["".join(span.text for span in row) for row in detail_lines(state, workload, cells)]
+    rows = map(plain, detail_lines(state, workload, cells))
     return "\n".join([*rows, "", *format_conditions(state, cells)]) + "\n"
 
 
 def format_conditions(state: RunsState, cells: int) -> list[str]:
     """Return host, driver, torch and threads as text."""
     known: list[tuple[str, object]] = [("GPU", SIMULATED)] if state.machine.simulated else []
-    if state.machine.sample:
-        known += [
-            ("host", state.machine.sample.host.name),
-            ("driver", state.machine.sample.driver.version),
-        ]
+    if sample := state.machine.sample:
+        known += [("host", sample.host.name), ("driver", sample.driver.version)]
     if environment := state.machine.environment:
         known += [
             ("python", environment.python),
             ("torch", environment.torch),
             ("CUDA", environment.cuda),
-        ]
-        known += [
             ("cuDNN", environment.cudnn),
             ("cpu", environment.cpu),
             ("cpus usable", environment.cpus_usable),
-        ]
-        known += [
             ("threads", environment.threads),
             ("malloc", environment.malloc),
             *environment.variables.items(),

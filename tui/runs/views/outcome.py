@@ -40,7 +40,7 @@ from tui.runs.state.runs import (
 )
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import finding_lines, missing_lines
-from tui.runs.views.workload_state import collect_warnings, fold_warnings, format_run_progress
+from tui.runs.views.workload_state import fold_warnings, format_run_progress
 from workloads.protocol.flag_words import CUBLAS, CUDNN, ONEDNN, format_setting
 from workloads.protocol.results import Limit, RunResult, Timing
 
@@ -95,7 +95,7 @@ def _device_lines(device: str, run: RunState, cells: int, limit_cells: int) -> l
     if result is not None and result.check is not None and not result.check.passed:
         wrong = Span("check FAILED: the result is wrong", TextStyle.BAD)
         rows += flow([line(" " * (DEVICE_CELLS + 1), wrong)], cells, indent="  ")
-    warnings = collect_warnings(run) if run.result else () if result is None else result.warnings
+    warnings = run.warnings if run.result else () if result is None else result.warnings
     for warning in fold_warnings(warnings):
         rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  ")
     return rows

@@ -27,7 +27,6 @@ from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_swee
 from tui.runs.views.backend import format_unfinished, format_verdict
 from tui.runs.views.chart import crossing_lines, finding_lines, gap_lines, plot_rows
 from tui.runs.views.outcome import check_lines
-from tui.runs.views.workload_state import collect_warnings
 from workloads.protocol import wire
 from workloads.protocol.flag_words import format_setting
 from workloads.protocol.results import Comparison, Environment, RunResult
@@ -52,7 +51,7 @@ def format_run(state: RunsState, entry: RunState) -> str:
     lines = [f"{name:<40} {result.device:<8} {format_summary(result)}"]
     cells = width() - len(INDENT)
     if entry.request.workload in state.sweeps:
-        lines += [INDENT + row for row in _format_warnings(collect_warnings(entry), cells)]
+        lines += [INDENT + row for row in _format_warnings(entry.warnings, cells)]
     else:
         lines += [f"{INDENT}{row}".rstrip() for row in _format_notes(entry, result, cells)]
     return rows_of_text(lines)
@@ -92,7 +91,7 @@ def format_summary(result: RunResult) -> str:
 def _format_notes(entry: RunState, result: RunResult, cells: int) -> list[str]:
     """Format check, warnings, figures, chart points with their marks, tables and the log."""
     rows = [row.strip() for row in _make_plain(check_lines(result, cells))]
-    rows += _format_warnings(collect_warnings(entry), cells)
+    rows += _format_warnings(entry.warnings, cells)
     return rows + _make_plain(finding_lines(result, cells, drawn=False))
 
 
@@ -214,10 +213,8 @@ def encode_comparison(environment: Environment | None, entry: CompareState) -> d
 def format_comparison(entry: CompareState) -> str:
     """Return the settings in a line, with the verdict and its notes below it."""
     assert entry.comparison is not None
+    notes = [INDENT + row for row in _format_warnings(entry.warnings, width() - len(INDENT))]
     seen = entry.conditions
-    warnings = [*entry.comparison.warnings, *(seen.warnings if seen else ())]
-    rows = _format_warnings(warnings, width() - len(INDENT))
-    notes = [INDENT + row for row in rows]
     if seen is not None and seen.sm_clock_mhz_median is not None:
         clock = f"SM clock {fmt.megahertz(seen.sm_clock_mhz_median)}"
         heat = f"{fmt.watts(seen.power_w_max)}, {fmt.temperature(seen.temperature_c_max)}"

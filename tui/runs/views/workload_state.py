@@ -53,7 +53,7 @@ def find_acting_flags(state: RunsState, workload: str, device: str) -> tuple[Fla
     convolutions = info.convolutions if info else "none"
     return tuple(
         flag
-        for flag in (state.machine.environment.flags if state.machine.environment else ())
+        for flag in state.known_flags
         if kind in flag.device_types
         and acts_on(flag.name, convolutions)
         and flag.unavailable is None
@@ -81,7 +81,7 @@ def format_state(state: RunsState, runs: dict[str, RunState | None]) -> Forms:
     known = [run for run in runs.values() if run is not None]
     if not known:
         return ((),)
-    if all(run.result is not None and run.result.status == "ok" for run in known):
+    if all(run.succeeded for run in known):
         return _format_ok(state, known)
     phrases = {
         device: _format_phrase(state, run)
@@ -153,8 +153,7 @@ def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
     spread = f" {text.spread(max(known))}" if known else ""
     marks = _format_marks(state, runs, before=", ")
     doubt = (Span(f"{glyphs.GLYPHS.warning} ", TextStyle.NOTE),) if _is_doubtful(runs) else ()
-    now = state.machine.sample.at if state.machine.sample else state.earlier.at
-    beside = format_earlier_comparison(runs, now)
+    beside = format_earlier_comparison(runs, state.now)
     ok = (Span("ok", TextStyle.GOOD),)
     timed = (*ok, Span(spread)) if spread else ok
     verdicts = _shorten_earlier_comparison(runs)
@@ -222,13 +221,7 @@ def format_verdict(verdict: Verdict, ratio: float) -> str:
 
 
 def _is_doubtful(runs: list[RunState]) -> bool:
-    return any(collect_warnings(run) or describe_excess_of(run) for run in runs)
-
-
-def collect_warnings(run: RunState) -> tuple[str, ...]:
-    """Return the warnings of the run, and of the device during the run."""
-    own = run.result.warnings if run.result else ()
-    return own + (run.conditions.warnings if run.conditions else ())
+    return any(run.warnings or describe_excess_of(run) for run in runs)
 
 
 MOST_WARNINGS = 2
@@ -267,7 +260,7 @@ def _format_marks(
     if hot:
         marks.append(Span(f"{before}throttled", TextStyle.NOTE))
     # The doubts named here have warnings of their own; the other warnings are counted.
-    warnings = sum(len(collect_warnings(run)) for run in runs) - len(above) - len(hot)
+    warnings = sum(len(run.warnings) for run in runs) - len(above) - len(hot)
     if warnings > 0:
         marks.append(Span(f"{before}{text.count(warnings, 'warning')}", TextStyle.NOTE))
     if any(find_changed_flags(state, run) for run in runs):
@@ -311,12 +304,3 @@ def format_sweep_name(sweep: Sweep, rest: Mapping[str, Setting]) -> str:
     """Return the parameters in short; swept ones first, as typed."""
     swept = " ".join(f"{name}={text}" for name, text in sweep.texts.items())
     return f"{swept} {parameters.format_short(rest, sweep.autos)}".strip()
-
-
-def find_latest(sweep_result: SweepResult, device: str) -> RunState | None:
-    """Return the run of the sweep that ended last on a device."""
-    ended = [runs[device] for _, runs in sweep_result.points if runs.get(device)]
-    states = [run for run in reversed(ended) if run is not None and run.result is not None]
-    return max(
-        states, key=lambda run: run.result.ended_at or 0.0 if run.result else 0.0, default=None
-    )

@@ -13,7 +13,13 @@ from tui.kit.lines import Line, Span, TextStyle, paragraph
 from tui.kit.table import largest_first
 from tui.runs.state import parameters
 from tui.runs.state.result_format import compute_half_width, find_peak, format_median, format_rates
-from tui.runs.state.runs import EarlierResult, RunState, are_comparable
+from tui.runs.state.runs import (
+    EarlierResult,
+    RunState,
+    are_comparable,
+    get_median,
+    get_result,
+)
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings
 from tui.runs.views.workload_state import (
@@ -190,8 +196,7 @@ def format_old_time(earlier: EarlierResult) -> Span:
 
 def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
     """Format the age of earlier results: ``2 d ago, driver 580``; per device if ages differ."""
-    now = state.machine.sample.at if state.machine.sample else state.earlier.at
-    ages = {name: text.old(now - result.at) for name, result in earlier.items()}
+    ages = {name: text.old(state.now - result.at) for name, result in earlier.items()}
     main = list(earlier.values())[-1]
     version, component = (main.driver, "driver") if main.driver else (main.torch, "torch")
     short = version.partition(".")[0] if main.driver else ".".join(version.split(".")[:2])
@@ -242,8 +247,9 @@ def _build_sweep_row(state: RunsState, info: WorkloadInfo, names: tuple[str, ...
 def _build_cells(info: WorkloadInfo, runs: Mapping[str, RunState | None]) -> dict[str, Span]:
     """Return the figures of the newest runs; columns without a device show the last device."""
     cells = {name: _format_time_cell(info, name, run) for name, run in runs.items()}
-    main = _get_result(list(runs.values())[-1])
-    cells[SPEED_UP] = _format_speed_up([_get_result(run) for run in runs.values()])
+    results = [get_result(run) for run in runs.values()]
+    main = results[-1]
+    cells[SPEED_UP] = _format_speed_up(results)
     cells[RATE] = Span(format_rate(main))
     above = main is not None and main.limit is not None and main.limit.exceeded
     cells[LIMIT] = Span(format_limit(main), TextStyle.BAD if above else TextStyle.PLAIN)
@@ -273,10 +279,6 @@ def _format_settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
 
 
 # ---- cells -------------------------------------------------------------------------------------
-
-
-def _get_result(run: RunState | None) -> RunResult | None:
-    return run.result if run else None
 
 
 def _runs_on(info: WorkloadInfo, device: str) -> bool:
@@ -364,50 +366,39 @@ def sort_entries(state: RunsState, entries: Sequence[Entry], order: Order) -> li
         return [*sorted(rows, key=lambda row: row.workload)]
     names = list_devices(state)
     values = {
-        row.workload: _VALUES[order](_find_results(state, row.workload, names)) for row in rows
+        row.workload: _VALUES[order](list(find_shown_runs(state, row.workload, names).values()))
+        for row in rows
     }
     return [*largest_first(rows, lambda row: values[row.workload])]
 
 
-_Results = tuple[RunResult | None, ...]
-"""Results of the timing columns in their order: the CPU, and the GPU if there is one."""
+_Runs = Sequence[RunState | None]
+"""Runs of the timing columns in their order: the CPU, and the GPU if there is one."""
 
 
-def _find_results(state: RunsState, workload: str, names: tuple[str, ...]) -> _Results:
-    runs = find_shown_runs(state, workload, names)
-    return tuple(run.result if run is not None else None for run in runs.values())
-
-
-def _get_median(result: RunResult | None) -> float | None:
-    return result.time.median_s if result is not None and result.time is not None else None
-
-
-def _get_time(results: _Results) -> float | None:
+def _get_time(runs: _Runs) -> float | None:
     """Return the time on the GPU, else on the CPU, in seconds."""
-    return next((time for time in map(_get_median, reversed(results)) if time is not None), None)
+    return next((time for time in map(get_median, reversed(runs)) if time is not None), None)
 
 
-def _compute_ratio(results: _Results) -> float | None:
-    if len(results) < 2:
+def _compute_ratio(runs: _Runs) -> float | None:
+    if len(runs) < 2:
         return None
-    cpu, gpu = _get_median(results[0]), _get_median(results[1])
+    cpu, gpu = get_median(runs[0]), get_median(runs[1])
     return cpu / gpu if cpu is not None and gpu else None
 
 
-def _get_share(results: _Results) -> float | None:
-    main = results[-1]
+def _get_share(runs: _Runs) -> float | None:
+    main = get_result(runs[-1])
     return main.limit.fraction if main is not None and main.limit is not None else None
 
 
-def _find_peak(results: _Results) -> float | None:
-    main = results[-1]
-    if main is None:
-        return None
-    peak = find_peak(main.memory)
-    return None if peak is None else float(peak)
+def _find_peak(runs: _Runs) -> float | None:
+    main = get_result(runs[-1])
+    return find_peak(main.memory) if main is not None else None
 
 
-_VALUES: dict[str, Callable[[_Results], float | None]] = {
+_VALUES: dict[str, Callable[[_Runs], float | None]] = {
     "time": _get_time,
     SPEED_UP: _compute_ratio,
     LIMIT: _get_share,
