@@ -19,7 +19,7 @@ from tests.results.samples import BEGAN, HOUR, kept
 from tui.cli.program import Invocation, parse
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain
-from tui.kit.table import row_line
+from tui.kit.table import heading_line, row_line
 from tui.results.store.database import Database
 from tui.results.store.earlier import EarlierSessions
 from tui.results.store.exchange import encode_lines
@@ -31,9 +31,7 @@ from tui.results.views.comparison import (
     format_comparison_title,
     format_history_title,
     render_foot,
-    render_heading,
     render_history,
-    render_question,
     render_sides,
 )
 from tui.results.views.result_list import ListedRow, fit_list_columns, render_selected, sort_rows
@@ -145,12 +143,12 @@ def see_the_tab(place: Path) -> None:
 def see_sides(place: Path, a: Any, b: Any) -> None:
     both = compare_environments(place, a, b, traceless=False)
     columns = fit_comparison_columns(both, 100)
-    render_heading(columns)
+    heading_line(columns)
     format_comparison_title(both)
     render_sides(both, 100)
     render_foot(both, None, 100)
     for one in both.compared.questions:
-        assert plain(render_question(one, columns))
+        assert plain(row_line(columns, one))
         render_foot(both, one, 100)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.results.samples import HOUR, kept
 from tui.kit.lines import cell_len, plain, width
 from tui.kit.scale import ends_of, interval_line, reach_of
-from tui.kit.table import Layout, row_line
+from tui.kit.table import Layout, heading_line, row_line
 from tui.results.store.compare import compare
 from tui.results.store.queries import EnvironmentComparison, Listing, WorkloadHistory
 from tui.results.store.records import StoredResult, StoredRow, build_row
@@ -114,16 +114,13 @@ def test_all_intervals_stand_on_one_scale_whose_ends_are_told(cells: int) -> Non
     (a, b), (c, d) = _pair(1.3, "matmul"), _pair(0.99, "conv2d", 200)
     found = _sides(a + c, b + d)
     chosen = result_comparison.fit_comparison_columns(found, cells)
-    lines = [
-        plain(result_comparison.render_question(one, chosen)) for one in found.compared.questions
-    ]
+    lines = [plain(row_line(chosen, one)) for one in found.compared.questions]
     assert {one.workload: one.answer.verdict for one in found.compared.questions} == {
         "conv2d": "same",
         "matmul": "slower",
     }
-    assert chosen.reach == 1.5
     low, high = ends_of(1.5) if cells > 79 else ("0.667x", "1.5x")
-    head = plain(result_comparison.render_heading(chosen))
+    head = plain(heading_line(chosen))
     assert low in head
     assert high in head
     assert cell_len(head) <= cells
@@ -150,7 +147,7 @@ def test_too_few_runs_say_so_and_no_interval_is_drawn() -> None:
     found = _sides(a[:1], b[:1])
     (one,) = found.compared.questions
     chosen = result_comparison.fit_comparison_columns(found, 119)
-    assert "├" not in plain(result_comparison.render_question(one, chosen))
+    assert "├" not in plain(row_line(chosen, one))
     words = " ".join(plain(row).strip() for row in result_comparison.render_foot(found, one, 119))
     assert "unclear: one session per side (1 and 1 runs); a verdict needs 3" in words
     assert "driver 580.1 → 590.2" in words

@@ -259,11 +259,7 @@ def scan_recording(path: Path) -> RecordingSummary:
         raise RecordingError(f"{path} breaks off in its first line; there is nothing to play")
     recording = parse_header(first or b"", str(path))
     at, events = 0.0, 0
-    for number, line in enumerate(reader, 2):
-        try:
-            parsed = parse_line(line)
-        except ValueError as error:
-            raise RecordingError(f"{path} is damaged: line {number}: {error}") from error
+    for number, parsed in _parse_lines(reader, path):
         if parsed.at < at:
             raise RecordingError(f"{path} is damaged: line {number} is older than the one before")
         at = parsed.at
@@ -279,13 +275,18 @@ def read_events(path: Path) -> Iterator[RecordedLine]:
     """
     reader = _Reader(path)
     next(reader, None)
-    for number, line in enumerate(reader, 2):
-        try:
-            parsed = parse_line(line)
-        except ValueError as error:
-            raise RecordingError(f"{path} is damaged: line {number}: {error}") from error
+    for _, parsed in _parse_lines(reader, path):
         if parsed.speaker is not None:
             yield parsed
+
+
+def _parse_lines(lines: Iterator[bytes], path: Path) -> Iterator[tuple[int, RecordedLine]]:
+    """Yield the lines after the first, each with its number in the file."""
+    for number, line in enumerate(lines, 2):
+        try:
+            yield number, parse_line(line)
+        except ValueError as error:
+            raise RecordingError(f"{path} is damaged: line {number}: {error}") from error
 
 
 class _Reader:

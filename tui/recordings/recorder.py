@@ -16,12 +16,12 @@ from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import TypeVar, cast
 
-from tui.allocators.messages import TorchProcesses
+from tui.allocators.messages import TorchProcess, TorchProcesses
 from tui.core.events import LogLine, RequestSent, RunnerStatus
 from tui.core.text.redact import HOST, NAME, Redactor, whole_words, with_texts
 from tui.devices.state.machine import DeviceSelected, PeaksReset
 from tui.hosts.events import AnyHostEvent, HostLost, HostSample, HostsNamed, HostTorch
-from tui.monitor.messages import GpuProcess, HostProcesses, ParentProcess, Sample
+from tui.monitor.messages import GpuProcess, ParentProcess, Sample
 from tui.recordings import lines
 from tui.recordings.lines import GZIP, AnyEvent
 from tui.runs.session.session import Session
@@ -32,7 +32,7 @@ from workloads.protocol.process import write_whole
 from workloads.protocol.results import Ceiling
 
 E = TypeVar("E")
-
+P = TypeVar("P", GpuProcess, ParentProcess, TorchProcess)
 
 _UUID = re.compile(
     r"(?P<kind>(?:MIG-GPU-|GPU-|MIG-))(?P<number>[0-9a-f]{1,8}(?:-[0-9a-f]{0,12}){0,4})(?![0-9a-z])"
@@ -193,7 +193,7 @@ class Redaction:
         self._collect_user_names(row.user for row in rows)
         self._collect_user_names(row.parent.user for row in rows if row.parent)
         devices = tuple(
-            replace(device, processes=device.processes and self._rows(device.processes))
+            replace(device, processes=device.processes and _hide_users(device.processes))
             for device in sample.devices
         )
         return self._clean(
@@ -201,7 +201,7 @@ class Redaction:
                 sample,
                 host=replace(sample.host, name=HOST, identity=UNKNOWN),
                 devices=devices,
-                host_processes=self._host_processes(hosts),
+                host_processes=hosts and replace(hosts, rows=_hide_users(hosts.rows)),
             )
         )
 
@@ -209,12 +209,10 @@ class Redaction:
         self._collect_user_names(process.user for process in event.processes)
         processes = tuple(
             replace(
-                process,
-                user=process.user and NAME,
-                command=process.command and extract_program_name(process.command),
+                _hide_user(process),
                 reason=_remove_user(process.user, process.reason),
                 advice=_remove_user(process.user, process.advice),
-                launched_by=self._parent(process.launched_by),
+                launched_by=process.launched_by and _hide_user(process.launched_by),
                 # It has the name of a host.
                 job=None,
             )
@@ -228,31 +226,24 @@ class Redaction:
             self._names |= names
             self._redact = self._redactor()
 
-    @staticmethod
-    def _parent(parent: ParentProcess | None) -> ParentProcess | None:
-        return parent and replace(
-            parent,
-            user=parent.user and NAME,
-            command=parent.command and extract_program_name(parent.command),
-        )
-
-    def _host_processes(self, processes: HostProcesses | None) -> HostProcesses | None:
-        return None if processes is None else replace(processes, rows=self._rows(processes.rows))
-
-    def _rows(self, rows: tuple[GpuProcess, ...]) -> tuple[GpuProcess, ...]:
-        return tuple(
-            replace(
-                row,
-                user=row.user and NAME,
-                command=row.command and extract_program_name(row.command),
-                parent=self._parent(row.parent),
-            )
-            for row in rows
-        )
-
     def _redactor(self) -> Redactor:
         # Its collector looks for names in paths of home directories.
         return Redactor(f"/home/{name}/" for name in sorted(self._names))
+
+
+def _hide_user(process: P) -> P:
+    """Return a process without the name of its user, and with its program's name alone."""
+    return replace(
+        process,
+        user=process.user and NAME,
+        command=process.command and extract_program_name(process.command),
+    )
+
+
+def _hide_users(rows: tuple[GpuProcess, ...]) -> tuple[GpuProcess, ...]:
+    return tuple(
+        replace(_hide_user(row), parent=row.parent and _hide_user(row.parent)) for row in rows
+    )
 
 
 def _remove_host(ceiling: Ceiling) -> Ceiling:

@@ -17,7 +17,7 @@ from tui.kit.table import Layout, heading_line, row_line
 from tui.results.store.compare import Question
 from tui.results.store.queries import EnvironmentComparison, Listing, WorkloadHistory
 from tui.results.store.records import StoredRow
-from tui.results.views import comparison as comparison
+from tui.results.views import comparison
 from tui.results.views import result_list as listing
 from tui.results.views.result_list import ORDERS, ListedRow, Order
 
@@ -245,7 +245,7 @@ class QuestionList(KeyedList):
         if not questions:
             return paragraph(comparison.NONE_SHARED, cells, TextStyle.NOTE)
         chosen = comparison.fit_comparison_columns(self._comparison, cells)
-        return [comparison.render_question(question, chosen) for question in questions]
+        return [row_line(chosen, question) for question in questions]
 
 
 class ComparisonPane(Pane):
@@ -285,9 +285,8 @@ class ComparisonPane(Pane):
         self.retitle(comparison.format_comparison_title(self.environments))
 
     def _heading_line(self, cells: int) -> Line:
-        return comparison.render_heading(
-            comparison.fit_comparison_columns(self.environments, self.table.cells or cells)
-        )
+        room = self.table.cells or cells
+        return heading_line(comparison.fit_comparison_columns(self.environments, room))
 
     @on(KeyedList.Moved, "QuestionList")
     def _moved(self) -> None:

@@ -95,7 +95,7 @@ class ResultsTab(CommandScreen):
     async def _load(self) -> None:
         pattern = self.pane.pattern
         try:
-            listing = await self._query(
+            listing = await asyncio.to_thread(
                 lambda: queries.read_listing(
                     self._place, pattern, self.program.clock(), traceless=self.program.readonly
                 )
@@ -118,9 +118,6 @@ class ResultsTab(CommandScreen):
         words = words if program.stores_results or program.readonly else NO_STORE
         return words.format(place=self._place)
 
-    async def _query(self, query: Callable[[], T]) -> T:
-        return await asyncio.to_thread(query)
-
     async def _query_or_warn(self, query: Callable[[], T], doing: str) -> T | None:
         """Return a query's result, or warn and return ``None`` if it fails.
 
@@ -130,7 +127,7 @@ class ResultsTab(CommandScreen):
         """
         self.pane.show_sentence(doing, TextStyle.QUIET)
         try:
-            return await self._query(query)
+            return await asyncio.to_thread(query)
         except (StoreError, SelectionError) as error:
             self.notify(str(error), severity="warning", markup=False)
             return None
@@ -177,14 +174,19 @@ class ResultsTab(CommandScreen):
         if row.median_s is None:
             self.notify("it has no time to plot", markup=False)
             return
-        readonly = self.program.readonly
+        readonly, clock = self.program.readonly, self.program.clock
+        self._open(
+            lambda: queries.read_history(self._place, row, traceless=readonly),
+            lambda history: HistoryPane(history, clock),
+        )
+
+    def _open(self, query: Callable[[], T], make: Callable[[T], Pane]) -> None:
+        """Query the store, and put a pane that shows the answer over the list."""
 
         async def show() -> None:
-            history = await self._query_or_warn(
-                lambda: queries.read_history(self._place, row, traceless=readonly), READING
-            )
-            if history is not None:
-                await self._put_over(HistoryPane(history, self.program.clock))
+            answer = await self._query_or_warn(query, READING)
+            if answer is not None:
+                await self._put_over(make(answer))
 
         _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
 
@@ -196,15 +198,10 @@ class ResultsTab(CommandScreen):
             return
         a, b = self.pane.marked
         readonly = self.program.readonly
-
-        async def show() -> None:
-            comparison = await self._query_or_warn(
-                lambda: queries.compare_environments(self._place, a, b, traceless=readonly), READING
-            )
-            if comparison is not None:
-                await self._put_over(ComparisonPane(comparison))
-
-        _: Worker[None] = self.run_worker(show, group="over", exclusive=True)
+        self._open(
+            lambda: queries.compare_environments(self._place, a, b, traceless=readonly),
+            ComparisonPane,
+        )
 
     async def action_go_back(self) -> None:
         """Return to the previous pane, or clear the filter."""

@@ -266,14 +266,10 @@ class Database:
             [*environments, *(() if before is None else (before,))],
         )
         numbers = [number for number, *_ in selected]
-        rows = (
-            decode_row(row)
-            for first in range(0, len(numbers), _AT_ONCE)
-            for row in self._read_numbered(numbers[first : first + _AT_ONCE])
-        )
+        stored = self._query_numbers(f"SELECT {_ROW} FROM results r WHERE r.number", numbers)
         # A run from before the workload gained a parameter is a row of its own in the query.
         newest: dict[tuple[str, str, str], StoredRow] = {}
-        for row in rows:
+        for row in map(decode_row, stored):
             key = (row.workload, row.device, row.measured)
             if key not in newest or row.at >= newest[key].at:
                 newest[key] = row
@@ -284,20 +280,16 @@ class Database:
 
         For a parameter that is left to the workload, the row has the chosen value.
         """
-        requested: dict[int, dict[str, Setting]] = {}
         numbers = [row.number for row in rows]
+        stored = self._query_numbers("SELECT number, body FROM bodies WHERE number", numbers)
+        return {number: _parse_requested(body) for number, body in stored}
+
+    def _query_numbers(self, query: str, numbers: Sequence[int]) -> Iterator[Any]:
+        """Yield the rows of a query for some numbers; the query ends with their column."""
         for first in range(0, len(numbers), _AT_ONCE):
             some = numbers[first : first + _AT_ONCE]
             marks = ",".join("?" * len(some))
-            for number, body in self._query(
-                f"SELECT number, body FROM bodies WHERE number IN ({marks})", some
-            ):
-                requested[number] = _parse_requested(body)
-        return requested
-
-    def _read_numbered(self, numbers: Sequence[int]) -> list[Any]:
-        marks = ",".join("?" * len(numbers))
-        return self._query(f"SELECT {_ROW} FROM results r WHERE r.number IN ({marks})", numbers)
+            yield from self._query(f"{query} IN ({marks})", some)
 
     def read_result(self, row: StoredRow) -> StoredResult:
         """Return a record in full, with its facts and tags.

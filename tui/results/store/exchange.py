@@ -13,7 +13,7 @@ from tui.results.store.records import (
     Facts,
     Record,
     StoredResult,
-    build_run_record,
+    build_record,
     collect_output_facts,
     compute_id,
     encode_canonical,
@@ -282,4 +282,4 @@ def _build_result(
         unknown = {name: why for name, why in facts.unknown.items() if name != "driver"}
         facts = Facts({**facts.values, "driver": driver}, unknown)
     ended = result.ended_at or 0.0
-    return StoredResult(build_run_record(result, ended, process=process, conditions=seen), facts)
+    return StoredResult(build_record(result, ended, process=process, conditions=seen), facts)

@@ -49,6 +49,11 @@ class Facts:
         return compute_digest([sorted(self.values.items()), sorted(self.unknown)])
 
     @property
+    def ranked(self) -> list[tuple[str, str]]:
+        """The facts, most important first."""
+        return sorted(self.values.items(), key=lambda fact: rank_fact(fact[0]))
+
+    @property
     def flags(self) -> tuple[tuple[str, str], ...]:
         """The backend flags, sorted; their names begin with :data:`FLAG`."""
         return tuple(item for item in sorted(self.values.items()) if item[0].startswith(FLAG))
@@ -377,7 +382,7 @@ def _format_watts(device: Device) -> str | None:
 
 
 def _join_counted(texts: Iterable[str | None]) -> str:
-    """Join distinct texts with their counts; return ``None`` if one of them is unknown."""
+    """Join distinct texts with their counts; return an empty text if one of them is unknown."""
     items = list(texts)
     if not all(items):
         return ""
@@ -417,45 +422,36 @@ def build_stored_result(
     Returns:
         The stored result; ``None`` if it measured nothing and did not fail.
     """
+    result: RunResult | Comparison
     if isinstance(state, RunState):
-        result = state.result
-        if result is None or not is_storable(result):
+        if state.result is None or not is_storable(state.result):
             return None
+        result, flags = state.result, state.result.flags
         ended = result.ended_at or (result.time.measured_to if result.time else time.time())
-        facts = _collect_machine_facts(machine, find_devices(result), result.flags)
-        record = build_run_record(
-            result,
-            ended,
-            process=process,
-            sweep=sweep,
-            budget=state.request.budget,
-            conditions=state.conditions,
-        )
-        return StoredResult(record, facts)
-    compared = state.comparison
-    if compared is None or not state.done:
-        return None
-    if not compared.pair_ratios and compared.status != "failed":
-        return None
-    ended = max((end for _, end in compared.measured), default=time.time())
-    record = Record(
-        id=compute_id(compared, ended),
-        kind="comparison",
-        at=ended,
+    else:
+        if state.comparison is None or not state.done:
+            return None
+        result, flags = state.comparison, state.request.flags
+        if not result.pair_ratios and result.status != "failed":
+            return None
+        ended = max((end for _, end in result.measured), default=time.time())
+    record = build_record(
+        result,
+        ended,
         process=process,
-        sweep="",
-        workload=compared.workload,
-        device=compared.device,
-        parameters=compared.parameters,
-        status=compared.status,
-        reason=compared.reason,
+        sweep=sweep,
         budget=state.request.budget,
         conditions=state.conditions,
-        comparison=compared,
     )
-    return StoredResult(
-        record, _collect_machine_facts(machine, find_devices(compared), state.request.flags)
+    facts = collect_facts(
+        machine.environment,
+        machine.sample,
+        machine.devices,
+        find_devices(result),
+        flags,
+        machine.box,
     )
+    return StoredResult(record, facts)
 
 
 def is_storable(result: RunResult) -> bool:
@@ -463,8 +459,8 @@ def is_storable(result: RunResult) -> bool:
     return result.time is not None or result.status == "failed"
 
 
-def build_run_record(
-    result: RunResult,
+def build_record(
+    result: RunResult | Comparison,
     ended: float,
     *,
     process: str,
@@ -472,30 +468,32 @@ def build_run_record(
     budget: str = "",
     conditions: Conditions | None,
 ) -> Record:
-    """Build the record of a run.
+    """Build the record of a run or a comparison.
 
     Args:
-        result: the result of the run.
+        result: what was measured.
         ended: Unix time of its end.
         process: as in :func:`build_stored_result`.
         sweep: likewise.
         budget: its measurement budget; empty if unknown.
         conditions: its conditions; ``None`` if unknown.
     """
+    run = result if isinstance(result, RunResult) else None
     return Record(
         id=compute_id(result, ended),
-        kind="run",
+        kind="run" if run else "comparison",
         at=ended,
         process=process,
         sweep=sweep,
         workload=result.workload,
         device=result.device,
-        parameters={**result.parameters, **result.chosen},
+        parameters={**result.parameters, **(run.chosen if run else {})},
         status=result.status,
         reason=result.reason,
         budget=budget,
         conditions=conditions,
-        run=result,
+        run=run,
+        comparison=result if isinstance(result, Comparison) else None,
     )
 
 
@@ -505,11 +503,3 @@ def find_devices(result: RunResult | Comparison) -> tuple[str, ...]:
         return result.devices or (result.device,)
     names = dict.fromkeys(name for span in result.spans for name in span.devices)
     return tuple(dict.fromkeys((result.device, *(name for name in names if name != CPU))))
-
-
-def _collect_machine_facts(
-    machine: MachineState, devices: tuple[str, ...], flags: dict[str, bool]
-) -> Facts:
-    return collect_facts(
-        machine.environment, machine.sample, machine.devices, devices, flags, machine.box
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from tui.core.text import glyphs
@@ -23,19 +23,18 @@ from tui.kit.lines import (
 )
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale
-from tui.kit.table import Column, Layout, fit_columns, heading_line, row_line, widest
-from tui.results.store.compare import Question, format_difference
+from tui.kit.table import Column, Layout, fit_columns, widest
+from tui.results.store.compare import Question
 from tui.results.store.queries import EnvironmentComparison, WorkloadHistory
 from tui.results.store.records import StoredRow
 from tui.results.store.statistics import compute_spread
 from tui.results.views.results import (
-    find_own_differences,
     find_shared_differences,
     format_closing_notes,
     format_date,
     format_devices,
     format_name,
-    format_notes,
+    format_own_notes,
     format_shared_differences,
     format_side,
     format_verdict,
@@ -52,17 +51,12 @@ NONE_SHARED = "A and B have no workload in common that ended well with the same 
 # ---- two sets side by side -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonColumns:
-    """The columns that fit."""
+def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> Layout[Question]:
+    """Return the columns of a comparison that fit the width.
 
-    layout: Layout[Question]
-    reach: float
-    """The ratio at the right end of every drawn line."""
-
-
-def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> ComparisonColumns:
-    """Return the columns of a comparison that fit the width."""
+    They are the names, both medians with their numbers of runs, the verdict, and the ratio with its
+    interval, drawn below their axis.
+    """
     questions = comparison.compared.questions
     reach = scale.reach_of(
         [(question.answer.ratio.value, question.answer.ratio.ci95) for question in questions]
@@ -92,7 +86,7 @@ def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> Comp
         # The heading and the cells have the assigned width.
         whole = replace(fitted[-1], column=_build_interval_column(reach, fitted[-1].width, ends))
         fitted = (*fitted[:-1], whole)
-    return ComparisonColumns(fitted, reach)
+    return fitted
 
 
 def _build_interval_column(reach: float, cells: int, ends: int) -> Column[Question]:
@@ -112,11 +106,6 @@ def _build_interval_column(reach: float, cells: int, ends: int) -> Column[Questi
     return Column(_format_axis(reach, cells), cells, cell, "left", drop_order=1, grows=grows)
 
 
-def render_heading(chosen: ComparisonColumns) -> Line:
-    """Draw the names of the columns and the axis of the drawn intervals."""
-    return heading_line(chosen.layout)
-
-
 def _format_axis(reach: float, cells: int) -> str:
     """Return the axis: the values at the ends of the drawn intervals, and 1 in the middle."""
     room = cells - (1 - cells % 2)
@@ -125,11 +114,6 @@ def _format_axis(reach: float, cells: int) -> str:
         # The text beside it names the faster side.
         low, high = low.rpartition(" ")[2], high.partition(" ")[0]
     return f"{left(low, room // 2)}1{right(high, room // 2)}"
-
-
-def render_question(question: Question, chosen: ComparisonColumns) -> Line:
-    """Draw both medians with their numbers of runs, the verdict, the ratio and its interval."""
-    return row_line(chosen.layout, question)
 
 
 def _format_name(question: Question) -> str:
@@ -178,11 +162,7 @@ def render_foot(
             if cell_len(lead.text + words) <= cells
             else paragraph(lead.text + words, cells)
         )
-        own = [
-            format_difference(difference) for difference in find_own_differences(question, common)
-        ]
-        differences = [f"differs in {', '.join(own)}"] if own else []
-        for remark in [*differences, *format_notes(question)]:
+        for remark in format_own_notes(question, common):
             rows += paragraph(remark, cells, TextStyle.NOTE, indent="  ")
     for remark in format_shared_differences(comparison.compared):
         rows += paragraph(remark, cells)

@@ -20,7 +20,7 @@ from tui.kit.lines import (
 )
 from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, widest
 from tui.results.store.queries import Listing
-from tui.results.store.records import StoredRow, rank_fact
+from tui.results.store.records import StoredRow
 from tui.results.views.results import format_date, format_name, format_outcome, format_short_time
 from tui.runs.state.parameters import format_short
 from workloads.protocol.results import Setting
@@ -178,8 +178,7 @@ def render_selected(row: StoredRow | None, listing: Listing | None, cells: int) 
     rows = [fit_line(first, cells), fit_line(line(Span(second, TextStyle.QUIET)), cells)]
     for mark in row.marks:
         rows += paragraph(f"{glyphs.GLYPHS.warning} {mark}", cells, TextStyle.NOTE)
-    listed = [*sorted(facts.values.items(), key=lambda item: rank_fact(item[0]))]
-    parts = [line(Span(f"{name} ", TextStyle.QUIET), value) for name, value in listed]
+    parts = [line(Span(f"{name} ", TextStyle.QUIET), value) for name, value in facts.ranked]
     parts += [
         line(Span(f"{name} not known: {why}", TextStyle.QUIET))
         for name, why in facts.unknown.items()

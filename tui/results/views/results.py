@@ -21,7 +21,7 @@ from tui.results.store.compare import (
     StoreComparison,
     format_difference,
 )
-from tui.results.store.records import FLAG, VARIABLE, Facts, StoredResult, StoredRow, rank_fact
+from tui.results.store.records import FLAG, VARIABLE, Facts, StoredResult, StoredRow
 from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, compute_spread
 from tui.results.store.validity import is_time
 from tui.runs.state.parameters import format_short
@@ -144,10 +144,10 @@ def build_comparison_table(comparison: StoreComparison) -> Table:
     }
     device = devices.pop() if len(devices) == 1 else ""
     differ = len(counts) > 1
-    many, sessions = min(counts)
-    runs = f"each {text.count(many, 'run')} in {text.count(sessions, 'session')}"
-    if differ:
-        runs = "each with (runs/sessions)"
+    runs = "each with (runs/sessions)"
+    if not differ:
+        ((many, sessions),) = counts
+        runs = f"each {text.count(many, 'run')} in {text.count(sessions, 'session')}"
     both = f"{text.count(len(comparison.questions), 'workload')} on both sides"
     sides = (*(() if device else ("device",)), "A", "B")
     names = ("workload", *sides, "B is", "ratio A/B", "95% interval")
@@ -245,8 +245,8 @@ def _format_unique_name(question: Question, among: StoreComparison) -> str:
     alike = [other for other in among.questions if other.workload == question.workload]
     if len(alike) == 1:
         return question.workload
-    device = " | ".join(dict.fromkeys(question.devices))
-    return f"{format_name(question.workload, question.parameters)} on {device}"
+    name = format_name(question.workload, question.parameters)
+    return f"{name} on {format_devices(question)}"
 
 
 def find_shared_differences(comparison: StoreComparison) -> tuple[DifferingFact, ...]:
@@ -261,11 +261,10 @@ def find_shared_differences(comparison: StoreComparison) -> tuple[DifferingFact,
     )
 
 
-def find_own_differences(
-    question: Question, shared: Sequence[DifferingFact]
-) -> tuple[DifferingFact, ...]:
-    """Return the differences of this workload that not all workloads share."""
-    return tuple(difference for difference in question.differences if difference not in shared)
+def format_own_notes(question: Question, shared: Sequence[DifferingFact]) -> list[str]:
+    """Return the notes of a workload, first the differences that not all workloads share."""
+    own = [format_difference(fact) for fact in question.differences if fact not in shared]
+    return [*([f"differs in {', '.join(own)}"] if own else []), *format_notes(question)]
 
 
 def format_shared_differences(comparison: StoreComparison) -> list[str]:
@@ -288,12 +287,8 @@ def format_comparison_notes(comparison: StoreComparison) -> list[str]:
     shared = find_shared_differences(comparison)
     lines = format_shared_differences(comparison)
     for question in comparison.questions:
-        own = [
-            format_difference(difference) for difference in find_own_differences(question, shared)
-        ]
-        notes = [f"differs in {', '.join(own)}"] if own else []
-        notes += format_notes(question)
-        lines += [f"{_format_unique_name(question, comparison)}: {words}" for words in notes]
+        name = _format_unique_name(question, comparison)
+        lines += [f"{name}: {note}" for note in format_own_notes(question, shared)]
     return lines + format_closing_notes(comparison)
 
 
@@ -420,7 +415,7 @@ def format_result(stored: StoredResult, outcome: str) -> list[str]:
             f" power at most {text.watts(seen.power_w_max)}, temperature at most"
             f" {text.temperature(seen.temperature_c_max)}"
         )
-    lines += [f"{name}: {facts.values[name]}" for name in sorted(facts.values, key=rank_fact)]
+    lines += [f"{name}: {value}" for name, value in facts.ranked]
     return lines + [f"{name}: {UNKNOWN}: {why}" for name, why in facts.unknown.items()]
 
 
@@ -457,5 +452,5 @@ def format_markdown(rows: Sequence[StoredRow], facts: Environments) -> list[str]
 
 
 def _format_facts(facts: Facts) -> str:
-    values = [f"{name} {facts.values[name]}" for name in sorted(facts.values, key=rank_fact)]
+    values = [f"{name} {value}" for name, value in facts.ranked]
     return ", ".join([*values, *(f"{name} {UNKNOWN}" for name in facts.unknown)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tui.devices.session.monitor_supervisor import SampledDevice
 from tui.monitor.messages import HARMFUL_REASONS
@@ -102,27 +102,21 @@ def summarize_samples(
     whole = [row for row in rows if run[0] <= row.read_at <= run[1]]
     clocks = [row.sm_clock_mhz for row in seen if row.sm_clock_mhz is not None]
     throttles = [row for row in seen if row.throttle is not None]
-    summary: dict[str, float | int | None] = {
+    figures: dict[str, Any] = {
         "sm_clock_mhz_min": min(clocks, default=None),
         "sm_clock_mhz_median": float(median(clocks)) if clocks else None,
         "power_w_max": _find_highest([row.power_w for row in seen]),
         "temperature_c_max": _find_highest([row.temperature_c for row in seen]),
         "process_peak": _find_process_peak(whole, pids),
     }
-    absent = {name: NOT_GIVEN if seen else TOO_SHORT for name in summary if summary[name] is None}
-    if not throttles:
-        absent["throttle"] = NOT_GIVEN if seen else TOO_SHORT
-    peak = summary["process_peak"]
+    absent = [name for name, value in figures.items() if value is None]
+    absent += [] if throttles else ["throttle"]
     return Conditions(
         samples=len(seen),
-        sm_clock_mhz_min=min(clocks, default=None),
-        sm_clock_mhz_median=summary["sm_clock_mhz_median"],
-        power_w_max=summary["power_w_max"],
-        temperature_c_max=summary["temperature_c_max"],
+        **figures,
         throttle=tuple(sorted({name for row in throttles for name in row.throttle or ()})),
-        process_peak=None if peak is None else int(peak),
         warnings=_format_throttling(throttles, devices),
-        unavailable=absent,
+        unavailable=dict.fromkeys(absent, NOT_GIVEN if seen else TOO_SHORT),
         devices=tuple(
             device.name for device in devices if any(row.id == device.id for row in seen)
         ),
@@ -200,14 +194,13 @@ def _summarize_devices(
     devices = _find_measured_devices(spans, runs)
     if samples is None or not devices:
         return make_unsampled_conditions(NO_MONITOR)
-    run = (spans[0].start, spans[-1].end)
+    start, end = spans[0].start, spans[-1].end
     if isinstance(outcome, RunResult):
-        run = (outcome.started_at or run[0], outcome.ended_at or run[1])
+        run = (outcome.started_at or start, outcome.ended_at or end)
         pids = outcome.pids or (() if pid is None else (pid,))
         return summarize_samples(samples, devices, pids, run)
-    seen = summarize_samples(samples, devices, (), run)
-    absent = {**seen.unavailable, "process_peak": SEVERAL}
-    return replace(seen, unavailable=absent)
+    seen = summarize_samples(samples, devices, (), (start, end))
+    return replace(seen, unavailable={**seen.unavailable, "process_peak": SEVERAL})
 
 
 def _find_measured_devices(

@@ -72,20 +72,15 @@ def build_roofline(state: RunsState, device: str) -> Roofline:
     results = _find_newest_results(state.book.values(), device)
     known = _find_known_limits(results.values())
     environment = state.machine.environment
-    described = next(
-        (
-            candidate
-            for candidate in (environment.devices if environment else ())
-            if candidate.id == device
-        ),
-        None,
-    )
+    devices = environment.devices if environment else ()
+    described = next((candidate for candidate in devices if candidate.id == device), None)
     ceilings: dict[str, Ceiling] = {}
     if environment is not None and described is not None:
-        applicable = (
-            item for item in newest(state.ceilings) if applies_to(item, described, environment)
-        )
-        ceilings = {item.kind: item for item in applicable}
+        ceilings = {
+            ceiling.kind: ceiling
+            for ceiling in newest(state.ceilings)
+            if applies_to(ceiling, described, environment)
+        }
     kinds = [name for name, (_, unit) in known.items() if unit == "FLOP/s"] or [PLAIN]
     compute = [_find_roof(kind, kind, known, described, ceilings) for kind in kinds]
     return Roofline(

@@ -17,9 +17,11 @@ from tui.runs.state.result_format import format_end, label_limit
 from tui.runs.state.runs import (
     RunState,
     are_comparable,
+    find_last_ended,
     find_limited_rate,
     find_rate,
     get_median,
+    get_result,
     get_timed_result,
     select_standing,
 )
@@ -85,7 +87,7 @@ def choose_axis(sweep: Sweep) -> str:
 
 def find_limits(runs: Iterable[RunState | None], unit: str) -> tuple[SweepLimit, ...]:
     """Return the limits of rates in a unit, the newest for each device and kind."""
-    results = [found for run in runs if (found := get_timed_result(run)) is not None]
+    results = [result for run in runs if (result := get_timed_result(run)) is not None]
     known: dict[tuple[str, str], SweepLimit] = {}
     for result in sorted(results, key=lambda item: item.ended_at or 0.0):
         rate = find_limited_rate(result)
@@ -189,7 +191,12 @@ class Curves:
     def charts(self) -> tuple[tuple[Chart, ...], tuple[Crossover, ...]]:
         """Return the charts of time, rate and speed-up, and the crossovers of devices."""
         over = self._axis or "settings"
-        times = [self._series(device, variant, get_median, "s") for device, variant in self._keys()]
+        keys = [(device, variant) for device in self._devices for variant in self._variants]
+
+        def time(runs: Runs, device: str) -> float | None:
+            return get_median(runs.get(device))
+
+        times = [self._series(*key, time, "s") for key in keys]
         charts = [self._chart("time", f"time over {over}", times)]
         units = [
             rate[1]
@@ -199,19 +206,23 @@ class Curves:
         ]
         if units:
 
-            def value(run: RunState | None) -> float | None:
-                rate = find_rate(get_timed_result(run))
+            def rate_of(runs: Runs, device: str) -> float | None:
+                rate = find_rate(get_timed_result(runs.get(device)))
                 return rate[0] if rate and rate[1] == units[0] else None
 
-            rates = [self._series(*key, value, units[0]) for key in self._keys()]
+            rates = [self._series(*key, rate_of, units[0]) for key in keys]
             charts.append(self._chart("rate", f"rate over {over}", rates))
         crossovers: list[Crossover] = []
         if len(self._devices) > 1:
             series, marks = [], []
             base = choose_base_device(self._devices)
-            for device, variant in self._keys():
+
+            def speed_up(runs: Runs, device: str) -> float | None:
+                return compute_speed_up(runs.get(device), runs.get(base))
+
+            for device, variant in keys:
                 if device != base:
-                    series.append(self._speed_up(device, base, variant))
+                    series.append(self._series(device, variant, speed_up, "x"))
                     crossing, words = self._crossing(device, base, variant)
                     crossovers += crossing
                     marks += [words] if words else []
@@ -219,46 +230,37 @@ class Curves:
             charts.append(self._chart("speed_up", title, series, tuple(marks)))
         return tuple(charts), tuple(crossovers)
 
-    def _keys(self) -> list[tuple[str, str]]:
-        return [(device, variant) for device in self._devices for variant in self._variants]
+    def _runs_of(self, variant: str) -> list[tuple[Cell, Runs]]:
+        """Return every place with the runs of a variant there."""
+        return [(place, self._runs.get((variant, place), {})) for place in self._places]
 
     def _series(
-        self, device: str, variant: str, value: Callable[[RunState | None], float | None], unit: str
+        self, device: str, variant: str, value: Callable[[Runs, str], float | None], unit: str
     ) -> Series:
-        runs = [self._runs.get((variant, place), {}).get(device) for place in self._places]
-        return Series(f"{device} {variant}".strip(), unit, tuple(value(run) for run in runs))
-
-    def _speed_up(self, device: str, base: str, variant: str) -> Series:
-        ratios: list[float | None] = []
-        for place in self._places:
-            runs = self._runs.get((variant, place), {})
-            ratios.append(compute_speed_up(runs.get(device), runs.get(base)))
-        return Series(f"{device} {variant}".strip(), "x", tuple(ratios))
+        values = tuple(value(runs, device) for _, runs in self._runs_of(variant))
+        return Series(f"{device} {variant}".strip(), unit, values)
 
     def _chart(
         self, name: str, title: str, series: list[Series], marks: tuple[str, ...] = ()
     ) -> Chart:
-        if self._axis:
-            places = tuple(place for place in self._places if isinstance(place, float))
-            return Chart(
-                name, title, self._axis, places=places, series=tuple(series), labels=(), marks=marks
-            )
-        steps = tuple(float(number + 1) for number in range(len(self._places)))
+        places = [
+            place if isinstance(place, float) else float(step)
+            for step, place in enumerate(self._places, 1)
+        ]
         return Chart(
             name,
             title,
-            "step",
-            places=steps,
+            self._axis or "step",
+            places=tuple(places),
             series=tuple(series),
-            labels=tuple(map(str, self._places)),
+            labels=() if self._axis else tuple(map(str, self._places)),
             marks=marks,
         )
 
     def _crossing(self, device: str, base: str, variant: str) -> tuple[list[Crossover], str]:
         """Return the crossovers from which the device is faster, and their description."""
         signs: list[tuple[float, int]] = []
-        for place in self._places:
-            runs = self._runs.get((variant, place), {})
+        for place, runs in self._runs_of(variant):
             sign = compare_speed(
                 get_timed_result(runs.get(device)), get_timed_result(runs.get(base))
             )
@@ -289,8 +291,7 @@ class Curves:
     def _find_meeting(self, device: str, base: str, variant: str, after: float, by: float) -> float:
         """Return where the lines between the medians cross between two places, by ratios."""
         ratios: list[tuple[float, float]] = []
-        for place in self._places:
-            runs = self._runs.get((variant, place), {})
+        for place, runs in self._runs_of(variant):
             ratio = compute_speed_up(runs.get(device), runs.get(base))
             if isinstance(place, float) and after <= place <= by and ratio:
                 ratios.append((place, math.log(ratio)))
@@ -338,13 +339,8 @@ def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> Sw
         (point, {device: newest(device, point) for device in devices}) for point in sweep.points
     ]
     states = [run for _, runs in points for run in runs.values() if run]
-    ended = [run for run in reversed(states) if run.ended]
-    last = max(
-        ended, key=lambda run: run.result.ended_at or 0.0 if run.result else 0.0, default=None
-    )
     axis = choose_axis(sweep)
-    lines = Curves(sweep, axis, tuple(devices), tuple(points))
-    charts, crossovers = lines.charts()
+    charts, crossovers = Curves(sweep, axis, tuple(devices), points).charts()
     return SweepResult(
         workload=workload,
         axis=axis,
@@ -355,9 +351,9 @@ def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> Sw
         crossovers=crossovers,
         limits=find_limits(states, next((item.series[0].unit for item in charts[1:2]), "")),
         unavailable=_find_gaps(sweep, points),
-        done=len(ended),
+        done=sum(run.ended for run in states),
         wanted=len(points) * len(devices),
-        last=last,
+        last=find_last_ended(states),
     )
 
 
@@ -367,19 +363,15 @@ def choose_shown_point(sweep_result: SweepResult) -> tuple[dict[str, Setting], R
     It is the timed point that ended last on all devices, so that its figures can be compared.
     """
     ended = [
-        (point, runs) for point, runs in sweep_result.points if any(map(_get_result, runs.values()))
+        (point, runs) for point, runs in sweep_result.points if any(map(get_result, runs.values()))
     ]
     return max(reversed(ended), key=lambda item: _rank_runs(item[1]), default=None)
 
 
 def _rank_runs(runs: Runs) -> tuple[bool, bool, float]:
-    results = [result for result in map(_get_result, runs.values()) if result]
+    results = [result for result in map(get_result, runs.values()) if result]
     timed = any(result.time for result in results)
     return timed, len(results) == len(runs), max(result.ended_at or 0.0 for result in results)
-
-
-def _get_result(run: RunState | None) -> RunResult | None:
-    return run.result if run else None
 
 
 def _build_table(
