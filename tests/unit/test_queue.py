@@ -63,7 +63,7 @@ def test_the_queue_counts_from_when_nothing_waited() -> None:
         state.publish(event)
     found = build_queue(state.runs)
     assert found is not None
-    assert (found.done, found.wanted, found.failed) == (1, 2, 1)
+    assert (found.done, found.total, found.failed) == (1, 2, 1)
     state.publish(messages.Rejected("conv2d on cpu", "before it began", "cancelled"))
     assert build_queue(state.runs) is None
 

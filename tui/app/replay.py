@@ -16,7 +16,7 @@ from tui.kit.command_line.values import with_theme
 from tui.kit.commands.command import key_text
 from tui.kit.themes import theme_for
 from tui.recordings.lines import RecordingSummary, Scene, scan_recording
-from tui.recordings.replay import NOTHING_ASKED, ReplaySession
+from tui.recordings.replay import NOTHING_RUNS, ReplaySession
 from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT, FOLDER
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.watch.state.host_ooms import explain_host_ooms
@@ -64,7 +64,7 @@ class ReplayApp(WorkbenchApp):
         now = self.front.situation()
         for command in self.commands.commands:
             if command.changes_state and event.key in command.keys and now.tab in command.tabs:
-                words = f"{key_text(event.key)} {command.label}: {NOTHING_ASKED}"
+                words = f"{key_text(event.key)} {command.label}: {NOTHING_RUNS}"
                 self.notify(words, severity="warning", markup=False)
 
     def _place(self) -> tuple[str, str | None]:

@@ -352,7 +352,7 @@ def format_progress(state: RunsState, cells: int) -> str:
     """
     queue = build_queue(state)
     words = describe_current_run(state)
-    if queue is None or queue.wanted < 2:
+    if queue is None or queue.total < 2:
         return words
     return plain(queue_line(queue, cells, words)).strip()
 

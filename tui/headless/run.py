@@ -106,17 +106,11 @@ def add_options(parser: Parser) -> None:
         " if B is slower",
     )
     parser.add_argument(
-        "--host",
-        metavar="A,B",
-        help="hosts: ssh names, docker:CONTAINER or kubectl:POD",
+        "--host", metavar="A,B", help="hosts: ssh names, docker:CONTAINER or kubectl:POD"
     )
     parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
     add_connection(parser, default_python="the first that has torch")
-    parser.add_argument(
-        "--together",
-        action="store_true",
-        help="run on all hosts at the same time",
-    )
+    parser.add_argument("--together", action="store_true", help="run on all hosts at the same time")
     add_no_store(parser)
 
 

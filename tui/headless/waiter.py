@@ -137,11 +137,7 @@ def choose_interval(devices: Sequence[str]) -> float | None:
 
 
 def choose_workloads(
-    state: RunsState,
-    names: Sequence[str],
-    groups: Sequence[str] = (),
-    *,
-    everything: bool = False,
+    state: RunsState, names: Sequence[str], groups: Sequence[str] = (), *, everything: bool = False
 ) -> list[str]:
     """Return the requested workloads, in the order of the catalogue.
 

@@ -80,10 +80,7 @@ def add_options(parser: Parser) -> None:
         help="play the built-in recording: simulated GPUs, invented times",
     )
     parser.add_argument(
-        "--speed",
-        type=parse_speed,
-        metavar="X",
-        help="playback speed, such as 2, or max",
+        "--speed", type=parse_speed, metavar="X", help="playback speed, such as 2, or max"
     )
     parser.add_argument("--loop", action="store_true", help="start again at the end")
 

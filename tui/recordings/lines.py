@@ -70,7 +70,7 @@ _SPEAKERS: dict[type, Speaker] = {
     **dict.fromkeys(WATCH_EVENTS, "watch"),
 }
 _KINDS: dict[str, tuple[type, ...]] = {
-    speaker: tuple(kind for kind, its in _SPEAKERS.items() if its == speaker)
+    speaker: tuple(kind for kind, sender in _SPEAKERS.items() if sender == speaker)
     for speaker in get_args(Speaker)
 }
 _HOST_RUN = "host_run"
@@ -131,12 +131,12 @@ def encode_request(at: float, child: Child, request: object) -> bytes:
     return _encode_line(at, "to", child, request)
 
 
-def _encode_line(at: float, way: str, who: str, message: object) -> bytes:
-    return _frame_line(at, way, who, wire.encode(message).rstrip(b"\n"))
+def _encode_line(at: float, way: str, child: str, message: object) -> bytes:
+    return _frame_line(at, way, child, wire.encode(message).rstrip(b"\n"))
 
 
-def _frame_line(at: float, way: str, who: str, body: bytes) -> bytes:
-    return b'{"t":%.6f,"%s":"%s","message":%s}\n' % (at, way.encode(), who.encode(), body)
+def _frame_line(at: float, way: str, child: str, body: bytes) -> bytes:
+    return b'{"t":%.6f,"%s":"%s","message":%s}\n' % (at, way.encode(), child.encode(), body)
 
 
 def parse_header(line: bytes, name: str) -> Recording:

@@ -104,7 +104,7 @@ def format_speed(speed: float) -> str:
     return f"{speed:g}x"
 
 
-NOTHING_ASKED = "this is a recording: nothing runs or changes"
+NOTHING_RUNS = "this is a recording: nothing runs or changes"
 SHOWN_S = 1.0
 """Seconds between two updates of the position while the recording has no events."""
 BREATH_S = 0.02
@@ -127,7 +127,7 @@ class ReplaySession:
     because there are no children; the front end must report that.
 
     Args:
-        found: the recording.
+        summary: the recording.
         speed: multiple of real time; :data:`AT_ONCE` never waits.
         loop: restart at the end.
         now: seconds since any fixed moment.

@@ -73,10 +73,10 @@ def explain_no_match(database: Database, text: str) -> str:
         text: the selection, as typed.
     """
     boxes = _list_boxes(database)
-    wanted = dict(parse_selection(text)[0].facts).get("box")
-    if wanted is None or wanted in boxes or not boxes:
+    box = dict(parse_selection(text)[0].facts).get("box")
+    if box is None or box in boxes or not boxes:
         return f"{text}: no match; see results list"
-    named = ", ".join(f"box={box}" for box in boxes[:_MOST_BOXES])
+    named = ", ".join(f"box={name}" for name in boxes[:_MOST_BOXES])
     further = f" and {len(boxes) - _MOST_BOXES} others" if len(boxes) > _MOST_BOXES else ""
     return f"{text}: no match; there are results of {named}{further}"
 
@@ -130,14 +130,14 @@ class Baseline:
         with open_store() as database:
             earlier = database.read_rows(self._selection)
             newer = database.read_rows(Selection(processes=tuple(processes)))
-            asked_questions = {question_of(row) for row in newer}
+            questions = {question_of(row) for row in newer}
             numbers = {row.number for row in (*earlier, *newer)}
             environments = tuple({row.environment for row in newer})
             of_these = database.read_rows(Selection(environments=environments)) if newer else []
             before = [
                 row
                 for row in of_these
-                if question_of(row) in asked_questions and row.number not in numbers
+                if question_of(row) in questions and row.number not in numbers
             ]
             self.further = sum(row.status == "ok" for row in before)
             return compare_rows(database, earlier, [*before, *newer])

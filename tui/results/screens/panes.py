@@ -67,8 +67,7 @@ class ResultList(KeyedList):
         if not rows and pane.pattern.strip() and pane.listing.all:
             return listing.render_no_match(pane.pattern, pane.listing.all, cells)
         return LinesOnDemand(
-            len(rows),
-            lambda at: row_line(chosen, ListedRow(at, rows[at], pane.letter(rows[at]))),
+            len(rows), lambda at: row_line(chosen, ListedRow(at, rows[at], pane.letter(rows[at])))
         )
 
 

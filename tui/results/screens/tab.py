@@ -25,16 +25,12 @@ from tui.kit.lines import TextStyle
 from tui.kit.lists import KeyedList
 from tui.kit.pane import FooterBar, Pane
 from tui.results.commands import RESULTS_COMMANDS
-from tui.results.screens.panes import (
-    ComparisonPane,
-    HistoryPane,
-    ResultsPane,
-)
+from tui.results.screens.panes import ComparisonPane, HistoryPane, ResultsPane
 from tui.results.store import queries
 from tui.results.store.location import StoreError, store_path
 from tui.results.store.records import StoredRow
 from tui.results.store.selection import SelectionError
-from tui.results.views.result_list import NO_STORE, NOTHING_KEPT, READONLY, REPLAY
+from tui.results.views.result_list import NO_STORE, NONE_STORED, READONLY, REPLAY
 from tui.results.views.results import format_name
 
 T = TypeVar("T")
@@ -114,7 +110,7 @@ class ResultsTab(CommandScreen):
 
     def _why_empty(self) -> str:
         program = self.program
-        words = READONLY if program.readonly else NOTHING_KEPT
+        words = READONLY if program.readonly else NONE_STORED
         words = words if program.stores_results or program.readonly else NO_STORE
         return words.format(place=self._place)
 

@@ -258,12 +258,11 @@ def find_differences(
 ) -> tuple[DifferingFact, ...]:
     """Return the facts that differ between two sides, most important first."""
     of_a, of_b = _collect_values(a, facts), _collect_values(b, facts)
-    names = sorted({*of_a, *of_b}, key=rank_fact)
-    return tuple(
-        DifferingFact(name, mine, theirs)
-        for name in names
-        if {*(mine := of_a.get(name, (UNKNOWN,)))} != {*(theirs := of_b.get(name, (UNKNOWN,)))}
-    )
+    pairs = [
+        DifferingFact(name, of_a.get(name, (UNKNOWN,)), of_b.get(name, (UNKNOWN,)))
+        for name in sorted({*of_a, *of_b}, key=rank_fact)
+    ]
+    return tuple(pair for pair in pairs if {*pair.a} != {*pair.b})
 
 
 def format_difference(fact: DifferingFact) -> str:

@@ -59,12 +59,7 @@ class Database:
     """
 
     def __init__(
-        self,
-        place: Path,
-        *,
-        writing: bool = False,
-        busy_s: float = BUSY_S,
-        traceless: bool = False,
+        self, place: Path, *, writing: bool = False, busy_s: float = BUSY_S, traceless: bool = False
     ) -> None:
         self.place = place
         self._writing = writing

@@ -198,8 +198,11 @@ def _read_lines(path: Path, file: BinaryIO, read: int) -> list[StoredResult]:
         number, read = number + 1, read + len(text)
         separators += count_separators(text)
         if read > LONGEST_FILE or separators > MOST_SEPARATORS or len(results) == MOST_RESULTS:
-            limits = f"{LONGEST_FILE >> 20} MiB, {MOST_RESULTS} results or {MOST_SEPARATORS} values"
-            raise _too_large(path, f"line {number}: it is larger than {limits}")
+            raise ExchangeError(
+                f"{path}: line {number}: it is larger than {LONGEST_FILE >> 20} MiB, {MOST_RESULTS}"
+                f" results or {MOST_SEPARATORS} values; export fewer results at a time; nothing was"
+                " imported"
+            )
         if not text.strip():
             continue
         result = _read_line(path, number, text)
@@ -211,10 +214,6 @@ def _read_lines(path: Path, file: BinaryIO, read: int) -> list[StoredResult]:
             )
         results.append(result)
     return results
-
-
-def _too_large(path: Path, why: str) -> ExchangeError:
-    return ExchangeError(f"{path}: {why}; export fewer results at a time; nothing was imported")
 
 
 def _parse_json(text: bytes) -> Any:

@@ -92,11 +92,11 @@ def read_listing(place: Path, text: str, now: float, *, traceless: bool) -> List
     with Database(place, traceless=traceless) as database, database.read_transaction():
         rows = database.read_rows(selection, MOST)
         total = database.count()
-        many = len(rows) if len(rows) < MOST else database.count(selection)
+        matching = len(rows) if len(rows) < MOST else database.count(selection)
         tags = database.read_tags(rows)
         used = {row.environment for row in rows}
         facts = {key: database.read_facts()[key] for key in used}
-    return Listing(tuple(rows), facts, tags, many, total)
+    return Listing(tuple(rows), facts, tags, matching, total)
 
 
 def compare_environments(
@@ -132,7 +132,7 @@ def compare_environments(
 
 def _check_exists(row: StoredRow, rows: Sequence[StoredRow]) -> None:
     """Raise SelectionError if another program deleted the row after it was listed."""
-    if all(one.number != row.number for one in rows):
+    if all(other.number != row.number for other in rows):
         raise SelectionError(
             f"{row.id[:8]} has been deleted, or its row in the store is damaged; open the tab again"
             " for a new list"

@@ -266,9 +266,4 @@ def _find_alike(result: RunResult, runs: RunsState) -> list[RunState]:
 
 
 def _setting(result: RunResult) -> tuple[object, ...]:
-    return (
-        result.workload,
-        result.device,
-        {**result.parameters, **result.chosen},
-        result.flags,
-    )
+    return (result.workload, result.device, {**result.parameters, **result.chosen}, result.flags)

@@ -1,9 +1,9 @@
 """Statistical comparison of two sets of runs: ratios of times, with intervals over sessions.
 
-The unit is the session (:mod:`.sessions`). Blocks within one run share its process and its
-memory's layout, and runs within one session share the clocks, the heat and the neighbours of that
-hour: neither is independent evidence. A run counts by the median of its blocks, a session by the
-median of its runs, and a side by the mean of its sessions.
+The unit is the session (:func:`tui.results.store.compare.group_sessions`). Blocks within one run
+share its process and its memory's layout, and runs within one session share the clocks, the heat
+and the neighbours of that hour: neither is independent evidence. A run counts by the median of its
+blocks, a session by the median of its runs, and a side by the mean of its sessions.
 """
 
 from __future__ import annotations

@@ -257,12 +257,13 @@ def decode_row(columns: tuple[Any, ...]) -> StoredRow:
     if not is_time(at):
         wrong.append(f"its time is {_shorten(at)}")
         at = UNKNOWN_TIME
-    times = [_decode_seconds(value, name, wrong) for name, value in _name_times(median, low, high)]
+    median = _decode_seconds(median, "median", wrong)
+    low = _decode_seconds(low, "interval's low end", wrong)
+    high = _decode_seconds(high, "interval's high end", wrong)
     if status not in ("ok", "failed", "skipped", "cancelled"):
         wrong.append(f"its status is {_shorten(status)}")
     if kind not in ("run", "comparison"):
         wrong.append(f"its kind is {_shorten(kind)}")
-    median, low, high = times
     row = StoredRow(
         number=number,
         id=_decode_name(id_),
@@ -291,10 +292,6 @@ def decode_row(columns: tuple[Any, ...]) -> StoredRow:
         "marks": (reason, *row.marks),
     }
     return StoredRow(**values)
-
-
-def _name_times(median: Any, low: Any, high: Any) -> tuple[tuple[str, Any], ...]:
-    return (("median", median), ("interval's low end", low), ("interval's high end", high))
 
 
 def _decode_seconds(value: Any, name: str, wrong: list[str]) -> float | None:

@@ -11,16 +11,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
 from tui.kit import scale
-from tui.kit.lines import (
-    Line,
-    Span,
-    TextStyle,
-    cell_len,
-    left,
-    line,
-    paragraph,
-    right,
-)
+from tui.kit.lines import Line, Span, TextStyle, cell_len, left, line, paragraph, right
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale
 from tui.kit.table import Column, Layout, fit_columns, widest

@@ -9,15 +9,7 @@ from typing import Literal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.kit.lines import (
-    Line,
-    Span,
-    TextStyle,
-    fit_line,
-    flow,
-    line,
-    paragraph,
-)
+from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph
 from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, widest
 from tui.results.store.queries import Listing
 from tui.results.store.records import StoredRow
@@ -186,7 +178,7 @@ def render_selected(row: StoredRow | None, listing: Listing | None, cells: int) 
     return rows + flow(parts, cells, gap="  ")
 
 
-NOTHING_KEPT = (
+NONE_STORED = (
     "No results are stored yet. Runs (r, R), gpu-workbench run and compare store theirs in"
     " {place}; gpu-workbench results import FILE adds another machine's."
 )

@@ -7,7 +7,7 @@ import json
 import shlex
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import escape_markdown
@@ -89,34 +89,27 @@ def build_list_table(
         for name in _SHOWN
         if rows and name not in differ and values[name][0]
     ]
-    columns: list[tuple[str, Callable[[int], str]]] = [
-        ("id", lambda number: rows[number].id[:SHORT_ID]),
-        ("when", lambda number: format_short_time(rows[number].at)),
-        ("workload", lambda number: format_name(rows[number].workload, rows[number].parameters)),
-        ("device", lambda number: rows[number].device),
-        ("result", lambda number: format_outcome(rows[number])),
-    ]
-    columns += [
-        (name, lambda number, name=name: values[name][number])  # type: ignore[misc]
-        for name in differ
-    ]
+    columns: dict[str, list[str]] = {
+        "id": [row.id[:SHORT_ID] for row in rows],
+        "when": [format_short_time(row.at) for row in rows],
+        "workload": [format_name(row.workload, row.parameters) for row in rows],
+        "device": [row.device for row in rows],
+        "result": [format_outcome(row) for row in rows],
+        **{name: values[name] for name in differ},
+    }
     if tags:
-        columns.append(("tags", lambda number: ", ".join(tags.get(rows[number].number, ()))))
+        columns["tags"] = [", ".join(tags.get(row.number, ())) for row in rows]
     if any(row.marks for row in rows):
-        columns.append(("", lambda number: _format_warnings(rows[number])))
-    many = text.count(len(rows), "result")
+        columns[""] = [text.count(len(row.marks), "warning") if row.marks else "" for row in rows]
+    number = text.count(len(rows), "result")
     if total is not None and total > len(rows):
-        many = f"the newest {len(rows)} of {text.count(total, 'result')}"
+        number = f"the newest {len(rows)} of {text.count(total, 'result')}"
     return Table(
         "results",
-        ", ".join((many, *shared)),
-        tuple(DataColumn(name) for name, _ in columns),
-        tuple(tuple(cell(number) for _, cell in columns) for number in range(len(rows))),
+        ", ".join((number, *shared)),
+        tuple(map(DataColumn, columns)),
+        tuple(zip(*columns.values(), strict=True)),
     )
-
-
-def _format_warnings(row: StoredRow) -> str:
-    return text.count(len(row.marks), "warning") if row.marks else ""
 
 
 def format_outcome(row: StoredRow) -> str:

@@ -272,7 +272,7 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         number = max(0, min(len(list_pages(self.state, self._group)) - 1, self._number + by))
         if number != self._number:
             cancelled = self._leave_page()
-            back = "p" if by > 0 else "n"
+            back = "left" if by > 0 else "right"
             self._note = f"{cancelled}; {back} turns back and runs it again" if cancelled else ""
             self._number = number
             self._open()

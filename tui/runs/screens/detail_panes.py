@@ -99,7 +99,28 @@ class BackendSwitches(LinesView):
         self.rebuild()
 
 
-class BackendPane(Pane):
+class RunsPane(Pane):
+    """A pane about the runs on the machine of the selected row.
+
+    Args:
+        state: the runs on this machine, which know those on other hosts.
+        id: id of the widget.
+    """
+
+    def __init__(self, state: RunsState, *, id: str) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id)
+        self._runs = state
+
+    @property
+    def state(self) -> RunsState:
+        """The runs on the machine of the selected row."""
+        return self._runs.shown
+
+    def on_mount(self) -> None:
+        self.state_changed()
+
+
+class BackendPane(RunsPane):
     """Switches of torch's backends, with the verdict on each."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.BACKEND, Topic.SELECTION, Topic.RUNNER})
@@ -112,21 +133,12 @@ class BackendPane(Pane):
         "that a process cannot change later are compared in fresh processes."
     )
 
-    def __init__(self, state: RunsState, *, id: str | None = "backend") -> None:  # noqa: A002 (Textual's name)
-        super().__init__(id=id)
-        self._runs = state
+    def __init__(self, state: RunsState) -> None:
+        super().__init__(state, id="backend")
         self.body = BackendSwitches(state)
-
-    @property
-    def state(self) -> RunsState:
-        """The runs on the machine of the selected row."""
-        return self._runs.shown
 
     def compose(self) -> ComposeResult:
         yield self.body
-
-    def on_mount(self) -> None:
-        self.state_changed()
 
     def count_rows(self, cells: int, most: int) -> int:
         """Return the rows of the pane with its title while another pane has the focus.
@@ -141,11 +153,11 @@ class BackendPane(Pane):
     def state_changed(self) -> None:
         self.body.rebuild()
         names = dict.fromkeys(format_backend_name(flag.name) for flag in list_switches(self.state))
-        going = sum(not state.done for state in self.state.comparisons.values())
+        unfinished = sum(not state.done for state in self.state.comparisons.values())
         host = self.state.machine.host
         title = f"Backends of {host}" if host else "Backends"
         title += f": {', '.join(names)}" if names else ""
-        title += f"   {going} to compare" if going else ""
+        title += f"   {unfinished} to compare" if unfinished else ""
         if self.has_class("-folded"):
             title = format_folded_title(self.state, self.size.width - ROOM)
         self.retitle(title)
@@ -183,7 +195,7 @@ def import_detail_views() -> DetailViews:
     return DETAIL_VIEWS
 
 
-class DetailPane(Pane):
+class DetailPane(RunsPane):
     """The workload's description, code and parameters, and its full result on each device."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.BACKEND})
@@ -200,8 +212,6 @@ class DetailPane(Pane):
         state: RunsState,
         selected: Callable[[], str | None],
         group: Callable[[], tuple[str, list[str]] | None],
-        *,
-        id: str | None = "detail",  # noqa: A002 (Textual's name)
     ) -> None:
         """Show a workload.
 
@@ -209,21 +219,14 @@ class DetailPane(Pane):
             state: the state of the runs.
             selected: the name of the workload under the table's cursor.
             group: name and workloads of the group, if its heading is under the cursor.
-            id: id of the widget.
         """
-        super().__init__(id=id)
-        self._runs = state
+        super().__init__(state, id="detail")
         self._selected = selected
         self._group = group
         self._workload: str | None = None
         self.roofline = False
         """True if the pane shows the device's roofline instead of the workload."""
         self.body = LinesView(self._detail)
-
-    @property
-    def state(self) -> RunsState:
-        """The runs on the machine of the selected row."""
-        return self._runs.shown
 
     def on_descendant_focus(self) -> None:
         """Show everything about a workload."""
@@ -235,9 +238,6 @@ class DetailPane(Pane):
 
     def compose(self) -> ComposeResult:
         yield self.body
-
-    def on_mount(self) -> None:
-        self.state_changed()
 
     def state_changed(self) -> None:
         """Redraw the changed parts; scroll to the top for another workload."""
@@ -287,8 +287,8 @@ class LogPane(Pane):
         "first. The log follows the newest line until you scroll up; end follows again."
     )
 
-    def __init__(self, event_log: EventLog, *, id: str | None = "log") -> None:  # noqa: A002 (Textual's name)
-        super().__init__(id=id)
+    def __init__(self, event_log: EventLog) -> None:
+        super().__init__(id="log")
         self._event_log = event_log
         self.body = LinesView(self._log, stick_to_end=True)
 

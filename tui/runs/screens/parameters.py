@@ -31,7 +31,7 @@ from tui.runs.views.workload_table import CHANGED
 from workloads.protocol.results import ParameterInfo, Setting, WorkloadInfo
 
 Field = Input | ChoiceField
-KEPT = "{} stays: clear the field, then F6 fills in a sweep"
+VALUE_STAYS = "{} stays: clear the field, then F6 fills in a sweep"
 
 
 class ParametersScreen(BesideCursor[Valid | Sweep | None]):
@@ -183,7 +183,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             if isinstance(field, ChoiceField):
                 field.choose("*")
             elif field.value.strip() not in self._own_values(parameter):
-                self._errors = {parameter.name: KEPT.format(field.value.strip())}
+                self._errors = {parameter.name: VALUE_STAYS.format(field.value.strip())}
                 self._message.rebuild()
             elif example := make_sweep_example(parameter):
                 field.value = example

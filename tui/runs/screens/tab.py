@@ -36,11 +36,7 @@ from tui.runs.state.parameters import Sweep, Valid
 from tui.runs.state.state import RunsState
 from tui.runs.views import arrangement
 from tui.runs.views.queue import format_run_all_question
-from tui.runs.views.runner_notes import (
-    NOT_STARTED,
-    NOT_STARTED_IN_RECORDING,
-    NOT_STARTED_READONLY,
-)
+from tui.runs.views.runner_notes import NOT_STARTED, NOT_STARTED_IN_RECORDING, NOT_STARTED_READONLY
 
 
 class WorkbenchScreen(CommandScreen):
@@ -101,11 +97,7 @@ class WorkbenchScreen(CommandScreen):
         yield self.header()
         self.bottom = PaneRow(self.backend, self.detail, self.log_pane, id="bottom")
         yield PaneArea(
-            self.top,
-            self.workloads,
-            self.bottom,
-            border_at=self._border_at,
-            move=self._drag_border,
+            self.top, self.workloads, self.bottom, border_at=self._border_at, move=self._drag_border
         )
         self.fit_columns()
         yield FooterBar(self.program.commands, self.situation)
@@ -130,17 +122,12 @@ class WorkbenchScreen(CommandScreen):
             # At once: the widget's focus() acts later, and a key typed meanwhile would be lost.
             self.set_focus(part)
 
-    def step_focus(self, by: int) -> None:
+    def _step_focus(self, by: int) -> None:
         """Focus the next or the previous pane."""
         names = arrangement.pane_order(self.lower, columns=self.has_class("-columns"))
         current = self.focused_pane
         place = names.index(current) if current in names else 0
         self.focus_pane(names[(place + by) % len(names)])
-
-    def toggle_zoom(self) -> None:
-        """Give the focused pane the whole screen, or restore the layout."""
-        self.zoomed = not self.zoomed
-        self.place_panes()
 
     # ---- the arrangement ----
 
@@ -148,7 +135,7 @@ class WorkbenchScreen(CommandScreen):
         """Arrange the panes for the present size and focus."""
         focused = focused or self.focused_pane
         size = self.app.size
-        self._fitted = self._rows_wanted()
+        self._fitted = self._count_rows()
         needed = self._fitted[0]
         placed = arrangement.arrange(
             size.width,
@@ -181,7 +168,7 @@ class WorkbenchScreen(CommandScreen):
         self.fit_devices()
         self.fit_columns()
 
-    def _rows_wanted(self, parts: Topics | None = None) -> tuple[int, int, bool, bool]:
+    def _count_rows(self, parts: Topics | None = None) -> tuple[int, int, bool, bool]:
         """Return the facts that the arrangement depends on.
 
         Args:
@@ -207,7 +194,7 @@ class WorkbenchScreen(CommandScreen):
         set_height(self.memory, None)
         set_height(self.log_pane, None)
         fitted = stack and self.focused_pane != "backend"
-        set_height(self.backend, self._rows_wanted()[1] if fitted else None)
+        set_height(self.backend, self._count_rows()[1] if fitted else None)
         notice = arrangement.notice_rows(rows, self.devices.list.count_rows())
         bare = self.devices.count_rows(0, notice)
         whole = self.devices.count_rows(arrangement.history_rows(rows), notice)
@@ -335,7 +322,7 @@ class WorkbenchScreen(CommandScreen):
 
     def draw(self, parts: Topics) -> None:
         """Draw the changed parts; the number of devices may have changed."""
-        if self._rows_wanted(parts) != self._fitted:
+        if self._count_rows(parts) != self._fitted:
             self.place_panes()
         if self.workloads.have_aged():
             parts |= {Topic.WORKLOADS}
@@ -551,22 +538,22 @@ class WorkbenchScreen(CommandScreen):
     def action_go_back(self) -> None:
         """Leave the zoom, else return to the table, else clear its filter."""
         if self.zoomed:
-            self.toggle_zoom()
+            self.action_zoom()
         elif self.focused_pane != "workloads":
             self.focus_pane("workloads")
         else:
             self.workloads.filter_line.end(filtered=False)
 
     def action_zoom(self) -> None:
-        self.toggle_zoom()
+        """Give the focused pane the whole screen, or restore the layout."""
+        self.zoomed = not self.zoomed
+        self.place_panes()
 
     def action_next_pane(self) -> None:
-        """Focus the next pane."""
-        self.step_focus(1)
+        self._step_focus(1)
 
     def action_previous_pane(self) -> None:
-        """Focus the previous pane."""
-        self.step_focus(-1)
+        self._step_focus(-1)
 
 
 def _explain_not_started(program: RunProgram) -> str:

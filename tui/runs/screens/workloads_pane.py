@@ -14,8 +14,9 @@ from textual.widgets import Input
 from tui.core.events import Topic
 from tui.kit.lines import Line, LinesOnDemand
 from tui.kit.lists import KeyedList, RowFilter
-from tui.kit.pane import LineBar, LinesView, Pane
+from tui.kit.pane import LineBar, LinesView
 from tui.kit.table import heading_line
+from tui.runs.screens.detail_panes import RunsPane
 from tui.runs.state.state import RunsState
 from tui.runs.views.queue import build_queue, queue_line
 from tui.runs.views.runner_notes import NOT_STARTED, runner_notes
@@ -167,7 +168,7 @@ NOTE_ROWS = 6
 """Most rows of notes; longer notes scroll."""
 
 
-class WorkloadsPane(Pane):
+class WorkloadsPane(RunsPane):
     """The table of workloads, with the newest runs on the CPU and on the selected GPU."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
@@ -184,7 +185,6 @@ class WorkloadsPane(Pane):
         *,
         first_start: bool = False,
         not_started: str = NOT_STARTED,
-        id: str | None = "workloads",  # noqa: A002 (Textual's name)
     ) -> None:
         """Show the table over a state.
 
@@ -192,15 +192,13 @@ class WorkloadsPane(Pane):
             state: the runner and its runs.
             first_start: nothing was ever measured here: say which keys to press first.
             not_started: note about a ``{host}`` without runs.
-            id: the widget's.
         """
-        super().__init__(id=id)
-        self._runs = state
+        super().__init__(state, id="workloads")
         self._first_start, self._not_started = first_start, not_started
         self.table = WorkloadList(state)
         # Not found by a query: the app may end before the pane has its children.
         self._heading = LineBar(self.table.heading, id="heading")
-        self._noted: LinesView | None = None
+        self._note_view: LinesView | None = None
         """The notes; created with the first note."""
         self.filter_line = RowFilter(
             self,
@@ -215,11 +213,6 @@ class WorkloadsPane(Pane):
         """The minute of the last call of :meth:`have_aged`."""
 
     @property
-    def state(self) -> RunsState:
-        """The runs on the machine of the selected row."""
-        return self._runs.shown
-
-    @property
     def keys_go_to(self) -> Widget | None:
         """The table, even with a filter; a key moves the focus to the filter."""
         return self.table
@@ -227,9 +220,6 @@ class WorkloadsPane(Pane):
     def compose(self) -> ComposeResult:
         yield self._heading
         yield self.table
-
-    def on_mount(self) -> None:
-        self.state_changed()
 
     def state_changed(self) -> None:
         self._place_notes()
@@ -257,25 +247,25 @@ class WorkloadsPane(Pane):
     def _place_notes(self) -> None:
         # The pane's width, because a hidden view has none.
         rows = len(self._notes(max(1, self.size.width - 1)))
-        if self._noted is None:
+        if self._note_view is None:
             if not rows or not self.is_attached:
                 return
-            self._noted = LinesView(self._notes, id="notes")
-            self._noted.can_focus = False
-            self.mount(self._noted, before=0)
-        self._noted.display = rows > 0
-        self._noted.styles.height = min(rows, NOTE_ROWS)
-        self._noted.rebuild()
+            self._note_view = LinesView(self._notes, id="notes")
+            self._note_view.can_focus = False
+            self.mount(self._note_view, before=0)
+        self._note_view.display = rows > 0
+        self._note_view.styles.height = min(rows, NOTE_ROWS)
+        self._note_view.rebuild()
 
     def _place_queue(self) -> None:
         """Show the progress of the runs below the table."""
-        many = len(self.state.requested) >= SHOWN_FROM and self._queue_line(1) != ()
+        shown = len(self.state.requested) >= SHOWN_FROM and self._queue_line(1) != ()
         if self._queue is None:
-            if not many or not self.is_attached:
+            if not shown or not self.is_attached:
                 return
             self._queue = LineBar(self._queue_line, id="queue")
             self.mount(self._queue)
-        self._queue.display = many
+        self._queue.display = shown
         self._queue.rebuild()
 
     def _queue_line(self, cells: int) -> Line:
@@ -290,8 +280,7 @@ class WorkloadsPane(Pane):
             words.append(f"filter: {self.table.pattern} ({matching})")
         if self.table.order != ORDERS[0]:
             words.append(f"by {self.table.order}")
-        words += [not_run] if (not_run := format_not_run(self.state)) else []
-        words += [not_run] if (not_run := format_no_gpu(self.state)) else []
+        words += filter(None, (format_not_run(self.state), format_no_gpu(self.state)))
         hidden = self.table.hidden_columns() if self.state.catalogue else ()
         if hidden:
             words.append(f"i shows {', '.join(hidden)}")

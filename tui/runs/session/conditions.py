@@ -55,10 +55,7 @@ def make_unsampled_conditions(reason: str) -> Conditions:
 
 
 def add_environment(
-    seen: Conditions,
-    environment: Environment | None,
-    driver: str | None,
-    flags: dict[str, bool],
+    seen: Conditions, environment: Environment | None, driver: str | None, flags: dict[str, bool]
 ) -> Conditions:
     """Return the conditions with threads, versions and flags added.
 

@@ -21,7 +21,7 @@ from tui.runs.session.silence import (
     SILENT_S,
     ProcessActivity,
     SilenceMessage,
-    Who,
+    SilentChild,
     describe_file_import,
     describe_silence,
 )
@@ -65,7 +65,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         self._variables = {**(variables or {}), **VARIABLES}
         self._connection = connection
         self._watch = connection.create_connection_watch(self._files) if connection else None
-        self._retry_asked = asyncio.Event()
+        self._retry_requested = asyncio.Event()
         self._is_replaced = False
         """The present runner is killed because the user wants a new one."""
         self._started = 0.0
@@ -148,8 +148,8 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             self._publish(RunnerStatus("unusable", self._watch.explain_end(reason, errors)))
         if self._runs.runner.status == "unusable":
             self._fail_pending(self._runs.runner.reason)
-            self._retry_asked.clear()
-            await self._retry_asked.wait()
+            self._retry_requested.clear()
+            await self._retry_requested.wait()
             self._publish(RunnerStatus("starting"))
             return
         # Its signal is ours: the usual senders of one would be a false lead.
@@ -160,7 +160,8 @@ class RunnerSupervisor(ChildSupervisor[Event]):
 
     def _note_event(self, event: Event | MalformedMessage) -> None:
         self._heard = time.monotonic()
-        if not self._is_idle_beat(event):
+        # A heartbeat with the same activity says nothing new about the worker.
+        if not isinstance(event, messages.Heartbeat) or event.busy_with != self._runs.busy_with:
             self._worker_heard = self._heard
 
     def _deliver(self, event: Event) -> None:
@@ -201,20 +202,14 @@ class RunnerSupervisor(ChildSupervisor[Event]):
 
     def retry(self) -> None:
         """Retry a Python whose torch was unusable."""
-        self._retry_asked.set()
+        self._retry_requested.set()
 
     def replace(self) -> None:
         """Kill the runner in any state, and start a new one."""
         self._is_replaced = True
-        self._retry_asked.set()
+        self._retry_requested.set()
         if self.child is not None and (self.child.running or self.child.is_open):
             self.child.abandon()
-
-    def _is_idle_beat(self, event: Event | MalformedMessage) -> bool:
-        """Return whether an event is a heartbeat with unchanged activity of the worker."""
-        if not isinstance(event, messages.Heartbeat):
-            return False
-        return event.busy_with == self._runs.busy_with
 
     async def watch(self) -> None:
         """Watch for the silence of the runner; never returns."""
@@ -242,7 +237,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             # Wait until it can have been silent for long enough.
             await asyncio.sleep(max(1.0, SILENT_S - silent))
             now, runner = time.monotonic(), self._runs.runner
-            who, pid, silent = self._find_silent(now)
+            name, pid, silent = self._find_silent(now)
             waited = now - self._started
             if self._reads_files() and waited > SILENT_S:
                 description = describe_file_import(self._files, waited)
@@ -252,9 +247,9 @@ class RunnerSupervisor(ChildSupervisor[Event]):
                 continue
             description = SilenceMessage()
             if silent > SILENT_S and pid is not None:
-                seen = inspect_process(pid, now)
-                description = describe_silence(who, pid, silent, self._last_activity, seen)
-                self._last_activity = seen
+                activity = inspect_process(pid, now)
+                description = describe_silence(name, pid, silent, self._last_activity, activity)
+                self._last_activity = activity
             else:
                 self._last_activity = None
             if (description.reason, description.advice) != (runner.reason, runner.advice):
@@ -266,7 +261,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         starting = self._runs.runner.status == "starting"
         return bool(self._files) and running and starting and not self._heard
 
-    def _find_silent(self, now: float) -> tuple[Who, int | None, float]:
+    def _find_silent(self, now: float) -> tuple[SilentChild, int | None, float]:
         """Return the runner if it is silent, else the busy worker."""
         silent = now - self._heard
         pid = self.child.pid if self.child is not None else None

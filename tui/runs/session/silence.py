@@ -15,7 +15,7 @@ SILENT_S = 5.0
 """Seconds of silence after which a child is inspected."""
 AT_WORK = 0.05
 """Cores; a process that uses more processor time than this is busy."""
-Who = Literal["runner", "worker"]
+SilentChild = Literal["runner", "worker"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +39,22 @@ class SilenceMessage:
 
 
 def describe_silence(
-    who: Who, pid: int, seconds: float, before: ProcessActivity | None, now: ProcessActivity | None
+    name: SilentChild,
+    pid: int,
+    seconds: float,
+    before: ProcessActivity | None,
+    now: ProcessActivity | None,
 ) -> SilenceMessage:
     """Return the message on a process that has been silent for a while.
 
     Args:
-        who: runner or worker.
+        name: runner or worker.
         pid: number of the process.
         seconds: seconds since its last message.
         before: its activity at an earlier inspection, if any.
         now: its activity at this inspection.
     """
-    head = f"no word from the {who} for {seconds:.0f} s"
+    head = f"no word from the {name} for {seconds:.0f} s"
     if now is None:
         return SilenceMessage(f"{head}: process {pid} cannot be inspected")
     advice = f"kill -CONT {pid} continues it, kill -KILL {pid} ends it"

@@ -135,9 +135,7 @@ def _parse_number(typed: str, *, whole: bool) -> int | float:
 
 
 def validate(
-    info: WorkloadInfo,
-    texts: Mapping[str, str],
-    present: Mapping[str, Setting] | None = None,
+    info: WorkloadInfo, texts: Mapping[str, str], present: Mapping[str, Setting] | None = None
 ) -> Valid | Invalid:
     """Parse all parameters of a workload from typed text.
 
@@ -260,7 +258,7 @@ def parse_values(info: ParameterInfo, text: str) -> tuple[Setting, ...]:
         for value in _parse_part(info, part):
             values[value] = None
             if len(values) > MOST_RUNS:
-                shown = repr(text.strip())[1:-1]
+                shown = _escape(text.strip())
                 raise ValueError(f"{info.name}: {shown} has more than {MOST_RUNS} values")
     if len(values) == 1 and text.strip() != "*":
         raise ValueError(_describe_single_value(info, text, *values))
@@ -304,7 +302,7 @@ def _describe_single_value(info: ParameterInfo, text: str, value: Setting) -> st
         how = (
             f"{','.join(map(format_value, info.choices or (True, False)))} lists, * is every choice"
         )
-    shown = repr(text.strip())[1:-1]
+    shown = _escape(text.strip())
     single = format_value(value, auto=info.auto)
     return f"{info.name}: {shown} is one value, {single}; write {single} for it, or several: {how}"
 
@@ -328,9 +326,9 @@ def _parse_part(info: ParameterInfo, part: str) -> Iterator[Setting]:
 
 def _parse_range(info: ParameterInfo, part: str) -> Iterator[int | float]:
     """Yield the numbers of a range up to its end, inclusive if a step meets it."""
-    shown = repr(part)[1:-1]
+    shown = _escape(part)
     ends = part.partition("..")
-    example = f"{repr(ends[0].strip())[1:-1] or 1}..{re.split('[x*+]', ends[2])[0].strip() or 9}"
+    example = f"{_escape(ends[0].strip()) or 1}..{re.split('[x*+]', ends[2])[0].strip() or 9}"
     how = f"write {example}x2 to multiply or {example}+1 to add; {describe_allowed(info)}"
     match = _RANGE.fullmatch(part)
     if match is None:

@@ -10,14 +10,7 @@ from typing import Any, ClassVar
 
 from tui.runs.state.result_format import list_rates
 from workloads.protocol import messages
-from workloads.protocol.results import (
-    Arm,
-    Comparison,
-    RunResult,
-    Setting,
-    Verdict,
-    may_claim,
-)
+from workloads.protocol.results import Arm, Comparison, RunResult, Setting, Verdict, may_claim
 
 # Why a figure is absent.
 TOO_SHORT = "it was measured for less than the time between two samples"
@@ -204,10 +197,7 @@ def end_comparison(state: CompareState, ending: messages.Rejected) -> Comparison
         device=request.device,
         parameters=request.parameters,
         flag=request.flag,
-        arms=(
-            Arm(request.settings[0], None, None),
-            Arm(request.settings[1], None, None),
-        ),
+        arms=(Arm(request.settings[0], None, None), Arm(request.settings[1], None, None)),
         ratio=None,
         ci95=None,
         pairs=0,

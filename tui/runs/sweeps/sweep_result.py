@@ -320,7 +320,7 @@ class SweepResult:
     """Limits of the rates, in the unit of their chart."""
     unavailable: dict[str, str]
     done: int
-    wanted: int
+    total: int
     last: RunState | None
     """The run that ended last."""
 
@@ -352,7 +352,7 @@ def collect_sweep(state: RunsState, workload: str, devices: Sequence[str]) -> Sw
         limits=find_limits(states, next((item.series[0].unit for item in charts[1:2]), "")),
         unavailable=_find_gaps(sweep, points),
         done=sum(run.ended for run in states),
-        wanted=len(points) * len(devices),
+        total=len(points) * len(devices),
         last=find_last_ended(states),
     )
 
@@ -428,7 +428,7 @@ def _find_gaps(sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]]) 
 
 def format_sweep_progress(sweep_result: SweepResult) -> str:
     """Format the progress of a sweep: ``3 of 12 runs``, and the runs that ended badly."""
-    words = f"{sweep_result.done} of {quantity(float(sweep_result.wanted))} runs"
+    words = f"{sweep_result.done} of {quantity(float(sweep_result.total))} runs"
     states = [
         run.result.status
         for _, runs in sweep_result.points

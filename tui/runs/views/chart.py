@@ -346,11 +346,11 @@ def sweep_lines(
     rows: list[Line] = [
         line(Span("Sweep", TextStyle.STRONG), f"  {format_sweep_progress(sweep_result)}")
     ]
-    going = find_running(sweep_result)
-    if going is not None and going.progress is not None:
-        words = f"{going.request.device} {format_settings(sweep, going.request.parameters)}: "
+    running = find_running(sweep_result)
+    if running is not None and running.progress is not None:
+        words = f"{running.request.device} {format_settings(sweep, running.request.parameters)}: "
         rows += paragraph(
-            words + format_run_progress(going.progress), cells, TextStyle.KEY, indent="  "
+            words + format_run_progress(running.progress), cells, TextStyle.KEY, indent="  "
         )
     if not sweep_result.done:
         return rows

@@ -47,19 +47,20 @@ def detail_lines(
         return [line(Span("no workload is selected", TextStyle.QUIET))]
     names = list_devices(state)
     sweep = collect_sweep(state, info.name, names)
-    came = _outcome_lines(state, info, sweep, cells, height)
+    outcome = _outcome_lines(state, info, sweep, cells, height)
     rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
     skipped = skipped_lines(state, info, cells)
     if sweep is not None and not skipped:
         # The sweep's progress is beside the title, to save rows above the plot.
-        rows[-1:] = flow([rows[-1], came.pop(0)], cells, gap="   ")
+        rows[-1:] = flow([rows[-1], outcome.pop(0)], cells, gap="   ")
     rows += skipped
-    if came and brief:
-        return [*rows, *came, *paragraph(first_thought(info.look_for), cells, label="Look for: ")]
+    if outcome and brief:
+        hint = paragraph(first_thought(info.look_for), cells, label="Look for: ")
+        return [*rows, *outcome, *hint]
     about = [*paragraph(info.about, cells), ()]
     look_for = [*paragraph(info.look_for, cells, label="Look for: "), ()]
     # Before a run, users need the description first; after it, the meaning of the figures.
-    rows += [*came, *look_for, *about] if came else [*about, *look_for]
+    rows += [*outcome, *look_for, *about] if outcome else [*about, *look_for]
     if info.needs:
         rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
     rows += [*parameter_lines(state, info, cells), *code_lines(info, cells)]

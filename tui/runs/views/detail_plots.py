@@ -8,17 +8,7 @@ from typing import NamedTuple
 from tui.core.text import numbers as text
 from tui.core.text.numbers import number
 from tui.kit.bars import draw_bar
-from tui.kit.lines import (
-    Line,
-    Span,
-    TextStyle,
-    cell_len,
-    fit_line,
-    left,
-    line,
-    paragraph,
-    right,
-)
+from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, left, line, paragraph, right
 from tui.kit.plot import (
     HEIGHT,
     LEAST_CELLS,

@@ -145,23 +145,20 @@ def _figure_lines(
 
 
 def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) -> list[Line]:
-    """Return the share as a bar and as text; omit the bar if it does not fit."""
+    """Return the share as a bar and as text; omit the bar if it does not fit.
+
+    The full bar is the limit.
+    """
     if limit is None:
         return []
-    style = TextStyle.BAD if limit.exceeded else TextStyle.PLAIN
-    shown = Span(format_limit_share(limit), style)
+    share = Span(format_limit_share(limit), TextStyle.BAD if limit.exceeded else TextStyle.PLAIN)
     room = min(BAR_CELLS[1], cells - indent - limit_cells - 2)
     if room < BAR_CELLS[0]:
-        return flow([(shown,)], cells, indent="  ")
+        return flow([(share,)], cells, indent="  ")
+    style = TextStyle.BAD if limit.exceeded else TextStyle.ALLOCATED
     # Beside the figures, the line is already indented.
     lead = " " if indent > DEVICE_CELLS + 4 else " " * indent
-    return [line(lead, *draw_share_bar(limit, room), "  ", shown)]
-
-
-def draw_share_bar(limit: Limit, cells: int) -> Line:
-    """Draw the share of the limit as a bar; the full bar is the limit."""
-    style = TextStyle.BAD if limit.exceeded else TextStyle.ALLOCATED
-    return draw_on_track(limit.fraction, cells, style)
+    return [line(lead, *draw_on_track(limit.fraction, room, style), "  ", share)]
 
 
 def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:
@@ -342,35 +339,35 @@ def flags_lines(result: RunResult, cells: int) -> list[Line]:
     return paragraph("flags: " + ", ".join(words), cells, TextStyle.QUIET, "  ") if words else []
 
 
-def condition_lines(seen: Conditions | None, cells: int) -> list[Line]:
-    """Return NVML's figures for the device during the run."""
-    if seen is None:
+def condition_lines(conditions: Conditions | None, cells: int) -> list[Line]:
+    """Return NVML's figures for the device during the run, then the software."""
+    if conditions is None:
         return []
-    software = under_lines(seen, cells)
-    if not seen.samples:
-        reason = next(iter(seen.unavailable.values()), "no sample fell into the run")
+    software = _software_lines(conditions, cells)
+    if not conditions.samples:
+        reason = next(iter(conditions.unavailable.values()), "no sample fell into the run")
         if reason == NOT_SAMPLED:
             return software
         words = f"device during the run n/a: {reason}"
         return [*paragraph(words, cells, TextStyle.QUIET, indent="  "), *software]
-    samples = text.count(seen.samples, "sample")
-    of = f" of {', '.join(seen.devices)}" if len(seen.devices) > 1 else ""
+    samples = text.count(conditions.samples, "sample")
+    of = f" of {', '.join(conditions.devices)}" if len(conditions.devices) > 1 else ""
     pairs = [("during the run", samples + of)]
-    if seen.sm_clock_mhz_min is not None and seen.sm_clock_mhz_median is not None:
-        least, usual = seen.sm_clock_mhz_min, text.megahertz(seen.sm_clock_mhz_median)
+    if conditions.sm_clock_mhz_min is not None and conditions.sm_clock_mhz_median is not None:
+        least, usual = conditions.sm_clock_mhz_min, text.megahertz(conditions.sm_clock_mhz_median)
         pairs.append(("SM clock", f"{usual} (lowest {text.megahertz(least)})"))
     pairs += [
-        ("power up to", text.watts(seen.power_w_max)),
-        ("temperature up to", text.temperature(seen.temperature_c_max)),
-        ("throttle reasons", ", ".join(seen.throttle) or "none"),
+        ("power up to", text.watts(conditions.power_w_max)),
+        ("temperature up to", text.temperature(conditions.temperature_c_max)),
+        ("throttle reasons", ", ".join(conditions.throttle) or "none"),
     ]
-    if seen.process_peak is not None:
-        pairs.append(("process peak, sampled", text.size(seen.process_peak)))
+    if conditions.process_peak is not None:
+        pairs.append(("process peak, sampled", text.size(conditions.process_peak)))
     return [*_pair_lines(pairs, cells), *software]
 
 
-def under_lines(seen: Conditions, cells: int) -> list[Line]:
+def _software_lines(conditions: Conditions, cells: int) -> list[Line]:
     """Return the threads and versions that the figures depend on."""
-    words = [] if seen.threads is None else [text.count(seen.threads, "thread")]
-    words += [f"{name} {version}" for name, version in seen.versions.items()]
+    words = [] if conditions.threads is None else [text.count(conditions.threads, "thread")]
+    words += [f"{name} {version}" for name, version in conditions.versions.items()]
     return paragraph(f"under: {', '.join(words)}", cells, TextStyle.QUIET, "  ") if words else []

@@ -40,7 +40,7 @@ class Queue(NamedTuple):
     """The runs that were requested since the queue was last empty."""
 
     done: int
-    wanted: int
+    total: int
     failed: int
     left_s: float
 
@@ -122,7 +122,7 @@ def build_queue(state: RunsState) -> Queue | None:
     return Queue(
         # A forgotten run has ended: later runs superseded it.
         done=len(state.requested) - len(waiting),
-        wanted=len(state.requested),
+        total=len(state.requested),
         failed=sum(run.result is not None and run.result.status == "failed" for run in known),
         left_s=left,
     )
@@ -148,7 +148,7 @@ def queue_line(queue: Queue, cells: int, now: str = "") -> Line:
         cells: width of the line.
         now: the current activity, appended if it fits.
     """
-    head = f" {queue.done} of {text.count(queue.wanted, 'run')}"
+    head = f" {queue.done} of {text.count(queue.total, 'run')}"
     failed = Span(f", {queue.failed} failed", TextStyle.BAD) if queue.failed else Span("")
     tail = f" {text.about(queue.left_s)} left"
     room = cells - len(head) - failed.width - len(tail) - 2
@@ -156,7 +156,7 @@ def queue_line(queue: Queue, cells: int, now: str = "") -> Line:
     bar = min(MOST_BAR, room - more.width)
     drawn: Line = ()
     if bar >= LEAST_BAR:
-        full = bar * queue.done // queue.wanted
+        full = bar * queue.done // queue.total
         filled, rest = glyphs.GLYPHS.slices["allocated"], glyphs.GLYPHS.slices["free"]
         drawn = (
             Span(" "),

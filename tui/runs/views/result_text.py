@@ -174,7 +174,7 @@ def encode_sweep(sweep: Sweep, sweep_result: SweepResult) -> dict[str, Any]:
         "axis": sweep_result.axis or None,
         "devices": list(sweep_result.devices),
         "done": sweep_result.done,
-        "wanted": sweep_result.wanted,
+        "wanted": sweep_result.total,
         "median_s": charts.get("time"),
         "rate": charts.get("rate"),
         "speed_up": charts.get("speed_up"),
@@ -214,10 +214,12 @@ def format_comparison(entry: CompareState) -> str:
     """Return the settings in a line, with the verdict and its notes below it."""
     assert entry.comparison is not None
     notes = [INDENT + row for row in _format_warnings(entry.warnings, width() - len(INDENT))]
-    seen = entry.conditions
-    if seen is not None and seen.sm_clock_mhz_median is not None:
-        clock = f"SM clock {fmt.megahertz(seen.sm_clock_mhz_median)}"
-        heat = f"{fmt.watts(seen.power_w_max)}, {fmt.temperature(seen.temperature_c_max)}"
+    conditions = entry.conditions
+    if conditions is not None and conditions.sm_clock_mhz_median is not None:
+        clock = f"SM clock {fmt.megahertz(conditions.sm_clock_mhz_median)}"
+        heat = (
+            f"{fmt.watts(conditions.power_w_max)}, {fmt.temperature(conditions.temperature_c_max)}"
+        )
         notes.insert(0, f"    {clock}, up to {heat}")
     first, *others = _format_parts(entry.comparison)
     verdict = [INDENT + part for part in others]

@@ -8,11 +8,7 @@ from tui.core.events import LogLine
 from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
 from tui.runs.state.state import RunsState
 
-FIRST_START = (
-    ("r", " runs a workload"),
-    ("D", " explains it"),
-    ("?", " lists keys"),
-)
+FIRST_START = (("r", " runs a workload"), ("D", " explains it"), ("?", " lists keys"))
 """Keys for a first start, in one line of 80 cells; narrower screens leave out the last."""
 STILL_WORKS = "Devices, memory, processes, snapshots and replay work. N tries again."
 TRIES_AGAIN = "The next run there tries again. What works there: gpu-workbench doctor --host {host}"
@@ -63,13 +59,11 @@ def runner_notes(
 
 
 def log_lines(entries: Collection[LogLine], cells: int) -> list[Line]:
-    """Format the lines of the log, oldest first."""
+    """Format the lines of the log, oldest first, with their levels unless those are info."""
     if not entries:
         return [line(Span("nothing was logged", TextStyle.QUIET))]
-    return [row for entry in entries for row in entry_lines(entry, cells)]
-
-
-def entry_lines(entry: LogLine, cells: int) -> list[Line]:
-    """Format one entry; include its level unless that is info."""
-    label = f"{entry.source} " + ("" if entry.level == "info" else f"{entry.level}: ")
-    return paragraph(entry.text, cells, LOG_STYLES[entry.level], indent="  ", label=label)
+    rows: list[Line] = []
+    for entry in entries:
+        label = f"{entry.source} " + ("" if entry.level == "info" else f"{entry.level}: ")
+        rows += paragraph(entry.text, cells, LOG_STYLES[entry.level], indent="  ", label=label)
+    return rows

@@ -280,14 +280,14 @@ def find_running(sweep_result: SweepResult) -> RunState | None:
 def format_sweep_state(sweep_result: SweepResult, sweep: Sweep) -> Forms:
     """Return the table's last column: points done of all, and the current or latest run."""
     if not sweep_result.done and find_running(sweep_result) is None:
-        unstarted = (f"sweep of {sweep_result.wanted} runs", f"{sweep_result.wanted} runs")
+        unstarted = (f"sweep of {sweep_result.total} runs", f"{sweep_result.total} runs")
         return tuple((Span(form, TextStyle.QUIET),) for form in unstarted)
-    spans = [Span(f"{sweep_result.done}/{sweep_result.wanted}", TextStyle.STRONG)]
-    going = find_running(sweep_result)
-    if going is not None and going.progress is not None:
-        words = f" {going.request.device} {format_settings(sweep, going.request.parameters)} "
-        spans.append(Span(words + format_run_progress(going.progress), TextStyle.KEY))
-    elif sweep_result.done == sweep_result.wanted:
+    spans = [Span(f"{sweep_result.done}/{sweep_result.total}", TextStyle.STRONG)]
+    running = find_running(sweep_result)
+    if running is not None and running.progress is not None:
+        words = f" {running.request.device} {format_settings(sweep, running.request.parameters)} "
+        spans.append(Span(words + format_run_progress(running.progress), TextStyle.KEY))
+    elif sweep_result.done == sweep_result.total:
         bad = format_sweep_progress(sweep_result).partition(", ")[2]
         spans.append(Span(f", {bad}" if bad else " ok", TextStyle.NOTE if bad else TextStyle.GOOD))
     elif sweep_result.last is not None:

@@ -13,21 +13,10 @@ from tui.kit.lines import Line, Span, TextStyle, paragraph
 from tui.kit.table import largest_first
 from tui.runs.state import parameters
 from tui.runs.state.result_format import compute_half_width, find_peak, format_median, format_rates
-from tui.runs.state.runs import (
-    EarlierResult,
-    RunState,
-    are_comparable,
-    get_median,
-    get_result,
-)
+from tui.runs.state.runs import EarlierResult, RunState, are_comparable, get_median, get_result
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings
-from tui.runs.views.workload_state import (
-    Forms,
-    format_state,
-    format_sweep_name,
-    format_sweep_state,
-)
+from tui.runs.views.workload_state import Forms, format_state, format_sweep_name, format_sweep_state
 from workloads.protocol.results import RunResult, Setting, WorkloadInfo
 
 
