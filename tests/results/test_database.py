@@ -42,7 +42,7 @@ def test_what_is_put_in_comes_out_and_the_same_is_one(tmp_path: Path) -> None:
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     with Database(place) as database:
         assert database.count(Selection(workload="w1")) == 2
-        with pytest.raises(StoreError, match="opened to be read"):
+        with pytest.raises(StoreError, match="open for reading only"):
             database.add(ones)
 
 
@@ -70,7 +70,7 @@ def test_what_is_deleted_takes_its_body_tags_and_environment_along(tmp_path: Pat
         assert [row.at for row in database.read_rows()] == [BEGAN + 2]
         assert database.count_tags() == {}
         assert [facts.values["driver"] for facts in database.read_facts().values()] == ["590.1"]
-        with pytest.raises(StoreError, match="not there any more"):
+        with pytest.raises(StoreError, match="has been deleted"):
             database.read_result(gone[0])
 
 

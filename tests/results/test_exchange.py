@@ -103,9 +103,9 @@ def test_what_run_printed_is_taken_in_and_is_what_was_kept_of_it(tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "it holds no results: give what results export or run --json wrote"),
-        ("[1, 2]", "it holds no results"),
-        ("[" * 100_000, "it holds no results"),
+        ("", "it has no results: give a file that results export or run --json wrote"),
+        ("[1, 2]", "it has no results"),
+        ("[" * 100_000, "it has no results"),
         (json.dumps(_printed([], schema=9)), "schema 9, and this program knows 1"),
         (json.dumps({**_printed([]), "results": 3}), "results: expected a list"),
         (

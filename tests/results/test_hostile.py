@@ -130,7 +130,7 @@ def test_a_known_id_with_other_content_is_an_error(tmp_path: Path) -> None:
             database.add(other)
         assert database.count() == 1
     path.write_text("\n".join([*encode_lines([kept(1)]), changed(faster).splitlines()[-1]]))
-    with pytest.raises(ExchangeError, match=r"line 3: .* is there twice with different content"):
+    with pytest.raises(ExchangeError, match=r"line 3: .* occurs twice with different content"):
         read_file(path)
 
 

@@ -110,7 +110,7 @@ def test_two_settings_take_turns_each_a_session_and_are_compared(
     (tmp_path / "run.json").write_text(done.out)
     done = program("results", "import", str(tmp_path / "run.json"))
     assert (done.code, done.err.count("\n")) == (1, 1)
-    assert "it holds no results" in done.err
+    assert "it has no results" in done.err
 
 
 @pytest.mark.slow

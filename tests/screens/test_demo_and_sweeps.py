@@ -146,7 +146,7 @@ async def test_a_demo_leaves_the_user_s_results_as_they_were() -> None:
     mine = ran("first", "cpu", median=0.5, limit=None)
     async with running((80, 24), "no gpu", GROUP, *mine) as app:
         await app.press("D")
-        run_id = next(reversed(app.session.state.runs.book))
+        run_id = list(app.session.state.runs.book)[-1]
         await app.tell(messages.Finished(result("first", "cpu", 0.25, id=run_id, limit=None)))
         assert "250 ms" in app.text
         await app.press("q")

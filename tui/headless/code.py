@@ -1,4 +1,4 @@
-"""``gpu-workbench code``: a workload's script, which one can run and change."""
+"""``gpu-workbench code``: a workload's script, which users can run and change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs on one host: its session, from the connection to the end, for commands over hosts."""
+"""Runs on a host: its session from the connection to the end, for commands on several hosts."""
 
 from __future__ import annotations
 
@@ -303,9 +303,9 @@ def usable_sessions(lanes: Sequence[HostRuns]) -> dict[str, Session]:
 
 
 def explain_same_machine(sessions: Mapping[str, Session], requested: Sequence[str]) -> str:
-    """Return which two hosts are one machine or share a GPU; empty if all are apart.
+    """Name two hosts that are one machine or share a GPU; return an empty text if there are none.
 
-    A machine that cannot be recognized is apart from all others.
+    A machine that cannot be recognized counts as different from all others.
 
     Args:
         sessions: of the hosts, by name; torch has answered on each.
@@ -327,7 +327,7 @@ def explain_same_machine(sessions: Mapping[str, Session], requested: Sequence[st
 
 
 def _find_gpus(session: Session, requested: Sequence[str]) -> Mapping[str, str]:
-    """Return torch's names of the chosen GPUs by UUID; a GPU without one is nobody else's."""
+    """Return torch's names of the chosen GPUs by UUID; omit GPUs without one."""
     environment = session.state.machine.environment
     try:
         chosen = [device for device in choose_devices(session, requested) if device != CPU]

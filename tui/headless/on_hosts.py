@@ -208,7 +208,7 @@ def format_host_results(
         for lane in lanes
     }
     runs = [entry for of_host in own.values() for entry in of_host]
-    well = sum(entry.succeeded for entry in runs) + sum(run.well for run in over_all)
+    well = sum(entry.succeeded for entry in runs) + sum(run.succeeded for run in over_all)
     total = len(runs) + len(over_all)
     useless = sum(bool(lane.error) for lane in lanes)
     first = f"{well} of {fmt.count(total, 'run')} ended well" if total else "nothing ran"
@@ -248,9 +248,9 @@ def _format_spanning(run: SpanningRun, states: Mapping[str, RunsState | None]) -
         state = states[name]
         if state is None:
             continue
-        if not run.well:
+        if not run.succeeded:
             yield rows_of_text([f"on {name}:"])
         yield format_run(state, entry)
-        if run.well:
+        if run.succeeded:
             # The ranks are timed in lock-step, so the other hosts report the same times.
             return

@@ -165,7 +165,7 @@ def _compute_exit_code(rounds: Sequence[Round], comparison: StoreComparison | No
 class Round:
     """One execution of all requested runs, in its own runner.
 
-    A comparison needs independent runs; runs in one process share its memory layout and its luck.
+    A comparison needs independent runs, and runs in one process share its memory layout.
 
     Args:
         python: path of the Python that runs the workloads.

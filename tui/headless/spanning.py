@@ -16,7 +16,7 @@ from tui.runs.state.runs import RunState
 from workloads.protocol.messages import Budget, Meeting
 from workloads.protocol.results import Setting, WorkloadInfo
 
-OWN_HOSTS = ("hosts", "rendezvous")
+MEETING_PARAMETERS = ("hosts", "rendezvous")
 """Parameters that set where ranks meet: with them, each host runs by itself."""
 LEAVE_S = 5.0
 """Seconds in which the other hosts may notice a failure themselves, before they are canceled."""
@@ -33,7 +33,7 @@ class SpanningRun:
     """The run on each host, by the host's name; a host that was lost before has none."""
 
     @property
-    def well(self) -> bool:
+    def succeeded(self) -> bool:
         """True if it ended well on every host."""
         return all(state.succeeded for state in self.states.values())
 
@@ -49,12 +49,12 @@ def find_spanning(
         texts: typed values by parameter.
         hosts: number of hosts that can run.
     """
-    if hosts < 2 or any(name in texts for name in OWN_HOSTS):
+    if hosts < 2 or any(name in texts for name in MEETING_PARAMETERS):
         return []
     return [info for info in catalogue if info.name in names and info.ranks]
 
 
-def first_of_each_kind(session: Session, requested: Sequence[str]) -> dict[str, str]:
+def find_first_devices(session: Session, requested: Sequence[str]) -> dict[str, str]:
     """Return the first chosen device of each type: the ranks of a host begin there.
 
     Raises:
@@ -104,15 +104,15 @@ async def run_spanning(
     for lane in lanes:
         assert lane.session is not None
         try:
-            devices[lane.host.name] = first_of_each_kind(lane.session, requested)
+            devices[lane.host.name] = find_first_devices(lane.session, requested)
         except Failure as failure:
             return [], [f"{info.name}: {lane.host.name}: {failure}"]
-    kinds = dict.fromkeys(kind for of in devices.values() for kind in of)
+    kinds = dict.fromkeys(kind for of_host in devices.values() for kind in of_host)
     done: list[SpanningRun] = []
     for kind in kinds:
         if kind not in info.devices:
             continue
-        without = [name for name, of in devices.items() if kind not in of]
+        without = [name for name, of_host in devices.items() if kind not in of_host]
         if without:
             problems.append(f"{info.name}: no {kind} on {', '.join(without)}, so not run there")
             continue
@@ -123,8 +123,8 @@ async def run_spanning(
         first = lanes[0].session
         assert first is not None
         for point in first.state.runs.points(info.name):
-            on = {name: of[kind] for name, of in devices.items()}
-            states = await run_together(lanes, info.name, on, point, budget, places)
+            chosen = {name: of_host[kind] for name, of_host in devices.items()}
+            states = await run_together(lanes, info.name, chosen, point, budget, places)
             done.append(SpanningRun(info.name, kind, states))
     return done, problems
 

@@ -1,4 +1,4 @@
-"""A session without a screen: checks the names in a command, and waits for results."""
+"""Waits of a session without a screen, and the workloads and devices that a command names."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Waiter:
         self._changed.set()
 
     def wake(self) -> None:
-        """Check the condition again: something beside the states has changed."""
+        """Check the condition again, because something other than the states has changed."""
         self._changed.set()
 
     def _note_error(self, error: BaseException) -> None:

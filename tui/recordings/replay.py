@@ -105,9 +105,9 @@ def format_speed(speed: float) -> str:
 
 
 NOTHING_RUNS = "this is a recording: nothing runs or changes"
-SHOWN_S = 1.0
+POSITION_EVERY_S = 1.0
 """Seconds between two updates of the position while the recording has no events."""
-BREATH_S = 0.02
+REDRAW_AFTER_S = 0.02
 """Most seconds of work before the screen can redraw."""
 
 
@@ -260,7 +260,7 @@ class ReplaySession:
             self.state.forget()
             self.caption = ""
             # A recording without duration would otherwise loop without a pause.
-            await asyncio.sleep(BREATH_S)
+            await asyncio.sleep(REDRAW_AFTER_S)
 
     async def _play_once(self) -> None:
         began = self._now()
@@ -269,7 +269,7 @@ class ReplaySession:
             self._play_line(entry)
             self.playhead.reached(entry.at)
             # Decoding takes time: at high speeds it must not freeze the screen.
-            if self._now() - began > BREATH_S:
+            if self._now() - began > REDRAW_AFTER_S:
                 await asyncio.sleep(0)
                 began = self._now()
         await self._wait_for(self._summary.seconds)
@@ -280,7 +280,7 @@ class ReplaySession:
             self._changed.clear()
             try:
                 await asyncio.wait_for(
-                    self._changed.wait(), None if wait is None else min(wait, SHOWN_S)
+                    self._changed.wait(), None if wait is None else min(wait, POSITION_EVERY_S)
                 )
             except asyncio.TimeoutError:
                 self.state.bus.announce(frozenset({Topic.RUNNER}))

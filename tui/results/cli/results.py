@@ -252,7 +252,7 @@ def _find_rows(
             raise UsageError(explain_no_match(database, word))
         stored.update((row.number, row) for row in rows)
     if most is not None and len(stored) > most:
-        raise UsageError(f"{', '.join(words)}: that are {len(stored)} results; give an id")
+        raise UsageError(f"{', '.join(words)}: these are {len(stored)} results; give an id")
     return list(stored.values())
 
 

@@ -33,10 +33,8 @@ class ResultList(KeyedList):
         self._pane = pane
         self._clock = clock
         self._columns: Layout[ListedRow] | None = None
-        self._of: list[StoredRow] = []
-        """The results for which the columns were computed."""
-        self._wide = 0
-        """The width for which the columns were computed."""
+        self._fitted: tuple[list[StoredRow], int] = ([], 0)
+        """The results and the width for which the columns were computed."""
 
     @property
     def selected(self) -> StoredRow | None:
@@ -53,8 +51,9 @@ class ResultList(KeyedList):
         pane, cells = self._pane, max(1, self.cells)
         if pane.listing is None:
             return None
-        if self._columns is None or self._of is not pane.rows or self._wide != cells:
-            self._of, self._wide = pane.rows, cells
+        rows, width = self._fitted
+        if self._columns is None or rows is not pane.rows or width != cells:
+            self._fitted = (pane.rows, cells)
             self._columns = listing.fit_list_columns(pane.listing, pane.rows, cells, self._clock())
         return self._columns
 
@@ -85,16 +84,16 @@ class ResultsPane(Pane):
     class Narrowed(Message):
         """The text of the filter changed."""
 
-    def __init__(self, clock: Callable[[], float], offers: OfferList, *, keeps: bool) -> None:
+    def __init__(self, clock: Callable[[], float], offers: OfferList, *, stores: bool) -> None:
         """Show nothing yet.
 
         Args:
             clock: Unix time now.
             offers: what can be opened where no results are stored.
-            keeps: this session stores its results.
+            stores: this session stores its results.
         """
         super().__init__(id=LIST)
-        self._keeps = keeps
+        self._stores = stores
         self.listing: Listing | None = None
         self.rows: list[StoredRow] = []
         self.marked: list[StoredRow] = []
@@ -192,7 +191,7 @@ class ResultsPane(Pane):
             return
         self.retitle(
             listing.format_list_title(
-                self.listing, self.order, self.pattern, self.marked, keeps=self._keeps
+                self.listing, self.order, self.pattern, self.marked, stores=self._stores
             )
         )
         self._message.display = bool(self._sentence[0])

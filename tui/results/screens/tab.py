@@ -49,8 +49,8 @@ class ResultsTab(CommandScreen):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        keeps = program.stores_results or program.readonly
-        self.pane = ResultsPane(program.clock, self.offers(), keeps=keeps)
+        stores = program.stores_results or program.readonly
+        self.pane = ResultsPane(program.clock, self.offers(), stores=stores)
         self._over: list[Pane] = []
         """Panes that replace the list, the last one on top."""
         self._place = store_path()
@@ -85,7 +85,7 @@ class ResultsTab(CommandScreen):
         if self.program.replay:
             self.pane.show_sentence(REPLAY)
             return
-        # The function and not its coroutine: where the end comes first, nothing is left unawaited.
+        # A function and no coroutine, which would stay unawaited if the program ends first.
         _: Worker[None] = self.run_worker(self._load, group="list", exclusive=True)
 
     async def _load(self) -> None:
@@ -147,7 +147,7 @@ class ResultsTab(CommandScreen):
     async def _put_over(self, pane: Pane) -> None:
         below = self._top_pane
         self._over.append(pane)
-        # A key may come while it is being mounted, and take it away again.
+        # A key may close the pane while it is being mounted.
         below.display = False
         await self.mount(pane, after=below)
         if self._top_pane is pane:
@@ -210,7 +210,7 @@ class ResultsTab(CommandScreen):
         self._top_pane.display = True
         self.set_focus(self._top_pane.keys_go_to)
         self.query_one(FooterBar).rebuild()
-        # The next that is put here may be of the same kind, and no two have one name.
+        # The next pane here may be of the same kind, and two widgets cannot share an id.
         await top.remove()
 
     # ---- the list ----
@@ -241,7 +241,7 @@ class ResultsTab(CommandScreen):
             self.app.push_screen(TagScreen(len(rows)), answered)
 
     def action_delete_results(self) -> None:
-        """Forget the marked results, or the one under the cursor, after asking."""
+        """Delete the marked results, or the one under the cursor, after a confirmation."""
         rows = self.pane.chosen()
 
         def answered(yes: bool | None) -> None:
@@ -282,21 +282,21 @@ class TagScreen(BesideCursor["str | None"]):
     """Returns the name of a tag, or ``None``.
 
     Args:
-        many: number of results to tag.
+        number: number of results to tag.
     """
 
     CSS_PATH = DIALOG_STYLES
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
 
-    def __init__(self, many: int) -> None:
+    def __init__(self, number: int) -> None:
         super().__init__()
-        self._many = many
+        self._number = number
         self.field = Input(placeholder="a name, as in before-upgrade")
         self.field.cursor_blink = False
 
     def compose(self) -> ComposeResult:
         """Yield the input field in a box."""
-        yield box(f"Tag {count(self._many, 'result')}", "enter tags   escape cancels", self.field)
+        yield box(f"Tag {count(self._number, 'result')}", "enter tags   escape cancels", self.field)
 
     def on_mount(self) -> None:
         """Focus the field."""

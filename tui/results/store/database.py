@@ -98,7 +98,7 @@ class Database:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connection
         if connection is None or not self._writing:
-            raise StoreError(f"{self.place}: it is opened to be read")
+            raise StoreError(f"{self.place}: it is open for reading only")
         with self._explain_errors():
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -151,8 +151,8 @@ class Database:
                 same = has_same_content(StoredResult(record, decode_facts(*bodies[1:])), result)
         if not same:
             raise StoreError(
-                f"{self.place}: {result.record.id} is there with different content; nothing is "
-                "taken in: one of the two was changed after it was measured"
+                f"{self.place}: {result.record.id} is stored with different content; nothing was "
+                "imported: one of the two was changed after it was measured"
             )
 
     def tag(self, numbers: Sequence[int], name: str) -> None:
@@ -294,7 +294,7 @@ class Database:
         """
         bodies = self._query("SELECT body FROM bodies WHERE number = ?", (row.number,))
         if not bodies:
-            raise StoreError(f"{self.place}: {row.id} is not there any more")
+            raise StoreError(f"{self.place}: {row.id} has been deleted")
         named = f"SELECT name FROM {_TAGS} WHERE number = ? ORDER BY name"
         tags = self._query(named, (row.number,))
         try:

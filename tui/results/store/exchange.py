@@ -178,7 +178,7 @@ def read_file(path: Path) -> list[StoredResult]:
             raise ExchangeError(f"{path}: {error}; nothing was imported") from error
         return results
     raise ExchangeError(
-        f"{path}: it holds no results: give what results export or run --json wrote"
+        f"{path}: it has no results: give a file that results export or run --json wrote"
     )
 
 
@@ -209,7 +209,7 @@ def _read_lines(path: Path, file: BinaryIO, read: int) -> list[StoredResult]:
         first = numbers.setdefault(result.record.id, len(results))
         if first < len(results) and not has_same_content(results[first], result):
             raise ExchangeError(
-                f"{path}: line {number}: {result.record.id} is there twice with different content; "
+                f"{path}: line {number}: {result.record.id} occurs twice with different content; "
                 "nothing was imported"
             )
         results.append(result)
@@ -227,7 +227,7 @@ def _parse_json(text: bytes) -> Any:
 
 def _check_version(path: Path, name: str, version: object, known: int) -> None:
     if type(version) is not int or version < 1:
-        raise ExchangeError(f"{path}: {name} {version!r} is none; nothing was imported")
+        raise ExchangeError(f"{path}: {name} {version!r} is no version; nothing was imported")
     if version > known:
         raise ExchangeError(
             f"{path}: {name} {version}, and this program knows {known}; install the newer"

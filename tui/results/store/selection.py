@@ -12,18 +12,8 @@ from tui.results.store.records import VERSIONS, Facts
 
 _SPAN = re.compile(r"(\d+)\s*(min|[hdw])")
 _SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_FACTS = {
-    "box": "box",
-    "gpu": "gpu",
-    "uuid": "gpu uuid",
-    "driver": "driver",
-    "cuda": "cuda",
-    "cudnn": "cudnn",
-    "torch": "torch",
-    "python": "python",
-    "cpu": "cpu",
-    "kernel": "kernel",
-}
+_SAME_NAMES = ("box", "gpu", "driver", "cuda", "cudnn", "torch", "python", "cpu", "kernel")
+_FACTS = {**{name: name for name in _SAME_NAMES}, "uuid": "gpu uuid"}
 """Facts by their typed names."""
 FORMS = (
     "an id, a tag, box=…, gpu=…, driver=…, torch=…, workload=…, device=…, before:DATE, since:DATE"

@@ -21,7 +21,7 @@ _ADVICE = (
     ("readonly", "make it writable, or set GPU_WORKBENCH_STATE to a folder that is"),
     ("read-only", "make it writable, or set GPU_WORKBENCH_STATE to a folder that is"),
     ("unable to open", "make its folder writable, or set GPU_WORKBENCH_STATE to one that is"),
-    ("disk i/o", "look at the disk, and whether there is room on it"),
+    ("disk i/o", "check the disk and its free space"),
 )
 """Advice by a word of SQLite's message; Python 3.10 does not expose the error code."""
 

@@ -135,7 +135,12 @@ def _choose_style(name: str, row: StoredRow) -> TextStyle:
 
 
 def format_list_title(
-    listing: Listing | None, order: Order, pattern: str, marked: Sequence[StoredRow], *, keeps: bool
+    listing: Listing | None,
+    order: Order,
+    pattern: str,
+    marked: Sequence[StoredRow],
+    *,
+    stores: bool,
 ) -> str:
     """Format the list's title: number of results, filter, order and marks."""
     words = ["Results"]
@@ -149,7 +154,7 @@ def format_list_title(
         words.append(f"by {order}")
     if marked:
         words.append(f"{text.count(len(marked), 'result')} marked")
-    if not keeps:
+    if not stores:
         words.append("this session stores none (--no-store)")
     return "   ".join(words)
 

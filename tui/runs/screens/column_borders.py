@@ -45,7 +45,7 @@ class PaneArea(Container):
             self._move(self._dragged, event.screen_x)
 
     def on_mouse_up(self, _event: events.MouseUp) -> None:
-        """Leave the border unchanged."""
+        """Stop dragging."""
         if self._dragged is not None:
             self._dragged = None
             self.release_mouse()

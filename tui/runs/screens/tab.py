@@ -89,7 +89,7 @@ class WorkbenchScreen(CommandScreen):
         return self._program.runs
 
     def compose(self) -> ComposeResult:
-        """Two rows of two panes with the table between them."""
+        """Yield two rows of two panes, with the table between them."""
         # Before any widget exists whose styles would be computed twice.
         self.place_panes("workloads")
         self.top = PaneRow(self.devices, self.memory, id="top")
@@ -317,7 +317,7 @@ class WorkbenchScreen(CommandScreen):
         return not self.memory.has_class("-folded") and self.state.machine.has_other_processes()
 
     def shows_hosts(self) -> bool:
-        """Return whether the list of devices shows hosts: it does."""
+        """Return true: the list of devices shows hosts."""
         return True
 
     def draw(self, parts: Topics) -> None:

@@ -194,8 +194,8 @@ class RunnerSession:
 
     def cancel(self, run_id: str = "") -> None:
         cancelled = [item for item in self.runs.pending() if run_id in ("", item)]
-        heard = self._send(messages.Cancel(run_id))
-        if not heard or self.runs.runner.status != "ready":
+        is_sent = self._send(messages.Cancel(run_id))
+        if not is_sent or self.runs.runner.status != "ready":
             # A runner that is importing torch reads the request later, in the same order.
             self._cancel_runs(cancelled, "before it began")
         elif cancelled:
@@ -270,18 +270,18 @@ class RunnerSession:
         return request.id
 
     def empty_cache(self, key: str) -> None:
-        if name := self.machine.torch_name(key):
-            self._request_of_worker(messages.EmptyCache(name))
+        self._request_of_worker(messages.EmptyCache, key)
 
     def reset_peaks(self, key: str) -> None:
-        if name := self.machine.torch_name(key):
-            self._request_of_worker(messages.ResetPeaks(name))
+        self._request_of_worker(messages.ResetPeaks, key)
 
     def restart_runner(self) -> None:
         if self.supervisor is not None:
             self.supervisor.replace()
 
-    def _request_of_worker(self, request: messages.EmptyCache | messages.ResetPeaks) -> None:
-        if not self._send(request):
-            text = f"{request.device}: there is no runner"
-            self.publish(LogLine("workbench", text, "warning"))
+    def _request_of_worker(
+        self, kind: type[messages.EmptyCache | messages.ResetPeaks], key: str
+    ) -> None:
+        device = self.machine.torch_name(key)
+        if device and not self._send(kind(device)):
+            self.publish(LogLine("workbench", f"{device}: there is no runner", "warning"))

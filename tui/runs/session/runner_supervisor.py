@@ -152,7 +152,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             await self._retry_requested.wait()
             self._publish(RunnerStatus("starting"))
             return
-        # Its signal is ours: the usual senders of one would be a false lead.
+        # This program sent the signal, so naming its usual senders would mislead.
         self._report_end("this workbench replaced it" if self._is_replaced else reason)
         await asyncio.sleep(seconds)
         # The screen shows the reason until the new runner is ready.

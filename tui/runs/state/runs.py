@@ -250,9 +250,6 @@ class RunBook(Mapping[str, RunState]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._runs)
 
-    def __reversed__(self) -> Iterator[str]:
-        return reversed(self._runs)
-
     def __len__(self) -> int:
         return len(self._runs)
 
