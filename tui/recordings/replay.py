@@ -115,11 +115,6 @@ OUT_OF_MEMORY = "CUDA out of memory"
 """The beginning of torch's exception text."""
 
 
-def _is_end_of_run(entry: RecordedLine) -> bool:
-    """Return whether the line reports the end of a run."""
-    return entry.speaker == "runner" and entry.message.get("type") == "finished"
-
-
 class ReplaySession:
     """Plays a recording; has the interface of :class:`tui.runs.session.session.Session`.
 
@@ -216,7 +211,8 @@ class ReplaySession:
         A snapshot has only part of its text.
         """
         for entry in lines.read_events(self._summary.path):
-            result = entry.message.get("result") if _is_end_of_run(entry) else None
+            is_end = entry.speaker == "runner" and entry.message.get("type") == "finished"
+            result = entry.message.get("result") if is_end else None
             reason = result.get("reason") if isinstance(result, dict) else None
             if isinstance(reason, str) and OUT_OF_MEMORY in reason:
                 return reason

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.machine import MachineState
-from tui.monitor.messages import Device, Sample
+from tui.monitor.messages import Sample
 from tui.results.store.gained_parameters import GAINED, complete_requested, complete_used
 from tui.runs.state.runs import CompareState, Conditions, RunState
 from workloads.protocol import wire
@@ -26,7 +26,6 @@ from workloads.protocol.results import (
     RunResult,
     Setting,
     Status,
-    TorchDevice,
 )
 
 Kind = Literal["run", "comparison"]
@@ -352,10 +351,15 @@ def _add_gpus(
     seen = {view.torch: view.nvml for view in views if view.torch and view.nvml}
     nvml = [device for name in names if (device := seen.get(name)) is not None]
     facts: dict[str, str] = {
-        "gpu": _join_counted(_find_gpu_name(device, seen) for device in torch),
+        "gpu": _join_counted(
+            seen[device.id].name if device.id in seen else device.name for device in torch
+        ),
         "gpu uuid": _join_counted(device.uuid for device in torch),
         "vbios": _join_counted(device.vbios for device in nvml),
-        "power limit": _join_counted(_format_watts(device) for device in nvml),
+        "power limit": _join_counted(
+            None if device.power_limit_w is None else f"{device.power_limit_w:g} W"
+            for device in nvml
+        ),
         "driver": (sample.driver.version if sample else None) or "",
     }
     for name, text in facts.items():
@@ -370,15 +374,6 @@ def _add_gpus(
             values[name] = version
         else:
             unknown[name] = environment.unavailable.get(name, NOT_READY)
-
-
-def _find_gpu_name(device: TorchDevice, seen: Mapping[str, Device]) -> str:
-    seen_device = seen.get(device.id)
-    return seen_device.name if seen_device else device.name
-
-
-def _format_watts(device: Device) -> str | None:
-    return None if device.power_limit_w is None else f"{device.power_limit_w:g} W"
 
 
 def _join_counted(texts: Iterable[str | None]) -> str:

@@ -135,12 +135,8 @@ def parse_time(text: str, now: float | None = None) -> float:
         ) from None
 
 
-def matches_facts(selection: Selection, facts: Facts) -> bool:
-    """Return whether facts match the selection."""
-    return all(_matches(name, value, facts.values.get(name)) for name, value in selection.facts)
-
-
 def _matches(name: str, pattern: str, known: str | None) -> bool:
+    """Return whether the known value of a fact matches the typed one."""
     if known is None:
         return False
     if name in VERSIONS:
@@ -188,7 +184,11 @@ def _build_in(column: str, values: Sequence[object]) -> Condition:
 def _build_fact_conditions(selection: Selection, facts: Mapping[str, Facts]) -> list[Condition]:
     conditions = []
     if selection.facts:
-        hashes = [key for key, fact in facts.items() if matches_facts(selection, fact)]
+        hashes = [
+            key
+            for key, known in facts.items()
+            if all(_matches(*fact, known.values.get(fact[0])) for fact in selection.facts)
+        ]
         conditions.append(_build_in("r.environment", hashes))
     if selection.environments:
         conditions.append(_build_in("r.environment", selection.environments))

@@ -153,11 +153,6 @@ def _check_time(name: str, at: float) -> None:
         raise ImpossibleError(f"{name} = {at!r} is no time between 2000 and tomorrow")
 
 
-def _check_positive(name: str, value: float | None) -> None:
-    if value is not None and value <= 0:
-        raise ImpossibleError(f"{name} = {value!r} is not above zero")
-
-
 def _is_measurable(value: float) -> bool:
     """Return whether a duration in seconds, a ratio of durations or a clock is plausible."""
     return LEAST_MEASURED <= value <= MOST_MEASURED
@@ -186,7 +181,8 @@ def _check_run(run: RunResult) -> None:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 _check_not_negative(f"{owner}.{name}", value)
     if run.limit is not None:
-        _check_positive("limit.value", run.limit.value)
+        if run.limit.value <= 0:
+            raise ImpossibleError(f"limit.value = {run.limit.value!r} is not above zero")
         _check_not_negative("limit.fraction", run.limit.fraction)
 
 

@@ -24,7 +24,7 @@ from tui.results.store.compare import (
 from tui.results.store.records import FLAG, VARIABLE, Facts, StoredResult, StoredRow
 from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, compute_spread
 from tui.results.store.validity import is_time
-from tui.runs.state.parameters import format_short
+from tui.runs.state.parameters import format_short, format_value
 from tui.runs.state.result_format import format_end, format_time
 from tui.runs.views.backend import format_interval
 from workloads.protocol.results import DataColumn, Table
@@ -336,7 +336,7 @@ def format_run_command(question: Question) -> str:
     device = question.devices[1]
     words = ["gpu-workbench", "run", question.workload]
     for name, value in json.loads(question.parameters).items():
-        words += ["--set", f"{name}={_format_value(value)}"]
+        words += ["--set", f"{name}={format_value(value)}"]
     return shlex.join([*words, "--device", device])
 
 
@@ -369,10 +369,6 @@ def _find_settings(fact: DifferingFact) -> tuple[str, str] | None:
             name = fact.name.removeprefix(prefix)
             return f"{name}={fact.a[0]}", f"{name}={fact.b[0]}"
     return None
-
-
-def _format_value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # ---- one result --------------------------------------------------------------------------------

@@ -104,7 +104,9 @@ def summarize_samples(
         "sm_clock_mhz_median": float(median(clocks)) if clocks else None,
         "power_w_max": _find_highest([row.power_w for row in seen]),
         "temperature_c_max": _find_highest([row.temperature_c for row in seen]),
-        "process_peak": _find_process_peak(whole, pids),
+        "process_peak": max(
+            (size for row in whole for pid, size in row.processes if pid in pids), default=None
+        ),
     }
     absent = [name for name, value in figures.items() if value is None]
     absent += [] if throttles else ["throttle"]
@@ -136,11 +138,6 @@ def _format_throttling(
 
 def _find_highest(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
-
-
-def _find_process_peak(seen: Sequence[SampledDevice], pids: Sequence[int]) -> int | None:
-    sizes = [size for device in seen for of, size in device.processes if of in pids]
-    return max(sizes, default=None)
 
 
 Samples = Iterable[tuple[SampledDevice, ...]]

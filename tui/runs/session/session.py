@@ -16,7 +16,6 @@ from tui.core.events import RunnerStatus
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import PeaksReset
 from tui.hosts.events import HostsNamed
-from tui.runs.session.conditions import Samples
 from tui.runs.session.host_runner import HostRunner, RunnerAttachment
 from tui.runs.session.runner_session import RunnerSession
 from tui.runs.state.events import CatalogueRead
@@ -82,7 +81,11 @@ class Session(DeviceSession):
         self._files = tuple(files)
         self._variables = variables
         self.here = RunnerSession(
-            self.state.bus, self.state.runs, self.state.publish, self.spawn, self._find_samples
+            self.state.bus,
+            self.state.runs,
+            self.state.publish,
+            self.spawn,
+            lambda: self._monitor.sampled if self._monitor is not None else None,
         )
         """The runs on this machine, or on the host of ``connection``."""
         self._of_hosts: dict[str, HostRunner] = {}
@@ -93,9 +96,6 @@ class Session(DeviceSession):
         for attachment in self._attachments:
             attachment.attach(self)
         self.state.publish(CatalogueRead(state_folder.catalogue(store=not readonly)))
-
-    def _find_samples(self) -> Samples | None:
-        return self._monitor.sampled if self._monitor is not None else None
 
     def _add_hosts(self, _event: HostsNamed) -> None:
         if self._hosts is None:

@@ -91,13 +91,12 @@ def _score_directly(info: WorkloadInfo, word: str) -> float:
     if word in name:
         return WITHIN
     for part, terms in MEANINGS.items():
-        if part in name and any(_is_synonym(word, term) for term in terms):
+        if part in name and (
+            word in terms
+            or (len(word) >= MEANT_FROM and any(term.startswith(word) for term in terms))
+        ):
             return MEANING
     return BESIDE if word in f"{info.group} {info.title}".lower() else 0.0
-
-
-def _is_synonym(word: str, term: str) -> bool:
-    return word == term or (len(word) >= MEANT_FROM and term.startswith(word))
 
 
 def _score_loosely(info: WorkloadInfo, word: str) -> float:

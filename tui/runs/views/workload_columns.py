@@ -74,19 +74,16 @@ def choose_columns(
     # Without figures, the times stay near the names.
     widths = NAME_GROWS if started else NAME_GROWS[:2]
     grows = tuple(min(most, longest) for most in widths)
+    cursor, strong = glyphs.GLYPHS.selected, TextStyle.STRONG
     return fit_columns(
         [
-            Column("", LEAD, _mark_cursor, "left", gap=0),
+            Column("", LEAD, lambda shown: Span(cursor if shown[1] else "", strong), "left", gap=0),
             Column(NAME, least, _choose_name, "left", gap=0, grows=grows),
             *(_make_figure_column(name, labels.get(name, name), cells[name]) for name in figures),
             Column(STATE, STATE_LEAST, lambda shown: shown[0].state, "left", grows=STATE_GROWS),
         ],
         room,
     )
-
-
-def _mark_cursor(shown: _Shown) -> Span:
-    return Span(glyphs.GLYPHS.selected if shown[1] else "", TextStyle.STRONG)
 
 
 def _choose_name(shown: _Shown) -> Span:

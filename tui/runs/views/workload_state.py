@@ -86,7 +86,7 @@ def format_state(state: RunsState, runs: dict[str, RunState | None]) -> Forms:
     phrases = {
         device: _format_phrase(state, run)
         for device, run in runs.items()
-        if run and not _is_queued(run)
+        if run and (run.result or run.progress)
     }
     if len(runs) == 1:  # no GPU: the only column names the device
         return next(iter(phrases.values()), ((),))
@@ -103,10 +103,6 @@ def format_state(state: RunsState, runs: dict[str, RunState | None]) -> Forms:
         spans.extend((Span("; " if spans else ""), Span(f"{device} "), *forms[0]))
     device, forms = urgent[0]
     return (tuple(spans), *((Span(f"{device} "), *form) for form in forms), forms[-1])
-
-
-def _is_queued(run: RunState) -> bool:
-    return run.result is None and run.progress is None
 
 
 def _rank_urgency(run: RunState | None) -> int:
@@ -152,12 +148,13 @@ def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
     known = [width for width in widths if width is not None]
     spread = f" {text.spread(max(known))}" if known else ""
     marks = _format_marks(state, runs, before=", ")
-    doubt = (Span(f"{glyphs.GLYPHS.warning} ", TextStyle.NOTE),) if _is_doubtful(runs) else ()
+    is_doubtful = any(run.warnings or describe_excess_of(run) for run in runs)
+    doubt = (Span(f"{glyphs.GLYPHS.warning} ", TextStyle.NOTE),) if is_doubtful else ()
     beside = format_earlier_comparison(runs, state.now)
     ok = (Span("ok", TextStyle.GOOD),)
     timed = (*ok, Span(spread)) if spread else ok
     verdicts = _shorten_earlier_comparison(runs)
-    if _is_different(runs):
+    if any(run.against is not None and run.against.verdict in AGAINST_STYLES for run in runs):
         # First: users look for a faster or slower result.
         return (
             (*doubt, *beside, Span(", "), *timed, *marks),
@@ -174,10 +171,6 @@ def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
         (*doubt, *timed),
         (*doubt, *ok),
     )
-
-
-def _is_different(runs: list[RunState]) -> bool:
-    return any(run.against is not None and run.against.verdict in AGAINST_STYLES for run in runs)
 
 
 def format_earlier_comparison(runs: list[RunState], now: float) -> tuple[Span, ...]:
@@ -220,10 +213,6 @@ def format_verdict(verdict: Verdict, ratio: float) -> str:
     return f"{verdict}: {text.ratio(ratio)}"
 
 
-def _is_doubtful(runs: list[RunState]) -> bool:
-    return any(run.warnings or describe_excess_of(run) for run in runs)
-
-
 MOST_WARNINGS = 2
 """More warnings are counted in one line beside the figures; ``i`` shows them in full."""
 
@@ -242,11 +231,6 @@ def describe_excess_of(run: RunState) -> str:
     return "" if limit is None else describe_excess(limit)
 
 
-def was_throttled(run: RunState) -> bool:
-    """Return whether heat or a fault slowed the device down during the run."""
-    return run.conditions is not None and bool(set(run.conditions.throttle) & set(HARMFUL_REASONS))
-
-
 def _format_marks(
     state: RunsState, runs: list[RunState], before: str | None = None
 ) -> tuple[Span, ...]:
@@ -256,11 +240,13 @@ def _format_marks(
     above = [word for word in map(describe_excess_of, runs) if word]
     if above:
         marks.append(Span(f"{before}{above[0]}", TextStyle.BAD))
-    hot = [run for run in runs if was_throttled(run)]
-    if hot:
+    throttled = [
+        run for run in runs if run.conditions and {*run.conditions.throttle} & {*HARMFUL_REASONS}
+    ]
+    if throttled:
         marks.append(Span(f"{before}throttled", TextStyle.NOTE))
     # The doubts named here have warnings of their own; the other warnings are counted.
-    warnings = sum(len(run.warnings) for run in runs) - len(above) - len(hot)
+    warnings = sum(len(run.warnings) for run in runs) - len(above) - len(throttled)
     if warnings > 0:
         marks.append(Span(f"{before}{text.count(warnings, 'warning')}", TextStyle.NOTE))
     if any(find_changed_flags(state, run) for run in runs):

@@ -134,7 +134,11 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
     cells = _build_cells(info, runs)
     earlier = find_earlier(state, info, runs) if state.earlier else {}
     if earlier:
-        cells |= {device: format_old_time(result) for device, result in earlier.items()}
+        # In parentheses and without color, as they are not from this session.
+        cells |= {
+            device: Span(f"({format_median(result)})", TextStyle.QUIET)
+            for device, result in earlier.items()
+        }
         forms = (*_add_earlier(state, forms, earlier, alone=not any(runs.values())), *forms)
     lacking = lacks_gpu(state, info)
     if lacking and not any(runs.values()):
@@ -176,11 +180,6 @@ def find_earlier(
         if run is None and _runs_on(info, name)
     }
     return {name: result for name, result in results.items() if result is not None}
-
-
-def format_old_time(earlier: EarlierResult) -> Span:
-    """Return a time in parentheses and without color, as it is not from this session."""
-    return Span(f"({text.seconds(earlier.median_s, compute_half_width(earlier))})", TextStyle.QUIET)
 
 
 def format_earlier(state: RunsState, earlier: Mapping[str, EarlierResult]) -> str:
