@@ -34,9 +34,9 @@ sys.path.insert(0, str(ROOT))
 
 
 from tests.simulated_gpu import libraries as simulated  # noqa: E402
+from tui.recordings import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.recordings.lines import GZIP, Scene  # noqa: E402
 from tui.recordings.recorder import Recorder, Redaction  # noqa: E402
-from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.rehearsal.device.settings import DeviceSettings, state_folder  # noqa: E402
 from tui.runs.session.session import Session  # noqa: E402
 from tui.runs.state.events import FlagSet  # noqa: E402

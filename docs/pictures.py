@@ -40,9 +40,8 @@ from tui.app.workbench import WorkbenchApp  # noqa: E402
 from tui.core.settings import OWN_PALETTE, THEME  # noqa: E402 (once the path is right)
 from tui.core.text import glyphs  # noqa: E402
 from tui.devices.state.machine import SIMULATED  # noqa: E402
-from tui.recordings import lines  # noqa: E402
+from tui.recordings import DEMO, DEMO_SNAPSHOT, lines  # noqa: E402
 from tui.recordings.replay import AT_ONCE, ReplaySession  # noqa: E402
-from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT  # noqa: E402
 from tui.runs.screens.tab import WorkbenchScreen  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures"

@@ -11,8 +11,8 @@ import pytest
 from tests.results.samples import HOUR, kept
 from tui.cli.program import parse
 from tui.kit.command_line.output import UsageError
+from tui.results.store import store_path
 from tui.results.store.database import Database
-from tui.results.store.location import store_path
 from tui.results.store.records import StoredResult
 
 Run = Callable[..., str]

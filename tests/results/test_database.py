@@ -17,9 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.results.samples import BEGAN, kept
-from tui.results.store import store_file
+from tui.results.store import StoreError, store_file
 from tui.results.store.database import Database
-from tui.results.store.location import StoreError
 from tui.results.store.selection import Selection
 from tui.results.store.store_file import APPLICATION_ID, is_on_network
 

@@ -20,10 +20,10 @@ from tui.cli.program import Invocation, parse
 from tui.kit.command_line.output import UsageError
 from tui.kit.lines import plain
 from tui.kit.table import heading_line, row_line
+from tui.results.store import store_path
 from tui.results.store.database import Database
 from tui.results.store.earlier import EarlierSessions
 from tui.results.store.exchange import encode_lines
-from tui.results.store.location import store_path
 from tui.results.store.queries import compare_environments, read_history, read_listing
 from tui.results.store.selection import SelectionError
 from tui.results.views.comparison import (

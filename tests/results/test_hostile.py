@@ -18,10 +18,9 @@ from tests.results.samples import BEGAN, kept
 from tui.kit.table import row_line
 from tui.results.cli import results as command
 from tui.results.cli.results import ResultsOptions
-from tui.results.store import exchange
+from tui.results.store import StoreError, exchange
 from tui.results.store.database import Database
 from tui.results.store.exchange import ExchangeError, encode_lines, read_file
-from tui.results.store.location import StoreError
 from tui.results.store.queries import read_listing
 from tui.results.store.validity import FIRST_S, is_time
 from tui.results.views.result_list import ListedRow, fit_list_columns, render_selected

@@ -16,8 +16,8 @@ import pytest
 from tests.results.samples import kept
 from tests.tiers import with_variants
 from tui.core import reports
+from tui.results.store import StoreError
 from tui.results.store.database import Database
-from tui.results.store.location import StoreError
 
 ROOT = Path(__file__).parents[2]
 UMASK_OF_A_GROUP = 0o002

@@ -40,9 +40,8 @@ from tui.monitor.messages import (
     Sample,
     Utilization,
 )
-from tui.recordings import lines
+from tui.recordings import DEMO, DEMO_SNAPSHOT, lines
 from tui.recordings.lines import AnyEvent, decode_event
-from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT
 from tui.results.store.records import StoredResult
 from tui.runs.state.events import EarlierRead, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep

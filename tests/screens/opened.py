@@ -10,8 +10,8 @@ from tests.screens.app_helpers import POLL_S, Running, running
 from tests.screens.every_screen import Scene
 from tests.screens.watched import ScriptedRuns, kept_run
 from tui.app.workbench import WorkbenchApp
+from tui.results.store import store_path
 from tui.results.store.database import Database
-from tui.results.store.location import store_path
 from tui.runs.screens.workloads_pane import WorkloadList
 
 

@@ -22,8 +22,8 @@ from tests.screens.watched import ScriptedRuns, kept_run
 from tests.walks import Walk
 from tui.kit.command_screen import CommandScreen
 from tui.kit.dialogs import ClosesOnce, ConfirmScreen, Palette
+from tui.results.store import store_path
 from tui.results.store.database import Database
-from tui.results.store.location import store_path
 from tui.runs.screens.demo import DemoScreen
 from tui.snapshots.session.snapshot_session import SnapshotSession
 

@@ -13,8 +13,8 @@ from tests.screens.helpers import make_store
 from tests.watch.test_hostile_folder import BEGIN, END, NAME, OOM, SNAPSHOT, encoded, filled
 from tui.app.offers import find_newest_oom
 from tui.app.workbench import WorkbenchApp
+from tui.results.store import store_path
 from tui.results.store.database import Database
-from tui.results.store.location import store_path
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,8 @@ from tests.tiers import with_variants
 from tui.kit.lists import KeyedList
 from tui.results.screens.panes import ComparisonPane, HistoryPane
 from tui.results.screens.tab import ResultsTab
-from tui.results.store import database, queries
+from tui.results.store import database, queries, store_path
 from tui.results.store.database import Database
-from tui.results.store.location import store_path
 from tui.results.store.records import StoredResult
 
 SIZES = with_variants([(60, 20), (120, 40)], [(80, 24), (200, 55)])

@@ -19,8 +19,8 @@ from tests.terminal.terminal import PROGRAM
 from tests.tiers import VARIANT
 from tui.core.text.glyphs import GLYPHS
 from tui.kit.lines import cell_len
+from tui.results.store import store_path
 from tui.results.store.database import Database
-from tui.results.store.location import store_path
 
 COLUMNS = 80
 COMMANDS = (

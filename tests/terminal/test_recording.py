@@ -19,9 +19,9 @@ from tests.tiers import VARIANT
 from tui.devices.memory import account
 from tui.devices.memory.model import get_value
 from tui.devices.state.machine import SIMULATED
+from tui.recordings import DEMO, DEMO_SNAPSHOT
 from tui.recordings.lines import Recording, decode_event, read_events, scan_recording
 from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
-from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT
 from tui.runs.state.state import WorkbenchState
 
 WITHOUT_TORCH = (

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.kit.lists import Offer
-from tui.recordings.shipped import DEMO_SNAPSHOT, FOLDER
-from tui.results.store import queries
-from tui.results.store.location import StoreError, store_path
+from tui.recordings import DEMO_SNAPSHOT, FOLDER
+from tui.results.store import StoreError, queries, store_path
 from tui.watch.runs.ooms import Oom, describe_request
 from tui.watch.runs.process_logs import process_logs_in
 from tui.watch.runs.runs import StartedRun, stored_runs

@@ -15,9 +15,9 @@ from tui.kit.command_line.output import print_notice
 from tui.kit.command_line.values import with_theme
 from tui.kit.commands.command import key_text
 from tui.kit.themes import theme_for
+from tui.recordings import DEMO, DEMO_SNAPSHOT, FOLDER
 from tui.recordings.lines import RecordingSummary, Scene, scan_recording
 from tui.recordings.replay import NOTHING_RUNS, ReplaySession
-from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT, FOLDER
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.watch.state.host_ooms import explain_host_ooms
 

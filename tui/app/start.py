@@ -130,7 +130,7 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     # Deferred: the monitor starts and Textual's variables are set before the screens (270 ms).
     from tui.app.preferences import Preferences
     from tui.app.workbench import WorkbenchApp
-    from tui.results.store.location import store_path
+    from tui.results.store import store_path
     from tui.results.store.recorder import ResultHistory, ResultRecorder
     from tui.runs.session.session import Session
 

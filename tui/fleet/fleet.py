@@ -10,11 +10,12 @@ from tui.core.text.glyphs import rows_of_text
 from tui.devices.state.devices import CPU
 from tui.fleet.rounds import FleetMember, FleetRounds
 from tui.fleet.views import encode_fleet, find_slow, fleet_lines
-from tui.headless.host_runs import HostRuns, connect_hosts
-from tui.headless.measured_hosts import (
+from tui.headless.host_runs import (
+    HostRuns,
     MeasuredHosts,
     add_measured_hosts,
     choose_hosts,
+    connect_hosts,
     refuse_files,
 )
 from tui.headless.waiter import choose_devices

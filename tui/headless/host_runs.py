@@ -6,8 +6,11 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from tui.devices.host_options import add_connection
+from tui.devices.host_plan import find_other_hosts
 from tui.devices.state.devices import CPU
 from tui.headless.waiter import (
     Waiter,
@@ -16,11 +19,14 @@ from tui.headless.waiter import (
     describe_current_run,
     set_parameters,
 )
-from tui.hosts.address import HostAddress
+from tui.hosts.address import HERE, HostAddress
 from tui.hosts.children import HostConnection
+from tui.hosts.choice import HostChoice
 from tui.hosts.supervisor import with_shared_connection
-from tui.kit.command_line.output import Failure
+from tui.kit.command_line.options import Parser
+from tui.kit.command_line.output import Failure, UsageError
 from tui.kit.command_line.progress import ProgressLine
+from tui.kit.command_line.values import python_to_use
 from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.results.store.recorder import ResultRecorder
 from tui.runs.session.session import Session
@@ -28,6 +34,9 @@ from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
 from tui.runs.views.result_text import encode_results
 from workloads.protocol.machine_identity import MachineIdentity
+
+if TYPE_CHECKING:
+    from tui.core.settings import Value
 
 
 class HostRuns:
@@ -336,3 +345,52 @@ def _find_gpus(session: Session, requested: Sequence[str]) -> Mapping[str, str]:
         return {}
     devices = environment.devices if environment is not None else ()
     return {device.uuid: device.id for device in devices if device.id in chosen and device.uuid}
+
+
+# ---- options of commands that measure hosts with their torch ----
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredHosts(HostChoice):
+    """The hosts and the devices to measure."""
+
+    overrides: Mapping[str, Value] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    json: bool = False
+    devices: Sequence[str] = ("all",)
+
+
+def add_measured_hosts(parser: Parser, about: str) -> None:
+    """Add the options of how hosts are named and reached.
+
+    Args:
+        parser: gets them.
+        about: help text of ``--host``.
+    """
+    parser.add_argument("--host", metavar="A,B", help=about)
+    parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
+    add_connection(parser, default_python="the first that has torch")
+
+
+def refuse_files(options: MeasuredHosts, command: str) -> None:
+    """Refuse a user's own workloads.
+
+    Raises:
+        UsageError: there are some.
+    """
+    if options.files:
+        raise UsageError(f"--workloads: {command} times workloads of the catalogue; leave it out")
+
+
+def choose_hosts(options: MeasuredHosts) -> tuple[Sequence[HostAddress], Mapping[str, str]]:
+    """Return the hosts to measure, and the Python of each that has a given one.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+    pythons = dict(options.host_pythons)
+    if options.names_hosts:
+        return find_other_hosts(options, options.overrides).hosts, pythons
+    if options.transport or options.host_pythons:
+        raise UsageError("--transport and --host-python need --host or --slurm")
+    return (HERE,), {HERE.name: python_to_use(options.overrides).path}

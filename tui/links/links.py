@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tui.core.text.glyphs import rows_of_text
-from tui.headless.host_runs import HostRuns, connect_hosts, explain_same_machine, usable_sessions
-from tui.headless.measured_hosts import (
+from tui.headless.host_runs import (
+    HostRuns,
     MeasuredHosts,
     add_measured_hosts,
     choose_hosts,
+    connect_hosts,
+    explain_same_machine,
     refuse_files,
+    usable_sessions,
 )
 from tui.headless.spanning import meet
 from tui.hosts.address import HostAddress

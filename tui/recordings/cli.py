@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from tui.kit.command_line.options import Subcommand, add_screen
 from tui.kit.command_line.output import Failure, UsageError
+from tui.recordings import DEMO, DEMO_SNAPSHOT, FOLDER
 from tui.recordings.lines import RecordingError, RecordingSummary, scan_recording
-from tui.recordings.shipped import DEMO, DEMO_SNAPSHOT, FOLDER
 
 if TYPE_CHECKING:
     from tui.core.settings import Value

@@ -23,9 +23,9 @@ from tui.kit.command_line.output import (
 from tui.kit.lines import paragraph, plain
 from tui.kit.tables import table_lines
 from tui.results.cli.store import explain_no_match, open_store, resolve_selection
+from tui.results.store import StoreError
 from tui.results.store.database import Database
 from tui.results.store.exchange import ExchangeError, ResultRedaction, encode_lines, read_file
-from tui.results.store.location import StoreError
 from tui.results.store.queries import check_tag, compare_rows
 from tui.results.store.records import StoredResult, StoredRow
 from tui.results.store.selection import FORMS, Selection, intersect, parse_time

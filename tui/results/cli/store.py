@@ -10,9 +10,9 @@ from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.output import Failure, UsageError, nearest
 from tui.kit.lines import paragraph, plain
 from tui.kit.tables import table_lines
+from tui.results.store import StoreError, store_path
 from tui.results.store.compare import StoreComparison, question_of
 from tui.results.store.database import Database
-from tui.results.store.location import StoreError, store_path
 from tui.results.store.queries import compare_rows
 from tui.results.store.selection import Selection, SelectionError, intersect, parse_selection
 from tui.results.views.results import build_comparison_table, format_comparison_notes

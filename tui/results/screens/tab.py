@@ -26,8 +26,7 @@ from tui.kit.lists import KeyedList
 from tui.kit.pane import FooterBar, Pane
 from tui.results.commands import RESULTS_COMMANDS
 from tui.results.screens.panes import ComparisonPane, HistoryPane, ResultsPane
-from tui.results.store import queries
-from tui.results.store.location import StoreError, store_path
+from tui.results.store import StoreError, queries, store_path
 from tui.results.store.records import StoredRow
 from tui.results.store.selection import SelectionError
 from tui.results.views.result_list import NO_STORE, NONE_STORED, READONLY, REPLAY

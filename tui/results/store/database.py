@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.core import reports
-from tui.results.store.location import StoreError
+from tui.results.store import StoreError
 from tui.results.store.records import (
     Facts,
     Record,

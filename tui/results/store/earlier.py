@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tui.devices.state.machine import MachineState
+from tui.results.store import store_path
 from tui.results.store.compare import StoreComparison, compare, format_difference
 from tui.results.store.database import Database
 from tui.results.store.gained_parameters import complete_requested
-from tui.results.store.location import store_path
 from tui.results.store.records import (
     Facts,
     StoredResult,

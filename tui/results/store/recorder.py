@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tui.core import reports
 from tui.core.events import LogLine, Publish
-from tui.results.store.location import StoreError, store_path
+from tui.results.store import StoreError, store_path
 from tui.runs.session.runner_session import RunnerSession
 from tui.runs.session.session import Session
 from tui.runs.state.events import ComparedWithEarlier, EarlierRead, RunQueued

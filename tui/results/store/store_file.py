@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from tui.results.store.location import StoreError
+from tui.results.store import StoreError
 
 _ADVICE = (
     ("locked", "another program has locked it; try again when that program has ended"),

@@ -179,8 +179,8 @@ class WorkbenchScreen(CommandScreen):
         backend = self._fitted[1]
         if parts is None or parts & self.backend.SHOWS:
             backend = self.backend.count_rows(cells, arrangement.BACKEND_ROWS)
-        started = bool(self.state.book or self.state.sweeps)
-        return self.devices.count_rows(0), backend, bool(self.state.comparisons), started
+        compared = bool(self.state.comparisons)
+        return self.devices.count_rows(0), backend, compared, self.state.started
 
     def fit_devices(self) -> None:
         """Give the devices the rows that they and their history need, as far as available.
@@ -215,7 +215,7 @@ class WorkbenchScreen(CommandScreen):
 
     def _is_brief(self) -> bool:
         """Return whether the lower pane only describes a workload, because none has run yet."""
-        started = bool(self.state.book or self.state.sweeps) or self.detail.roofline
+        started = self.state.started or self.detail.roofline
         return not started and self.lower == "detail" and self.focused_pane != "detail"
 
     def _fit_heights(self, rows: int) -> None:

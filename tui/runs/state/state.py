@@ -102,6 +102,11 @@ class RunsState:
         return self.machine.environment.flags if self.machine.environment else ()
 
     @property
+    def started(self) -> bool:
+        """True if the user has requested a run or a sweep in this session."""
+        return bool(self.book or self.sweeps)
+
+    @property
     def shown(self) -> RunsState:
         """The runs on the machine of the selected row: this one, or another host."""
         host = self.machine.hosts.selected_host

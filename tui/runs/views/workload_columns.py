@@ -111,13 +111,12 @@ def fit_workload_columns(state: RunsState, entries: Sequence[Entry], room: int) 
     gpu = state.machine.gpu_column
     known = {CPU: CPU, gpu.torch: gpu.label} if gpu and gpu.torch else {}
     labels = {name: known.get(name, name) for name in list_devices(state)}
-    started = bool(state.book or state.sweeps)
-    return choose_columns(labels, longest, room, shortest, texts, started=started)
+    return choose_columns(labels, longest, room, shortest, texts, started=state.started)
 
 
 def list_hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, ...]:
     """Return the names of the hidden columns, in the order in which they were dropped."""
-    if not state.book and not state.sweeps:
+    if not state.started:
         return ()
     shown = {placed.column.name for placed in layout}
     compares = len(list_devices(state)) > 1
