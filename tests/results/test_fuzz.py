@@ -108,7 +108,7 @@ def every_view(place: Path) -> None:
         before = command("export")[1] if words == ["export"] else None
         code, _, error = command("import", str(exported))
         # What a result was measured on may be lost in the store; the export then says so.
-        assert code == 0 or "is there with different content" in error, error
+        assert code == 0 or "is stored with different content" in error, error
         if before is not None:
             assert command("export")[1] == before
     see_the_tab(place)
@@ -200,7 +200,7 @@ def test_any_line_comes_in_and_is_shown_or_is_refused_in_one_line(
         code, _, error = command("import", str(file))
     if code:
         assert error.count("\n") == 1
-        assert "line 2" in error or "is there with different content" in error
+        assert "line 2" in error or "is stored with different content" in error
         with Database(store_path()) as database:
             assert database.count() == 6
     else:

@@ -96,7 +96,7 @@ def test_a_number_too_large_for_a_float_is_no_number(tmp_path: Path) -> None:
 def test_a_version_that_is_none_is_refused(version: object, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text(json.dumps({"format": exchange.FORMAT, "version": version}) + "\n")
-    with pytest.raises(ExchangeError, match=r"version .* is none"):
+    with pytest.raises(ExchangeError, match=r"version .* is no version"):
         read_file(path)
 
 
@@ -125,7 +125,7 @@ def test_a_known_id_with_other_content_is_an_error(tmp_path: Path) -> None:
     other = read_file(path)
     with Database(tmp_path / "r", writing=True) as database:
         database.add([kept(1)])
-        with pytest.raises(StoreError, match="is there with different content"):
+        with pytest.raises(StoreError, match="is stored with different content"):
             database.add(other)
         assert database.count() == 1
     path.write_text("\n".join([*encode_lines([kept(1)]), changed(faster).splitlines()[-1]]))
