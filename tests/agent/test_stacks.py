@@ -17,7 +17,8 @@ import pytest
 
 from tests.waiting import until
 from tui.kit.lines import plain
-from tui.snapshots.explain.inventory import CodeLine, ThreadStack
+from tui.snapshots.explain.frames import Frame
+from tui.snapshots.explain.inventory import ThreadStack
 from tui.watch.cli.watch import print_stacks
 from tui.watch.runs import runs
 from tui.watch.runs.agents import (
@@ -186,8 +187,8 @@ def test_what_is_no_answer_is_refused(answer: object) -> None:
 
 def test_the_user_s_own_line_comes_before_the_library_s() -> None:
     frames = (
-        CodeLine("/x/site-packages/torch/distributed/c10d.py", 9, "all_reduce"),
-        CodeLine("/home/ada/train.py", 41, "train"),
+        Frame("/x/site-packages/torch/distributed/c10d.py", 9, "all_reduce"),
+        Frame("/home/ada/train.py", 41, "train"),
     )
     threads = (ThreadStack("MainThread", False, True, frames),)
     rank = RankStacks(12, None, ProcessStacks("box-12-3", 12, 7, threads, left_out=2))

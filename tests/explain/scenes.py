@@ -6,9 +6,9 @@ from typing import Any
 
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explain import explain
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.explain.inventory import (
     SCHEMA,
-    CodeLine,
     Container,
     Inventory,
     ModelPart,
@@ -23,34 +23,34 @@ MIB, GIB = 1 << 20, 1 << 30
 PROGRAM = "/home/ann/work/train.py"
 PACKAGES = "/opt/venv/lib/python3.12/site-packages/torch"
 
-TRAIN = CodeLine(PROGRAM, 15, "train")
+TRAIN = Frame(PROGRAM, 15, "train")
 FORWARD = (
-    CodeLine(f"{PACKAGES}/nn/modules/linear.py", 134, "forward"),
-    CodeLine(f"{PACKAGES}/nn/modules/module.py", 1789, "_call_impl"),
+    Frame(f"{PACKAGES}/nn/modules/linear.py", 134, "forward"),
+    Frame(f"{PACKAGES}/nn/modules/module.py", 1789, "_call_impl"),
     TRAIN,
 )
 BACKWARD = (
-    CodeLine(f"{PACKAGES}/autograd/graph.py", 979, "_engine_run_backward"),
-    CodeLine(f"{PACKAGES}/_tensor.py", 623, "backward"),
+    Frame(f"{PACKAGES}/autograd/graph.py", 979, "_engine_run_backward"),
+    Frame(f"{PACKAGES}/_tensor.py", 623, "backward"),
     TRAIN,
 )
 STATE = (
-    CodeLine(f"{PACKAGES}/optim/adam.py", 180, "_init_group"),
-    CodeLine(f"{PACKAGES}/optim/adam.py", 240, "step"),
+    Frame(f"{PACKAGES}/optim/adam.py", 180, "_init_group"),
+    Frame(f"{PACKAGES}/optim/adam.py", 240, "step"),
     TRAIN,
 )
 FOREACH = (
-    CodeLine(f"{PACKAGES}/optim/adam.py", 600, "_multi_tensor_adam"),
-    CodeLine(f"{PACKAGES}/optim/adam.py", 240, "step"),
+    Frame(f"{PACKAGES}/optim/adam.py", 600, "_multi_tensor_adam"),
+    Frame(f"{PACKAGES}/optim/adam.py", 240, "step"),
     TRAIN,
 )
 TO_CUDA = (
-    CodeLine(f"{PACKAGES}/nn/modules/module.py", 950, "_apply"),
-    CodeLine(f"{PACKAGES}/nn/modules/module.py", 1050, "cuda"),
+    Frame(f"{PACKAGES}/nn/modules/module.py", 950, "_apply"),
+    Frame(f"{PACKAGES}/nn/modules/module.py", 1050, "cuda"),
     TRAIN,
 )
-DEEPCOPY = (CodeLine("/usr/lib/python3.12/copy.py", 140, "deepcopy"), TRAIN)
-LOAD = (CodeLine(f"{PACKAGES}/serialization.py", 1400, "load"), TRAIN)
+DEEPCOPY = (Frame("/usr/lib/python3.12/copy.py", 140, "deepcopy"), TRAIN)
+LOAD = (Frame(f"{PACKAGES}/serialization.py", 1400, "load"), TRAIN)
 
 
 def part(
@@ -68,7 +68,7 @@ def container(name: str, mib: int, tensors: int, **more: Any) -> Container:
         "graphs": 0,
         "where": TRAIN,
         "scope": "local of train()",
-        "adds": CodeLine(PROGRAM, 13, "train"),
+        "adds": Frame(PROGRAM, 13, "train"),
         "enlarges": True,
         **more,
     }
@@ -81,7 +81,7 @@ def variable(name: str, mib: int, nodes: int = 0, **more: Any) -> Variable:
         "dtype": "float32",
         "where": TRAIN,
         "scope": "local of train()",
-        "adds": CodeLine(PROGRAM, 12, "train"),
+        "adds": Frame(PROGRAM, 12, "train"),
         **more,
     }
     return Variable(name=name, bytes=mib * MIB, graph_nodes=nodes, **facts)
@@ -92,7 +92,7 @@ def inventory(
     other: int = 0,
     remainder: int = 0,
     steps: tuple[tuple[int, int], ...] = (),
-    main: tuple[CodeLine, ...] = (),
+    main: tuple[Frame, ...] = (),
     asks: bool = True,
 ) -> Inventory:
     """Return an inventory with these parts; other, remainder and steps in MiB."""

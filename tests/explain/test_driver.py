@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tui.snapshots.explain.evidence import Circumstances, Holder
 from tui.snapshots.explain.explain import explain_driver_oom
-from tui.snapshots.explain.inventory import CodeLine
+from tui.snapshots.explain.frames import Frame
 from tui.watch.state.run import GpuOccupancy, full_gpu
 
 GIB = 2**30
 STACK = (
-    CodeLine("/env/lib/python3.11/site-packages/torch/nn/modules/module.py", 964, "_apply"),
-    CodeLine("/home/ada/train.py", 12, "main"),
+    Frame("/env/lib/python3.11/site-packages/torch/nn/modules/module.py", 964, "_apply"),
+    Frame("/home/ada/train.py", 12, "main"),
 )
 BOB = Holder(4711, 76 * GIB, "bob", "python train.py")
 

@@ -16,7 +16,8 @@ from tests.explain.scenes import (
     part,
 )
 from tui.snapshots.explain.explain import explain
-from tui.snapshots.explain.inventory import CodeLine, ThreadStack
+from tui.snapshots.explain.frames import Frame
+from tui.snapshots.explain.inventory import ThreadStack
 
 LOSSES = container("losses", 6080, 190, graphs=190)
 MODEL = part("parameters", 16)
@@ -35,7 +36,7 @@ MODEL = part("parameters", 16)
         ({"thread": "loader"}, "OOM at step 190, in thread loader, train.py:15 in train. "),
         ({"stack": (), "threads": ()}, "OOM at step 190, at an unrecorded line. "),
         (
-            {"stack": (CodeLine(PROGRAM, 3, "<module>"),), "step": None},
+            {"stack": (Frame(PROGRAM, 3, "<module>"),), "step": None},
             "OOM at train.py:3. ",
         ),
     ],
@@ -58,5 +59,5 @@ def test_place_and_step(more: dict[str, object], place: str) -> None:
     ],
 )
 def test_the_users_own_frame(inner: str, shown: str) -> None:
-    stack = (*FORWARD[:2], CodeLine(inner, 7, "step"), TRAIN)
+    stack = (*FORWARD[:2], Frame(inner, 7, "step"), TRAIN)
     assert explain(evidence(stack=stack)).line.startswith(f"OOM at {shown}")

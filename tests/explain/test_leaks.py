@@ -19,14 +19,15 @@ from tests.explain.scenes import (
     part,
     variable,
 )
-from tui.snapshots.explain.evidence import Evidence, Grown, Purpose, Rate
+from tui.snapshots.explain.evidence import Evidence, Growth, Purpose, Rate
 from tui.snapshots.explain.explain import explain
-from tui.snapshots.explain.inventory import CodeLine, NamedBytes
+from tui.snapshots.explain.frames import Frame
+from tui.snapshots.explain.inventory import NamedBytes
 
 LOSSES = container("losses", 6080, 190, graphs=190)
-EVALUATE = CodeLine(PROGRAM, 22, "evaluate")
+EVALUATE = Frame(PROGRAM, 22, "evaluate")
 MODEL = part("parameters", 16)
-SUM_BACKWARD = CodeLine(PROGRAM, 20, "train")
+SUM_BACKWARD = Frame(PROGRAM, 20, "train")
 ROWS: list[tuple[str, Evidence, str, str, str]] = [
     (
         "a list of losses with their graphs",
@@ -194,8 +195,8 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
                         f"model[{number}].maps",
                         1100,
                         280,
-                        adds=CodeLine(PROGRAM, 7, "forward"),
-                        where=CodeLine(PROGRAM, 7, "forward"),
+                        adds=Frame(PROGRAM, 7, "forward"),
+                        where=Frame(PROGRAM, 7, "forward"),
                         scope="attribute of Block",
                     )
                     for number in range(6)
@@ -337,7 +338,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
     (
         "growth that a history tells of one line",
         evidence(
-            grown=Grown(TRAIN, "train.py:15 train", 6 * GIB, 190, 189, False),
+            growth=Growth(TRAIN, "train.py:15 train", 6 * GIB, 190, 189, False),
             purposes=(Purpose("not told", 7 * GIB, "train.py:15 train", 6 * GIB),),
             history=True,
         ),
@@ -380,13 +381,13 @@ def test_a_sum_before_the_first_backward_can_be_split() -> None:
 
 
 def test_a_longer_tensor_of_a_history_may_be_a_batch() -> None:
-    grown = Grown(TRAIN, "train.py:15 train", 3 * GIB, 1, 36, True)
-    (first, *_) = explain(evidence(grown=grown)).advice
+    growth = Growth(TRAIN, "train.py:15 train", 3 * GIB, 1, 36, True)
+    (first, *_) = explain(evidence(growth=growth)).advice
     assert "if it is a batch or a sequence, limit its size" in first.what
 
 
 def test_a_buffer_is_named_with_the_line_that_empties_it() -> None:
-    empties = CodeLine(PROGRAM, 17, "train")
+    empties = Frame(PROGRAM, 17, "train")
     taken = inventory(MODEL, container("outputs", 6900, 217, enlarges=True, empties=empties))
     check_explanation(
         evidence(taken),

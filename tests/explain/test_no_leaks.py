@@ -18,16 +18,16 @@ from tests.explain.scenes import (
     part,
     variable,
 )
-from tui.snapshots.explain.evidence import Evidence, Grown, Rate
+from tui.snapshots.explain.evidence import Evidence, Growth, Rate
 from tui.snapshots.explain.explain import explain
-from tui.snapshots.explain.inventory import CodeLine
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.explain.leak import find_leak
 
 MODEL = part("parameters", 16)
-SUM_BACKWARD = CodeLine(PROGRAM, 20, "train")
+SUM_BACKWARD = Frame(PROGRAM, 20, "train")
 FIRST_PASS = (
-    CodeLine(PROGRAM, 30, "features"),
-    CodeLine(f"{FORWARD[1].filename}", 1789, "_call_impl"),
+    Frame(PROGRAM, 30, "features"),
+    Frame(f"{FORWARD[1].filename}", 1789, "_call_impl"),
     TRAIN,
 )
 NO_LEAK: list[tuple[str, Evidence]] = [
@@ -85,9 +85,7 @@ NO_LEAK: list[tuple[str, Evidence]] = [
         evidence(
             inventory(
                 MODEL,
-                container(
-                    "outputs", 6900, 217, enlarges=True, empties=CodeLine(PROGRAM, 17, "train")
-                ),
+                container("outputs", 6900, 217, enlarges=True, empties=Frame(PROGRAM, 17, "train")),
             ),
             rate=Rate(50 * MIB, 49 * MIB, 51 * MIB, "s", "torch's figures", 60.0),
         ),
@@ -260,7 +258,7 @@ NO_LEAK: list[tuple[str, Evidence]] = [
         "one pass that keeps hundreds of activations of one line, as its history has it",
         evidence(
             inventory(MODEL, remainder=6900),
-            grown=Grown(TRAIN, "train.py:15 train", 6 * GIB, 512, 511, False),
+            growth=Growth(TRAIN, "train.py:15 train", 6 * GIB, 512, 511, False),
         ),
     ),
 ]

@@ -8,11 +8,11 @@ from dataclasses import replace
 from tests.explain.scenes import GIB, MIB, TRAIN, container, growing, inventory, part
 from tests.snapshots.scenes import oom, scene, segment
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.markdown import snapshot_markdown
-from tui.snapshots.analysis.report import snapshot_report
+from tui.snapshots.analysis.report import snapshot_markdown, snapshot_report
 from tui.snapshots.analysis.verdict import judge, parse_oom_texts
 from tui.snapshots.explain.evidence import Circumstances, Holder, Rate
 from tui.snapshots.explain.inventory import AgentRecord, OomFacts
+from tui.snapshots.model.calls import ReportArguments
 from tui.snapshots.model.results import Verdict
 from tui.snapshots.model.snapshot import Snapshot
 from tui.snapshots.reader.serve import redact_snapshot
@@ -61,16 +61,20 @@ def test_the_first_line_is_everywhere_and_goes_over_the_wire() -> None:
     verdict = judged(watched())
     assert verdict.explanation.line == LINE
     assert wire.decode(wire.encode(verdict), (Verdict,)) == verdict
-    report = snapshot_report(Analysis(watched()), ())
+    report = snapshot_report(Analysis(watched()), (), ReportArguments("json"))
     told = report["devices"][0]["ooms"][0]["explanation"]
     assert told["line"] == LINE
     assert (told["cause"], told["step"], told["where"]["line"]) == ("leak", 190, 15)
     assert sum(row["bytes"] for row in told["account"]) == told["used"]
-    assert f"**{LINE}**" in snapshot_markdown(Analysis(watched()), ())
+    assert f"**{LINE}**" in snapshot_markdown(Analysis(watched()), (), ReportArguments("markdown"))
 
 
 def test_what_was_live_before_the_recording_is_nobodys_line() -> None:
-    said = json.dumps(snapshot_report(Analysis(watched()), ())["devices"][0]["ooms"][0]["advice"])
+    said = json.dumps(
+        snapshot_report(Analysis(watched()), (), ReportArguments("json"))["devices"][0]["ooms"][0][
+            "advice"
+        ]
+    )
     assert "allocated before the recording" not in said
     assert "gpu-workbench watch -- python" not in said
 

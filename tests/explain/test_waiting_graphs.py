@@ -18,13 +18,13 @@ from tests.explain.scenes import (
     part,
     variable,
 )
-from tui.snapshots.explain.evidence import Evidence, Grown, Purpose
-from tui.snapshots.explain.inventory import CodeLine
+from tui.snapshots.explain.evidence import Evidence, Growth, Purpose
+from tui.snapshots.explain.frames import Frame
 
 MODEL = part("parameters", 24)
-BACKWARD_LINE = CodeLine(PROGRAM, 20, "train")
-SITE = CodeLine(PROGRAM, 13, "train")
-KEPT = Grown(SITE, "train.py:13 train", 6400 * MIB, 436, 32, by_size=False, keeps_passes=True)
+BACKWARD_LINE = Frame(PROGRAM, 20, "train")
+SITE = Frame(PROGRAM, 13, "train")
+KEPT = Growth(SITE, "train.py:13 train", 6400 * MIB, 436, 32, replaced=False, keeps_passes=True)
 
 
 def losses() -> Evidence:
@@ -38,7 +38,7 @@ def test_the_list_its_line_and_the_line_of_its_backward_are_named() -> None:
 
 
 def test_a_history_does_not_make_such_a_list_a_leak() -> None:
-    check_explanation(replace(losses(), grown=KEPT), "activations", "until backward", "each item")
+    check_explanation(replace(losses(), growth=KEPT), "activations", "until backward", "each item")
 
 
 def test_a_sum_is_named_with_its_graph() -> None:
@@ -55,7 +55,7 @@ def test_the_loss_of_a_usual_step_keeps_nothing_of_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grown", "cause", "line", "advice"),
+    ("growth", "cause", "line", "advice"),
     [
         (
             KEPT,
@@ -76,7 +76,7 @@ def test_the_loss_of_a_usual_step_keeps_nothing_of_another() -> None:
             "store detach() or item()",
         ),
         (
-            replace(KEPT, keeps_passes=False, by_size=True, lengthening=4 * MIB),
+            replace(KEPT, keeps_passes=False, replaced=True, lengthening=4 * MIB),
             "leak",
             "Leak: the tensor of train (train.py:13) grows by 4 MiB per iteration.",
             "preallocate it",
@@ -84,11 +84,18 @@ def test_the_loss_of_a_usual_step_keeps_nothing_of_another() -> None:
     ],
 )
 def test_a_history_alone_says_what_it_shows(
-    grown: Grown, cause: str, line: str, advice: str
+    growth: Growth, cause: str, line: str, advice: str
 ) -> None:
     purposes = (Purpose("forward pass", 6900 * MIB, "train.py:13 train", 6400 * MIB),)
-    found = evidence(purposes=purposes, grown=grown, step=None, history=True, recorded=True)
+    found = evidence(purposes=purposes, growth=growth, step=None, history=True, recorded=True)
     check_explanation(found, cause, line, advice)
+
+
+def test_passes_that_grow_lead_before_a_limit_that_they_reach() -> None:
+    purposes = (Purpose("forward pass", 6900 * MIB, "train.py:13 train", 6400 * MIB),)
+    limited = evidence(purposes=purposes, growth=KEPT, allowed=MIB, history=True)
+    line = "grow by 200 MiB per iteration"
+    check_explanation(limited, "activations", line, "if one backward() follows all iterations")
 
 
 def test_a_small_model_that_is_moved_is_not_to_blame_for_activations_that_fill_the_device() -> None:

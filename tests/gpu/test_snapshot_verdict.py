@@ -85,5 +85,5 @@ def test_growth_up_to_a_limit_of_the_process(tmp_path: Path) -> None:
         found = verdict.growth
         assert found is not None
         assert found.label.endswith(" fail")
-        assert found.bytes == found.count * 70000
+        assert found.live == found.count * 70000
         assert found.freed == 0

@@ -9,8 +9,8 @@ from typing import Any
 from tui.rehearsal.cards import Card, find_card
 from tui.rehearsal.device.record import DeviceRecord
 from tui.rehearsal.run import ProcessPeak, Rehearsal, Rehearsed
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.results import PeakAccount, RoleBytes, Site
-from tui.snapshots.model.snapshot import Frame
 from tui.watch.runs.agent_events import DevicePeaks, RehearsedEvent
 from tui.watch.runs.ooms import Oom
 from tui.watch.runs.process_logs import ProcessLog

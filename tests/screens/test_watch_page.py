@@ -34,7 +34,8 @@ from tests.screens.watched import (
 from tests.tiers import VARIANT, with_variants
 from tui.kit.dialogs import EndScreen, HelpScreen
 from tui.recordings.lines import AnyEvent
-from tui.snapshots.explain.inventory import CodeLine, ThreadStack
+from tui.snapshots.explain.frames import Frame
+from tui.snapshots.explain.inventory import ThreadStack
 from tui.watch.runs.agents import ProcessStacks, RankStacks
 from tui.watch.runs.rehearsals import RehearsalNote
 from tui.watch.screens import tab as watch
@@ -431,8 +432,8 @@ async def test_the_list_follows_runs_that_others_start_and_end(
 
 async def test_k_shows_where_each_rank_is_and_asks_again() -> None:
     frames = (
-        CodeLine("/x/site-packages/torch/distributed/c10d.py", 9, "all_reduce"),
-        CodeLine("/home/ada/train.py", 41, "train"),
+        Frame("/x/site-packages/torch/distributed/c10d.py", 9, "all_reduce"),
+        Frame("/home/ada/train.py", 41, "train"),
     )
     stuck = (ThreadStack("MainThread", False, True, frames),)
     async with on_runs() as at:

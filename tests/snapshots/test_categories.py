@@ -8,8 +8,8 @@ import pytest
 
 from tui.snapshots.analysis.analysis import Analysis
 from tui.snapshots.analysis.layers import phase_of
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.pictures import NO_CATEGORY, REST
-from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.read.normalise import normalise
 
 TORCH = "/opt/venv/lib/python3.12/site-packages/torch/"

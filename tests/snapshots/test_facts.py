@@ -12,9 +12,9 @@ from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import oom, scene, segment
 from tui.kit.lines import Line, plain
 from tui.snapshots.analysis.analysis import Analysis
-from tui.snapshots.analysis.markdown import snapshot_markdown
-from tui.snapshots.analysis.report import snapshot_report
+from tui.snapshots.analysis.report import snapshot_markdown, snapshot_report
 from tui.snapshots.analysis.verdict import judge
+from tui.snapshots.model.calls import ReportArguments
 from tui.snapshots.model.facts import (
     Fact,
     convert_facts,
@@ -47,8 +47,8 @@ def check(facts: Sequence[Fact], screen: Sequence[Line], markdown: str, data: An
 def check_device(analysis: Analysis, index: int) -> None:
     device = analysis.devices[index]
     summary = device.summary()
-    markdown = snapshot_markdown(analysis, (), device=index)
-    (data,) = snapshot_report(analysis, (), device=index)["devices"]
+    markdown = snapshot_markdown(analysis, (), ReportArguments("markdown", device=index))
+    (data,) = snapshot_report(analysis, (), ReportArguments("json", device=index))["devices"]
     check(list_summary_facts(summary), summary_lines(summary, WIDE), markdown, data)
     for place, event in enumerate(summary.ooms):
         verdict = judge(device, event)

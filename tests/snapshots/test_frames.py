@@ -6,8 +6,9 @@ import pytest
 
 from tests.snapshots.scenes import MIB
 from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
+from tui.snapshots.explain.frames import Frame, classify_frame, format_frame
 from tui.snapshots.model.results import FrameKind
-from tui.snapshots.model.snapshot import Frame, Snapshot, classify_frame, format_frame
+from tui.snapshots.model.snapshot import Snapshot
 from tui.snapshots.read.normalise import normalise
 
 

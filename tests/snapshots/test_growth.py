@@ -11,7 +11,7 @@ from tests.snapshots.scenes import MIB, frames
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis
 from tui.snapshots.analysis.growth import describe_growth
 from tui.snapshots.analysis.verdict import judge
-from tui.snapshots.model.results import Growth
+from tui.snapshots.explain.evidence import Growth
 from tui.snapshots.read.normalise import normalise
 
 Raw = dict[str, Any]
@@ -119,7 +119,7 @@ def test_7600_never_freed_allocations_of_one_site() -> None:
     verdict = judge(device, device.replay.ooms[-1])
     found = verdict.growth
     assert found is not None
-    assert (found.label, found.count, found.bytes) == ("train.py:11 keep", 7600, 7600 * 8192)
+    assert (found.label, found.count, found.live) == ("train.py:11 keep", 7600, 7600 * 8192)
     assert (found.first, found.event, found.freed) == (2, 1 + 4 * 7600, 0)
     assert found.seconds == found.event - found.first
     assert found.per_event == 7600 * 8192 // (found.event - found.first) == 2048

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.snapshots import raw
 from tests.snapshots.raw import BASE, INNER, OUTER, TIME
-from tui.snapshots.model.snapshot import NOT_RECORDED, Action, Frame, Snapshot, SnapshotError
+from tui.snapshots.explain.frames import Frame
+from tui.snapshots.model.snapshot import NOT_RECORDED, Action, Snapshot, SnapshotError
 from tui.snapshots.read import columns
 from tui.snapshots.read.normalise import TraceFilter, normalise
 
@@ -21,6 +22,27 @@ FRAMES = (Frame("??", 0, "c10::Allocator::allocate"), Frame("/srv/train.py", 12,
 
 def frames_of(snapshot: Snapshot, stack: int) -> tuple[Frame, ...]:
     return tuple(snapshot.frames[number] for number in snapshot.stacks[stack])
+
+
+@pytest.mark.parametrize(
+    ("record", "note"),
+    [
+        (3, "the agent's record is no object: gpu_workbench"),
+        ({"oom": 3}, "the agent's record cannot be read: oom"),
+        ({"inventory": {"schema": 9}}, "the agent's record cannot be read: inventory"),
+        ({"roles": [{"device": "\x1b"}]}, "the agent's record cannot be read: roles"),
+        ({"oom": None, "inventory": None}, ""),
+    ],
+)
+def test_a_damaged_record_of_the_agent_is_noted(record: object, note: str) -> None:
+    snapshot = normalise({**raw.snapshot(), "gpu_workbench": record})
+    assert (snapshot.agent.facts, snapshot.agent.inventory, snapshot.agent.roles) == (
+        None,
+        None,
+        (),
+    )
+    assert len(snapshot.notes) == bool(note)
+    assert all(line.startswith(note) and line.isprintable() for line in snapshot.notes)
 
 
 def test_a_file_of_torch_2_11() -> None:

@@ -109,7 +109,6 @@ def test_cells_share_out_the_bytes(pieces: list[PIECE], width: int) -> None:
     assert abs(sum(cell.used for cell in drawn) / width - used) < 1e-6
     for cell in drawn:
         assert cell.state in ("allocated", "inactive")
-        assert cell.mixed == (0 < cell.used < 1)
     begun = sum(held.address > part.range.address for held in part.used)
     assert sum(cell.begins for cell in drawn) == begun
 
@@ -153,7 +152,7 @@ def test_rows_and_pieces() -> None:
         ("allocated", 2, "train.py:5 train_step"),
         ("inactive", 4, ""),
     ]
-    pin = device.pinning(None, 0)
+    pin = device.pinning(None, 0, 1)
     assert pin is not None
     assert (pin.span, pin.cost, pin.count, pin.largest_free) == (9 * MIB, 2 * MIB, 1, 4 * MIB)
     assert pin.blocks[0].name == f"{(1 << 30) + 3 * MIB:#x}#0"
@@ -203,7 +202,7 @@ def test_cheapest_window_is_the_cheapest_of_all(pieces: list[PIECE], need: int) 
 @settings(max_examples=60, deadline=None)
 def test_widest_window_of_one_block(pieces: list[PIECE]) -> None:
     part = filled(pieces)
-    window = find_widest_window(part)
+    window = find_widest_window(part, 1)
     if not part.used:
         assert window is None
     else:

@@ -12,9 +12,14 @@ from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, oom, scene, segment
 from tui.snapshots.analysis.analysis import Analysis, compare
-from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
-from tui.snapshots.analysis.report import diff_report, snapshot_report
+from tui.snapshots.analysis.report import (
+    diff_markdown,
+    diff_report,
+    snapshot_markdown,
+    snapshot_report,
+)
 from tui.snapshots.analysis.verdict import judge
+from tui.snapshots.model.calls import ReportArguments
 from workloads.protocol import wire
 
 DEVICE_KEYS = {
@@ -50,7 +55,7 @@ def failed() -> Analysis:
 
 
 def test_shape_of_the_report() -> None:
-    report = snapshot_report(failed(), ("odd",), at=0)
+    report = snapshot_report(failed(), ("odd",), ReportArguments("json", event=0))
     assert {"file", "devices", "warnings", "unavailable"} <= report.keys()
     assert report["warnings"] == ["odd"]
     (device,) = report["devices"]
@@ -81,7 +86,7 @@ def paths_of_nulls(value: Any, path: str = "") -> list[str]:
 @given(SEEDS, OPTIONS)
 @settings(max_examples=20, deadline=None)
 def test_every_absence_has_its_reason(seed: int, options: Options) -> None:
-    report = snapshot_report(analysed(seed, options)[2], ())
+    report = snapshot_report(analysed(seed, options)[2], (), ReportArguments("json"))
     json.dumps(report, allow_nan=False)
     for path in paths_of_nulls(report["devices"]):
         if path.endswith(("unused", "clumped", "kind", "time_us")):
@@ -91,13 +96,13 @@ def test_every_absence_has_its_reason(seed: int, options: Options) -> None:
 
 def test_a_device_or_an_event_that_is_not_there() -> None:
     with pytest.raises(ValueError, match="has no device 3; it holds 0"):
-        snapshot_report(failed(), (), device=3)
+        snapshot_report(failed(), (), ReportArguments("json", device=3))
     with pytest.raises(ValueError, match="has no event 9; it has events 0 to 0"):
-        snapshot_report(failed(), (), at=9)
+        snapshot_report(failed(), (), ReportArguments("json", event=9))
 
 
 def test_markdown_of_an_oom() -> None:
-    text = snapshot_markdown(failed(), ("a `b` | c",), at=0)
+    text = snapshot_markdown(failed(), ("a `b` | c",), ReportArguments("markdown", event=0))
     assert "### OOM at event 0: unknown" in text
     assert "| device free | 50.0 MiB |" in text
     assert "| device total | n/a |" in text
@@ -108,7 +113,7 @@ def test_markdown_of_an_oom() -> None:
 
 def test_what_would_help_is_said_only_where_something_ran_out() -> None:
     idle = scene([segment(1 << 30, [("free", 900)])])
-    text = snapshot_markdown(idle, ())
+    text = snapshot_markdown(idle, (), ReportArguments("markdown"))
     assert "What would free cached memory:" in text
     assert "would return memory to other processes" in text
     assert "What would help" not in text
@@ -117,7 +122,11 @@ def test_what_would_help_is_said_only_where_something_ran_out() -> None:
 def test_what_would_not_help_stands_below_what_would() -> None:
     holed = [part for _ in range(4) for part in (("free", 60), ("allocated", 1))]
     off = {"expandable_segments": False}
-    text = snapshot_markdown(scene([segment(1 << 30, holed)], oom(100, 10), settings=off), ())
+    text = snapshot_markdown(
+        scene([segment(1 << 30, holed)], oom(100, 10), settings=off),
+        (),
+        ReportArguments("markdown"),
+    )
     helps, _, vain = text.partition("What would help:")[2].partition("No help: ")
     assert "expandable\\_segments:True" in helps
     assert "empty" not in helps
@@ -127,7 +136,9 @@ def test_what_would_not_help_stands_below_what_would() -> None:
 @given(SEEDS, OPTIONS)
 @settings(max_examples=10, deadline=None)
 def test_markdown_of_any_file(seed: int, options: Options) -> None:
-    assert snapshot_markdown(analysed(seed, options)[2], ()).startswith("# Allocator snapshot")
+    assert snapshot_markdown(
+        analysed(seed, options)[2], (), ReportArguments("markdown")
+    ).startswith("# Allocator snapshot")
 
 
 def test_two_files_compared() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     REPORT,
     SITES,
@@ -14,7 +15,6 @@ from tui.snapshots.model.calls import (
     StackArguments,
 )
 from tui.snapshots.model.results import FileInfo
-from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.reader.messages import (
     CallAnswer,
     Loaded,
@@ -26,7 +26,7 @@ from workloads.protocol.wire import WireError
 def store_of_a_file() -> SnapshotStore:
     store = SnapshotStore("loading", ("a.pickle",))
     info = FileInfo("a.pickle", "pickle", "snapshot", 1, {}, (), 0)
-    store.apply(Loaded(1, (info,), (), (), 0, 0.1))
+    store.apply(Loaded(1, (info,), (), ()))
     return store
 
 
@@ -53,7 +53,7 @@ def test_an_answer_of_another_file_is_dropped() -> None:
     store = store_of_a_file()
     store.record_call(2, stack(1))
     store = SnapshotStore("loading", ("b.pickle",))
-    store.apply(Loaded(3, (), (), (), 0, 0.1))
+    store.apply(Loaded(3, (), (), ()))
     store.apply(CallAnswer(2, []))
     assert store.find_newest_answer(stack(1)) is None
 

@@ -21,9 +21,9 @@ from tui.kit.command_line.values import size_of
 from tui.kit.lines import FULL_LAYERS, LAYERS, HalfBlocks, Line, TextStyle, plain, width
 from tui.kit.styles import strip_of
 from tui.snapshots.cli.snapshot import event_range
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.pictures import REST, Bucket, Layer, Timeline
 from tui.snapshots.model.results import SiteListing, SiteRow
-from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.session.snapshot_reader import SnapshotStore, describe_death
 from tui.snapshots.views.layers import (
     GUTTER,

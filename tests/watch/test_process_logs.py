@@ -9,7 +9,7 @@ from typing import Any
 from tests.explain.scenes import container, inventory
 from tests.watch.test_hostile_folder import BEGIN, NAME, OOM
 from tui.snapshots.explain.evidence import Circumstances
-from tui.snapshots.explain.inventory import CodeLine
+from tui.snapshots.explain.frames import Frame
 from tui.watch.runs.process_logs import process_logs_in
 from tui.watch.state.explained import explain_without_snapshot
 from workloads.protocol import wire
@@ -27,5 +27,5 @@ def test_an_oom_without_an_inventory_has_the_names_of_an_earlier_one(tmp_path: P
     assert [oom.inventory is not None for oom in log.ooms] == [True, True, False, False]
     assert log.ooms[1].why_no_snapshot.endswith("; names are those of OOM 1")
     explanation = explain_without_snapshot(log.ooms[1], Circumstances(watched=True))
-    assert explanation.where == CodeLine("train.py", 3, "")
+    assert explanation.where == Frame("train.py", 3, "")
     assert explanation.account[0].description == "reached by name: errors"

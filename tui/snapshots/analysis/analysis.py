@@ -5,27 +5,26 @@ from __future__ import annotations
 from functools import cached_property
 
 from tui.snapshots.analysis import moment
-from tui.snapshots.analysis import timeline as timelines
-from tui.snapshots.analysis.allocations import Allocations, allocations
+from tui.snapshots.analysis.device import DeviceData
 from tui.snapshots.analysis.flame import flame
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.growth import ComparedState, diff, growth
-from tui.snapshots.analysis.layers import Categories, Layers
-from tui.snapshots.analysis.layout import Filled, Layout, final_layout, layout_at, pools_of_rows
+from tui.snapshots.analysis.layers import Categories, Layers, timeline
+from tui.snapshots.analysis.layout import Filled, Layout, layout_at, pools_of_rows
 from tui.snapshots.analysis.moment import cells, find_widest_window, map_rows, pieces, pinning
-from tui.snapshots.analysis.sites import Query, SiteTree, list_top, site_tree
+from tui.snapshots.analysis.sites import Query, SiteTree, site_tree
 from tui.snapshots.analysis.summary import check, summary
-from tui.snapshots.analysis.timeline import AnnotationSpan, Cover, Replay, replay, spans
+from tui.snapshots.analysis.timeline import buckets
+from tui.snapshots.explain.evidence import Growth
 from tui.snapshots.model.pictures import Cell, Flame, MapRow, Piece, Pinning, Stacking, Timeline
 from tui.snapshots.model.results import (
     Difference,
     Entry,
     Grouping,
-    Growth,
     Part,
+    SiteRow,
     State,
     Summary,
-    Top,
 )
 from tui.snapshots.model.snapshot import DeviceSnapshot, Snapshot
 
@@ -34,21 +33,14 @@ COLUMNS = 256
 """Number of moments over the whole trace that decide which layers are shown separately."""
 
 
-class DeviceAnalysis:
+class DeviceAnalysis(DeviceData):
     """One device of a file. Events are indices into its trace; ``None`` is the end."""
 
     def __init__(self, snapshot: Snapshot, device: DeviceSnapshot, stacks: Stacks) -> None:
-        self.snapshot = snapshot
-        self.device = device
-        self.stacks = stacks
+        super().__init__(snapshot, device, stacks)
         self._layout: tuple[int | None, Layout] | None = None
         self._tree: tuple[Query, SiteTree] | None = None
         self._layers: dict[Stacking, Layers] = {}
-
-    @cached_property
-    def replay(self) -> Replay:
-        """Live and reserved bytes over the trace."""
-        return replay(self.device)
 
     @cached_property
     def faults(self) -> tuple[str, ...]:
@@ -56,46 +48,17 @@ class DeviceAnalysis:
         return check(self.device, self.allocations, self.replay)
 
     @cached_property
-    def allocations(self) -> Allocations:
-        """The table of the device's allocations."""
-        return allocations(self.snapshot, self.device)
-
-    @cached_property
-    def spans(self) -> tuple[AnnotationSpan, ...]:
-        """The annotations of the device, as spans of time."""
-        return spans(self.snapshot.annotations, self.device.index)
-
-    @cached_property
-    def cover(self) -> Cover:
-        """Which annotation covers a time."""
-        return Cover(self.spans)
-
-    @cached_property
-    def final(self) -> Layout:
-        """The layout of the device at the end of its trace."""
-        return final_layout(self.device)
-
-    @cached_property
     def categories(self) -> Categories:
         """The recorded purposes of the allocations."""
-        return Categories(
-            self.snapshot, self.stacks, self.device.trace, self.allocations, lambda: self.cover
-        )
+        return Categories(self)
 
     def layers(self, stacking: Stacking) -> Layers:
         """Return the layers of the timeline's live bytes."""
         if stacking not in self._layers:
             last = self.replay.events - 1
-            cut = timelines.buckets(self.replay, self.device.trace, COLUMNS, 0, last)
-            self._layers[stacking] = Layers(
-                self.allocations,
-                self.device.trace,
-                self.stacks,
-                self.categories,
-                lambda: self.cover,
-                stacking=stacking,
-                moments=[bucket.moment for bucket in cut],
-            )
+            cut = buckets(self.replay, self.device.trace, COLUMNS, 0, last)
+            moments = [bucket.moment for bucket in cut]
+            self._layers[stacking] = Layers(self, self.categories, stacking, moments)
         return self._layers[stacking]
 
     def part(self, event: int | None, stacking: Stacking, key: str) -> Part:
@@ -129,7 +92,7 @@ class DeviceAnalysis:
         Raises:
             IndexError: the trace has no such event.
         """
-        return moment.read_entry(self.snapshot, self.device, self.stacks, event, self.allocations)
+        return moment.read_entry(self, event)
 
     def state(self, event: int | None = None) -> State:
         """Return the figures right after an event; -1 stands before the first.
@@ -147,16 +110,7 @@ class DeviceAnalysis:
             SearchError: a bad or too costly pattern.
         """
         if self._tree is None or self._tree[0] != query:
-            tree = site_tree(
-                snapshot=self.snapshot,
-                stacks=self.stacks,
-                table=self.allocations,
-                trace=self.device.trace,
-                cover=lambda: self.cover,
-                query=query,
-                pools=self._pools(query),
-            )
-            self._tree = (query, tree)
+            self._tree = (query, site_tree(self, query, self._pools(query)))
         return self._tree[1]
 
     def flame(
@@ -166,13 +120,13 @@ class DeviceAnalysis:
         stacks = self.sites(Query(event=event)).by_stack()
         return flame(self.stacks, stacks, path, width=width, all_frames=all_frames)
 
-    def top(self, event: int | None, limit: int = TOP) -> tuple[Top, ...]:
+    def top(self, event: int | None, limit: int = TOP) -> tuple[SiteRow, ...]:
         """Return the sites that held the most memory right after an event."""
-        return list_top(self.sites(Query(event=event)).listing(limit=limit))
+        return self.sites(Query(event=event)).listing(limit=limit).rows
 
     def growth(self, event: int | None) -> Growth | None:
         """Return the site that grew until an event, or ``None``."""
-        return growth(self.allocations, self.device.trace, self.stacks, event, self.replay)
+        return growth(self, event)
 
     def timeline(
         self,
@@ -187,30 +141,11 @@ class DeviceAnalysis:
         Raises:
             ValueError: no columns.
         """
-        return timelines.timeline(
-            self.replay,
-            self.device.trace,
-            self.spans,
-            lambda moments, live: self.layers(stacking).at(moments, live),
-            width,
-            stacking=stacking,
-            first=first,
-            last=last,
-        )
+        return timeline(self, self.layers(stacking), width, first=first, last=last)
 
     def summary(self, *, top: int = TOP) -> Summary:
         """Summarize the device."""
-        peak = self.replay.peak_event if self.replay.events else None
-        if peak is None and self.replay.events:
-            peak = -1
-        return summary(
-            self.snapshot,
-            self.device,
-            self.replay,
-            self.final,
-            self.top(peak, top),
-            self.growth(None),
-        )
+        return summary(self, self.top(self.replay.peak_moment, top), self.growth(None))
 
     def map_rows(self, event: int | None = None) -> tuple[MapRow, ...]:
         """Return the segments right after an event."""
@@ -232,7 +167,7 @@ class DeviceAnalysis:
         """Return the blocks and gaps of a segment, by its row index."""
         return pieces(self._part(event, row), self.stacks)
 
-    def pinning(self, event: int | None, row: int, most: int = 1) -> Pinning | None:
+    def pinning(self, event: int | None, row: int, most: int) -> Pinning | None:
         """Return the blocks of a segment, ``most`` at most, whose release frees the longest span.
 
         Return ``None`` if the segment is not in use at all.
@@ -242,7 +177,7 @@ class DeviceAnalysis:
         if window is None:
             return None
         at = self.replay.events - 1 if event is None else event
-        return pinning(window, part.largest, self.stacks, self.allocations, at)
+        return pinning(self, window, part.largest, at)
 
     def _pools(self, query: Query) -> dict[int, int]:
         """Return pools by row, for entries before torch 2.12, which do not record them."""
@@ -286,10 +221,7 @@ class Analysis:
             KeyError: the file has no such device.
         """
         device = self.devices[index]
-        event: int | None = None
-        if at_peak and device.replay.events:
-            peak = device.replay.peak_event
-            event = -1 if peak is None else peak
+        event = device.replay.peak_moment if at_peak else None
         return ComparedState(
             f"{self.snapshot.file}, device {index}, {'peak' if at_peak else 'end'}",
             device.sites(Query(event=event, grouping=grouping)),

@@ -13,11 +13,11 @@ from tui.snapshots.analysis.cause import Figures
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layers import Categories
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
-from tui.snapshots.explain.evidence import Circumstances, Evidence, Grown, Holder, Purpose
-from tui.snapshots.explain.frames import goes_through, in_backward
-from tui.snapshots.explain.inventory import CodeLine, Inventory, ThreadStack
-from tui.snapshots.model.results import Entry, Growth, OomText, State
-from tui.snapshots.model.snapshot import Action, Frame, Trace
+from tui.snapshots.explain.evidence import Circumstances, Evidence, Growth, Holder, Purpose
+from tui.snapshots.explain.frames import Frame, goes_through, in_backward
+from tui.snapshots.explain.inventory import Inventory, ThreadStack
+from tui.snapshots.model.results import Entry, OomText, State
+from tui.snapshots.model.snapshot import Action, Trace
 
 PoolKind = Literal["CUDA graphs", "MemPool", "private pools"]
 LARGE_BLOCK = 0.03
@@ -26,13 +26,9 @@ ROUNDED = 512
 """Bytes by which a reported request may exceed its true size."""
 
 
-def to_code_lines(stack: Iterable[Frame]) -> tuple[CodeLine, ...]:
-    """Convert a snapshot's stack to lines of Python, without C++ frames."""
-    return tuple(
-        CodeLine(frame.filename, frame.line, frame.name)
-        for frame in stack
-        if frame.filename not in ("", "??")
-    )
+def select_python_frames(stack: Iterable[Frame]) -> tuple[Frame, ...]:
+    """Return a stack without its C++ frames."""
+    return tuple(frame for frame in stack if frame.filename not in ("", "??"))
 
 
 def classify_pool(
@@ -53,15 +49,16 @@ def classify_pool(
     if pool[0]:
         return "CUDA graphs"
     for stack in stacks:
-        lines = to_code_lines(stack)
-        if goes_through(lines, "/torch/cuda/graphs.py") or goes_through(lines, "cudagraph_trees"):
+        if goes_through(stack, "/torch/cuda/graphs.py") or goes_through(stack, "cudagraph_trees"):
             return "CUDA graphs"
     return "MemPool" if 0 in streams else "private pools"
 
 
-def private_cached(layout: Layout, stacks: Stacks, need: tuple[int, int]) -> dict[PoolKind, int]:
+def sum_private_cached(
+    layout: Layout, stacks: Stacks, need: tuple[int, int]
+) -> dict[PoolKind, int]:
     """Return the free bytes of other private pools, by owner."""
-    found: Counter[PoolKind] = Counter()
+    sizes: Counter[PoolKind] = Counter()
     parts: dict[tuple[int, int], list[Filled]] = {}
     for part in layout.filled:
         pool = part.range.pool or DEFAULT_POOL
@@ -69,13 +66,13 @@ def private_cached(layout: Layout, stacks: Stacks, need: tuple[int, int]) -> dic
             parts.setdefault(pool, []).append(part)
     for pool, filled in parts.items():
         streams = {part.range.stream for part in filled}
-        kept = {held.stack for part in filled for held in part.used}
-        kind = classify_pool(pool, streams, (stacks.of(stack) for stack in kept if stack > 0))
-        found[kind] += sum(part.free for part in filled)
-    return dict(found)
+        used = {block.stack for part in filled for block in part.used}
+        kind = classify_pool(pool, streams, (stacks.of(stack) for stack in used if stack > 0))
+        sizes[kind] += sum(part.free for part in filled)
+    return dict(sizes)
 
 
-def purposes(
+def list_purposes(
     table: Allocations, categories: Categories, stacks: Stacks, event: int
 ) -> tuple[Purpose, ...]:
     """Return the purposes of the live memory after an event; empty if none are known."""
@@ -120,25 +117,7 @@ def count_models(table: Allocations, categories: Categories, event: int) -> int:
     return len({bisect_left(trained, start) for start in made})
 
 
-def convert_growth(growth: Growth | None, stacks: Stacks) -> Grown | None:
-    """Convert a growth from a history to evidence."""
-    if growth is None or growth.kind is None:
-        return None
-    frame = stacks.site(growth.stack).frame
-    return Grown(
-        where=None if frame is None else CodeLine(frame.filename, frame.line, frame.name),
-        label=growth.label,
-        bytes=growth.net or growth.bytes,
-        count=growth.count,
-        repeats=max(1, growth.repeats),
-        by_size=growth.replaced,
-        lengthening=growth.lengthening,
-        fills=growth.fills,
-        keeps_passes=growth.keeps_passes,
-    )
-
-
-def half_block(
+def find_half_block(
     device: DeviceAnalysis, event: int, requested: int, live: int, inventory: Inventory | None
 ) -> tuple[str, bool]:
     """Find a large live block of exactly half of a request: its line, and if its type is 16-bit."""
@@ -167,20 +146,20 @@ MOST_LOOKED_BACK = 100_000
 """Maximum number of entries before an OOM to search for the call of backward."""
 
 
-def find_backward_call(trace: Trace, stacks: Stacks, event: int) -> tuple[CodeLine, ...]:
+def find_backward_call(trace: Trace, stacks: Stacks, event: int) -> tuple[Frame, ...]:
     """Return the stack of the last backward call before an event, or an empty stack.
 
     Autograd's thread has no Python stack, but the call itself creates the first gradient in the
     program's thread.
     """
-    seen: dict[int, bool] = {0: False}
+    is_call: dict[int, bool] = {0: False}
     for place in range(event - 1, max(-1, event - MOST_LOOKED_BACK), -1):
         number = trace.stack[place]
-        calls = seen.get(number)
+        calls = is_call.get(number)
         if calls is None:
-            calls = seen[number] = in_backward(to_code_lines(stacks.of(number)))
+            calls = is_call[number] = in_backward(stacks.of(number))
         if calls:
-            return to_code_lines(stacks.of(number))
+            return select_python_frames(stacks.of(number))
     return ()
 
 
@@ -211,18 +190,18 @@ def gather_evidence(
     is_last = event == device.replay.ooms[-1]
     of_agent = is_last and agent.facts is not None and agent.facts.device == state.device
     facts, inventory = (agent.facts, agent.inventory) if of_agent else (None, None)
-    cached = private_cached(device.layout(event), stacks, entry.pool or DEFAULT_POOL)
+    cached = sum_private_cached(device.layout(event), stacks, entry.pool or DEFAULT_POOL)
     needed = figures.needed
     total, allowed = figures.total, figures.allowed
     if facts is not None and total is None:
         # torch passes its observer the device's total, or the part that it was allowed to use.
         refused = facts.free >= needed and state.reserved + needed > facts.limit
         total, allowed = (None, facts.limit) if refused else (facts.limit, allowed)
-    known = purposes(table, device.categories, stacks, event)
+    known = list_purposes(table, device.categories, stacks, event)
     own = None if message is None else message.process
-    half, narrow = half_block(device, event, entry.size, state.live, inventory)
+    half, narrow = find_half_block(device, event, entry.size, state.live, inventory)
     history = has_history(trace) or bool(known)
-    stack = to_code_lines(entry.stack) or (() if facts is None else facts.stack)
+    stack = select_python_frames(entry.stack) or (() if facts is None else facts.stack)
     threads = () if inventory is None else inventory.threads
     thread = "main" if facts is None else facts.thread
     if not stack and not threads:
@@ -250,14 +229,14 @@ def gather_evidence(
         process=circumstances.process if own is None else own,
         others=figures.others,
         others_least=figures.others_least,
-        holders=circumstances.holders or _other_holders(message, circumstances.known),
+        holders=circumstances.holders or _list_other_holders(message, circumstances.known),
         stack=stack,
         threads=threads,
         thread=thread,
         inventory=inventory,
         purposes=known,
         models=count_models(table, device.categories, event) if known else 0,
-        grown=convert_growth(growth, stacks),
+        growth=growth,
         rate=circumstances.growth,
         half_block=half,
         half_block_is_narrow=narrow,
@@ -273,7 +252,7 @@ def gather_evidence(
     )
 
 
-def _other_holders(message: OomText | None, known: tuple[Holder, ...]) -> tuple[Holder, ...]:
+def _list_other_holders(message: OomText | None, known: tuple[Holder, ...]) -> tuple[Holder, ...]:
     """List other processes from the text; without this process's own figure they may include it."""
     if message is None or message.process is None:
         return ()

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tui.snapshots.analysis.frames import Stacks
+from tui.snapshots.explain.frames import format_frame
 from tui.snapshots.model.pictures import Flame, FlameFrame
 from tui.snapshots.model.results import FrameKind
-from tui.snapshots.model.snapshot import format_frame
 
 ROOT_LABEL = "live memory"
 MOST_DEPTH = 100

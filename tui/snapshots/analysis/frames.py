@@ -11,16 +11,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from functools import cache
 
+from tui.snapshots.explain.frames import Frame, classify_frame, format_frame, format_frame_path
 from tui.snapshots.model.results import FrameKind, Site
-from tui.snapshots.model.snapshot import (
-    Frame,
-    Snapshot,
-    Stack,
-    classify_frame,
-    format_frame,
-    format_frame_path,
-)
+from tui.snapshots.model.snapshot import Snapshot, Stack
 
 NO_STACK = Site("no stack recorded", None, None)
 NATIVE_ONLY = Site("no Python frame (C++ only)", "native", None)
@@ -35,10 +30,18 @@ class Stacks:
     def __init__(self, snapshot: Snapshot) -> None:
         self.frames = snapshot.frames
         self._stacks = snapshot.stacks
-        self._kinds: dict[int, FrameKind] = {}
-        self._keys: dict[int, str] = {}
-        self._sites: dict[int, Site] = {}
-        self._callers: dict[int, tuple[tuple[int, int], ...]] = {}
+        self.kind: Callable[[int], FrameKind] = cache(
+            lambda frame: classify_frame(self.frames[frame])
+        )
+        """Classifies a frame, given by its number, as user, framework or other code."""
+        self.key: Callable[[int], str] = cache(lambda frame: format_frame_path(self.frames[frame]))
+        """Returns :func:`format_frame_path` of a frame, given by its number."""
+        self.site: Callable[[int], Site] = cache(self._find_site)
+        """Returns the site of an allocation, given the number of its stack: the innermost frame of
+        user code, else the innermost Python frame."""
+        self.path: Callable[[int], tuple[tuple[int, int], ...]] = cache(self._find_path)
+        """Returns frame numbers from the site outwards, each with the count of hidden frames
+        before; only user frames if there are any, else all Python frames."""
 
     def stack(self, number: int) -> Stack:
         """Return the frame numbers of a stack, innermost first; ``()`` if there are none."""
@@ -47,40 +50,6 @@ class Stacks:
     def of(self, number: int) -> tuple[Frame, ...]:
         """Return the frames of a stack, innermost first."""
         return tuple(self.frames[frame] for frame in self.stack(number))
-
-    def kind(self, frame: int) -> FrameKind:
-        """Classify a frame, given by its number, as user, framework or other code."""
-        kind = self._kinds.get(frame)
-        if kind is None:
-            kind = self._kinds[frame] = classify_frame(self.frames[frame])
-        return kind
-
-    def key(self, frame: int) -> str:
-        """Return :func:`format_frame_path` of a frame, given by its number."""
-        key = self._keys.get(frame)
-        if key is None:
-            key = self._keys[frame] = format_frame_path(self.frames[frame])
-        return key
-
-    def site(self, number: int) -> Site:
-        """Return the site of an allocation with this stack.
-
-        The site is the innermost frame of user code, else the innermost Python frame.
-        """
-        site = self._sites.get(number)
-        if site is None:
-            site = self._sites[number] = self._find_site(number)
-        return site
-
-    def path(self, number: int) -> tuple[tuple[int, int], ...]:
-        """Return frame numbers from the site outwards, each with the count of hidden frames before.
-
-        The path contains only user frames if there are any, else all Python frames.
-        """
-        path = self._callers.get(number)
-        if path is None:
-            path = self._callers[number] = self._find_path(number)
-        return path
 
     def _find_site(self, number: int) -> Site:
         if number == BEFORE_TRACE_STACK:

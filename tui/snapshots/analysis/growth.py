@@ -15,19 +15,24 @@ allocation, as a loop does that fills a cache or loads data.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Literal
 
 from tui.core.text.numbers import duration, grouped, seconds
 from tui.core.text.numbers import size as text
 from tui.snapshots.analysis.allocations import Allocations
+from tui.snapshots.analysis.device import DeviceData
 from tui.snapshots.analysis.frames import Stacks
-from tui.snapshots.analysis.layers import phase_of
+from tui.snapshots.analysis.layers import find_phase
 from tui.snapshots.analysis.sites import SiteTree
 from tui.snapshots.analysis.timeline import Replay
-from tui.snapshots.model.results import Change, Difference, DiffRow, Growth, Site, SiteRow
-from tui.snapshots.model.snapshot import NOT_RECORDED, Frame, Trace
+from tui.snapshots.explain.evidence import Growth
+from tui.snapshots.explain.frames import goes_through
+from tui.snapshots.model.results import Change, Difference, DiffRow, Site, SiteRow
+from tui.snapshots.model.snapshot import NOT_RECORDED
 
 MANY = 100
 """Minimum live allocations of one stack inside a module to count as growth."""
@@ -84,24 +89,20 @@ class _SiteGrowth:
         return ("", "") if frame is None else (frame.filename, frame.name)
 
 
-def growth(
-    table: Allocations, trace: Trace, stacks: Stacks, event: int | None, replayed: Replay
-) -> Growth | None:
+def growth(device: DeviceData, event: int | None) -> Growth | None:
     """Return the largest growth of one site until an event; ``None`` if there is none.
 
     Args:
-        table: allocations of a device.
-        trace: trace of the same device, for times.
-        stacks: stacks of the snapshot.
+        device: the device.
         event: the moment right after it; ``None`` for the end.
-        replayed: live bytes of the device over the same trace.
     """
+    table, stacks, replayed = device.allocations, device.stacks, device.replay
     moment = table.events - 1 if event is None else event
     live = replayed.live_at_end if event is None else replayed.live_at(event)
     phases = _Phases(stacks)
     lines = [
         line
-        for line in _lines(table, stacks, phases, moment, live)
+        for line in _find_lines(table, stacks, phases, moment, live)
         if line.grew >= SHARE * live / 2
     ]
     repeated = {line.function for line in lines if line.often >= OFTEN and not line.replaced}
@@ -125,7 +126,7 @@ def growth(
     if not together or sum(line.grew for line in together) < SHARE * live:
         return None
     most = max(together, key=lambda line: line.grew)
-    return _growth(table, trace, stacks, phases, most, together, moment=moment, live=live)
+    return _describe_growth(device, phases, most, together, moment)
 
 
 def _follows_batch(line: _SiteGrowth, table: Allocations, replayed: Replay, moment: int) -> bool:
@@ -144,67 +145,51 @@ class _Phases:
 
     def __init__(self, stacks: Stacks) -> None:
         self._stacks = stacks
-        self._phases: dict[int, str] = {}
-        self._inside: dict[int, bool] = {}
+        self.of: Callable[[int], str] = cache(self._find_phase)
+        """Returns the phase of a stack, given by its number; empty if it is in none."""
+        self.inside_module: Callable[[int], bool] = cache(self._is_inside_module)
+        """Returns whether a stack, given by its number, passes through a module."""
 
-    def of(self, stack: int) -> str:
-        found = self._phases.get(stack)
-        if found is None:
-            phases = map(phase_of, self._stacks.of(stack))
-            named = next((phase for phase in phases if phase is not None), None)
-            name = "" if named is None else named.name
-            frames = self._stacks.of(stack)
-            if any(frame.name == "deepcopy" for frame in frames):
-                name = "parameters"
-            elif any(_goes_through(frame, *_LOADS) for frame in frames):
-                name = "loaded"
-            elif any(_goes_through(frame, _CAPTURES) for frame in frames):
-                name = "captured"
-            found = self._phases[stack] = name
-        return found
+    def _find_phase(self, stack: int) -> str:
+        frames = self._stacks.of(stack)
+        if any(frame.name == "deepcopy" for frame in frames):
+            return "parameters"
+        if any(goes_through(frames, path) for path in _LOADS):
+            return "loaded"
+        if goes_through(frames, _CAPTURES):
+            return "captured"
+        phase = find_phase(frames)
+        return "" if phase is None else phase.name
 
-    def inside_module(self, stack: int) -> bool:
-        found = self._inside.get(stack)
-        if found is None:
-            found = any(map(_of_module, self._stacks.of(stack)))
-            self._inside[stack] = found
-        return found
+    def _is_inside_module(self, stack: int) -> bool:
+        return goes_through(self._stacks.of(stack), _MODULES)
 
 
-def _of_module(frame: Frame) -> bool:
-    return _goes_through(frame, _MODULES)
-
-
-def _goes_through(frame: Frame, *paths: str) -> bool:
-    name = frame.filename.replace("\\", "/")
-    return any(path in name for path in paths)
-
-
-def _lines(
+def _find_lines(
     table: Allocations, stacks: Stacks, phases: _Phases, moment: int, live: int
 ) -> list[_SiteGrowth]:
     """Return the sites with enough steadily growing memory."""
-    held: dict[int, list[int]] = defaultdict(list)
+    rows_of: dict[int, list[int]] = defaultdict(list)
     for row in table.live_at(moment):
         if table.start[row] >= 0 and table.stack[row]:
-            held[table.stack[row]].append(row)
+            rows_of[table.stack[row]].append(row)
     by_site: dict[Site, list[int]] = defaultdict(list)
-    for stack in held:
+    for stack in rows_of:
         if phases.of(stack) not in _MADE_ONCE:
             by_site[stacks.site(stack)].append(stack)
     large = {
         site: numbers
         for site, numbers in by_site.items()
-        if sum(table.size[row] for stack in numbers for row in held[stack]) >= SHARE * live / 2
+        if sum(table.size[row] for stack in numbers for row in rows_of[stack]) >= SHARE * live / 2
     }
     site_of = {stack: site for site, numbers in large.items() for stack in numbers}
     made: dict[Site, list[int]] = defaultdict(list)
     for row, (stack, start) in enumerate(zip(table.stack, table.start, strict=True)):
         if 0 <= start <= moment and stack in site_of:
             made[site_of[stack]].append(row)
-    found = []
+    growing = []
     for site, numbers in large.items():
-        rows = [row for stack in numbers for row in held[stack]]
+        rows = [row for stack in numbers for row in rows_of[stack]]
         grew = _steady_growth(table, made[site], moment)
         outside = [stack for stack in numbers if not phases.inside_module(stack)]
         replaced = grew > 0 and _is_replaced(table, rows, made[site])
@@ -214,19 +199,19 @@ def _lines(
             grew, replaced = sum(table.size[row] for row in rows), True
         if grew <= 0:
             continue
-        found.append(
+        growing.append(
             _SiteGrowth(
                 site=site,
                 live=rows,
                 made=made[site],
-                often=max((len(held[stack]) for stack in outside), default=0),
-                most=max(len(held[stack]) for stack in numbers),
+                often=max((len(rows_of[stack]) for stack in outside), default=0),
+                most=max(len(rows_of[stack]) for stack in numbers),
                 grew=grew,
                 replaced=replaced,
                 lengthening=lengthening,
             )
         )
-    return found
+    return growing
 
 
 def _steady_growth(table: Allocations, made: list[int], moment: int) -> int:
@@ -246,14 +231,14 @@ def _steady_growth(table: Allocations, made: list[int], moment: int) -> int:
         now = min(PARTS - 1, (event - first) * PARTS // events)
         while part < now:
             # Memory held at the end of a part continues into the next one.
-            floors[part] = _least(floors[part], value)
+            floors[part] = _lower(floors[part], value)
             part += 1
             floors[part] = value
         value += change
         if change < 0 or floors[part] is None:
-            floors[part] = _least(floors[part], value)
+            floors[part] = _lower(floors[part], value)
     while part < PARTS - 1:
-        floors[part] = _least(floors[part], value)
+        floors[part] = _lower(floors[part], value)
         part += 1
         floors[part] = value
     floor_bytes = [floor or 0 for floor in floors]
@@ -264,8 +249,8 @@ def _steady_growth(table: Allocations, made: list[int], moment: int) -> int:
     return grew if grew > 0 and min(rises) >= LEAST_OF_PART * grew else 0
 
 
-def _least(one: int | None, other: int) -> int:
-    return other if one is None else min(one, other)
+def _lower(floor: int | None, value: int) -> int:
+    return value if floor is None else min(floor, value)
 
 
 def _is_replaced(table: Allocations, live: list[int], made: list[int]) -> bool:
@@ -316,19 +301,14 @@ def _lengthening(table: Allocations, live: list[int], made: list[int]) -> int:
 
 
 def _retains_passes(
-    group: list[_SiteGrowth],
-    table: Allocations,
-    stacks: Stacks,
-    phases: _Phases,
-    *,
-    first: int,
-    moment: int,
+    group: list[_SiteGrowth], device: DeviceData, phases: _Phases, first: int, moment: int
 ) -> bool:
     """Return whether the memory may be that of passes which no backward pass has followed yet.
 
     A graph keeps several tensors of each pass, but a stored output is one. The passes are counted
     by a line outside all modules, whose tensors may be small, as a loss is.
     """
+    table = device.allocations
     if _trains_between(table, phases, first, moment):
         return False
     inside: dict[int, int] = defaultdict(int)
@@ -340,7 +320,7 @@ def _retains_passes(
     for row in table.live_at(moment):
         stack = table.stack[row]
         if table.start[row] >= first and not phases.inside_module(stack):
-            frame = stacks.site(stack).frame
+            frame = device.stacks.site(stack).frame
             if frame is not None and (frame.filename, frame.name) == group[0].function:
                 outside[stack] += 1
     loops = max(outside.values(), default=0)
@@ -356,7 +336,9 @@ def _trains_between(table: Allocations, phases: _Phases, first: int, moment: int
     )
 
 
-def _fills(group: list[_SiteGrowth], table: Allocations, first: int, moment: int) -> bool:
+def _is_only_allocation(
+    group: list[_SiteGrowth], table: Allocations, first: int, moment: int
+) -> bool:
     """Return whether nothing but the memory of one growing line was allocated during the growth."""
     growing = {row for line in group for row in line.live}
     return len({table.stack[row] for row in growing}) == 1 and all(
@@ -366,57 +348,48 @@ def _fills(group: list[_SiteGrowth], table: Allocations, first: int, moment: int
     )
 
 
-def _growth(
-    table: Allocations,
-    trace: Trace,
-    stacks: Stacks,
+def _describe_growth(
+    device: DeviceData,
     phases: _Phases,
     most: _SiteGrowth,
     together: list[_SiteGrowth],
-    *,
     moment: int,
-    live: int,
 ) -> Growth:
-    held = sum(table.size[row] for row in most.live)
+    table, trace = device.allocations, device.device.trace
     first = min(table.start[row] for row in (most.made if most.replaced else most.live))
-    by_stack: dict[int, int] = defaultdict(int)
-    for row in most.live:
-        by_stack[table.stack[row]] += table.size[row]
     began, now = trace.time_us[first], trace.time_us[moment]
     # Use a line outside all modules that ran as often as its loop.
     often = max(line.often for line in together)
     loops = often if often >= OFTEN else most.most
     return Growth(
+        where=most.site.frame,
         label=most.site.label,
-        kind=most.site.kind,
-        bytes=held,
-        count=len(most.live),
-        freed=len(most.made) - len(most.live),
-        share=held / live if live else 0.0,
-        first=first,
-        event=moment,
-        seconds=None if NOT_RECORDED in (began, now) else max(0, now - began) / 1e6,
-        stack=max(by_stack, key=lambda stack: by_stack[stack]),
         net=sum(line.grew for line in together),
+        count=len(most.live),
         # Count the intervals between the first and the last.
         repeats=max(1, (len(most.made) if most.replaced else loops) - 1),
         replaced=most.replaced,
         lengthening=sum(line.lengthening for line in together),
-        fills=not most.replaced and _fills(together, table, first, moment),
-        keeps_passes=not most.replaced
-        and _retains_passes(together, table, stacks, phases, first=first, moment=moment),
+        fills=not most.replaced and _is_only_allocation(together, table, first, moment),
+        keeps_passes=not most.replaced and _retains_passes(together, device, phases, first, moment),
+        kind=most.site.kind,
+        live=sum(table.size[row] for row in most.live),
+        freed=len(most.made) - len(most.live),
+        first=first,
+        event=moment,
+        seconds=None if NOT_RECORDED in (began, now) else max(0, now - began) / 1e6,
     )
 
 
-def describe_growth(found: Growth, verb: Literal["were", "are"] = "were") -> str:
+def describe_growth(growth: Growth, verb: Literal["were", "are"] = "were") -> str:
     """Describe growth in one sentence: site, bytes and count, start, pace."""
-    ago = found.seconds
+    ago = growth.seconds
     before = "" if ago is None else f" ({duration(ago) if ago >= 60 else seconds(ago)} before)"
-    freed = "none was freed" if not found.freed else f"{grouped(found.freed)} others were freed"
+    freed = "none was freed" if not growth.freed else f"{grouped(growth.freed)} others were freed"
     return (
-        f"{found.label} grew steadily since event {found.first}{before}, by"
-        f" {text(found.per_event)} per event: {grouped(found.count)} allocations {verb} live,"
-        f" {text(found.bytes)}; {freed}"
+        f"{growth.label} grew steadily since event {growth.first}{before}, by"
+        f" {text(growth.per_event)} per event: {grouped(growth.count)} allocations {verb} live,"
+        f" {text(growth.live)}; {freed}"
     )
 
 
@@ -437,10 +410,10 @@ def diff(a: ComparedState, b: ComparedState) -> Difference:
     Groups match if their keys are equal: file, line and function for a site. A line that moved
     between two versions of a program therefore counts as gone and new.
     """
-    before, after = _by_key(a.tree), _by_key(b.tree)
+    before, after = _group_by_key(a.tree), _group_by_key(b.tree)
     rows = []
     for key in before.keys() | after.keys():
-        row = _row(key, before.get(key), after.get(key))
+        row = _compare_rows(key, before.get(key), after.get(key))
         if row is not None:
             rows.append(row)
     rows.sort(key=lambda row: (-abs(row.bytes_b - row.bytes_a), row.key))
@@ -455,11 +428,11 @@ def diff(a: ComparedState, b: ComparedState) -> Difference:
     )
 
 
-def _by_key(tree: SiteTree) -> dict[str, SiteRow]:
+def _group_by_key(tree: SiteTree) -> dict[str, SiteRow]:
     return {row.key: row for row in tree.listing(limit=len(tree)).rows}
 
 
-def _row(key: str, before: SiteRow | None, after: SiteRow | None) -> DiffRow | None:
+def _compare_rows(key: str, before: SiteRow | None, after: SiteRow | None) -> DiffRow | None:
     shown = after or before
     if shown is None:
         return None

@@ -13,18 +13,19 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, compress, pairwise
 from operator import lt
 
-from tui.snapshots.analysis.allocations import Allocations
-from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
-from tui.snapshots.analysis.sites import BEFORE_GROUP, site_node
-from tui.snapshots.analysis.timeline import Cover
-from tui.snapshots.model.pictures import NO_CATEGORY, REST, Layer, Stacking
-from tui.snapshots.model.results import BEFORE, Part, Top
-from tui.snapshots.model.snapshot import NOT_RECORDED, Frame, Snapshot, Trace
+from tui.snapshots.analysis.device import DeviceData
+from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK
+from tui.snapshots.analysis.sites import annotation_at, site_node
+from tui.snapshots.analysis.timeline import bands, buckets
+from tui.snapshots.explain.frames import Frame
+from tui.snapshots.model.pictures import NO_CATEGORY, REST, Layer, Stacking, Timeline
+from tui.snapshots.model.results import BEFORE, Part, SiteRow
+from tui.snapshots.model.snapshot import NOT_RECORDED
 
 _UNKNOWN = ("", "unknown")
 _NAMES = {
@@ -94,31 +95,15 @@ _PATHS = tuple((re.compile(f"/torch(?:{path})"), names, phase) for path, names, 
 
 
 class Categories:
-    """Determines the category of each allocation on one device; examines each stack once.
+    """Determines the category of each allocation on one device; examines each stack once."""
 
-    Args:
-        snapshot: for the data of its entries.
-        stacks: stacks of the snapshot.
-        trace: trace of the device.
-        table: allocations of the same device.
-        cover: returns its annotations; called only if a stack is inconclusive.
-    """
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        stacks: Stacks,
-        trace: Trace,
-        table: Allocations,
-        cover: Callable[[], Cover],
-    ) -> None:
-        self._table = table
-        self._trace = trace
-        self._stacks = stacks
-        self._cover = cover
-        self._parse_category = [_parse_category(name) for name in snapshot.categories]
+    def __init__(self, device: DeviceData) -> None:
+        self._device = device
+        self._table = device.allocations
+        self._trace = device.device.trace
+        self._recorded = [_parse_category(name) for name in device.snapshot.categories]
         self._annotated = any(
-            note.name.startswith(_OPTIMIZER_STEP) for note in snapshot.annotations
+            note.name.startswith(_OPTIMIZER_STEP) for note in device.snapshot.annotations
         )
         self._by_stack: dict[int, Category] = {0: UNCATEGORIZED, BEFORE_TRACE_STACK: UNCATEGORIZED}
 
@@ -126,7 +111,7 @@ class Categories:
         """Return the category of one allocation, by its row in the table."""
         start = self._table.start[row]
         if start != BEFORE:
-            recorded = self._parse_category[self._trace.category[start]]
+            recorded = self._recorded[self._trace.category[start]]
             if recorded is not None:
                 return recorded
         stack = self._table.stack[row]
@@ -137,9 +122,9 @@ class Categories:
         # Most gradients are not copied by AccumulateGrad, but reused as the engine created them.
         if category in (_BACKWARD, UNCATEGORIZED) and freed is _CLEARED:
             return _CLEARED
-        if category is UNCATEGORIZED and start != BEFORE and self._annotated:
-            time_us = self._trace.time_us[start]
-            if time_us != NOT_RECORDED and self._cover().at(time_us).startswith(_OPTIMIZER_STEP):
+        if category is UNCATEGORIZED and self._annotated:
+            annotation = annotation_at(self._device, start)
+            if annotation.startswith(_OPTIMIZER_STEP):
                 return _ANNOTATED
         return category
 
@@ -147,10 +132,7 @@ class Categories:
         """Return the category that a stack alone shows."""
         category = self._by_stack.get(stack)
         if category is None:
-            phases = map(phase_of, self._stacks.of(stack))
-            # The innermost phase counts: a forward pass called by an optimizer's closure is a
-            # forward pass.
-            category = next((phase for phase in phases if phase is not None), UNCATEGORIZED)
+            category = find_phase(self._device.stacks.of(stack)) or UNCATEGORIZED
             self._by_stack[stack] = category
         return category
 
@@ -190,6 +172,14 @@ def phase_of(frame: Frame) -> Category | None:
     )
 
 
+def find_phase(stack: Iterable[Frame]) -> Category | None:
+    """Return the training phase of a stack, given innermost first, or ``None``.
+
+    The innermost phase counts: a forward pass called by an optimizer's closure is a forward pass.
+    """
+    return next((phase for phase in map(phase_of, stack) if phase is not None), None)
+
+
 MOST_LAYERS = 6
 """Maximum number of separate layers: as many terminal colors are distinguishable."""
 REST_LABELS: dict[Stacking, str] = {
@@ -210,11 +200,8 @@ class Layers:
     """The layers of one device's timeline, by one grouping.
 
     Args:
-        table: allocations of the device.
-        trace: trace of the same device, for times.
-        stacks: stacks of the snapshot.
-        categories: categories of these allocations.
-        cover: returns the annotations; called only if needed.
+        device: the device.
+        categories: categories of its allocations.
         stacking: grouping that forms the layers.
         moments: events over the whole trace, ascending; the largest groups at any of them become
             separate layers.
@@ -222,21 +209,16 @@ class Layers:
 
     def __init__(
         self,
-        table: Allocations,
-        trace: Trace,
-        stacks: Stacks,
+        device: DeviceData,
         categories: Categories,
-        cover: Callable[[], Cover],
-        *,
         stacking: Stacking,
         moments: Sequence[int],
     ) -> None:
-        self._table = table
-        self._trace = trace
-        self._stacks = stacks
+        self._device = device
+        self._table = device.allocations
+        self._stacks = device.stacks
         self._categories = categories
-        self._cover = cover
-        self._stacking: Stacking = stacking
+        self.stacking: Stacking = stacking
         self._sites: dict[int, tuple[str, str]] = {}
         self._named = self._largest(moments)
 
@@ -281,13 +263,13 @@ class Layers:
         layers = []
         for key, changes in steps.items():
             totals = tuple(accumulate(changes[:-1]))
-            rest = [left - this for left, this in zip(rest, totals, strict=True)]
+            rest = [size - layer for size, layer in zip(rest, totals, strict=True)]
             names = tuple(name for name, _ in by_key[key].most_common())
             layers.append(Layer(key, self._named[key], totals, names))
         # Negative only if the trace and the blocks disagree, which ``doubts`` reports.
         others = tuple(max(0, left) for left in rest)
         if any(others):
-            layers.append(Layer(REST, REST_LABELS[self._stacking], others, ()))
+            layers.append(Layer(REST, REST_LABELS[self.stacking], others, ()))
         return tuple(layers)
 
     def part(self, key: str, event: int, live: int) -> Part:
@@ -308,8 +290,8 @@ class Layers:
         count_of: Counter[int] = Counter()
         by_category: Counter[tuple[str, str]] = Counter()
         for row in self._table.live_at(event):
-            this = self._of(row)[0]
-            if this != key and not (key == REST and this not in self._named):
+            layer = self._of(row)[0]
+            if layer != key and not (key == REST and layer not in self._named):
                 continue
             stack = _stack_number(stack_of[row], start[row])
             by_stack[stack] += size[row]
@@ -318,7 +300,7 @@ class Layers:
             by_category[category.name, category.basis] += size[row]
         largest = max(by_stack, key=lambda stack: by_stack[stack], default=0)
         return Part(
-            label=self._named.get(key, REST_LABELS[self._stacking]),
+            label=self._named.get(key, REST_LABELS[self.stacking]),
             bytes=by_stack.total(),
             count=count_of.total(),
             live=live,
@@ -327,7 +309,9 @@ class Layers:
             stack=self._stacks.of(largest),
         )
 
-    def _top(self, by_stack: Counter[int], count_of: Counter[int], live: int) -> tuple[Top, ...]:
+    def _top(
+        self, by_stack: Counter[int], count_of: Counter[int], live: int
+    ) -> tuple[SiteRow, ...]:
         sizes: Counter[str] = Counter()
         many: Counter[str] = Counter()
         stack_of: dict[str, int] = {}
@@ -337,12 +321,14 @@ class Layers:
             many[key] += count_of[stack]
             stack_of.setdefault(key, stack)
         return tuple(
-            Top(
+            SiteRow(
+                key=key,
                 label=self._site(stack_of[key])[1],
                 kind=self._stacks.site(stack_of[key]).kind,
                 bytes=size,
                 count=many[key],
                 share=size / live if live else 0.0,
+                children=0,
                 stack=max(0, stack_of[key]),
             )
             for key, size in sizes.most_common(MOST_SITES)
@@ -360,13 +346,13 @@ class Layers:
 
     def _of(self, row: int) -> tuple[str, str]:
         """Return the key and the label of the layer that an allocation belongs to."""
-        if self._stacking == "site":
+        if self.stacking == "site":
             return self._site(_stack_number(self._table.stack[row], self._table.start[row]))
-        if self._stacking == "category":
+        if self.stacking == "category":
             name = self._categories.of(row).name
             return name, name
         start = self._table.start[row]
-        name = BEFORE_GROUP if start == BEFORE else self._cover().at(self._trace.time_us[start])
+        name = annotation_at(self._device, start)
         return name, name
 
     def _site(self, stack: int) -> tuple[str, str]:
@@ -375,6 +361,42 @@ class Layers:
             node = site_node(self._stacks, stack)
             site = self._sites[stack] = node.key, node.label
         return site
+
+
+def timeline(
+    device: DeviceData, layers: Layers, width: int, *, first: int = 0, last: int | None = None
+) -> Timeline:
+    """Divide events ``first`` to ``last`` (inclusive, the whole trace by default) into buckets.
+
+    Args:
+        device: the device.
+        layers: layers of its live bytes.
+        width: maximum number of buckets; fewer if there are fewer events, so none is empty.
+        first: first event, clamped to the trace.
+        last: last event, inclusive, clamped to the trace.
+
+    Raises:
+        ValueError: ``width`` is below 1.
+    """
+    replayed, trace = device.replay, device.device.trace
+    events = replayed.events
+    end = events - 1 if last is None else min(last, events - 1)
+    begin = max(0, min(first, end))
+    cut = buckets(replayed, trace, width, begin, end)
+    return Timeline(
+        device=replayed.device,
+        first=begin,
+        last=end,
+        scale=max(replayed.peak, replayed.reserved_peak),
+        buckets=cut,
+        begin_us=trace.time_us[0] if len(trace) and trace.time_us[0] != NOT_RECORDED else None,
+        peak_event=replayed.peak_event if events else None,
+        peak=replayed.peak,
+        ooms=tuple(event for event in replayed.ooms if begin <= event <= end),
+        bands=bands(device.spans, trace, begin, end),
+        stacking=layers.stacking,
+        layers=layers.at([bucket.moment for bucket in cut], [bucket.live_max for bucket in cut]),
+    )
 
 
 def _stack_number(stack: int, start: int) -> int:

@@ -109,20 +109,12 @@ class _Walk:
             self._subtract(address, size)
             return
         pool_number = trace.pool[event]
-        item = Range(
-            address=address,
-            size=size,
-            stream=snapshot.streams[trace.stream[event]],
-            pool=None if pool_number == NOT_RECORDED else snapshot.pools[pool_number],
-            kind=None,
-            expandable=action == Action.SEGMENT_UNMAP,
-        )
-        if not item.expandable:
-            # torch requests exactly this size from cudaMalloc for small requests, and more for
-            # others.
-            kind = "small" if size == SMALL_SEGMENT else "large"
-            item = Range(address, size, item.stream, item.pool, kind, expandable=False)
-        self._add(item)
+        pool = None if pool_number == NOT_RECORDED else snapshot.pools[pool_number]
+        expandable = action == Action.SEGMENT_UNMAP
+        # torch requests exactly this size from cudaMalloc for small requests, and more for others.
+        kind = "small" if size == SMALL_SEGMENT else "large"
+        stream = snapshot.streams[trace.stream[event]]
+        self._add(Range(address, size, stream, pool, None if expandable else kind, expandable))
 
     def _insert(self, item: Range) -> None:
         if item.address not in self._by_start:

@@ -5,44 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tui.snapshots.analysis.allocations import Allocations
+from tui.snapshots.analysis.device import DeviceData
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layout import Filled, Layout, UsedBlock
 from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.model.pictures import Cell, CellState, MapRow, Piece, Pinning
 from tui.snapshots.model.results import Entry, State
-from tui.snapshots.model.snapshot import NOT_RECORDED, Action, DeviceSnapshot, Snapshot
+from tui.snapshots.model.snapshot import NOT_RECORDED, Action
 
 _WITHOUT_ADDRESS = (Action.OOM, Action.SNAPSHOT)
 
 
-def read_entry(
-    snapshot: Snapshot,
-    device: DeviceSnapshot,
-    stacks: Stacks,
-    event: int,
-    table: Allocations | None = None,
-) -> Entry:
-    """Return one entry with its stack.
-
-    Args:
-        snapshot: provides the tables of stacks, pools and contexts.
-        device: device with the trace.
-        stacks: stacks of the same snapshot.
-        event: index of the entry.
-        table: names the allocation that the entry belongs to.
+def read_entry(data: DeviceData, event: int) -> Entry:
+    """Return one entry of a device's trace with its stack.
 
     Raises:
         IndexError: the trace has no such entry; the one-line message names the valid ones.
     """
-    trace = device.trace
+    snapshot, table, trace = data.snapshot, data.allocations, data.device.trace
     if not 0 <= event < len(trace):
         have = f"0 to {len(trace) - 1}" if len(trace) else "none"
-        raise IndexError(f"device {device.index} has no event {event}: its trace has {have}")
+        raise IndexError(f"device {data.device.index} has no event {event}: its trace has {have}")
     action, address = trace.action[event], trace.address[event]
-    row = None
-    if table is not None and action <= Action.FREE_COMPLETED:
-        row = table.find_by_event(event, address)
+    row = table.find_by_event(event, address) if action <= Action.FREE_COMPLETED else None
     pool, time_us = trace.pool[event], trace.time_us[event]
     return Entry(
         event=event,
@@ -54,8 +39,8 @@ def read_entry(
         time_us=None if time_us == NOT_RECORDED else time_us,
         context=snapshot.contexts[trace.context[event]],
         device_free=trace.device_free.get(event),
-        name=None if table is None or row is None else table.name(row),
-        stack=stacks.of(trace.stack[event]),
+        name=None if row is None else table.name(row),
+        stack=data.stacks.of(trace.stack[event]),
     )
 
 
@@ -188,7 +173,7 @@ def _cell(sums: list[int], length: int, begins: int) -> Cell:
     shares = [*sums, max(0, length - sum(sums))]
     most = max(range(4), key=lambda state: (shares[state], -state))
     used = (shares[0] + shares[1]) / length if length else 0.0
-    return Cell(_STATES[most], sum(share > 0 for share in shares) > 1, min(1.0, used), begins)
+    return Cell(_STATES[most], min(1.0, used), begins)
 
 
 def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
@@ -289,9 +274,7 @@ def find_cheapest_window(parts: Iterable[Filled], need: int) -> Window | None:
 def _cheapest_of(part: Filled, need: int) -> Window | None:
     """Slide over the blocks: for each last block, find the latest sufficient first block."""
     blocks = part.used
-    # Start of the free span for each first block of a window, and its end for each last block.
-    begins = [part.range.address, *(block.address + block.size for block in blocks[:-1])]
-    ends = [*(block.address for block in blocks[1:]), part.range.end]
+    begins, ends = _find_edges(part)
     best: tuple[int, int, int, int] | None = None
     first, cost = 0, 0
     for last, block in enumerate(blocks):
@@ -308,14 +291,20 @@ def _cheapest_of(part: Filled, need: int) -> Window | None:
     return Window(begins[first], -span, tuple(blocks[first : last + 1]), cost)
 
 
-def find_widest_window(part: Filled, most: int = 1) -> Window | None:
+def _find_edges(part: Filled) -> tuple[list[int], list[int]]:
+    """Return where the free span of a window starts, by its first block, and ends, by its last."""
+    blocks = part.used
+    begins = [part.range.address, *(block.address + block.size for block in blocks[:-1])]
+    return begins, [*(block.address for block in blocks[1:]), part.range.end]
+
+
+def find_widest_window(part: Filled, most: int) -> Window | None:
     """Return the longest span freed by releasing ``most`` adjacent blocks in a segment.
 
     Among equally long spans, the cheapest wins; ``None`` if nothing is in use.
     """
     in_use = part.used
-    begins = [part.range.address, *(block.address + block.size for block in in_use[:-1])]
-    ends = [*(block.address for block in in_use[1:]), part.range.end]
+    begins, ends = _find_edges(part)
     best: Window | None = None
     for last in range(len(in_use)):
         first = max(0, last - most + 1)
@@ -327,31 +316,27 @@ def find_widest_window(part: Filled, most: int = 1) -> Window | None:
     return best
 
 
-def pinning(
-    window: Window,
-    largest_free: int,
-    stacks: Stacks,
-    table: Allocations,
-    event: int,
-    limit: int = 20,
-) -> Pinning:
+MOST_NAMED = 20
+"""Maximum number of pinning blocks to describe."""
+
+
+def pinning(data: DeviceData, window: Window, largest_free: int, event: int) -> Pinning:
     """Prepare a window for display: the smallest blocks first, with their sites and names.
 
     Args:
+        data: device of the blocks.
         window: adjacent blocks to describe.
         largest_free: size of the largest present gap.
-        stacks: stacks of the snapshot.
-        table: allocations of the device, for the names.
         event: event of the window's layout.
-        limit: maximum number of blocks.
     """
+    table = data.allocations
     blocks = sorted(window.blocks, key=lambda block: (block.size, block.address))
     shown = []
-    for block in blocks[:limit]:
+    for block in blocks[:MOST_NAMED]:
         row = block.row
         if row is None:
             row = table.find_at_address(block.address, event)
-        shown.append(describe_piece(block, stacks, None if row is None else table.name(row)))
+        shown.append(describe_piece(block, data.stacks, None if row is None else table.name(row)))
     return Pinning(
         address=window.address,
         span=window.span,

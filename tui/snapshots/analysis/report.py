@@ -1,27 +1,42 @@
-"""A snapshot as one JSON object, the output of ``gpu-workbench snapshot --json``.
+"""A snapshot as one JSON object, and as Markdown that is ready to paste into an issue.
 
-Missing values are ``null``, and ``unavailable`` maps their dotted paths to the reasons.
+In JSON, the output of ``gpu-workbench snapshot --json``, missing values are ``null``, and
+``unavailable`` maps their dotted paths to the reasons.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from tui.snapshots.analysis.analysis import TOP, Analysis, DeviceAnalysis
+from tui.core.text.glyphs import escape_markdown
+from tui.core.text.numbers import count, share
+from tui.core.text.numbers import size as text
+from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis
 from tui.snapshots.analysis.verdict import judge
-from tui.snapshots.explain.evidence import Circumstances
+from tui.snapshots.explain.evidence import Circumstances, Growth
 from tui.snapshots.explain.explanation import Explanation, Remedy
-from tui.snapshots.model.facts import convert_facts, list_summary_facts, list_verdict_facts
+from tui.snapshots.explain.frames import Frame, classify_frame, format_frame, format_frame_path
+from tui.snapshots.model.calls import ReportArguments
+from tui.snapshots.model.facts import (
+    Fact,
+    advice_markdown,
+    convert_facts,
+    format_used,
+    list_summary_facts,
+    list_verdict_facts,
+    select_displayed_facts,
+)
 from tui.snapshots.model.results import (
+    AGAINST_OOM,
+    OF_CACHED,
     Difference,
-    Growth,
     OomText,
+    SiteRow,
     State,
     Summary,
-    Top,
     Verdict,
 )
-from tui.snapshots.model.snapshot import Frame, format_frame_path
 
 Json = dict[str, Any]
 
@@ -32,10 +47,7 @@ STACK_LIMIT = 40
 def snapshot_report(
     analysis: Analysis,
     warnings: tuple[str, ...],
-    *,
-    device: int | None = None,
-    at: int | None = None,
-    top: int = TOP,
+    arguments: ReportArguments,
     texts: tuple[OomText, ...] = (),
     circumstances: Circumstances | None = None,
 ) -> Json:
@@ -44,17 +56,18 @@ def snapshot_report(
     Args:
         analysis: analysis of the file.
         warnings: results of the checks.
-        device: the only device to include; ``None`` for all.
-        at: adds the state right after this event, on each device whose trace has it.
-        top: number of sites to list.
+        arguments: the devices and sites to include, and an event whose state each device adds if
+            its trace has it.
         texts: messages of exceptions.
         circumstances: facts from a watch on the program.
 
     Raises:
         ValueError: the file has no such device, or no trace in it has such an event.
     """
-    chosen = select_devices(analysis, device, at)
-    devices = [_device(one, at, top, texts, circumstances) for one in chosen]
+    devices = [
+        _device(device, arguments, texts, circumstances)
+        for device in select_devices(analysis, arguments)
+    ]
     unavailable = {
         f"devices.{place}.{path}": why
         for place, device in enumerate(devices)
@@ -69,37 +82,32 @@ def snapshot_report(
     }
 
 
-def select_devices(
-    analysis: Analysis, device: int | None, at: int | None
-) -> tuple[DeviceAnalysis, ...]:
+def select_devices(analysis: Analysis, arguments: ReportArguments) -> tuple[DeviceAnalysis, ...]:
     """Return the requested devices.
 
     Raises:
         ValueError: no device matches; the one-line message names the existing ones.
     """
-    if device is not None and device not in analysis.devices:
+    index, event = arguments.device, arguments.event
+    if index is not None and index not in analysis.devices:
         have = ", ".join(map(str, analysis.devices)) or "none"
-        raise ValueError(f"{analysis.snapshot.file} has no device {device}; it holds {have}")
-    chosen = [
-        chosen_device
-        for index, chosen_device in analysis.devices.items()
-        if device in (None, index)
-    ]
-    if at is not None:
-        longest = max((one.replay.events for one in chosen), default=0)
-        if not 0 <= at < longest:
+        raise ValueError(f"{analysis.snapshot.file} has no device {index}; it holds {have}")
+    devices = tuple(analysis.devices.values()) if index is None else (analysis.devices[index],)
+    if event is not None:
+        longest = max((device.replay.events for device in devices), default=0)
+        if not 0 <= event < longest:
             have = f"events 0 to {longest - 1}" if longest else "no trace"
-            raise ValueError(f"{analysis.snapshot.file} has no event {at}; it has {have}")
-    return tuple(chosen)
+            raise ValueError(f"{analysis.snapshot.file} has no event {event}; it has {have}")
+    return devices
 
 
 def _device(
     analysis: DeviceAnalysis,
-    at: int | None,
-    top: int,
+    arguments: ReportArguments,
     texts: tuple[OomText, ...],
     circumstances: Circumstances | None,
 ) -> Json:
+    at, top = arguments.event, arguments.top
     facts = analysis.summary(top=top)
     verdicts = [
         judge(analysis, event, texts, top=top, circumstances=circumstances) for event in facts.ooms
@@ -193,7 +201,7 @@ def _growth(growth: Growth) -> Json:
     return {
         "frame": growth.label,
         "kind": growth.kind,
-        "bytes": growth.bytes,
+        "bytes": growth.live,
         "count": growth.count,
         "freed": growth.freed,
         "since_event": growth.first,
@@ -226,7 +234,7 @@ def _frames(stack: tuple[Frame, ...]) -> list[str]:
     return [format_frame_path(frame) for frame in stack[:STACK_LIMIT]]
 
 
-def _top(site: Top) -> Json:
+def _top(site: SiteRow) -> Json:
     return {"bytes": site.bytes, "count": site.count, "frame": site.label, "kind": site.kind}
 
 
@@ -257,3 +265,165 @@ def diff_report(differences: dict[int, Difference], a: str, b: str) -> Json:
             for index, difference in differences.items()
         ],
     }
+
+
+# ---- Markdown ----
+
+SHOWN_FRAMES = 12
+DIFF_LIMIT = 50
+
+
+def snapshot_markdown(
+    analysis: Analysis,
+    warnings: tuple[str, ...],
+    arguments: ReportArguments,
+    texts: tuple[OomText, ...] = (),
+    circumstances: Circumstances | None = None,
+) -> str:
+    """Return the report of a file; arguments and errors as for :func:`snapshot_report`."""
+    snapshot = analysis.snapshot
+    lines = [f"# Allocator snapshot `{_code(snapshot.file)}`", ""]
+    lines += [f"{snapshot.container}, {text(snapshot.byte)}", ""]
+    for device in select_devices(analysis, arguments):
+        lines += _device_lines(device, arguments, texts, circumstances)
+    notes = [*snapshot.notes, *warnings]
+    if notes:
+        lines += ["## Warnings", "", *(f"- {escape_markdown(note)}" for note in notes), ""]
+    return "\n".join(lines)
+
+
+def _device_lines(
+    analysis: DeviceAnalysis,
+    arguments: ReportArguments,
+    texts: tuple[OomText, ...],
+    circumstances: Circumstances | None,
+) -> list[str]:
+    at, top = arguments.event, arguments.top
+    facts = analysis.summary(top=top)
+    lines = [f"## Device {facts.device}", "", f"{facts.headline}.", ""]
+    for event in facts.ooms:
+        lines += _verdict_lines(judge(analysis, event, texts, top=top, circumstances=circumstances))
+    lines += _figures_lines(list_summary_facts(facts))
+    lines += [f"### Memory by site at the {facts.top_at}", "", *_top_lines(facts.top)]
+    if at is not None and at < analysis.replay.events:
+        state = analysis.state(at)
+        lines += [
+            f"### At event {at}",
+            "",
+            f"{text(state.live)} live in {count(state.allocations, 'allocation')},"
+            f" {text(state.reserved)} reserved, {text(state.cached)} cached, largest free block"
+            f" {text(state.largest_free_block)}.",
+            "",
+            *_top_lines(analysis.top(at, top)),
+        ]
+    lines += [f"- {escape_markdown(remark)}" for remark in facts.remarks]
+    lines += [""] if facts.remarks else []
+    return [*lines, *_advice_lines(OF_CACHED, facts.advice)]
+
+
+def _verdict_lines(verdict: Verdict) -> list[str]:
+    state = verdict.state
+    lines = [f"### OOM at event {verdict.event}: {verdict.cause}", ""]
+    lines += [f"**{escape_markdown(verdict.explanation.line)}**", "", f"{verdict.headline}.", ""]
+    lines += _account_lines(verdict.explanation)
+    lines += _figures_lines(list_verdict_facts(verdict))
+    lines += [f"- {escape_markdown(reason)}" for reason in (*verdict.reasons, *state.doubts)]
+    lines += [
+        "",
+        "Memory by site:",
+        "",
+        *_top_lines(verdict.top),
+        *_advice_lines(AGAINST_OOM, verdict.advice),
+    ]
+    if verdict.stack:
+        lines += ["Requested at:", "", "```", *_stack_lines(verdict.stack), "```", ""]
+    return lines
+
+
+def _account_lines(explanation: Explanation) -> list[str]:
+    rows = [
+        f"| {text(row.bytes)} | {share(row.share)} | {row.name} |"
+        f" {escape_markdown(row.description)} |"
+        for row in explanation.account
+    ]
+    return [
+        format_used(explanation),
+        "",
+        "| bytes | share | cause | whose |",
+        "|---:|---:|---|---|",
+        *rows,
+        "",
+    ]
+
+
+def _figures_lines(facts: Sequence[Fact]) -> list[str]:
+    rows = [
+        f"| {fact.name} | {fact.formatted} |" for fact in select_displayed_facts(facts, detail=True)
+    ]
+    return ["| | |", "|---|---|", *rows, ""]
+
+
+def _top_lines(sites: tuple[SiteRow, ...]) -> list[str]:
+    if not sites:
+        return ["Nothing.", ""]
+    return [
+        "| bytes | share | allocations | site |",
+        "|---:|---:|---:|---|",
+        *(
+            f"| {text(site.bytes)} | {share(site.share)} | {site.count} | `{_code(site.label)}` |"
+            for site in sites
+        ),
+        "",
+    ]
+
+
+def _advice_lines(title: str, advice: tuple[Remedy, ...]) -> list[str]:
+    return [*advice_markdown(advice, f"{title}:"), ""] if advice else []
+
+
+def _stack_lines(stack: tuple[Frame, ...]) -> list[str]:
+    """Return the first frames with a Python line, with user frames marked."""
+    python = [frame for frame in stack if classify_frame(frame) != "native"] or list(stack)
+    lines = [
+        f"{'>' if classify_frame(frame) == 'user' else ' '} {_fenced(format_frame(frame))}"
+        for frame in python[:SHOWN_FRAMES]
+    ]
+    left = len(python) - SHOWN_FRAMES
+    return [*lines, f"  {left} more"] if left > 0 else lines
+
+
+def diff_markdown(differences: dict[int, Difference], a: str, b: str) -> str:
+    """Return the differences of two files, device by device, as Markdown."""
+    lines = [f"# Allocator snapshots compared: `{_code(a)}` and `{_code(b)}`", ""]
+    for index, difference in differences.items():
+        lines += [
+            f"## Device {index}",
+            "",
+            f"Live {text(difference.live_a)} and {text(difference.live_b)}, reserved"
+            f" {text(difference.reserved_a)} and {text(difference.reserved_b)}.",
+            "",
+        ]
+        if not difference.rows:
+            lines += ["No site differs.", ""]
+            continue
+        lines += [
+            "| change | by | from | to | allocations | site |",
+            "|---|---:|---:|---:|---|---|",
+        ]
+        lines += [
+            f"| {row.change} | {text(row.bytes_b - row.bytes_a)} | {text(row.bytes_a)}"
+            f" | {text(row.bytes_b)} | {row.count_a} to {row.count_b} | `{_code(row.label)}` |"
+            for row in difference.rows[:DIFF_LIMIT]
+        ]
+        left = len(difference.rows) - DIFF_LIMIT
+        lines += [f"{left} more.", ""] if left > 0 else [""]
+    return "\n".join(lines)
+
+
+def _code(value: str) -> str:
+    """Escape text for use between back quotes, also in a table."""
+    return _fenced(value).replace("`", "'").replace("|", "\\|")
+
+
+def _fenced(value: str) -> str:
+    return " ".join(value.split()).replace("```", "'''")

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from tui.core.text.numbers import size as size_text
 from tui.snapshots.analysis.allocations import Allocations
+from tui.snapshots.analysis.device import DeviceData
 from tui.snapshots.analysis.frames import (
     BEFORE_TRACE_STACK,
     Stacks,
     address_in,
     matching_frames,
 )
-from tui.snapshots.analysis.timeline import Cover
-from tui.snapshots.explain.frames import base_name
+from tui.snapshots.explain.frames import base_name, format_frame
 from tui.snapshots.model.results import (
     BEFORE,
     FrameKind,
@@ -22,9 +22,8 @@ from tui.snapshots.model.results import (
     Order,
     SiteListing,
     SiteRow,
-    Top,
 )
-from tui.snapshots.model.snapshot import NOT_RECORDED, Snapshot, Trace, format_frame
+from tui.snapshots.model.snapshot import NOT_RECORDED, Snapshot
 
 BEFORE_GROUP = "before the recording"
 NO_CONTEXT = "no context"
@@ -194,30 +193,19 @@ def _frames_path(stacks: Stacks, stack: int) -> tuple[Node, ...]:
     )
 
 
-def site_tree(
-    snapshot: Snapshot,
-    stacks: Stacks,
-    table: Allocations,
-    trace: Trace,
-    cover: Callable[[], Cover],
-    query: Query,
-    pools: Mapping[int, int] | None = None,
-) -> SiteTree:
+def site_tree(device: DeviceData, query: Query, pools: Mapping[int, int]) -> SiteTree:
     """Compute the tree for a query; some tenths of a second for a million entries.
 
     Args:
-        snapshot: provides streams, pools and contexts.
-        stacks: stacks of the snapshot.
-        table: allocations of the device.
-        trace: trace of the same device, for times.
-        cover: returns the annotations of the device; called only if needed.
+        device: the device.
         query: selection and grouping of the allocations.
         pools: pool numbers of rows without one in the table.
 
     Raises:
         SearchError: the search pattern is invalid or too costly.
     """
-    rows = _selected(table, query)
+    stacks, table = device.stacks, device.allocations
+    rows = _select_rows(table, query)
     matches: Callable[[int], bool] | None = None
     if query.search and (query.regex or address_in(query.search) is None):
         matching = matching_frames(stacks, query.search, regex=query.regex)
@@ -225,14 +213,7 @@ def site_tree(
         def matches(stack: int) -> bool:
             return any(frame in matching for frame in stacks.stack(stack))
 
-    keys, group = _grouping(
-        snapshot=snapshot,
-        table=table,
-        trace=trace,
-        cover=cover,
-        grouping=query.grouping,
-        pools=pools or {},
-    )
+    keys, group = _choose_grouping(device, query.grouping, pools)
     sums = _sum_up(table, rows, keys, matches)
     if query.grouping in ("function", "file"):
         sums = {
@@ -242,22 +223,14 @@ def site_tree(
     return SiteTree(sums, group, stacks)
 
 
-def list_top(listing: SiteListing) -> tuple[Top, ...]:
-    """Convert the rows of a listing to the form used in a verdict."""
-    return tuple(
-        Top(
-            label=row.label,
-            kind=row.kind,
-            bytes=row.bytes,
-            count=row.count,
-            share=row.share,
-            stack=row.stack,
-        )
-        for row in listing.rows
-    )
+def annotation_at(device: DeviceData, event: int) -> str:
+    """Return the annotation that covers an alloc event, which may predate the trace."""
+    if event == BEFORE:
+        return BEFORE_GROUP
+    return device.cover.at(device.device.trace.time_us[event])
 
 
-def _selected(table: Allocations, query: Query) -> list[int]:
+def _select_rows(table: Allocations, query: Query) -> list[int]:
     address = None if query.regex else address_in(query.search)
     rows = table.live_at(table.events - 1 if query.event is None else query.event)
     if address is None:
@@ -297,15 +270,11 @@ def _site_part(stacks: Stacks, stack: int, part: Grouping) -> str:
     return site.frame.name if part == "function" else site.frame.filename
 
 
-def _grouping(
-    snapshot: Snapshot,
-    table: Allocations,
-    trace: Trace,
-    cover: Callable[[], Cover],
-    grouping: Grouping,
-    pools: Mapping[int, int],
+def _choose_grouping(
+    device: DeviceData, grouping: Grouping, pools: Mapping[int, int]
 ) -> tuple[Callable[[int], Key] | None, Callable[[Key], Node] | None]:
     """Return functions for the group of a row and for the node of a group."""
+    snapshot, table = device.snapshot, device.allocations
     if grouping == "site":
         return None, None
     if grouping == "function":
@@ -324,13 +293,11 @@ def _grouping(
         return lambda row: size_class(table.size[row]), lambda key: _size_node(int(key))
     if grouping == "context":
         return table.context.__getitem__, lambda key: _context_node(snapshot, int(key))
-    covering, start, time_us = cover(), table.start, trace.time_us
-
-    def annotation(row: int) -> Key:
-        event = start[row]
-        return BEFORE_GROUP if event == BEFORE else covering.at(time_us[event])
-
-    return annotation, lambda key: Node(str(key), str(key), None)
+    start = table.start
+    return (
+        lambda row: annotation_at(device, start[row]),
+        lambda key: Node(str(key), str(key), None),
+    )
 
 
 def size_class(size: int) -> int:

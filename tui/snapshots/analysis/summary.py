@@ -15,11 +15,13 @@ from itertools import islice
 from tui.core.text import numbers as fmt
 from tui.core.text.commands import EXAMPLE, RECORDING
 from tui.snapshots.analysis.allocations import Allocations
+from tui.snapshots.analysis.device import DeviceData
 from tui.snapshots.analysis.growth import describe_growth
 from tui.snapshots.analysis.layout import Layout, fragmentation
 from tui.snapshots.analysis.timeline import Replay, replay
+from tui.snapshots.explain.evidence import Growth
 from tui.snapshots.explain.explanation import Remedy
-from tui.snapshots.model.results import Growth, Summary, Top
+from tui.snapshots.model.results import SiteRow, Summary
 from tui.snapshots.model.snapshot import (
     ALLOCATED,
     INACTIVE,
@@ -78,13 +80,13 @@ def check(
         SnapshotError: the sum of the sizes exceeds 64 bits.
     """
     faults = _Faults(device.index)
-    _segments(device.segments, faults)
-    of_trace = () if table is not None and table.sound else _trace(device)
-    peaks = _peaks(device, replayed or replay(device))
-    return (*faults.lines(), *_times(device), *of_trace, *peaks)
+    _check_segments(device.segments, faults)
+    of_trace = () if table is not None and table.sound else _check_trace(device)
+    peaks = _check_peaks(device, replayed or replay(device))
+    return (*faults.lines(), *_check_times(device), *of_trace, *peaks)
 
 
-def _peaks(device: DeviceSnapshot, replayed: Replay) -> Iterator[str]:
+def _check_peaks(device: DeviceSnapshot, replayed: Replay) -> Iterator[str]:
     # A partially read file may lack the segments of live memory.
     if device.inexact or replayed.peak <= replayed.reserved_peak:
         return
@@ -95,18 +97,18 @@ def _peaks(device: DeviceSnapshot, replayed: Replay) -> Iterator[str]:
     )
 
 
-def _segments(segments: tuple[Segment, ...], faults: _Faults) -> None:
+def _check_segments(segments: tuple[Segment, ...], faults: _Faults) -> None:
     end, before = 0, ""
     for segment in segments:
         name = f"{segment.address:#x}"
         if segment.address < end:
             faults.add("segments overlap", f"{name} and {before}")
         end, before = max(end, segment.address + segment.size), name
-        _blocks(segment, name, faults)
-        _sums(segment, name, faults)
+        _check_blocks(segment, name, faults)
+        _check_sums(segment, name, faults)
 
 
-def _blocks(segment: Segment, name: str, faults: _Faults) -> None:
+def _check_blocks(segment: Segment, name: str, faults: _Faults) -> None:
     at = segment.address
     for block in segment.blocks:
         if block.address != at:
@@ -129,7 +131,7 @@ def _blocks(segment: Segment, name: str, faults: _Faults) -> None:
         )
 
 
-def _sums(segment: Segment, name: str, faults: _Faults) -> None:
+def _check_sums(segment: Segment, name: str, faults: _Faults) -> None:
     active = [block for block in segment.blocks if block.state != INACTIVE]
     sums = {
         "allocated_size": sum(block.size for block in active if block.state == ALLOCATED),
@@ -142,7 +144,7 @@ def _sums(segment: Segment, name: str, faults: _Faults) -> None:
             faults.add(f"blocks do not add up to the {key} that their segment states", name)
 
 
-def _times(device: DeviceSnapshot) -> Iterator[str]:
+def _check_times(device: DeviceSnapshot) -> Iterator[str]:
     times = device.trace.time_us.tolist()
     # Sorting a sorted list is the fastest check.
     if times == sorted(times) or NOT_RECORDED in times:
@@ -151,11 +153,11 @@ def _times(device: DeviceSnapshot) -> Iterator[str]:
     yield f"device {device.index}: time runs back {fmt.count(back, 'time')}"
 
 
-def _trace(device: DeviceSnapshot) -> Iterator[str]:
+def _check_trace(device: DeviceSnapshot) -> Iterator[str]:
     trace = device.trace
     faults = _Faults(device.index)
-    live = _walk(trace, faults)
-    missing = _missing(trace)
+    live = _walk_trace(trace, faults)
+    missing = _find_missing_actions(trace)
     if missing and faults:
         # Entries were excluded on purpose: every address then looks used twice, which is no fault.
         yield (
@@ -164,17 +166,17 @@ def _trace(device: DeviceSnapshot) -> Iterator[str]:
         )
         return
     if not device.inexact:
-        _end(live, device.segments, faults)
+        _check_end(live, device.segments, faults)
     yield from faults.lines()
 
 
-def _missing(trace: Trace) -> str:
+def _find_missing_actions(trace: Trace) -> str:
     if Action.ALLOC in trace.action:
         return "" if Action.FREE_COMPLETED in trace.action else "frees"
     return "allocations"
 
 
-def _walk(trace: Trace, faults: _Faults) -> dict[int, int]:
+def _walk_trace(trace: Trace, faults: _Faults) -> dict[int, int]:
     """Return sizes by address after the last entry; ``_FREED`` if the last action was a free."""
     live: dict[int, int] = {}
     known = live.get
@@ -197,7 +199,7 @@ def _walk(trace: Trace, faults: _Faults) -> dict[int, int]:
     return live
 
 
-def _end(live: dict[int, int], segments: tuple[Segment, ...], faults: _Faults) -> None:
+def _check_end(live: dict[int, int], segments: tuple[Segment, ...], faults: _Faults) -> None:
     active: dict[int, Block] = {
         block.address: block
         for segment in segments
@@ -230,30 +232,22 @@ _NO_TRACE = (
 )
 
 
-def summary(
-    snapshot: Snapshot,
-    device: DeviceSnapshot,
-    replayed: Replay,
-    layout: Layout,
-    top: tuple[Top, ...],
-    growth: Growth | None,
-) -> Summary:
+def summary(data: DeviceData, top: tuple[SiteRow, ...], growth: Growth | None) -> Summary:
     """Summarize one device.
 
     Args:
-        snapshot: snapshot of the file.
-        device: one of its devices.
-        replayed: replay of the device.
-        layout: layout at the end.
+        data: the device.
         top: largest sites, at the peak if there is a trace, else at the end.
         growth: site that grew until the end.
     """
+    device, replayed, layout = data.device, data.replay, data.final
     blocks = [block for segment in device.segments for block in segment.blocks]
     allocated = sum(block.size for block in blocks if block.state == ALLOCATED)
     requested = sum(block.requested for block in blocks if block.state != "inactive")
     pending = sum(block.size for block in blocks if block.state not in (ALLOCATED, INACTIVE))
     private = tuple(part for part in layout.filled if part.range.private)
     default = [part.largest for part in layout.filled if not part.range.private]
+    private_free = sum(part.free for part in private)
     traced = replayed.events > 0
     peak_event = replayed.peak_event
     time_us = None if peak_event is None else device.trace.time_us[peak_event]
@@ -267,7 +261,7 @@ def summary(
         pending=pending,
         largest_free_block=max(default, default=0),
         private_reserved=sum(part.range.size for part in private),
-        private_free=sum(part.free for part in private),
+        private_free=private_free,
         events=replayed.events,
         skipped=device.skipped,
         live_at_start=replayed.live_at_start if traced else None,
@@ -281,22 +275,18 @@ def summary(
         fragmentation=fragmentation(layout.filled),
         top=top,
         top_at="peak" if traced else "end",
-        headline=_headline(replayed),
+        headline=_format_headline(replayed),
         remarks=(
             *replayed.doubts,
-            *_remarks(replayed, requested, private_free=_free(layout)),
+            *_list_remarks(replayed, requested, private_free),
             *(() if growth is None or replayed.ooms else (describe_growth(growth, "are"),)),
         ),
-        advice=_advice(snapshot, layout, replayed),
-        unavailable=_unavailable(replayed, time_us),
+        advice=() if replayed.ooms else _advise(data.snapshot, layout),
+        unavailable=_list_unavailable(replayed, time_us),
     )
 
 
-def _free(layout: Layout) -> int:
-    return sum(part.free for part in layout.filled if part.range.private)
-
-
-def _unavailable(replayed: Replay, time_us: int | None) -> dict[str, str]:
+def _list_unavailable(replayed: Replay, time_us: int | None) -> dict[str, str]:
     if not replayed.events:
         absent = (
             "live_at_start",
@@ -318,7 +308,7 @@ def _unavailable(replayed: Replay, time_us: int | None) -> dict[str, str]:
     return reasons
 
 
-def _headline(replayed: Replay) -> str:
+def _format_headline(replayed: Replay) -> str:
     end, reserved = replayed.live_at_end, replayed.reserved[-1]
     now = f"{fmt.size(end)} live of {fmt.size(reserved)} reserved at the end"
     if not replayed.events:
@@ -332,7 +322,7 @@ def _headline(replayed: Replay) -> str:
     return f"{ooms}; live memory peaked at {fmt.size(replayed.peak)} {where}; {now}"
 
 
-def _remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, ...]:
+def _list_remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, ...]:
     lines = []
     reserved = replayed.reserved[-1]
     if replayed.events:
@@ -357,10 +347,8 @@ def _remarks(replayed: Replay, requested: int, private_free: int) -> tuple[str, 
     return tuple(lines)
 
 
-def _advice(snapshot: Snapshot, layout: Layout, replayed: Replay) -> tuple[Remedy, ...]:
-    """Return the advice for the end of the file, where nothing failed."""
-    if replayed.ooms:
-        return ()
+def _advise(snapshot: Snapshot, layout: Layout) -> tuple[Remedy, ...]:
+    """Return the advice for the end of a file in which nothing failed."""
     remedies = []
     default = [part for part in layout.filled if not part.range.private]
     whole = sum(part.range.size for part in default if not part.used)

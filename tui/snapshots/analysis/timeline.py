@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import mul
 
-from tui.snapshots.model.pictures import Band, Bucket, Layer, Stacking, Timeline
+from tui.snapshots.model.pictures import Band, Bucket
 from tui.snapshots.model.snapshot import (
     NOT_RECORDED,
     Action,
@@ -74,6 +74,13 @@ class Replay:
     def events(self) -> int:
         """Number of entries in the trace."""
         return len(self.live) - 1
+
+    @property
+    def peak_moment(self) -> int | None:
+        """The event of the peak, -1 if before the first, or ``None`` without a trace."""
+        if not self.events:
+            return None
+        return -1 if self.peak_event is None else self.peak_event
 
     @property
     def live_at_start(self) -> int:
@@ -258,56 +265,6 @@ def bands(
         if begin <= end and begin <= last and end >= first:
             drawn.append(Band(span.name, max(begin, first), min(end, last), span.depth))
     return tuple(drawn)
-
-
-LayersAt = Callable[[Sequence[int], Sequence[int]], tuple[Layer, ...]]
-"""Returns the layers at ascending events, from the live bytes after each."""
-
-
-def timeline(
-    replayed: Replay,
-    trace: Trace,
-    annotations: tuple[AnnotationSpan, ...],
-    layers_at: LayersAt,
-    width: int,
-    *,
-    stacking: Stacking = "site",
-    first: int = 0,
-    last: int | None = None,
-) -> Timeline:
-    """Divide events ``first`` to ``last`` (inclusive, the whole trace by default) into buckets.
-
-    Args:
-        replayed: replay of the same device as ``trace``.
-        trace: provides the times.
-        annotations: annotations of the device.
-        layers_at: returns the layers of the live bytes.
-        width: maximum number of buckets; fewer if there are fewer events, so none is empty.
-        stacking: grouping that forms the layers.
-        first: first event, clamped to the trace.
-        last: last event, inclusive, clamped to the trace.
-
-    Raises:
-        ValueError: ``width`` is below 1.
-    """
-    events = replayed.events
-    end = events - 1 if last is None else min(last, events - 1)
-    begin = max(0, min(first, end))
-    cut = buckets(replayed, trace, width, begin, end)
-    return Timeline(
-        device=replayed.device,
-        first=begin,
-        last=end,
-        scale=max(replayed.peak, replayed.reserved_peak),
-        buckets=cut,
-        begin_us=trace.time_us[0] if len(trace) and trace.time_us[0] != NOT_RECORDED else None,
-        peak_event=replayed.peak_event if events else None,
-        peak=replayed.peak,
-        ooms=tuple(event for event in replayed.ooms if begin <= event <= end),
-        bands=bands(annotations, trace, begin, end),
-        stacking=stacking,
-        layers=layers_at([bucket.moment for bucket in cut], [one.live_max for one in cut]),
-    )
 
 
 def buckets(

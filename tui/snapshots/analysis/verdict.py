@@ -96,7 +96,7 @@ def _parse(raw: str) -> OomText:
     message = " ".join(raw.split())
     sizes = {name: _first(patterns, message) for name, patterns in _PATTERNS.items()}
     requested = _START.match(message)
-    device = next((found for wording in _DEVICE if (found := wording.search(message))), None)
+    device = next((match for wording in _DEVICE if (match := wording.search(message))), None)
     return OomText(
         requested=None if requested is None else to_bytes(requested[1], requested[2]),
         requested_within=0 if requested is None else _within(requested[1], requested[2]),
@@ -236,8 +236,6 @@ def judge(
         total=figures.total,
         others=figures.others,
         serving_free_block=figures.serving_largest,
-        serving_cached=figures.serving_cached,
-        streams_cached=figures.streams_cached,
         cause=cause,
         headline=f"Could not allocate {text(figures.requested)}: {explained.phrase}",
         reasons=(
@@ -366,10 +364,10 @@ def _unknowns(
     """Return the unknown facts that might change the verdict."""
     lines = []
     if figures.total is None and cause in ("larger than what was free", "unknown"):
-        seen = figures.reserved + (figures.device_free or 0)
+        least = figures.reserved + (figures.device_free or 0)
         lines.append(
-            f"the device has at least {text(seen)}; its total and the memory of other processes are"
-            " only in the exception's text"
+            f"the device has at least {text(least)}; its total and the memory of other processes"
+            " are only in the exception's text"
         )
     if entry.pool is None and len(snapshot.pools) > 1:
         lines.append(

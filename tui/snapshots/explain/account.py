@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from tui.core.text.numbers import round_size
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, AccountRow
-from tui.snapshots.explain.frames import find_main_stack, goes_through, in_backward
+from tui.snapshots.explain.frames import goes_through, in_backward
 from tui.snapshots.explain.holders import is_of_one_graph
-from tui.snapshots.explain.inventory import ModelPart
+from tui.snapshots.explain.inventory import ModelPart, find_main_stack
 from tui.snapshots.explain.leak_facts import Leak
 
 GIB = 1 << 30
@@ -85,9 +85,9 @@ class Account:
     rows: tuple[AccountRow, ...]
     used: int
 
-    def of(self, name: AccountName) -> int:
-        """Return the bytes in rows with a given name, or 0 if there are none."""
-        return sum(row.bytes for row in self.rows if row.name == name)
+    def of(self, *names: AccountName) -> int:
+        """Return the bytes in all rows with the given names, or 0 if there are none."""
+        return sum(row.bytes for row in self.rows if row.name in names)
 
 
 class _Whole:
@@ -131,21 +131,21 @@ def compute_account(evidence: Evidence, leak: Leak | None) -> Account:
     device.left -= torch.left
     live = _Whole(min(evidence.allocated, torch.left))
     torch.left -= live.left
-    _live(evidence, live, leak)
-    _cached(evidence, torch)
-    _outside(evidence, device)
+    _divide_live(evidence, live, leak)
+    _divide_cached(evidence, torch)
+    _divide_outside(evidence, device)
     rows = [*live.rows, *torch.rows, *device.rows]
-    return Account(_merge(rows, used), used)
+    return Account(_merge_rows(rows, used), used)
 
 
-def _live(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
+def _divide_live(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     if evidence.rounding:
         live.deduct("rounding", evidence.rounding, "larger than requested")
     live.deduct("pending", evidence.pending, "freed, but in use by a stream (record_stream)")
     if evidence.inventory is not None:
-        _by_inventory(evidence, live, leak)
+        _divide_by_inventory(evidence, live, leak)
     elif evidence.purposes:
-        _by_history(evidence, live, leak)
+        _divide_by_history(evidence, live, leak)
     elif leak is not None:
         live.deduct("leak", leak.bytes, leak.subject)
     why = (
@@ -156,13 +156,13 @@ def _live(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     live.deduct_rest("other tensors", why)
 
 
-def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
+def _divide_by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     inventory = evidence.inventory
     assert inventory is not None
     for role, name in ROLES.items():
         parts = [part for part in inventory.parts if part.role == role]
         owners = ", ".join(dict.fromkeys(part.owner for part in parts))
-        own_of_leak = [p.bytes for p in parts if leak is not None and _matches(leak, p)]
+        own_of_leak = [p.bytes for p in parts if leak is not None and _is_leak_of(leak, p)]
         live.deduct(name, sum(part.bytes for part in parts) - sum(own_of_leak), owners)
     leaked = 0 if leak is None else live.deduct("leak", leak.bytes, leak.subject)
     # The leak's bytes are already counted: first the tensors under its name, then its graphs.
@@ -196,7 +196,7 @@ def _by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
         )
 
 
-def _matches(leak: Leak, part: ModelPart) -> bool:
+def _is_leak_of(leak: Leak, part: ModelPart) -> bool:
     return leak.name == f"{part.role} of {part.owner}"
 
 
@@ -210,7 +210,7 @@ def _has_graph(evidence: Evidence) -> bool:
     )
 
 
-def _by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
+def _divide_by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
     by_name: Counter[AccountName] = Counter()
     most: dict[AccountName, str] = {}
     for purpose in sorted(evidence.purposes, key=lambda purpose: -purpose.bytes):
@@ -235,7 +235,7 @@ def _by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
         live.deduct(name, size, most.get(name, "by their stacks"))
 
 
-def _cached(evidence: Evidence, torch: _Whole) -> None:
+def _divide_cached(evidence: Evidence, torch: _Whole) -> None:
     torch.deduct("CUDA graphs", evidence.graphs_cached, "free in the pools of CUDA graphs")
     torch.deduct("MemPool", evidence.pools_cached, "free in pools of torch.cuda.MemPool")
     torch.deduct(
@@ -249,7 +249,7 @@ def _cached(evidence: Evidence, torch: _Whole) -> None:
     torch.deduct_rest("fragmentation", pieces)
 
 
-def _outside(evidence: Evidence, device: _Whole) -> None:
+def _divide_outside(evidence: Evidence, device: _Whole) -> None:
     own = evidence.process
     if own is not None:
         device.deduct(
@@ -275,7 +275,7 @@ def _outside(evidence: Evidence, device: _Whole) -> None:
     device.deduct_rest("unknown", why)
 
 
-def _merge(rows: Sequence[tuple[AccountName, int, str]], used: int) -> tuple[AccountRow, ...]:
+def _merge_rows(rows: Sequence[tuple[AccountName, int, str]], used: int) -> tuple[AccountRow, ...]:
     """Merge rows of one name, except other processes; sort by size, with unknown memory last."""
     sizes: dict[tuple[AccountName, str], int] = {}
     descriptions: dict[tuple[AccountName, str], str] = {}
@@ -345,7 +345,7 @@ def _collection_of(owner: str) -> str:
 
 def describe_models(evidence: Evidence) -> str:
     """Format them: ``model (GPT), teacher (GPT) and modules that are being built or copied``."""
-    models, all_of = find_models(evidence), owners(evidence, "parameters")
+    models, all_of = find_models(evidence), list_owners(evidence, "parameters")
     named = ", ".join(list(dict.fromkeys(models))[:3])
     return (
         f"{named} and modules that are being built or copied"
@@ -354,7 +354,7 @@ def describe_models(evidence: Evidence) -> str:
     )
 
 
-def owners(evidence: Evidence, role: str) -> list[str]:
+def list_owners(evidence: Evidence, role: str) -> list[str]:
     """Return the owners of parameters, buffers, gradients or state, largest first."""
     if evidence.inventory is None:
         return []

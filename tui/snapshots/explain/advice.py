@@ -19,13 +19,13 @@ from tui.snapshots.explain.account import (
     describe_models,
     find_kept_models,
     find_models,
-    owners,
+    list_owners,
 )
 from tui.snapshots.explain.allocator_advice import FailedRequest
 from tui.snapshots.explain.conclusion import find_roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
-from tui.snapshots.explain.frames import find_main_stack, format_line, goes_through, in_backward
+from tui.snapshots.explain.frames import Frame, format_line, goes_through, in_backward
 from tui.snapshots.explain.holders import (
     find_copied,
     find_unfillable,
@@ -33,7 +33,7 @@ from tui.snapshots.explain.holders import (
     holder_line,
     is_training,
 )
-from tui.snapshots.explain.inventory import CodeLine, Container
+from tui.snapshots.explain.inventory import Container, find_main_stack
 from tui.snapshots.explain.lead import in_optimizer
 from tui.snapshots.explain.leak import OF_COMMAND
 from tui.snapshots.explain.leak_facts import Leak, describe_site
@@ -69,7 +69,7 @@ def advise(
     account: Account,
     leak: Leak | None,
     cause: LeadingCause,
-    where: CodeLine | None,
+    where: Frame | None,
 ) -> tuple[Remedy, ...]:
     """Return the remedies for one failure, the most important first."""
     request = FailedRequest(evidence, account, leak, where)
@@ -211,7 +211,7 @@ def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> Iterato
 
 def _advise_on_parameters(request: FailedRequest) -> Iterator[Remedy]:
     stack = (*request.evidence.stack, *find_main_stack(request.evidence.threads))
-    who = owners(request.evidence, "parameters")
+    who = list_owners(request.evidence, "parameters")
     models = find_kept_models(request.evidence)
     loaded = any(
         variable.bytes and _CHECKPOINT.search(variable.name)
@@ -269,7 +269,7 @@ def _advise_on_gradients(request: FailedRequest) -> Iterator[Remedy]:
 
 
 def _advise_on_state(request: FailedRequest) -> Iterator[Remedy]:
-    who = owners(request.evidence, "optimizer state")
+    who = list_owners(request.evidence, "optimizer state")
     yield Remedy(
         "use an optimizer with less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, SGD",
         f"{who[0] if who else 'Adam'} keeps two values for each parameter, so twice the "
@@ -300,7 +300,7 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
     evidence, line = request.evidence, request.line
     function = request.where.name if request.where is not None else ""
     waiting = find_waiting_graphs(evidence)
-    kept = evidence.kept_passes
+    passes = evidence.kept_passes
     is_known = True
     untrained = _find_untrained(evidence)
     if _EVALUATES.search(function):
@@ -316,8 +316,8 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
             f"at {format_line(waiting.backward)}",
             "gradients add up, and each backward frees what its own graph has saved",
         )
-    elif kept is not None:
-        yield from _advise_on_kept_passes(describe_site(kept))
+    elif passes is not None:
+        yield from _advise_on_kept_passes(describe_site(passes))
         return
     elif untrained:
         yield Remedy(
@@ -395,12 +395,12 @@ def _advise_on_inference(request: FailedRequest) -> Iterator[Remedy]:
 def _advise_on_tensors(request: FailedRequest) -> Iterator[Remedy]:
     most = next(iter(request.evidence.named), None)
     if most is None or not most.bytes:
-        grown = request.evidence.grown
-        if grown is not None and grown.fills:
+        growth = request.evidence.growth
+        if growth is not None and growth.fills:
             yield Remedy(
-                f"allocate fewer or smaller tensors in {describe_site(grown)}, or move them to "
+                f"allocate fewer or smaller tensors in {describe_site(growth)}, or move them to "
                 "the host; if its loop goes on for long, bound what it stores",
-                f"{round_size(grown.bytes)} was allocated there one after another",
+                f"{round_size(growth.net)} was allocated there one after another",
             )
             return
         purpose = max(

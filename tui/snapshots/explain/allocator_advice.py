@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from tui.core.text.numbers import round_size
 from tui.snapshots.explain.account import Account
 from tui.snapshots.explain.evidence import Evidence
-from tui.snapshots.explain.explanation import Remedy
-from tui.snapshots.explain.frames import format_line
-from tui.snapshots.explain.inventory import CodeLine
+from tui.snapshots.explain.explanation import AccountName, Remedy
+from tui.snapshots.explain.frames import Frame, format_line
 from tui.snapshots.explain.leak_facts import Leak
 
 
@@ -21,7 +20,7 @@ class FailedRequest:
     evidence: Evidence
     account: Account
     leak: Leak | None
-    where: CodeLine | None
+    where: Frame | None
     """The user's own frame; ``None`` if it was not recorded."""
 
     @property
@@ -29,9 +28,9 @@ class FailedRequest:
         """The place of the request, `` at oom.py:15``; empty if it was not recorded."""
         return "" if self.where is None else f" at {format_line(self.where)}"
 
-    def size(self, *names: str) -> str:
+    def size(self, *names: AccountName) -> str:
         """Format the total size of the rows with the given names."""
-        return round_size(sum(row.bytes for row in self.account.rows if row.name in names))
+        return round_size(self.account.of(*names))
 
     def dtypes(self, role: str) -> tuple[str, ...]:
         """Return the dtypes of a role's tensors, from the inventory."""

@@ -12,7 +12,7 @@ from tui.snapshots.explain.account import (
     describe_models,
     find_kept_models,
     find_models,
-    owners,
+    list_owners,
 )
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
@@ -62,29 +62,28 @@ def _of_device(size: int, device: Capacity) -> str:
     return f"{round_size(size)} of {of}"
 
 
+def _list_sizes(account: Account, *names: AccountName) -> str:
+    """Format the account rows with the given names: ``6.0 GiB of parameters and …``."""
+    return " and ".join(
+        f"{round_size(account.of(name))} of {name}" for name in names if account.of(name)
+    )
+
+
 def _describe_parameters(evidence: Evidence, account: Account, device: Capacity) -> str:
-    models, all_of = find_models(evidence), owners(evidence, "parameters")
+    models, all_of = find_models(evidence), list_owners(evidence, "parameters")
     copies = find_kept_models(evidence)
     if copies is not None:
-        of_models: tuple[AccountName, ...] = (
-            "parameters",
-            "buffers",
-            "gradients",
-            "optimizer state",
-        )
-        whole = sum(map(account.of, of_models))
+        whole = account.of("parameters", "buffers", "gradients", "optimizer state")
         of_training: tuple[AccountName, ...] = ("gradients", "optimizer state")
         parts = " and ".join(name for name in of_training if account.of(name))
         return (
             f"Parameters: {copies.number} {copies.all}, {f'with {parts}, ' if parts else ''}hold "
             f"{_of_device(whole, device)}."
         )
-    share = _of_device(account.of("parameters") + account.of("buffers"), device)
+    share = _of_device(account.of("parameters", "buffers"), device)
     if loads_checkpoint(evidence):
-        others: tuple[AccountName, ...] = ("gradients", "optimizer state")
-        beside = "".join(
-            f" and {round_size(account.of(name))} of {name}" for name in others if account.of(name)
-        )
+        others = _list_sizes(account, "gradients", "optimizer state")
+        beside = f" and {others}" if others else ""
         return (
             f"Parameters: a checkpoint is loaded onto the device, where parameters hold {share}"
             f"{beside}."
@@ -98,10 +97,7 @@ def _describe_parameters(evidence: Evidence, account: Account, device: Capacity)
 
 
 def _describe_gradients(_evidence: Evidence, account: Account, device: Capacity) -> str:
-    besides: tuple[AccountName, ...] = ("parameters", "optimizer state")
-    beside = " and ".join(
-        f"{round_size(account.of(name))} of {name}" for name in besides if account.of(name)
-    )
+    beside = _list_sizes(account, "parameters", "optimizer state")
     if account.of("gradients") < account.of("parameters") // 20:
         return f"Gradients do not fit beside {beside}."
     share = _of_device(account.of("gradients"), device)
@@ -109,17 +105,10 @@ def _describe_gradients(_evidence: Evidence, account: Account, device: Capacity)
 
 
 def _describe_state(evidence: Evidence, account: Account, device: Capacity) -> str:
-    who = owners(evidence, "optimizer state")
+    who = list_owners(evidence, "optimizer state")
     subject = f"Optimizer state: {who[0]}" if who else "Optimizer state"
     state = account.of("optimizer state")
-    beside = " and ".join(
-        f"{round_size(size)} of {name}"
-        for name, size in (
-            ("parameters", account.of("parameters")),
-            ("gradients", account.of("gradients")),
-        )
-        if size
-    )
+    beside = _list_sizes(account, "parameters", "gradients")
     so_far = f" holds {_of_device(state, device)}" if state else " does not fit"
     return f"{subject}{so_far}" + (f", beside {beside}." if beside else ".")
 
@@ -132,11 +121,11 @@ def _describe_activations(evidence: Evidence, account: Account, device: Capacity
             f"Activations: {waiting.subject} keeps them until backward at "
             f"{format_line(waiting.backward)}; they hold {share}."
         )
-    kept = evidence.kept_passes
-    if kept is not None:
+    passes = evidence.kept_passes
+    if passes is not None:
         return (
-            f"Activations of {describe_site(kept)} grow by {round_size(kept.per_iteration)} per "
-            "iteration, and no backward pass frees them."
+            f"Activations of {describe_site(passes)} grow by {round_size(passes.per_iteration)} "
+            "per iteration, and no backward pass frees them."
         )
     if are_older(evidence, "activations"):
         return (
@@ -144,7 +133,7 @@ def _describe_activations(evidence: Evidence, account: Account, device: Capacity
             "older than the recording."
         )
     if evidence.inventory is None:
-        # A stack does not show why a forward pass's tensor is kept.
+        # A stack does not show why a forward pass's tensor is passes.
         return f"Activations: tensors of forward passes hold {share}."
     return f"Activations: tensors saved for backward hold {share}."
 
@@ -192,11 +181,11 @@ def _describe_tensors(evidence: Evidence, account: Account, device: Capacity) ->
                 )
             return f"Tensors of the program hold {share}, most of it in {most.name}{place}."
         return f"Tensors reachable from Python hold {share}."
-    grown = evidence.grown
-    if grown is not None and grown.fills:
+    growth = evidence.growth
+    if growth is not None and growth.fills:
         return (
-            f"{count(grown.count, 'tensor')} of {describe_site(grown)} hold "
-            f"{_of_device(grown.bytes, device)}; none was freed, and nothing else was allocated "
+            f"{count(growth.count, 'tensor')} of {describe_site(growth)} hold "
+            f"{_of_device(growth.net, device)}; none was freed, and nothing else was allocated "
             "meanwhile."
         )
     site = next((purpose.site for purpose in evidence.purposes if purpose.site), "")
@@ -296,7 +285,7 @@ def _describe_pending(_evidence: Evidence, account: Account, device: Capacity) -
 
 
 def _describe_buffers(evidence: Evidence, account: Account, device: Capacity) -> str:
-    who = owners(evidence, "buffers")
+    who = list_owners(evidence, "buffers")
     subject = f"Buffers of {who[0]}" if who else "Buffers"
     return f"{subject} hold {_of_device(account.of('buffers'), device)}."
 

@@ -9,14 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tui.allocators.findings import GrowthRate
-from tui.snapshots.explain.inventory import (
-    CodeLine,
-    Container,
-    Inventory,
-    StepMemory,
-    ThreadStack,
-    Variable,
-)
+from tui.snapshots.explain.frames import Frame, FrameKind
+from tui.snapshots.explain.inventory import Container, Inventory, StepMemory, ThreadStack, Variable
 
 Per = Literal["step", "iteration", "s"]
 
@@ -109,30 +103,50 @@ class Purpose:
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
-    """Growing memory of one program line, found in a history."""
+class Growth:
+    """A line that kept allocating, found in a history: the minimum of its net bytes rises steadily.
 
-    where: CodeLine | None
+    It may replace one allocation by a larger one, as ``torch.cat`` does.
+    """
+
+    where: Frame | None
+    """The line; ``None`` if no Python frame was recorded."""
     label: str
-    bytes: int
-    """Net growth in bytes since the growth began."""
+    net: int
+    """Net growth in bytes of all growing lines in its function, since it began."""
     count: int
     """Number of its live allocations."""
     repeats: int
-    """Number of times the line ran during the growth."""
-    by_size: bool
-    """True if it replaces one allocation by a larger one, as ``torch.cat`` does."""
+    """Estimated number of loop iterations meanwhile, derived from one line of the loop."""
+    replaced: bool
+    """True if one allocation is repeatedly replaced by a larger one."""
     lengthening: int = 0
-    """Bytes by which it grows at each replacement, if the sizes show it; else 0."""
+    """Bytes by which its allocations grow at each replacement, if their sizes show it; else 0."""
     fills: bool = False
     """True if nothing else was allocated meanwhile, as when a loop fills a cache or loads data."""
     keeps_passes: bool = False
     """True if it keeps tensors of several forward passes, and no backward pass has followed."""
+    kind: FrameKind | None = None
+    live: int = 0
+    """Bytes of its live allocations."""
+    freed: int = 0
+    """Number of freed allocations of the same line."""
+    first: int = 0
+    """The event of the oldest live allocation."""
+    event: int = 0
+    """The event after which the allocations are counted."""
+    seconds: float | None = None
+    """Seconds from the oldest allocation to that event; ``None`` if the file has no times."""
+
+    @property
+    def per_event(self) -> int:
+        """Average growth in bytes per event of the trace."""
+        return self.live // max(1, self.event - self.first)
 
     @property
     def per_iteration(self) -> int:
         """Growth in bytes at each repetition."""
-        return self.lengthening or self.bytes // max(1, self.repeats)
+        return self.lengthening or self.net // max(1, self.repeats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +191,7 @@ class Evidence:
     others_least: int = 0
     """Lower bound of ``others``, derived from another moment of the same trace."""
     holders: tuple[Holder, ...] = ()
-    stack: tuple[CodeLine, ...] = ()
+    stack: tuple[Frame, ...] = ()
     """Stack of the request, innermost first."""
     threads: tuple[ThreadStack, ...] = ()
     thread: str | None = "main"
@@ -187,7 +201,7 @@ class Evidence:
     """Purposes of all live allocations, from a history; empty without a history."""
     models: int = 0
     """Number of models that a history shows, each made and trained after another; 0 if unknown."""
-    grown: Grown | None = None
+    growth: Growth | None = None
     rate: Rate | None = None
     """Growth of the allocated bytes per step, measured by the watch."""
     half_block: str = ""
@@ -210,9 +224,9 @@ class Evidence:
     """Text of the user's line that made the request."""
 
     @property
-    def kept_passes(self) -> Grown | None:
+    def kept_passes(self) -> Growth | None:
         """A growth of activations in a history that no backward pass has followed yet."""
-        return self.grown if self.grown is not None and self.grown.keeps_passes else None
+        return self.growth if self.growth is not None and self.growth.keeps_passes else None
 
     @property
     def steps(self) -> tuple[StepMemory, ...]:

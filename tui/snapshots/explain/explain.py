@@ -23,8 +23,8 @@ from tui.snapshots.explain.explanation import (
     LeadingCause,
     Remedy,
 )
-from tui.snapshots.explain.frames import find_main_stack, find_user_frame, format_place, in_backward
-from tui.snapshots.explain.inventory import CodeLine
+from tui.snapshots.explain.frames import Frame, find_user_frame, format_place, in_backward
+from tui.snapshots.explain.inventory import find_main_stack
 from tui.snapshots.explain.lead import find_leading_cause
 from tui.snapshots.explain.leak import find_leak
 
@@ -35,7 +35,7 @@ def explain(evidence: Evidence) -> Explanation:
     device = infer_capacity(evidence)
     account = compute_account(evidence, leak)
     cause = find_leading_cause(evidence, account, leak, device)
-    where, backward = place(evidence)
+    where, backward = find_place(evidence)
     conclusion = conclude(evidence, account, leak, device, cause)
     return Explanation(
         line=(
@@ -52,11 +52,11 @@ def explain(evidence: Evidence) -> Explanation:
         device_words=f"{device.words} (inferred)" if device.inferred else device.words,
         account=account.rows,
         advice=advise(evidence, account, leak, cause, where),
-        unavailable=_unavailable(evidence, where, device),
+        unavailable=_list_unavailable(evidence, where, device),
     )
 
 
-def place(evidence: Evidence) -> tuple[CodeLine | None, bool]:
+def find_place(evidence: Evidence) -> tuple[Frame | None, bool]:
     """Return the user's own frame, and whether that frame had called a running backward pass."""
     main = find_main_stack(evidence.threads)
     if not evidence.stack:
@@ -68,7 +68,7 @@ def place(evidence: Evidence) -> tuple[CodeLine | None, bool]:
 
 
 def format_failure(
-    where: CodeLine | None, *, step: int | None, thread: str | None, backward: bool
+    where: Frame | None, *, step: int | None, thread: str | None, backward: bool
 ) -> str:
     """Format the time and place of a failure: ``OOM at step 190, oom.py:15 in train``."""
     parts = []
@@ -87,7 +87,7 @@ def format_failure(
     return f"OOM {', '.join(parts)}"
 
 
-def _unavailable(evidence: Evidence, where: CodeLine | None, device: Capacity) -> dict[str, str]:
+def _list_unavailable(evidence: Evidence, where: Frame | None, device: Capacity) -> dict[str, str]:
     reasons = {}
     if where is None:
         reasons["where"] = "the request has no recorded Python frame"
@@ -109,7 +109,7 @@ LONGEST_COMMAND = 60
 
 
 def explain_driver_oom(
-    stack: Sequence[CodeLine], step: int, thread: str | None, reserved: int, known: Circumstances
+    stack: Sequence[Frame], step: int, thread: str | None, reserved: int, known: Circumstances
 ) -> Explanation:
     """Explain which processes hold the memory of a full device.
 
@@ -123,9 +123,9 @@ def explain_driver_oom(
     holders = sorted(known.holders, key=lambda holder: -holder.bytes)
     where = find_user_frame(tuple(stack))
     own = max(reserved, known.process or 0)
-    rows = _rows(holders, reserved, own)
+    rows = _list_driver_rows(holders, reserved, own)
     used = sum(size for _, size, _ in rows)
-    conclusion = _conclusion(holders, own, known.total)
+    conclusion = _conclude_driver_oom(holders, own, known.total)
     unavailable = {
         "asked": "the driver's error does not state the requested size",
         "free": "the driver's error does not state the free memory",
@@ -139,7 +139,7 @@ def explain_driver_oom(
     return Explanation(
         line=f"{format_failure(where, step=step, thread=thread, backward=False)}. {conclusion}",
         conclusion=conclusion,
-        cause=_cause(holders, own),
+        cause=_find_driver_cause(holders, own),
         where=where,
         backward=False,
         step=step,
@@ -150,7 +150,7 @@ def explain_driver_oom(
             AccountRow(name, size, size / used, words)
             for name, size, words in sorted(rows, key=lambda row: -row[1])
         ),
-        advice=_advice(holders, own),
+        advice=_advise_on_driver_oom(holders, own),
         unavailable=unavailable,
     )
 
@@ -161,12 +161,12 @@ def describe_holder(holder: Holder) -> str:
     return f"pid {holder.pid} ({about})" if about else f"pid {holder.pid}"
 
 
-def _cause(holders: Sequence[Holder], own: int) -> LeadingCause:
+def _find_driver_cause(holders: Sequence[Holder], own: int) -> LeadingCause:
     others = sum(holder.bytes for holder in holders)
     return "other processes" if others > own else "unknown"
 
 
-def _conclusion(holders: Sequence[Holder], own: int, total: int | None) -> str:
+def _conclude_driver_oom(holders: Sequence[Holder], own: int, total: int | None) -> str:
     of_total = "" if total is None else f" of {round_size(total)}"
     start = "The driver had no memory left"
     if not holders:
@@ -177,7 +177,9 @@ def _conclusion(holders: Sequence[Holder], own: int, total: int | None) -> str:
     return f"{start}: {', '.join(named[:MOST_NAMED])}{more}{of_total}."
 
 
-def _rows(holders: Sequence[Holder], reserved: int, own: int) -> list[tuple[AccountName, int, str]]:
+def _list_driver_rows(
+    holders: Sequence[Holder], reserved: int, own: int
+) -> list[tuple[AccountName, int, str]]:
     rows: list[tuple[AccountName, int, str]] = [
         ("other processes", holder.bytes, describe_holder(holder)) for holder in holders
     ]
@@ -186,7 +188,7 @@ def _rows(holders: Sequence[Holder], reserved: int, own: int) -> list[tuple[Acco
     return [row for row in rows if row[1]]
 
 
-def _advice(holders: Sequence[Holder], own: int) -> tuple[Remedy, ...]:
+def _advise_on_driver_oom(holders: Sequence[Holder], own: int) -> tuple[Remedy, ...]:
     if not holders or sum(holder.bytes for holder in holders) <= own:
         why = "the driver's error does not name the processes that use the memory"
         return (

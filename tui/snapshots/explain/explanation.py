@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tui.snapshots.explain.inventory import CodeLine
+from tui.snapshots.explain.frames import Frame
 
 AccountName = Literal[
     "leak",
@@ -89,7 +89,7 @@ class Explanation:
     conclusion: str
     """One sentence, without place and step."""
     cause: LeadingCause
-    where: CodeLine | None
+    where: Frame | None
     """The user's own frame."""
     backward: bool
     """True if the failure happened in a backward pass called from ``where``."""

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from tui.snapshots.explain.inventory import CodeLine, ThreadStack
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One line of a stack; C++ frames have no file (``??`` or empty) and line 0."""
+
+    filename: str
+    line: int
+    name: str
+    """Name of the function."""
+
 
 FrameKind = Literal["user", "framework", "interpreter", "native"]
 """Origin of a frame: ``native`` is C++ or another library without a Python line; ``interpreter`` is
@@ -35,13 +45,13 @@ _INTERPRETER = re.compile(
 _MODULE_CALL = ("_call_impl", "_wrapped_call_impl", "_slow_forward")
 
 
-def classify_code(filename: str, line: int, name: str) -> FrameKind:
+def classify_frame(frame: Frame) -> FrameKind:
     """Classify a frame by its file name, in POSIX or Windows form.
 
     Cells of a notebook, ``<stdin>`` and ``<string>`` count as user code.
     """
-    path = filename.replace("\\", "/")
-    if path in ("", "??") or _NATIVE.search(path) or ("::" in name and line == 0):
+    path = frame.filename.replace("\\", "/")
+    if path in ("", "??") or _NATIVE.search(path) or ("::" in frame.name and frame.line == 0):
         return "native"
     lower = path.lower()
     if _FRAMEWORK.search(lower):
@@ -54,7 +64,19 @@ def base_name(filename: str) -> str:
     return filename.replace("\\", "/").rpartition("/")[2] or filename
 
 
-def find_user_frame(stack: Iterable[CodeLine]) -> CodeLine | None:
+def format_frame(frame: Frame) -> str:
+    """Format a frame as ``file.py:12 function``; for a C++ frame, only its name."""
+    if frame.filename in ("", "??"):
+        return frame.name or "??"
+    return f"{format_line(frame)} {frame.name}"
+
+
+def format_frame_path(frame: Frame) -> str:
+    """Format a frame with its full path, to distinguish files of the same name."""
+    return f"{frame.filename}:{frame.line} {frame.name}"
+
+
+def find_user_frame(stack: Iterable[Frame]) -> Frame | None:
     """Return the innermost frame of a stack that is outside packages and the interpreter.
 
     Args:
@@ -65,7 +87,7 @@ def find_user_frame(stack: Iterable[CodeLine]) -> CodeLine | None:
     """
     python = None
     for frame in stack:
-        kind = classify_code(frame.filename, frame.line, frame.name)
+        kind = classify_frame(frame)
         if kind == "user":
             return frame
         if kind != "native" and python is None:
@@ -73,23 +95,18 @@ def find_user_frame(stack: Iterable[CodeLine]) -> CodeLine | None:
     return python
 
 
-def format_place(frame: CodeLine) -> str:
+def format_place(frame: Frame) -> str:
     """Format a place: ``oom.py:15 in train``, without a function for a module's own lines."""
-    where = f"{base_name(frame.filename)}:{frame.line}"
+    where = format_line(frame)
     return where if frame.name in ("", "<module>") else f"{where} in {frame.name}"
 
 
-def format_line(frame: CodeLine) -> str:
+def format_line(frame: Frame) -> str:
     """Format a frame as ``oom.py:15``."""
     return f"{base_name(frame.filename)}:{frame.line}"
 
 
-def find_main_stack(threads: Sequence[ThreadStack]) -> tuple[CodeLine, ...]:
-    """Return the main thread's stack, empty if it is not known."""
-    return next((thread.frames for thread in threads if thread.main), ())
-
-
-def goes_through(stack: Iterable[CodeLine], path: str, *names: str) -> bool:
+def goes_through(stack: Iterable[Frame], path: str, *names: str) -> bool:
     """Return whether a stack has a frame in a file with ``path``, in one of the functions.
 
     Args:
@@ -103,13 +120,13 @@ def goes_through(stack: Iterable[CodeLine], path: str, *names: str) -> bool:
     )
 
 
-def in_backward(stack: Iterable[CodeLine]) -> bool:
+def in_backward(stack: Iterable[Frame]) -> bool:
     """Return whether a stack waits in autograd's engine for a backward pass."""
     frames = tuple(stack)
     return goes_through(frames, "/torch/autograd/", "backward", "_engine_run_backward", "grad")
 
 
-def in_module_call(stack: Sequence[CodeLine], function: str) -> bool:
+def in_module_call(stack: Sequence[Frame], function: str) -> bool:
     """Return whether a function on a stack is called by a module's forward pass.
 
     Args:

@@ -13,8 +13,9 @@ from functools import partial
 
 from tui.core.text.numbers import count, grouped
 from tui.snapshots.explain.evidence import Evidence, Rate
-from tui.snapshots.explain.frames import find_main_stack, format_line, in_module_call
-from tui.snapshots.explain.inventory import CodeLine, Container, Inventory, Variable
+from tui.snapshots.explain.frames import Frame, format_line, in_module_call
+from tui.snapshots.explain.inventory import Container, Inventory, Variable, find_main_stack
+from tui.snapshots.explain.leak_facts import Leak, LeakKind
 
 SHARE = 0.1
 """Share of the allocated bytes from which growth is reported."""
@@ -33,7 +34,7 @@ def is_training(inventory: Inventory) -> bool:
     )
 
 
-def is_in_forward(where: CodeLine | None, evidence: Evidence) -> bool:
+def is_in_forward(where: Frame | None, evidence: Evidence) -> bool:
     """Return whether a container belongs to a running forward pass."""
     if where is None:
         return False
@@ -56,7 +57,7 @@ def is_of_pass(holder: Container | Variable, evidence: Evidence, *, per_step: bo
     return local and is_in_forward(holder.where, evidence)
 
 
-def holder_line(holder: Container | Variable) -> CodeLine | None:
+def holder_line(holder: Container | Variable) -> Frame | None:
     """Return the line that adds to a holder, else the current line of its function."""
     return holder.adds or holder.where
 
@@ -116,6 +117,30 @@ def find_unfillable(evidence: Evidence) -> Container | None:
     )
 
 
+def make_leak(
+    kind: LeakKind,
+    holder: Container | Variable,
+    inventory: Inventory,
+    size: int,
+    rate: Rate | None = None,
+    *,
+    subject: str = "",
+    graphs: int = 0,
+) -> Leak:
+    """Describe the leak of a holder; ``subject`` replaces the holder's usual description."""
+    return Leak(
+        kind=kind,
+        subject=subject or format_holder(holder),
+        name=holder.name,
+        where=holder_line(holder),
+        bytes=size,
+        reachable=holder.bytes,
+        rate=rate,
+        training=is_training(inventory),
+        graphs=graphs,
+    )
+
+
 COUNTED = 100_000
 """Graph nodes at which the agent stops counting."""
 LONG = 64
@@ -129,7 +154,7 @@ class WaitingGraphs:
     name: str
     subject: str
     """Its description: ``losses (list of 33, train.py:10)``."""
-    backward: CodeLine
+    backward: Frame
     """The line that passes it to the backward pass."""
     items: bool
     """True for a collection, whose items could each have a backward pass."""

@@ -12,28 +12,23 @@ match of: parameter, buffer, gradient, optimizer state, container, variable, oth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
+from tui.snapshots.explain.frames import Frame
 from workloads.protocol import wire
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
 
 KEY = "gpu_workbench"
 """Key at a snapshot's top level; torch's own viewers ignore it."""
 SCHEMA = 1
 
+Part = TypeVar("Part")
 Role = Literal["parameters", "buffers", "gradients", "optimizer state"]
-
-
-@dataclass(frozen=True, slots=True)
-class CodeLine:
-    """A line of Python code that was running."""
-
-    filename: str
-    line: int
-    name: str
-    """Name of the function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +41,12 @@ class ThreadStack:
     made_request: bool
     """True for the thread whose request was refused."""
     main: bool
-    frames: tuple[CodeLine, ...]
+    frames: tuple[Frame, ...]
+
+
+def find_main_stack(threads: Sequence[ThreadStack]) -> tuple[Frame, ...]:
+    """Return the main thread's stack, empty if it is not known."""
+    return next((thread.frames for thread in threads if thread.main), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Container:
     """Bytes of these tensors, without the memory held by their graphs."""
     graphs: int
     """Number of its tensors with a graph (``grad_fn``)."""
-    where: CodeLine | None
+    where: Frame | None
     """The frame with the variable, at the line it executes; ``None`` for a global of a module."""
     scope: str
     """``local of train()``, ``global of oom.py``, ``attribute of Cache``, ``closure of hook()``."""
@@ -110,13 +110,13 @@ class Container:
     through: str = ""
     """Objects between the container and its tensors: ``frames kept by tracebacks``; empty for
     none."""
-    adds: CodeLine | None = None
+    adds: Frame | None = None
     """The line that adds to the container, found in the program's code; ``None`` if not found."""
     enlarges: bool = False
     """True if that line adds items; False if it only assigns the container."""
-    empties: CodeLine | None = None
+    empties: Frame | None = None
     """A line that removes items, or makes the container anew in a loop; ``None`` if not found."""
-    backward: CodeLine | None = None
+    backward: Frame | None = None
     """A line that passes its tensors, or what is computed from them, to one backward pass."""
 
 
@@ -128,17 +128,17 @@ class Variable:
     bytes: int
     shape: tuple[int, ...]
     dtype: str
-    where: CodeLine | None
+    where: Frame | None
     scope: str
     graph_nodes: int
     """Number of nodes in its autograd graph; 0 without a graph."""
-    adds: CodeLine | None = None
+    adds: Frame | None = None
     """The line that enlarges or assigns it; ``None`` if not found."""
     enlarges: bool = False
     """True if that line joins tensors to a longer one, as ``torch.cat`` does."""
     accumulates: bool = False
     """True if that line is in a loop and computes the tensor from what it was."""
-    backward: CodeLine | None = None
+    backward: Frame | None = None
     """A line that passes it, or what is computed from it, to a backward pass."""
 
 
@@ -203,12 +203,8 @@ class OomFacts:
     """``main``, a name, or ``None`` for one of torch's own threads, such as autograd's."""
     pid: int
     rank: str | None
-    stack: tuple[CodeLine, ...]
+    stack: tuple[Frame, ...]
     """Stack of the requesting thread, innermost first; empty for one of torch's own."""
-
-
-NOT_WATCHED = "the snapshot was not written under gpu-workbench watch"
-NOT_OOM = "the snapshot is of the end of a rehearsal, not of an OOM"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +219,14 @@ class RoleAddresses:
 
 @dataclass(frozen=True, slots=True)
 class AgentRecord:
-    """Inventory and OOM facts of a snapshot; a missing one has a reason."""
+    """The agent's data in a snapshot: OOM facts and an inventory, or a rehearsal's owners."""
 
-    facts: OomFacts | None
-    inventory: Inventory | None
-    why_no_facts: str = ""
-    why_no_inventory: str = ""
+    facts: OomFacts | None = None
+    inventory: Inventory | None = None
     roles: tuple[RoleAddresses, ...] = ()
     """The owners of the memory at the end of a rehearsal."""
+    faults: tuple[str, ...] = ()
+    """Parts that cannot be read, one line each."""
 
 
 MOST_VALUES = 100_000
@@ -275,15 +271,14 @@ def _check_scalar(value: Any, path: str) -> None:
         raise wire.WireError(f"{path}: a number of {value.bit_length()} bits")
 
 
-def parse_oom_facts(data: Any) -> OomFacts:
-    """Parse the facts of an OOM from untrusted plain data.
+def _parse(kind: TypeForm[Part], data: Any, path: str, most: int = MOST_VALUES) -> Part:
+    """Parse untrusted plain data.
 
     Raises:
         WireError: the data has the wrong form; the message names the position.
     """
-    _check_bounds(data, "oom")
-    facts: OomFacts = wire.from_plain(OomFacts, data, "oom")
-    return facts
+    _check_bounds(data, path, most)
+    return cast(Part, wire.from_plain(kind, data, path))
 
 
 def parse_inventory(data: Any) -> Inventory:
@@ -292,56 +287,33 @@ def parse_inventory(data: Any) -> Inventory:
     Raises:
         WireError: the data has the wrong form; the message names the position.
     """
-    _check_bounds(data, "inventory")
-    inventory: Inventory = wire.from_plain(Inventory, data, "inventory")
+    inventory = _parse(Inventory, data, "inventory")
     if inventory.schema != SCHEMA:
         raise wire.WireError(f"inventory.schema: {inventory.schema} is not {SCHEMA}")
     return inventory
 
 
-def parse_roles(data: Any) -> tuple[RoleAddresses, ...]:
-    """Parse the owners of a rehearsal's memory from untrusted plain data.
-
-    Raises:
-        WireError: the data has the wrong form; the message names the position.
-    """
-    _check_bounds(data, "roles", MOST_ADDRESSES)
-    roles: tuple[RoleAddresses, ...] = wire.from_plain(tuple[RoleAddresses, ...], data, "roles")
-    return roles
+def _parse_roles(data: Any) -> tuple[RoleAddresses, ...]:
+    return _parse(tuple[RoleAddresses, ...], data, "roles", MOST_ADDRESSES)
 
 
 def parse_agent_record(top: dict[Any, Any]) -> AgentRecord:
     """Parse the agent's record from a snapshot's top level, which may hold arbitrary data there."""
-    if KEY not in top:
-        return AgentRecord(None, None, NOT_WATCHED, NOT_WATCHED)
-    record = top[KEY]
+    record = top.get(KEY, {})
     if not isinstance(record, dict):
-        why = f"{KEY} is no object"
-        return AgentRecord(None, None, why, why)
-    if "roles" in record:
-        return _parse_rehearsal_record(record["roles"])
-    facts: OomFacts | None = None
-    inventory: Inventory | None = None
-    why_no_facts = why_no_inventory = ""
-    try:
-        facts = parse_oom_facts(record.get("oom"))
-    except wire.WireError as error:
-        why_no_facts = f"it cannot be read: {error}"
-    if record.get("inventory") is None:
-        why_no_inventory = "the agent could not take an inventory"
-    else:
+        return AgentRecord(faults=(f"the agent's record is no object: {KEY}",))
+    faults: list[str] = []
+
+    def read(key: str, parse: Callable[[Any], Part]) -> Part | None:
+        if record.get(key) is None:
+            return None
         try:
-            inventory = parse_inventory(record["inventory"])
+            return parse(record[key])
         except wire.WireError as error:
-            why_no_inventory = f"it cannot be read: {error}"
-    return AgentRecord(facts, inventory, why_no_facts, why_no_inventory)
+            faults.append(f"the agent's record cannot be read: {error}")
+            return None
 
-
-def _parse_rehearsal_record(plain: Any) -> AgentRecord:
-    """Parse the owners of a rehearsal's memory; a rehearsal's end has no OOM and no inventory."""
-    try:
-        roles = parse_roles(plain)
-    except wire.WireError as error:
-        why = f"it cannot be read: {error}"
-        return AgentRecord(None, None, why, why)
-    return AgentRecord(None, None, NOT_OOM, NOT_OOM, roles)
+    facts = read("oom", lambda data: _parse(OomFacts, data, "oom"))
+    inventory = read("inventory", parse_inventory)
+    roles = read("roles", _parse_roles) or ()
+    return AgentRecord(facts, inventory, roles, tuple(faults))

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from tui.snapshots.explain.account import Account, Capacity, find_kept_models
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
-from tui.snapshots.explain.frames import find_main_stack, goes_through
+from tui.snapshots.explain.frames import Frame, goes_through
 from tui.snapshots.explain.holders import SHARE, find_unfillable
-from tui.snapshots.explain.inventory import CodeLine
+from tui.snapshots.explain.inventory import find_main_stack
 from tui.snapshots.explain.leak_facts import LARGE, Leak, is_steady
 from tui.snapshots.explain.thresholds import (
     FOR_LONG,
@@ -60,7 +60,7 @@ def find_leading_cause(
         return "larger than the device"
     if leak is not None and _leads(leak, evidence, account):
         return "leak"
-    growing = _growing(evidence)
+    growing = _find_growing(evidence)
     if growing is not None:
         return growing
     if exceeds_process_limit(evidence.needed, evidence.reserved, evidence.allowed):
@@ -69,18 +69,18 @@ def find_leading_cause(
         return "refused with memory free"
     if has_fitting_piece(evidence.requested, evidence.largest):
         return "unknown"
-    suspect = _suspect(evidence, account, device)
+    suspect = _find_suspect(evidence, account, device)
     if suspect is not None:
         return suspect
-    if _request_alone(evidence, device):
+    if _is_request_too_large(evidence, device):
         return "larger than what was free"
-    return _of_live(evidence, account, device)
+    return _find_live_cause(evidence, account, device)
 
 
-def _growing(evidence: Evidence) -> LeadingCause | None:
+def _find_growing(evidence: Evidence) -> LeadingCause | None:
     """Return what grows with each iteration although it is no leak: it reaches any limit."""
-    kept = evidence.kept_passes
-    if kept is not None and kept.bytes >= SHARE * evidence.allocated:
+    passes = evidence.kept_passes
+    if passes is not None and passes.net >= SHARE * evidence.allocated:
         return "activations"
     if not is_steady(evidence) and find_unfillable(evidence) is not None:
         return "other tensors"
@@ -117,7 +117,7 @@ def rounds_sizes_up(settings: Mapping[str, str]) -> bool:
     return _DIVISIONS.search(settings.get("roundup_power2_divisions", "")) is not None
 
 
-def _suspect(evidence: Evidence, account: Account, device: Capacity) -> LeadingCause | None:
+def _find_suspect(evidence: Evidence, account: Account, device: Capacity) -> LeadingCause | None:
     """Return the largest holder besides live memory as the cause, if it is large enough."""
     at_start = makes_state(evidence) or (
         evidence.step is not None and evidence.step <= 1 and evidence.inventory is not None
@@ -168,7 +168,7 @@ def _suspect(evidence: Evidence, account: Account, device: Capacity) -> LeadingC
     return None
 
 
-def _request_alone(evidence: Evidence, device: Capacity) -> bool:
+def _is_request_too_large(evidence: Evidence, device: Capacity) -> bool:
     """Return whether one large request failed although much of the device was free."""
     room = (evidence.free or 0) + evidence.cached
     if not has_room(room, device.known) or evidence.free is None:
@@ -179,28 +179,28 @@ def _request_alone(evidence: Evidence, device: Capacity) -> bool:
     return large or evidence.needed >= REQUEST_SHARE * evidence.allocated
 
 
-def _stack(evidence: Evidence) -> tuple[CodeLine, ...]:
+def _find_stack(evidence: Evidence) -> tuple[Frame, ...]:
     return evidence.stack or find_main_stack(evidence.threads)
 
 
 def in_optimizer(evidence: Evidence) -> bool:
     """Return whether an optimizer's step made the request."""
-    return goes_through(_stack(evidence), _OPTIMIZER)
+    return goes_through(_find_stack(evidence), _OPTIMIZER)
 
 
 def makes_state(evidence: Evidence) -> bool:
     """Return whether an optimizer made the request for its state."""
-    return goes_through(_stack(evidence), _OPTIMIZER, *_STATE_MADE_IN)
+    return goes_through(_find_stack(evidence), _OPTIMIZER, *_STATE_MADE_IN)
 
 
 def loads_checkpoint(evidence: Evidence) -> bool:
     """Return whether a checkpoint was being read onto the device."""
-    return goes_through(_stack(evidence), "/torch/serialization.py")
+    return goes_through(_find_stack(evidence), "/torch/serialization.py")
 
 
 def makes_model(evidence: Evidence) -> bool:
     """Return whether a model was being built, moved, copied or loaded."""
-    stack = _stack(evidence)
+    stack = _find_stack(evidence)
     return (
         goes_through(
             stack, _MODULE, "_apply", "to_empty", "_load_from_state_dict", "load_state_dict"
@@ -214,13 +214,13 @@ def makes_model(evidence: Evidence) -> bool:
     )
 
 
-def _of_live(evidence: Evidence, account: Account, device: Capacity) -> LeadingCause:
+def _find_live_cause(evidence: Evidence, account: Account, device: Capacity) -> LeadingCause:
     """Return the cause from the main purpose of live memory and the operation that failed."""
     if evidence.inventory is None and not evidence.purposes:
         full = evidence.total is not None or device.inferred
         return "full" if full and evidence.allocated >= device.known / 2 else "unknown"
     sizes = {name: account.of(name) for name in _LIVE}
-    model = sizes["parameters"] + sizes["gradients"] + sizes["optimizer state"]
+    model = account.of("parameters", "gradients", "optimizer state")
     if makes_model(evidence) and model + sizes["other tensors"] >= sizes["activations"]:
         return "parameters"
     if find_kept_models(evidence) is not None and model >= sizes["activations"]:
@@ -234,12 +234,12 @@ def _of_live(evidence: Evidence, account: Account, device: Capacity) -> LeadingC
     if model >= sizes["activations"] + sizes["other tensors"] and _is_gradient(evidence):
         return "gradients"
     cause = max(sizes, key=lambda name: sizes[name])
-    if cause == "other tensors" and not _named(evidence):
+    if cause == "other tensors" and not _is_named(evidence):
         return "full"
     return cause
 
 
-def _named(evidence: Evidence) -> bool:
+def _is_named(evidence: Evidence) -> bool:
     inventory = evidence.inventory
     if inventory is None:
         return any(purpose.site for purpose in evidence.purposes)

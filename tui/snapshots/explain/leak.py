@@ -10,7 +10,8 @@ leak but are not:
 - a model that is built or loaded for long: growth per second must exceed its size;
 - features that one forward pass collects: a module calls the function, or their graph is one;
 - losses that one backward pass ends: a line passes them to it, and no step has left more memory;
-- a batch that grows on purpose: only the tensors of the newest batch grew, each under a name;
+- a batch that grows on purpose: only the tensors of the newest batch grew, each under a name, and
+  a longer tensor replaces each;
 - a prefetching loader with a few batches: fewer than :data:`~tui.snapshots.explain.leak_facts.FEW`
   tensors, without growth.
 """
@@ -19,23 +20,24 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.core.text.numbers import count, grouped
 from tui.snapshots.explain.evidence import Evidence, Rate
-from tui.snapshots.explain.frames import find_main_stack, format_line
+from tui.snapshots.explain.frames import format_line
 from tui.snapshots.explain.holders import (
     MOST,
     SHARE,
     find_waiting_graphs,
     format_holder,
     format_place,
-    holder_line,
     is_copied,
     is_in_forward,
     is_of_one_graph,
     is_of_pass,
     is_training,
+    make_leak,
     waits_for_backward,
 )
 from tui.snapshots.explain.inventory import (
@@ -43,17 +45,18 @@ from tui.snapshots.explain.inventory import (
     Inventory,
     ModelPart,
     Variable,
+    find_main_stack,
 )
 from tui.snapshots.explain.leak_facts import (
     FEW,
     LARGE,
     Leak,
+    LeakKind,
     describe_site,
     estimate_rate,
     find_growth_rate,
     is_steady,
 )
-from tui.snapshots.explain.lengthened import find_joined, find_replaced, find_replaced_items
 
 MANY = 16
 """Minimum number of tensors in a leaking container without measured growth."""
@@ -82,6 +85,11 @@ NUMBERED = 32
 """Number of buffers in one module with names that differ only in a number, from which they are a
 leak."""
 _DIGITS = re.compile(r"\d+")
+ROUNDED = 512
+"""Bytes by which a reported request may exceed its true size."""
+_JOINS = re.compile(r"\b(cat|concat|concatenate|pad|(column_|row_|[dhv])stack)\(")
+"""A call whose result is a longer tensor than its argument."""
+_CACHE = re.compile(r"cache|past|kv|key|value|bank|memory|history|buffer", re.IGNORECASE)
 
 
 def find_leak(evidence: Evidence) -> Leak | None:
@@ -89,22 +97,22 @@ def find_leak(evidence: Evidence) -> Leak | None:
     rate = find_growth_rate(evidence)
     inventory = evidence.inventory
     if inventory is None:
-        return _by_history(evidence, rate)
+        return _find_in_history(evidence, rate)
     grew = 0 if rate is None else int(rate.rate * rate.span)
     if rate is not None and rate.per == "step" and grew < SHARE * evidence.allocated:
         rate = None
     if rate is not None and _is_loading(rate, inventory, evidence):
         rate = None
     grew = 0 if rate is None else grew
-    leak = _named(evidence, inventory, rate, grew)
+    leak = _find_named(evidence, inventory, rate, grew)
     if leak is not None:
         return leak
     if rate is not None and rate.per == "step" and _is_unnamed(inventory, grew):
-        return _unnamed(evidence, inventory, rate, grew)
+        return _describe_unnamed(evidence, inventory, rate, grew)
     if find_waiting_graphs(evidence) is not None:
         return None
-    if evidence.grown is not None and _plausible(evidence):
-        return _by_history(evidence, rate)
+    if evidence.growth is not None and _is_plausible(evidence):
+        return _find_in_history(evidence, rate)
     return None
 
 
@@ -118,7 +126,7 @@ def _is_loading(rate: Rate, inventory: Inventory, evidence: Evidence) -> bool:
         return False
     grew = rate.rate * rate.span
     for container in inventory.containers:
-        behind = _graph_bytes(inventory, evidence) if container.graphs else 0
+        behind = _sum_graph_bytes(inventory, evidence) if container.graphs else 0
         if (
             container.enlarges
             and not _is_bounded(container)
@@ -130,15 +138,18 @@ def _is_loading(rate: Rate, inventory: Inventory, evidence: Evidence) -> bool:
     return grew < model + SHARE * evidence.allocated
 
 
-def _plausible(evidence: Evidence) -> bool:
+def _is_plausible(evidence: Evidence) -> bool:
     """Return whether growth from a history is plausible although the inventory names no holder.
 
     A single pass that keeps hundreds of activations from one line looks the same.
     """
-    inventory, grown = evidence.inventory, evidence.grown
-    if inventory is None or grown is None:
+    inventory, growth = evidence.inventory, evidence.growth
+    if inventory is None or growth is None:
         return True
-    if any(each.kind in LIMITED and 2 * each.bytes >= grown.bytes for each in inventory.containers):
+    if any(
+        container.kind in LIMITED and 2 * container.bytes >= growth.net
+        for container in inventory.containers
+    ):
         return False
     return inventory.step >= FEW and not is_steady(evidence)
 
@@ -146,40 +157,42 @@ def _plausible(evidence: Evidence) -> bool:
 # ---- from the inventory ----
 
 
-def _named(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
+def _find_named(
+    evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
+) -> Leak | None:
     """Return the leak whose holder explains the most bytes."""
     candidates = [
         *(
-            _container(container, evidence, inventory, rate, grew)
+            _find_in_container(container, evidence, inventory, rate, grew)
             for container in inventory.containers
         ),
-        *_collected(evidence, inventory, rate, grew),
-        _total(evidence, inventory, rate, grew),
-        *(find_replaced(variable, evidence, inventory) for variable in inventory.variables),
-        *find_joined(evidence, inventory, rate, grew),
-        *(_numbered(part, evidence, inventory, rate) for part in inventory.parts),
+        *_find_in_collections(evidence, inventory, rate, grew),
+        _find_sum(evidence, inventory, rate, grew),
+        *(_find_replaced(variable, evidence, inventory) for variable in inventory.variables),
+        *_find_joined(evidence, inventory, rate, grew),
+        *(_find_numbered(part, evidence, inventory, rate) for part in inventory.parts),
     ]
     leaks = [candidate for candidate in candidates if candidate is not None]
     return max(leaks, key=lambda leak: (leak.bytes, leak.graphs), default=None)
 
 
-def _container(
+def _find_in_container(
     container: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
 ) -> Leak | None:
     if TRACEBACK in container.through:
-        return _tracebacks(container, evidence, inventory, rate)
+        return _find_in_tracebacks(container, evidence, inventory, rate)
     graphs = container.graphs * 2 >= max(1, container.tensors)
     per_step = rate is not None and rate.per == "step"
     if rate is None and not _is_bounded(container):
         rate = estimate_rate(container, evidence, inventory)
-    replaced = find_replaced_items(container, evidence, inventory)
+    replaced = _find_replaced_items(container, evidence, inventory)
     if replaced is not None:
         return replaced
     if container.tensors < FEW or is_of_pass(container, evidence, per_step=per_step):
         return None
     if _is_of_step(container, graphs=graphs, measured=per_step, rate=rate):
         return None
-    behind = _graph_bytes(inventory, evidence) if graphs else 0
+    behind = _sum_graph_bytes(inventory, evidence) if graphs else 0
     whole = container.bytes + behind
     if rate is None:
         least = LARGE if graphs else MOST
@@ -190,17 +203,8 @@ def _container(
     elif whole < max(SHARE * evidence.allocated, grew / 4):
         return None
     size = max(container.bytes, min(whole, grew or whole))
-    return Leak(
-        kind="graphs" if graphs else "list",
-        subject=format_holder(container),
-        name=container.name,
-        where=holder_line(container),
-        bytes=size,
-        reachable=container.bytes,
-        rate=rate,
-        graphs=container.graphs,
-        training=is_training(inventory),
-    )
+    kind: LeakKind = "graphs" if graphs else "list"
+    return make_leak(kind, container, inventory, size, rate, graphs=container.graphs)
 
 
 def _is_of_step(container: Container, *, graphs: bool, measured: bool, rate: Rate | None) -> bool:
@@ -220,36 +224,37 @@ def _is_of_step(container: Container, *, graphs: bool, measured: bool, rate: Rat
     return _is_bounded(container) and (rate is None or rate.per != "step")
 
 
-def _collected(
+def _find_in_collections(
     evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
 ) -> list[Leak | None]:
-    """Return the leaks of collections that one function fills, such as a list in each layer."""
+    """Return the leaks of collections that one function fills, such as a list in every layer."""
     by_function: dict[tuple[str, str], list[Container]] = defaultdict(list)
-    for each in inventory.containers:
-        if each.adds is not None and each.enlarges and TRACEBACK not in each.through:
-            by_function[each.adds.filename, each.adds.name].append(each)
-    found: list[Leak | None] = []
+    for container in inventory.containers:
+        adds = container.adds
+        if adds is not None and container.enlarges and TRACEBACK not in container.through:
+            by_function[adds.filename, adds.name].append(container)
+    leaks: list[Leak | None] = []
     for together in by_function.values():
-        largest = max(together, key=lambda each: each.bytes)
-        group = [each for each in together if each.bytes >= ALIKE * largest.bytes]
+        largest = max(together, key=lambda container: container.bytes)
+        group = [container for container in together if container.bytes >= ALIKE * largest.bytes]
         if len(group) == 1:
             continue
         whole = replace(
             largest,
-            tensors=sum(each.tensors for each in group),
-            bytes=sum(each.bytes for each in group),
-            graphs=sum(each.graphs for each in group),
+            tensors=sum(container.tensors for container in group),
+            bytes=sum(container.bytes for container in group),
+            graphs=sum(container.graphs for container in group),
         )
-        leak = _container(whole, evidence, inventory, rate, grew)
+        leak = _find_in_container(whole, evidence, inventory, rate, grew)
         if leak is not None:
-            names = tuple(dict.fromkeys(each.name for each in group))
+            names = tuple(dict.fromkeys(container.name for container in group))
             of = f"{largest.kind} of {grouped(largest.length)}"
             subject = (
                 f"{largest.name} and {len(group) - 1} more like it ({of}, {format_place(largest)})"
             )
             leak = replace(leak, subject=subject, also=names)
-        found.append(leak)
-    return found
+        leaks.append(leak)
+    return leaks
 
 
 def _is_bounded(container: Container) -> bool:
@@ -266,15 +271,15 @@ def _may_be_growing(container: Container, evidence: Evidence, inventory: Invento
     adds = container.enlarges or container.kind == MEMOIZED
     steady = is_steady(evidence) or is_training(inventory)
     grows = adds and not steady and not is_copied(container, evidence)
-    return grows and _still_filled(container, evidence)
+    return grows and _is_being_filled(container, evidence)
 
 
-def _graph_bytes(inventory: Inventory, evidence: Evidence) -> int:
+def _sum_graph_bytes(inventory: Inventory, evidence: Evidence) -> int:
     """Return the bytes that graphs may hold because nothing else accounts for them."""
     return max(0, inventory.remainder + inventory.other_bytes - (evidence.rounding or 0))
 
 
-def _still_filled(container: Container, evidence: Evidence) -> bool:
+def _is_being_filled(container: Container, evidence: Evidence) -> bool:
     """Return whether the container's function was running, so that it may still grow."""
     if container.where is None:
         return container.scope.startswith("global")
@@ -285,7 +290,7 @@ def _still_filled(container: Container, evidence: Evidence) -> bool:
     )
 
 
-def _tracebacks(
+def _find_in_tracebacks(
     container: Container, evidence: Evidence, inventory: Inventory, rate: Rate | None
 ) -> Leak | None:
     """Return the leak of exceptions: tracebacks keep frames and their tensors alive.
@@ -293,7 +298,7 @@ def _tracebacks(
     A stored exception is one, an exception whose except clause is still running, such as for a
     retry, and the latest exception of an interactive interpreter.
     """
-    size = container.bytes + _failed_graphs(container, evidence, inventory)
+    size = container.bytes + _sum_failed_graphs(container, evidence, inventory)
     of_command = container.name.startswith(OF_COMMAND)
     handled = container.kind == HANDLED and not of_command
     if size < (LARGE if handled else SHARE) * evidence.allocated:
@@ -308,29 +313,24 @@ def _tracebacks(
         )
     else:
         subject = f"{format_holder(container)}, {container.through},"
-    return Leak(
-        kind="handled" if handled else "traceback",
-        subject=subject,
-        name=container.name,
-        where=holder_line(container),
-        bytes=size,
-        reachable=container.bytes,
-        rate=None if container.kind in (HANDLED, STORED) else rate,
-        graphs=container.graphs,
-        training=is_training(inventory),
-    )
+    kind: LeakKind = "handled" if handled else "traceback"
+    measured = None if container.kind in (HANDLED, STORED) else rate
+    graphs = container.graphs
+    return make_leak(kind, container, inventory, size, measured, subject=subject, graphs=graphs)
 
 
-def _failed_graphs(container: Container, evidence: Evidence, inventory: Inventory) -> int:
+def _sum_failed_graphs(container: Container, evidence: Evidence, inventory: Inventory) -> int:
     """Return the bytes that graphs of failed attempts hold, by their share of all nodes."""
     if not container.graphs:
         return 0
     present = max((variable.graph_nodes for variable in inventory.variables), default=0)
     share = container.graph_nodes / max(1, container.graph_nodes + present)
-    return int(share * _graph_bytes(inventory, evidence))
+    return int(share * _sum_graph_bytes(inventory, evidence))
 
 
-def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int) -> Leak | None:
+def _find_sum(
+    evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
+) -> Leak | None:
     """Return the leak of a tensor with a far longer graph than the others: a sum over steps."""
     ordered = sorted(inventory.variables, key=lambda variable: -variable.graph_nodes)
     if not ordered:
@@ -349,7 +349,7 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         again = longest.graph_nodes >= REUSED * max(1, own)
         if is_steady(evidence) or not (deep and again) or is_training(inventory):
             return None
-        if _graph_bytes(inventory, evidence) < LARGE * evidence.allocated:
+        if _sum_graph_bytes(inventory, evidence) < LARGE * evidence.allocated:
             return None
     elif longest.graph_nodes < 2 * FEW or (
         longest.graph_nodes < DEEPER * max(1, rest) and not deep
@@ -357,22 +357,12 @@ def _total(evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: in
         return None
     if is_in_forward(longest.where, evidence):
         return None
-    size = longest.bytes + _graph_bytes(inventory, evidence)
-    return Leak(
-        kind="total",
-        subject=format_holder(longest),
-        name=longest.name,
-        where=holder_line(longest),
-        bytes=min(size, grew) if grew else size,
-        reachable=longest.bytes,
-        rate=rate,
-        graphs=1,
-        training=is_training(inventory),
-        carried=bool(longest.shape) and longest.shape != (1,),
-    )
+    size = longest.bytes + _sum_graph_bytes(inventory, evidence)
+    leak = make_leak("total", longest, inventory, min(size, grew) if grew else size, rate, graphs=1)
+    return replace(leak, carried=bool(longest.shape) and longest.shape != (1,))
 
 
-def _numbered(
+def _find_numbered(
     part: ModelPart, evidence: Evidence, inventory: Inventory, rate: Rate | None
 ) -> Leak | None:
     """Return the leak of a module that adds numbered buffers or parameters at each step."""
@@ -391,7 +381,6 @@ def _numbered(
         bytes=part.bytes,
         reachable=part.bytes,
         rate=rate,
-        graphs=0,
         training=is_training(inventory),
     )
 
@@ -404,16 +393,16 @@ def _is_same_graph(first: Variable, other: Variable) -> bool:
 def _is_unnamed(inventory: Inventory, grew: int) -> bool:
     """Return whether memory without a name may hold a growth.
 
-    If the tensors of the newest step have grown, as with a batch that grows, or models that are
+    If the tensors of the newest step have growth, as with a batch that grows, or models that are
     kept, their names hold it.
     """
     newest = sum(variable.bytes for variable in inventory.variables)
     return newest < grew / 2 and inventory.other_bytes + inventory.remainder >= grew / 2
 
 
-def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) -> Leak:
+def _describe_unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) -> Leak:
     reach = inventory.other_bytes
-    where = evidence.grown.where if evidence.grown is not None else None
+    where = evidence.growth.where if evidence.growth is not None else None
     who = (
         "unnamed tensors, such as those in reference cycles or in a library's objects"
         if reach >= inventory.remainder
@@ -428,34 +417,121 @@ def _unnamed(evidence: Evidence, inventory: Inventory, rate: Rate, grew: int) ->
         bytes=grew,
         reachable=min(grew, reach),
         rate=rate,
-        graphs=0,
         training=is_training(inventory),
     )
+
+
+# ---- tensors that longer ones replace: torch.cat at each step or token, as in a cache of keys ----
+
+
+def _find_replaced(variable: Variable, evidence: Evidence, inventory: Inventory) -> Leak | None:
+    """Return the leak of a tensor that longer ones replace, as the request shows."""
+    if variable.bytes < SHARE * evidence.allocated or not variable.shape:
+        return None
+    if is_of_pass(variable, evidence, per_step=True):
+        return None
+    if not _is_longer(variable.bytes, variable.shape, evidence.requested):
+        return None
+    return _find_lengthened(variable, evidence, inventory)
+
+
+def _find_joined(
+    evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
+) -> list[Leak]:
+    """Return the leaks of tensors that ``torch.cat`` makes longer, one for each function.
+
+    The layers of a model may each have such a tensor. Either the request is for the next longer
+    one, or memory grows with the steps, or they fill most of the memory without a training.
+    """
+    by_function: dict[tuple[str, str], list[Variable]] = defaultdict(list)
+    for variable in inventory.variables:
+        if (
+            variable.enlarges
+            and variable.adds is not None
+            and not is_of_pass(variable, evidence, per_step=True)
+        ):
+            by_function[variable.adds.filename, variable.adds.name].append(variable)
+    joined = []
+    for group in by_function.values():
+        size = sum(variable.bytes for variable in group)
+        longer = any(
+            _is_longer(variable.bytes, variable.shape, evidence.requested) for variable in group
+        )
+        grows = rate if rate is not None and rate.per == "step" else None
+        fills = (
+            not is_training(inventory)
+            and size >= MOST * evidence.allocated
+            and not any(variable.scope.startswith("local of") for variable in group)
+        )
+        if size < SHARE * evidence.allocated or not (
+            longer or fills or (grows is not None and size >= grew / 4)
+        ):
+            continue
+        largest = max(group, key=lambda variable: variable.bytes)
+        others = f" and {len(group) - 1} more like it" if len(group) > 1 else ""
+        subject = f"{largest.name}{others} ({format_place(largest)})"
+        leak = make_leak("cat", largest, inventory, size, grows, subject=subject)
+        names = tuple(variable.name for variable in group)
+        joined.append(replace(leak, reachable=size, also=names))
+    return joined
+
+
+def _find_replaced_items(
+    container: Container, evidence: Evidence, inventory: Inventory
+) -> Leak | None:
+    """Return the leak of a container whose tensors are each replaced by a longer one."""
+    if not container.tensors or container.bytes < LARGE * evidence.allocated:
+        return None
+    item_size = container.bytes / container.tensors
+    joins = _JOINS.search(evidence.source) or _CACHE.search(container.name)
+    if not joins or not item_size < evidence.requested <= 1.25 * item_size:
+        return None
+    return _find_lengthened(container, evidence, inventory)
+
+
+def _is_longer(size: int, shape: Sequence[int], requested: int) -> bool:
+    """Return whether a request has a tensor's size with one dimension slightly longer."""
+    more = requested - size
+    if not 0 < more <= size // 4:
+        return False
+    # Requests cover whole elements, but the reported size is rounded up to 512.
+    slices = [size // length for length in shape if length > 1 and size % length == 0]
+    return any(abs(round(more / count) * count - more) < ROUNDED for count in slices)
+
+
+def _find_lengthened(
+    holder: Container | Variable, evidence: Evidence, inventory: Inventory
+) -> Leak | None:
+    # The tensor of a batch that grows on purpose is also replaced by a longer one.
+    grows_by_cat = _JOINS.search(evidence.source) or _CACHE.search(holder.name)
+    if is_training(inventory) and not grows_by_cat:
+        return None
+    subject = f"{holder.name} ({format_place(holder)})"
+    return make_leak("cat", holder, inventory, holder.bytes, subject=subject)
 
 
 # ---- from a history ----
 
 
-def _by_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
-    grown = evidence.grown
-    if grown is None or grown.bytes < SHARE * evidence.allocated:
+def _find_in_history(evidence: Evidence, rate: Rate | None) -> Leak | None:
+    growth = evidence.growth
+    if growth is None or growth.net < SHARE * evidence.allocated:
         return None
-    if grown.fills or grown.keeps_passes:
+    if growth.fills or growth.keeps_passes:
         return None
-    growth, site = grown.per_iteration, describe_site(grown)
+    pace, site = growth.per_iteration, describe_site(growth)
     subject = f"the tensor of {site}"
-    if not grown.by_size:
-        subject = f"{count(grown.count, 'tensor')} of {site}"
+    if not growth.replaced:
+        subject = f"{count(growth.count, 'tensor')} of {site}"
     return Leak(
-        kind="cat" if grown.by_size else "list",
+        kind="cat" if growth.replaced else "list",
         subject=subject,
         name="",
-        where=grown.where,
-        bytes=grown.bytes,
-        reachable=grown.bytes,
+        where=growth.where,
+        bytes=growth.net,
+        reachable=growth.net,
         rate=rate
-        or Rate(growth, growth, growth, "iteration", "the history of allocations", grown.repeats),
-        graphs=0,
+        or Rate(pace, pace, pace, "iteration", "the history of allocations", growth.repeats),
         training=any(
             purpose.name in ("gradients", "optimizer state") for purpose in evidence.purposes
         ),

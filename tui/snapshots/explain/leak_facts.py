@@ -10,9 +10,9 @@ from typing import Literal
 
 from tui.allocators import findings
 from tui.core.text.numbers import round_size
-from tui.snapshots.explain.evidence import Evidence, Grown, Rate
-from tui.snapshots.explain.frames import format_line
-from tui.snapshots.explain.inventory import CodeLine, Container, Inventory, StepMemory
+from tui.snapshots.explain.evidence import Evidence, Growth, Rate
+from tui.snapshots.explain.frames import Frame, format_line
+from tui.snapshots.explain.inventory import Container, Inventory, StepMemory
 
 LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "handled", "unnamed"]
 """Kind of growth: a container whose tensors carry graphs; one graph that accumulates over steps; a
@@ -29,24 +29,25 @@ class Leak:
     """Description of the holder: ``losses (list of 190, oom.py:13)``."""
     name: str
     """Its name, ``losses``; empty if unknown."""
-    where: CodeLine | None
+    where: Frame | None
     bytes: int
     reachable: int
     """Bytes that Python can reach under this name; graphs hold the rest."""
     rate: Rate | None
-    graphs: int
     training: bool
+    graphs: int = 0
+    """Number of its tensors with a graph."""
     carried: bool = False
     """True for a state carried from one iteration to the next, as opposed to a sum."""
     also: tuple[str, ...] = ()
     """Names of other tensors whose bytes are counted with it."""
 
 
-def describe_site(grown: Grown) -> str:
+def describe_site(growth: Growth) -> str:
     """Format the line of a growth: ``train (oom.py:15)``."""
-    if grown.where is not None and grown.where.name not in ("", "<module>"):
-        return f"{grown.where.name} ({format_line(grown.where)})"
-    return grown.label
+    if growth.where is not None and growth.where.name not in ("", "<module>"):
+        return f"{growth.where.name} ({format_line(growth.where)})"
+    return growth.label
 
 
 def describe_pace(leak: Leak) -> str:
@@ -124,7 +125,7 @@ def estimate_rate(container: Container, evidence: Evidence, inventory: Inventory
         return None  # it has been filled, as a cache is
     last = inventory.steps[-1]
     if 2 * (last.step - first.step) >= steps // 2 and last.allocated <= first.allocated:
-        return None  # it had not grown by then
+        return None  # it had not growth by then
     least = container.bytes - first.allocated
     if least < LARGE * evidence.allocated:
         return None

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.pictures import Flame, Piece, Pinning, RowPicture, Stacking, Timeline
 from tui.snapshots.model.results import (
     Difference,
@@ -21,7 +22,6 @@ from tui.snapshots.model.results import (
     State,
     Verdict,
 )
-from tui.snapshots.model.snapshot import Frame
 from workloads.protocol.wire import from_plain
 
 if TYPE_CHECKING:

@@ -182,8 +182,6 @@ class Cell:
 
     state: CellState
     """The state of most bytes in the cell."""
-    mixed: bool
-    """True if the cell contains more than one state."""
     used: float
     """Allocated or pending share of the cell, 0 to 1."""
     begins: int

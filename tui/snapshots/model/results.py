@@ -14,10 +14,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
+from tui.snapshots.explain.evidence import Growth
 from tui.snapshots.explain.explanation import Explanation, Remedy
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.explain.frames import FrameKind as FrameKind
 from tui.snapshots.model.pictures import Fragmentation
-from tui.snapshots.model.snapshot import Frame
 
 Grouping = Literal[
     "site",
@@ -217,20 +218,6 @@ OF_CACHED = "What would free cached memory"
 
 
 @dataclass(frozen=True, slots=True)
-class Top:
-    """A site and the memory it held."""
-
-    label: str
-    kind: FrameKind | None
-    bytes: int
-    count: int
-    share: float
-    """Share of all live bytes, 0 to 1."""
-    stack: int
-    """Number of the site's stack with the most bytes."""
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """The content of one timeline layer right after an event."""
 
@@ -242,51 +229,10 @@ class Part:
     """Live bytes of the whole device."""
     categories: tuple[tuple[str, str, int], ...]
     """Each category with its evidence and its bytes, largest first."""
-    top: tuple[Top, ...]
+    top: tuple[SiteRow, ...]
     """The layer's first few sites, largest first."""
     stack: tuple[Frame, ...]
     """The stack with the most bytes, innermost first; empty if none was recorded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """A site that kept allocating: the minimum of its net bytes rises steadily."""
-
-    label: str
-    kind: FrameKind | None
-    bytes: int
-    """Bytes of its live allocations."""
-    count: int
-    """Number of its live allocations."""
-    freed: int
-    """Number of freed allocations of the same line."""
-    share: float
-    """Share of all live bytes, 0 to 1."""
-    first: int
-    """The event of the oldest live allocation."""
-    event: int
-    """The event after which the allocations are counted."""
-    seconds: float | None
-    """Seconds from the oldest allocation to that event; ``None`` if the file has no times."""
-    stack: int
-    """Number of the stack with the most bytes."""
-    net: int = 0
-    """Net growth in bytes of all growing lines in its function."""
-    repeats: int = 0
-    """Estimated number of loop iterations meanwhile, derived from one line of the loop."""
-    replaced: bool = False
-    """True if one allocation is repeatedly replaced by a larger one, as ``torch.cat`` does."""
-    lengthening: int = 0
-    """Bytes by which its allocations grow at each replacement, if their sizes show it; else 0."""
-    fills: bool = False
-    """True if nothing else was allocated meanwhile, as when a loop fills a cache or loads data."""
-    keeps_passes: bool = False
-    """True if it keeps tensors of several forward passes, and no backward pass has followed."""
-
-    @property
-    def per_event(self) -> int:
-        """Average growth in bytes per event of the trace."""
-        return self.bytes // max(1, self.event - self.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,16 +251,12 @@ class Verdict:
     """Bytes that other processes use on the device; found only in the exception's text."""
     serving_free_block: int
     """The largest usable free piece: of the same pool, stream and size class."""
-    serving_cached: int
-    """Bytes of all free pieces of that kind."""
-    streams_cached: int
-    """Bytes of the free pieces that were unusable only because of their stream."""
     cause: Cause
     headline: str
     """One sentence: the failed request and the cause."""
     reasons: tuple[str, ...]
     """The figures that support the cause, and the unknowns."""
-    top: tuple[Top, ...]
+    top: tuple[SiteRow, ...]
     advice: tuple[Remedy, ...]
     site: str
     """The program line that made the request; empty if no Python frame was recorded."""
@@ -397,7 +339,7 @@ class Summary:
     reserved_peak_event: int | None
     ooms: tuple[int, ...]
     fragmentation: Fragmentation
-    top: tuple[Top, ...]
+    top: tuple[SiteRow, ...]
     """The largest sites: at the peak if there is a trace, else at the end."""
     top_at: Literal["peak", "end"]
     headline: str

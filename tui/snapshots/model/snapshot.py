@@ -10,8 +10,8 @@ from array import array
 from dataclasses import dataclass
 from enum import IntEnum
 
-from tui.snapshots.explain.frames import FrameKind, base_name, classify_code
-from tui.snapshots.explain.inventory import NOT_WATCHED, AgentRecord
+from tui.snapshots.explain.frames import Frame
+from tui.snapshots.explain.inventory import AgentRecord
 
 SIZE_LIMIT = 1 << 60
 """Upper limit of sizes in bytes: torch refuses a request of an exbibyte before its allocator runs,
@@ -35,35 +35,6 @@ class Action(IntEnum):
     ANNOTATE = 9
     OTHER = 10
     """An unknown action, which has no effect on the replay."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One line of a stack; C++ frames have no file (``??`` or empty) and line 0."""
-
-    filename: str
-    line: int
-    name: str
-
-
-def classify_frame(frame: Frame) -> FrameKind:
-    """Classify a frame by its file name, in POSIX or Windows form.
-
-    Cells of a notebook, ``<stdin>`` and ``<string>`` count as user code.
-    """
-    return classify_code(frame.filename, frame.line, frame.name)
-
-
-def format_frame(frame: Frame) -> str:
-    """Format a frame as ``file.py:12 function``; for a C++ frame, only its name."""
-    if frame.filename in ("", "??"):
-        return frame.name or "??"
-    return f"{base_name(frame.filename)}:{frame.line} {frame.name}"
-
-
-def format_frame_path(frame: Frame) -> str:
-    """Format a frame with its full path, to distinguish files of the same name."""
-    return f"{frame.filename}:{frame.line} {frame.name}"
 
 
 Stack = tuple[int, ...]
@@ -218,7 +189,7 @@ class TorchVersions:
         return f"{_NEW}{value} (before torch 2.9: {_OLD})"
 
 
-NO_AGENT = AgentRecord(None, None, NOT_WATCHED, NOT_WATCHED)
+NO_AGENT = AgentRecord()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tui.snapshots.model.snapshot import (
@@ -241,26 +242,32 @@ def _columns(trace: Trace) -> tuple[bytearray | array[int], ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How the entries of a file are converted."""
+
+    interner: Interner
+    """Assigns numbers to stacks and names."""
+    consume: bool
+    """Empty the lists of the file during conversion, so that memory never contains both forms."""
+    spent: list[object] | None
+    """Receives the entries removed from the file's lists, in pieces, to free them later."""
+    advance: Callable[[int], None]
+    """Called with the number of items in each batch; may raise to cancel."""
+
+
 def fill(
-    trace: list[Raw],
-    interner: Interner,
-    *,
-    wanted: Callable[[Raw], bool] | None,
-    consume: bool,
-    spent: list[object] | None,
-    tick: Callable[[int], None],
+    trace: list[Raw], conversion: Conversion, accepts: Callable[[Raw], bool] | None
 ) -> tuple[Trace, int]:
     """Fill the columns of a trace, and return the number of dropped entries.
 
     Args:
         trace: entries of the file, oldest first.
-        interner: assigns numbers to stacks and names.
-        wanted: returns whether to keep an entry; ``None`` keeps all.
-        consume: empty ``trace`` during conversion, so that memory never contains both forms.
-        spent: receives the entries removed from ``trace``, in pieces, to free them later.
-        tick: called with the number of entries in each batch; may raise to cancel.
+        conversion: how to convert them.
+        accepts: returns whether to keep an entry; ``None`` keeps all.
     """
-    columns, skipped = TraceColumns(interner), 0
+    consume, spent = conversion.consume, conversion.spent
+    columns, skipped = TraceColumns(conversion.interner), 0
     if consume:
         # Taking items from the end of a list is fast, from the start slow.
         trace.reverse()
@@ -275,12 +282,12 @@ def fill(
                 spent.append(batch)
         else:
             batch = trace[start:stop]
-        if wanted is not None:
+        if accepts is not None:
             whole = len(batch)
-            batch = [entry for entry in batch if wanted(entry)]
+            batch = [entry for entry in batch if accepts(entry)]
             skipped += whole - len(batch)
         columns.add(batch)
-        tick(stop - start)
+        conversion.advance(stop - start)
         start = stop
     return columns.trace, skipped
 

@@ -95,11 +95,10 @@ class Estimate:
     @property
     def remedy(self) -> str:
         """The remedy if the file needs more memory than allowed."""
-        need = self.expected if self.expected is not None else 0
-        if self.available is not None and need > self.available:
-            return "read it on a machine with more memory"
-        limit = limit_of(self.available, self.memory)
-        if self.available is not None and limit is not None and limit >= self.available:
+        limit = limit_of(self.available, self.memory) or 0
+        if self.available is not None and (
+            limit >= self.available or (self.expected or 0) > self.available
+        ):
             return "read it on a machine with more memory"
         return f"{MEMORY_OPTION} SIZE allows more"
 

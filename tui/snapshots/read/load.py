@@ -242,13 +242,13 @@ def load(
     except _GivenUp as stopped:
         raise stopped.error from None
     except SnapshotError as error:
-        raise SnapshotError(f"{_name(where)}: {error}") from error
+        raise SnapshotError(f"{_format_name(where)}: {error}") from error
     except MemoryError:
         # Without the cause: its frames keep all data that was read.
         remedy = limits.Estimate(0, 0, None, None, available, memory).remedy
         raise SnapshotError(
-            f"{_name(where)}: needs more memory than is allowed: damaged or hostile, or large: "
-            f"{remedy}"
+            f"{_format_name(where)}: needs more memory than is allowed: damaged or hostile, or "
+            f"large: {remedy}"
         ) from None
 
 
@@ -267,10 +267,10 @@ def estimate(where: Where, memory: int | None = None) -> Estimate:
             # Reading a pipe's first bytes would remove them for its reader.
             available = limits.available()
             return limits.estimate_memory(0, 0, json=False, available=available, memory=memory)
-        with _translate_errors(), Source(where, most_unpacked=limits.most_unpacked) as source:
+        with _translate_errors(), Source(where) as source:
             return _estimate(source, limits.available(), memory)
     except SnapshotError as error:
-        raise SnapshotError(f"{_name(where)}: {error}") from error
+        raise SnapshotError(f"{_format_name(where)}: {error}") from error
 
 
 def _is_pipe(where: Where) -> bool:
@@ -294,17 +294,14 @@ def _load(
     memory: int | None,
     spent: list[object] | None,
 ) -> Snapshot:
-    with (
-        _translate_errors(),
-        Source(where, progress=progress, most_unpacked=limits.most_unpacked) as source,
-    ):
+    with _translate_errors(), Source(where, progress=progress) as source:
         needed = _estimate(source, available, memory)
         if not needed.enough:
             raise SnapshotError(
                 f"{needed}; range and size filters do not lower this, since a file is unpacked "
                 f'whole: {needed.remedy}, or record less (max_entries=, stacks="python")'
             )
-        raw, container, notes = _objects(source, progress)
+        raw, container, notes = _read_objects(source, progress)
         name, byte, unpacked = source.name, source.size or source.read, source.unpacked
 
     def tick(done: int, total: int) -> None:
@@ -325,7 +322,7 @@ def _load(
     )
 
 
-def _objects(
+def _read_objects(
     source: Source, progress: ReportProgress | None
 ) -> tuple[object, str, tuple[str, ...]]:
     def tick() -> None:
@@ -368,7 +365,7 @@ def _carry_errors(progress: ReportProgress) -> ReportProgress:
     return report
 
 
-def _name(where: Where) -> str:
+def _format_name(where: Where) -> str:
     if isinstance(where, (str, os.PathLike)):
         return "standard input" if where == "-" else naming.clean(os.fspath(where))
     return naming.format_value(getattr(where, "name", "the stream"))

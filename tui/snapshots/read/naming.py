@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from typing import TypeVar
 
 from tui.core.text import numbers as fmt
-from tui.snapshots.model.snapshot import Frame, SnapshotError, Stack
+from tui.snapshots.explain.frames import Frame
+from tui.snapshots.model.snapshot import SnapshotError, Stack
 
 LONGEST = 4096
 """Maximum length of a name in characters; a longer name ends in an ellipsis."""
@@ -72,6 +74,7 @@ def describe_type(value: object) -> str:
     return f"an {name}" if name[0] in "aeiou" else f"a {name}"
 
 
+Item = TypeVar("Item")
 _NO_CONTEXT = ("", "N/A")
 _PLAIN: frozenset[type] = frozenset((str, int))
 _RECENT = 3
@@ -222,16 +225,7 @@ class Interner:
         if not isinstance(raw, int) or not -(1 << 63) <= raw < 1 << 64:
             self.odd["streams that are no integers"] += 1
             raw = 0
-        number = self.stream_numbers.get(raw)
-        if number is None:
-            number = len(self.streams)
-            if number == MOST_STREAMS:
-                raise SnapshotError(
-                    f"more than {MOST_STREAMS} streams on record: the file is damaged"
-                )
-            self.stream_numbers[int(raw)] = number
-            self.streams.append(int(raw))
-        return number
+        return _number(int(raw), self.stream_numbers, self.streams, MOST_STREAMS, "streams")
 
     def pool(self, raw: object) -> int | None:
         """Return the number of a pool, or ``None`` if the file has none."""
@@ -240,14 +234,7 @@ class Interner:
             if raw is not None:
                 self.odd["pools that are no pairs of numbers"] += 1
             return None
-        number = self.pool_numbers.get(pair)
-        if number is None:
-            number = len(self.pools)
-            if number == MOST_POOLS:
-                raise SnapshotError(f"more than {MOST_POOLS} pools on record: the file is damaged")
-            self.pool_numbers[pair] = number
-            self.pools.append(pair)
-        return number
+        return _number(pair, self.pool_numbers, self.pools, MOST_POOLS, "pools")
 
     def context(self, compiled: object, metadata: object) -> int:
         """Return the number of ``compile_context`` and ``user_metadata`` joined to one string."""
@@ -281,6 +268,18 @@ class Interner:
             number = self._category_numbers[str(raw)] = len(self.categories)
             self.categories.append(clean(str(raw)))
         return number
+
+
+def _number(value: Item, numbers: dict[Item, int], items: list[Item], most: int, kind: str) -> int:
+    """Return the number of a stream or pool, which a new one gets."""
+    number = numbers.get(value)
+    if number is None:
+        number = len(items)
+        if number == most:
+            raise SnapshotError(f"more than {most} {kind} on record: the file is damaged")
+        numbers[value] = number
+        items.append(value)
+    return number
 
 
 def pool_of(raw: object) -> tuple[int, int] | None:

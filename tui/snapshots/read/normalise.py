@@ -35,8 +35,8 @@ from tui.snapshots.model.snapshot import (
     TorchVersions,
     empty_trace,
 )
-from tui.snapshots.read import columns, naming
-from tui.snapshots.read.columns import FinalState
+from tui.snapshots.read import naming
+from tui.snapshots.read.columns import Conversion, FinalState, fill
 from tui.snapshots.read.naming import Interner
 
 Raw = Any
@@ -166,10 +166,10 @@ def normalise(
     Raises:
         SnapshotError: the data is not a snapshot, or no machine could have written it.
     """
-    form, top = _top(raw)
-    segments = _list(top, "segments")
-    traces = _traces(_list(top, "device_traces") if "device_traces" in top else [])
-    _bounded(segments, traces, _length(top.get("external_annotations")), most_items)
+    form, top = _find_top(raw)
+    segments = _require_list(top, "segments")
+    traces = _check_traces(_require_list(top, "device_traces") if "device_traces" in top else [])
+    _check_count(segments, traces, _length(top.get("external_annotations")), most_items)
     torch = versions(top, traces)
     interner = Interner()
     total, done = len(segments) + sum(map(len, traces)), 0
@@ -180,7 +180,8 @@ def normalise(
         if tick is not None:
             tick(done, total)
 
-    by_device, with_history = _segments(segments, interner, advance)
+    conversion = Conversion(interner, consume, spent, advance)
+    by_device, with_history = _convert_segments(segments, interner, advance)
     if with_history:
         form = "history"
     devices = []
@@ -194,17 +195,9 @@ def normalise(
             continue
         trace = traces[index] if index < len(traces) else []
         devices.append(
-            _device(
-                index,
-                by_device.get(index, []),
-                trace,
-                trace_filter,
-                interner=interner,
-                consume=consume,
-                spent=spent,
-                advance=advance,
-            )
+            _convert_device(index, by_device.get(index, []), trace, trace_filter, conversion)
         )
+    agent = parse_agent_record(top)
     others = [naming.clean(key) for key in top if isinstance(key, str) and key not in _KNOWN]
     return Snapshot(
         file=file,
@@ -218,16 +211,16 @@ def normalise(
         pools=tuple(interner.pools),
         contexts=tuple(interner.contexts),
         categories=tuple(interner.categories),
-        settings=_settings(top.get("allocator_settings")),
-        annotations=_annotations(top.get("external_annotations"), interner),
+        settings=_convert_settings(top.get("allocator_settings")),
+        annotations=_convert_annotations(top.get("external_annotations"), interner),
         host_segments=_length(top.get("host_segments")),
-        notes=(*notes, *_notes(top, others, interner)),
+        notes=(*notes, *_list_notes(top, others, interner), *map(naming.clean, agent.faults)),
         torch=torch,
-        agent=parse_agent_record(top),
+        agent=agent,
     )
 
 
-def _top(raw: object) -> tuple[str, dict[Raw, Raw]]:
+def _find_top(raw: object) -> tuple[str, dict[Raw, Raw]]:
     if isinstance(raw, list):
         # ``memory_snapshot()`` returns this list; the first item distinguishes any other list.
         if raw and not (isinstance(raw[0], dict) and "blocks" in raw[0]):
@@ -252,14 +245,14 @@ def _top(raw: object) -> tuple[str, dict[Raw, Raw]]:
     return "snapshot", raw
 
 
-def _list(top: dict[Raw, Raw], key: str) -> list[Raw]:
+def _require_list(top: dict[Raw, Raw], key: str) -> list[Raw]:
     value = top[key]
     if not isinstance(value, list):
         raise SnapshotError(f"{key} is {naming.describe_type(value)} where a list belongs: damaged")
     return value
 
 
-def _traces(raws: list[Raw]) -> list[list[Raw]]:
+def _check_traces(raws: list[Raw]) -> list[list[Raw]]:
     if len(raws) > MOST_DEVICES:
         raise SnapshotError(
             f"holds {fmt.count(len(raws), 'trace')}; at most {MOST_DEVICES} can be: damaged"
@@ -277,7 +270,7 @@ def _traces(raws: list[Raw]) -> list[list[Raw]]:
     return traces
 
 
-def _bounded(
+def _check_count(
     segments: list[Raw], traces: list[list[Raw]], annotations: int, most: int | None
 ) -> None:
     if most is None:
@@ -294,7 +287,7 @@ def _bounded(
         )
 
 
-def _segments(
+def _convert_segments(
     raws: list[Raw], interner: Interner, advance: Callable[[int], None]
 ) -> tuple[dict[int, list[Segment]], bool]:
     states = FinalState(interner)
@@ -309,53 +302,43 @@ def _segments(
     return by_device, states.with_history
 
 
-def _device(
+def _convert_device(
     index: int,
     segments: list[Segment],
     trace: list[Raw],
     trace_filter: TraceFilter,
-    *,
-    interner: Interner,
-    consume: bool,
-    spent: list[object] | None,
-    advance: Callable[[int], None],
+    conversion: Conversion,
 ) -> DeviceSnapshot:
     whole = len(trace)
     stop = whole if trace_filter.last is None else max(0, min(whole, trace_filter.last + 1))
     first = max(0, min(trace_filter.first, stop))
     if first or stop < whole:
         trace = trace[first:stop]
-    kept_trace, smaller = columns.fill(
-        trace,
-        interner,
-        wanted=trace_filter.accepts if trace_filter.minimal_size > 0 else None,
-        consume=consume,
-        spent=spent,
-        tick=advance,
-    )
+    accepts = trace_filter.accepts if trace_filter.minimal_size > 0 else None
+    columns, smaller = fill(trace, conversion, accepts)
     return DeviceSnapshot(
         index=index,
         segments=tuple(segments),
-        trace=kept_trace if whole else empty_trace(),
+        trace=columns if whole else empty_trace(),
         skipped=first + (whole - stop) + smaller,
         first=first,
         inexact=trace_filter.inexact(whole - stop, smaller),
     )
 
 
-def _settings(raw: Raw) -> dict[str, str]:
+def _convert_settings(raw: Raw) -> dict[str, str]:
     if not isinstance(raw, dict):
         return {}
     items = zip(raw.items(), range(_MOST_SETTINGS), strict=False)
     return {naming.format_value(key): naming.format_value(value) for (key, value), _ in items}
 
 
-def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
+def _convert_annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
     annotations = []
     for entry in raw if isinstance(raw, list) else ():
         time_us = entry.get("time_us") if isinstance(entry, dict) else None
         device = entry.get("device", 0) if isinstance(entry, dict) else None
-        if not _of_64_bits(time_us) or not _of_64_bits(device):
+        if not _has_64_bits(time_us) or not _has_64_bits(device):
             interner.odd["annotations without a proper time or device, left out"] += 1
             continue
         name, stage = (
@@ -366,7 +349,7 @@ def _annotations(raw: Raw, interner: Interner) -> tuple[Annotation, ...]:
     return tuple(annotations)
 
 
-def _of_64_bits(value: Raw) -> TypeGuard[int]:
+def _has_64_bits(value: Raw) -> TypeGuard[int]:
     return isinstance(value, int) and -(1 << 63) <= value < 1 << 63
 
 
@@ -374,7 +357,7 @@ def _length(raw: Raw) -> int:
     return len(raw) if isinstance(raw, (list, tuple)) else 0
 
 
-def _notes(top: dict[Raw, Raw], others: list[str], interner: Interner) -> list[str]:
+def _list_notes(top: dict[Raw, Raw], others: list[str], interner: Interner) -> list[str]:
     lines = [f"{label}: {fmt.grouped(count)}" for label, count in sorted(interner.odd.items())]
     host = _length(top.get("host_segments"))
     if host:

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, cast
 from tui.core.text import numbers as fmt
 from tui.snapshots import STANDARD_INPUT
 from tui.snapshots.model.snapshot import SnapshotError
-from tui.snapshots.read import naming
+from tui.snapshots.read import limits, naming
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -95,14 +95,12 @@ class Source:
         where: str | os.PathLike[str] | IO[bytes],
         *,
         progress: ReportProgress | None = None,
-        most_unpacked: Callable[[int], int],
     ) -> None:
         """Open a file and identify its format.
 
         Args:
             where: a path, ``-`` for standard input, or an open binary stream (not closed).
             progress: called for every piece that is read.
-            most_unpacked: returns the maximum unpacked size for a packed size.
 
         Raises:
             SnapshotError: there is no data, or the format is known to be different.
@@ -114,12 +112,12 @@ class Source:
         self.size = _size(self._stream)
         """Size in bytes; 0 if unknown before the end."""
         try:
-            self._recognise(most_unpacked)
+            self._recognise()
         except BaseException:
             self.close()
             raise
 
-    def _recognise(self, most_unpacked: Callable[[int], int]) -> None:
+    def _recognise(self) -> None:
         head = _read_exactly(self._stream, _HEAD)
         if not head:
             raise SnapshotError("is empty")
@@ -130,7 +128,7 @@ class Source:
         if self.packed:
             unpacked = gzip.GzipFile(fileobj=io.BufferedReader(self._raw, PIECE), mode="rb")
             head = _read_exactly(cast(BinaryIO, unpacked), _HEAD)
-            most = most_unpacked(self.size) if self.size else None
+            most = limits.most_unpacked(self.size) if self.size else None
             self._whole = _CountingReader(cast(BinaryIO, unpacked), head, self._open_counted, most)
         else:
             self._whole = self._raw

@@ -93,7 +93,6 @@ class LoadProgress:
     files or devices."""
     total: int
     """Total work in the same unit; 0 if unknown."""
-    elapsed_s: float
     left_s: float | None
     """Estimated seconds left in this phase; ``None`` before there is an estimate."""
 
@@ -107,9 +106,6 @@ class Loaded:
     devices: tuple[Summary, ...]
     common: tuple[int, ...]
     """Devices present in every file."""
-    texts: int
-    """Number of exception messages that were recognised."""
-    took_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
-from tui.snapshots.analysis.markdown import diff_markdown, snapshot_markdown
 from tui.snapshots.analysis.moment import begin_digits, state_letters, used_digits
 from tui.snapshots.analysis.peak import account_peak
-from tui.snapshots.analysis.report import diff_report, snapshot_report
+from tui.snapshots.analysis.report import (
+    diff_markdown,
+    diff_report,
+    snapshot_markdown,
+    snapshot_report,
+)
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.analysis.verdict import find_message, judge, parse_oom_texts
 from tui.snapshots.explain.evidence import Circumstances
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     DIFFERENCE,
     FLAME,
@@ -53,8 +58,8 @@ from tui.snapshots.model.calls import (
     VerdictArguments,
 )
 from tui.snapshots.model.pictures import Flame, Piece, Pinning, RowPicture, Timeline
-from tui.snapshots.model.results import OomText, Part, PeakAccount, SiteListing, State, Verdict
-from tui.snapshots.model.snapshot import Frame, SnapshotError
+from tui.snapshots.model.results import Part, PeakAccount, SiteListing, State, Verdict
+from tui.snapshots.model.snapshot import SnapshotError
 from tui.snapshots.reader.messages import Call
 from workloads.protocol.wire import WireError, to_plain
 
@@ -90,7 +95,7 @@ class Files:
     ) -> None:
         self.files = files
         self.circumstances = circumstances
-        self.texts = _parse_messages(oom_text)
+        self.texts = parse_oom_texts(oom_text)
         self.warnings = ((*warnings[0], *self._check_oom_text(oom_text)), *warnings[1:])
         self._pieces: tuple[tuple[int, int | None, int], tuple[Piece, ...]] | None = None
 
@@ -164,19 +169,13 @@ def compute(files: Files, call: Call) -> Any:
         raise SnapshotError(str(error.args[0] if error.args else error)) from error
 
 
-def _parse_messages(text: str) -> tuple[OomText, ...]:
-    lower = text.lower()
-    says_oom = "tried to allocate" in lower or "allocation failed with oom" in lower
-    return parse_oom_texts(text) if says_oom else ()
-
-
 # ---- the methods --------------------------------------------------------------------------------
 
 
 @computes(SET_OOM_TEXT)
 def _set_oom_text(files: Files, arguments: OomTextArguments) -> int:
     """Replace the known exception messages; return their number."""
-    files.texts = _parse_messages(arguments.text)
+    files.texts = parse_oom_texts(arguments.text)
     return len(files.texts)
 
 
@@ -305,15 +304,7 @@ def _report(files: Files, arguments: ReportArguments) -> str:
     if len(files.files) > 1:
         return _report_of_two(files, arguments)
     write = snapshot_markdown if arguments.form == "markdown" else snapshot_report
-    report = write(
-        files.files[0],
-        files.warnings[0],
-        device=arguments.device,
-        at=arguments.event,
-        top=arguments.top,
-        texts=files.texts,
-        circumstances=files.circumstances,
-    )
+    report = write(files.files[0], files.warnings[0], arguments, files.texts, files.circumstances)
     return report if isinstance(report, str) else _format_json(report)
 
 

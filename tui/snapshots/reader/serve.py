@@ -14,9 +14,10 @@ from tui.core.child.inside import ParentChannel
 from tui.core.text.redact import Redactor
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.analysis.analysis import Analysis
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import Slot
 from tui.snapshots.model.results import FileInfo
-from tui.snapshots.model.snapshot import Frame, Snapshot, SnapshotError
+from tui.snapshots.model.snapshot import Snapshot, SnapshotError
 from tui.snapshots.read import limits
 from tui.snapshots.read.limits import Estimate, allowed_s, time_limit
 from tui.snapshots.read.load import Where, estimate, load
@@ -139,9 +140,8 @@ class ProgressPace:
         self._number = number
         self._send = send
         self._clock = clock
-        self._began = clock()
         self._phase = ""
-        self._phase_began = self._began
+        self._phase_began = 0.0
         self._last_report = float("-inf")
 
     def report(self, done: int, total: int, phase: str) -> None:
@@ -161,7 +161,6 @@ class ProgressPace:
                 phase=phase,
                 done=done,
                 total=total,
-                elapsed_s=now - self._began,
                 left_s=left,
             )
         )
@@ -241,17 +240,14 @@ def _load(request: Load, source: int | None, send: Send, spent: list[object]) ->
     Raises:
         SnapshotError: a file cannot be read.
     """
-    began = time.monotonic()
     needed = _combine_estimates([estimate(path, request.memory) for path in request.paths])
     limits.restrict(needed)
     send(messages.Estimated(request.id, needed.byte, needed.expected, needed.allowed, str(needed)))
     with time_limit(allowed_s(needed)):
-        return _read(request, source, send, spent, began)
+        return _read(request, source, send, spent)
 
 
-def _read(
-    request: Load, source: int | None, send: Send, spent: list[object], began: float
-) -> Files:
+def _read(request: Load, source: int | None, send: Send, spent: list[object]) -> Files:
     pace = ProgressPace(request.id, send)
     trace_filter = TraceFilter(request.device, request.first, request.last, request.minimal_size)
     # Freeze the loaded objects before the collector is on again: it would traverse all of them,
@@ -287,8 +283,6 @@ def _read(
             files=tuple(map(_file_info, read, analysed.warnings)),
             devices=tuple(summaries),
             common=tuple(sorted(common)),
-            texts=len(analysed.texts),
-            took_s=time.monotonic() - began,
         )
     )
     return analysed

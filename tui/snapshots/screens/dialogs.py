@@ -167,7 +167,9 @@ class OomTextScreen(Dialog["str | None"]):
 
     def compose(self) -> ComposeResult:
         """Yield the box with the explanation and the text field."""
-        words = LinesView(self._message_lines, id="words")
+        words = LinesView(
+            lambda cells: paragraph(ABOUT_OOM_TEXT, cells, TextStyle.QUIET), id="words"
+        )
         words.can_focus = False
         yield box(
             "Text of the exception", "F2 or ctrl+s applies   escape cancels", words, self.area
@@ -176,9 +178,6 @@ class OomTextScreen(Dialog["str | None"]):
     def on_mount(self) -> None:
         """Focus the text field."""
         self.area.focus()
-
-    def _message_lines(self, cells: int) -> list[Line]:
-        return paragraph(ABOUT_OOM_TEXT, cells, TextStyle.QUIET)
 
     def action_apply(self) -> None:
         self.dismiss(self.area.text)

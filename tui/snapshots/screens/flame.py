@@ -13,9 +13,9 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.pane import FittedView, LinesView
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import FLAME, STACK, FlameArguments, Need, StackArguments
 from tui.snapshots.model.pictures import Flame, FlameFrame
-from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession

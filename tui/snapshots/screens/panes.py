@@ -49,11 +49,8 @@ class SnapshotBar(LineBar):
             self.view = view
 
     def __init__(self, session: SnapshotSession) -> None:
-        super().__init__(self._bar)
+        super().__init__(lambda cells: bar_line(session, cells))
         self._session = session
-
-    def _bar(self, cells: int) -> Line:
-        return bar_line(self._session, cells)
 
     def on_click(self, event: events.Click) -> None:
         """Switch to the view under the mouse."""

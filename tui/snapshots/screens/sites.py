@@ -15,6 +15,7 @@ from tui.kit.fields import FieldInput
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LineBar, LinesView
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     DIFFERENCE,
     SITES,
@@ -30,7 +31,6 @@ from tui.snapshots.model.results import (
     DiffRow,
     SiteListing,
 )
-from tui.snapshots.model.snapshot import Frame
 from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession

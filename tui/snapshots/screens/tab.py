@@ -228,13 +228,10 @@ class SnapshotTab(CommandScreen):
         self.query_one(SitesPane).begin_search()
 
     def action_snapshot_zoom_in(self) -> None:
-        self._zoom(CLOSER)
+        self.shown.zoom(CLOSER)
 
     def action_snapshot_zoom_out(self) -> None:
-        self._zoom(WIDER)
-
-    def _zoom(self, factor: float) -> None:
-        self.shown.zoom(factor)
+        self.shown.zoom(WIDER)
 
     # ---- the report ----
 

@@ -54,10 +54,8 @@ def find_peak(summary: Summary) -> int | None:
     return -1 if summary.live_peak_event is None else summary.live_peak_event
 
 
-def find_next_oom(summary: Summary, event: int | None) -> int | None:
-    """Return the next OOM, wrapping to the first, or ``None`` if there is none."""
-    if not summary.ooms:
-        return None
+def find_next_oom(summary: Summary, event: int | None) -> int:
+    """Return the next of a device's OOMs, wrapping to the first."""
     later = [oom for oom in summary.ooms if event is not None and oom > event]
     return later[0] if later else summary.ooms[0]
 
@@ -191,7 +189,7 @@ class SnapshotSession:
 
     def to_next_oom(self) -> None:
         """Go to the next OOM."""
-        if self.summary is not None and self.focus is not None and self.summary.ooms:
+        if self.summary is not None and self.focus is not None and self.has_ooms:
             self.go_to(find_next_oom(self.summary, self.focus.event))
 
     # ---- how it is shown ----

@@ -33,10 +33,10 @@ def picture(states: str, used: str, begins: str) -> Line:
     """
     tenths = [*map(int, used)]
     drawn: list[Span] = []
-    for place, (state, this, edges) in enumerate(zip(states, tenths, begins, strict=True)):
+    for place, (state, cell, edges) in enumerate(zip(states, tenths, begins, strict=True)):
         before = tenths[place - 1] if place else 0
         after = tenths[place + 1] if place + 1 < len(tenths) else 0
-        drawn.append(_cell(state, this, int(edges), to_the_right=before < after))
+        drawn.append(_cell(state, cell, int(edges), to_the_right=before < after))
     return tuple(
         Span("".join(span.text for span in group), style)
         for style, group in groupby(drawn, key=lambda span: span.style)

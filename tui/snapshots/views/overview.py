@@ -28,8 +28,8 @@ from tui.snapshots.model.results import (
     NO_HELP,
     OF_CACHED,
     FileInfo,
+    SiteRow,
     Summary,
-    Top,
     Verdict,
 )
 from tui.snapshots.reader.messages import (
@@ -334,7 +334,7 @@ def remark_lines(summary: Summary, cells: int) -> list[Line]:
     ]
 
 
-def top_lines(title: str, top: Sequence[Top], cells: int) -> list[Line]:
+def top_lines(title: str, top: Sequence[SiteRow], cells: int) -> list[Line]:
     """Draw the sites that held the most memory."""
     rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
     if not top:

@@ -21,12 +21,11 @@ from tui.kit.lines import (
     width,
     wrap,
 )
-from tui.snapshots.commands import VIEWS
-from tui.snapshots.explain.frames import base_name
+from tui.snapshots.commands import VIEWS, SnapshotView
+from tui.snapshots.explain.frames import Frame, base_name, classify_frame, format_frame
 from tui.snapshots.model.calls import Need
 from tui.snapshots.model.pictures import Timeline
-from tui.snapshots.model.results import FrameKind, Part, SiteRow, State, Summary, Top
-from tui.snapshots.model.snapshot import Frame, classify_frame, format_frame
+from tui.snapshots.model.results import FrameKind, Part, SiteRow, State, Summary
 from tui.snapshots.session.snapshot_reader import Refused, SnapshotStore
 from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
 
@@ -142,7 +141,7 @@ def site_heading(name: str, cells: int) -> Line:
     return fit_line((Span(words, TextStyle.QUIET),), cells)
 
 
-def site_line(site: SiteRow | Top, label: Line, cells: int) -> Line:
+def site_line(site: SiteRow, label: Line, cells: int) -> Line:
     """Draw bytes, share, count and label: the columns of every list of sites."""
     figures = f"{text.size(site.bytes):>9} {text.share(site.share):>4} {text.count(site.count):>7}"
     return fit_line((Span(f"{figures}  "), *label), cells)
@@ -166,11 +165,15 @@ def bar_line(session: SnapshotSession, cells: int) -> Line:
     return (*shown, Span("  "), Span(fit(words, cells - width(shown) - 2), style))
 
 
+def _view_label(view: SnapshotView) -> str:
+    return f" {view.key} {view.title} "
+
+
 def views_line(session: SnapshotSession) -> Line:
     """Draw the titles of the views, with the open one marked."""
     return tuple(
         Span(
-            f" {view.key} {view.title} ",
+            _view_label(view),
             TextStyle.CURSOR if view.id == session.view else TextStyle.QUIET,
         )
         for view in VIEWS
@@ -181,7 +184,7 @@ def view_at(x: int) -> str | None:
     """Return the id of the view whose title covers a column."""
     start = 0
     for view in VIEWS:
-        end = start + len(f" {view.key} {view.title} ")
+        end = start + len(_view_label(view))
         if start <= x < end:
             return view.id
         start = end
@@ -255,9 +258,9 @@ def part_lines(part: Part, cells: int) -> list[Line]:
         line(f"{text.share(part.bytes / part.live if part.live else None)} of what was live"),
     ]
     rows = flow(lines, cells)
-    for name, told_by, size in part.categories:
+    for name, basis, size in part.categories:
         amount = "" if len(part.categories) == 1 else f"{text.size(size)} "
-        rows += bulleted(f"{amount}{name}: {told_by}", cells)
+        rows += bulleted(f"{amount}{name}: {basis}", cells)
     if len(part.top) > 1:
         rows.append(site_heading("site", cells))
         rows += [site_line(top, line(top.label), cells) for top in part.top]

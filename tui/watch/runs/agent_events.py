@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tui.snapshots.explain.inventory import CodeLine
+from tui.snapshots.explain.frames import Frame
 from tui.watch.runs.untrusted import UntrustedError, check_time, parse_as, parse_object
 
 
@@ -37,7 +37,7 @@ class OomEvent:
     thread: str | None
     where: str | None
     requested: int | None = None
-    frames: tuple[CodeLine, ...] = ()
+    frames: tuple[Frame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

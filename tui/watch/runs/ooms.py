@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core.text import numbers as fmt
-from tui.snapshots.explain.inventory import CodeLine, Inventory
+from tui.snapshots.explain.frames import Frame
+from tui.snapshots.explain.inventory import Inventory
 
 FROM_EXCEPTION = "the exception that ended the process"
 REBUILT = "rewritten from the numbers that torch gave the observer"
@@ -51,7 +52,7 @@ class Oom:
     why_no_snapshot: str = ""
     requested: int | None = None
     """Requested bytes of live tensors, not rounded up; ``None`` if the agent gave none."""
-    stack: tuple[CodeLine, ...] = ()
+    stack: tuple[Frame, ...] = ()
     """Stack of the requesting thread, innermost first, if only the exception reports the OOM."""
     inventory: Inventory | None = None
     """Live memory of the process; ``None`` if the agent took no inventory."""

@@ -13,8 +13,8 @@ from tui.devices.state.watched_processes import Allocator, WatchedProcesses
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder, OomContext, Rate
 from tui.snapshots.explain.explain import explain, explain_driver_oom
 from tui.snapshots.explain.explanation import Explanation
-from tui.snapshots.explain.frames import find_main_stack, find_user_frame
-from tui.snapshots.explain.inventory import CodeLine, Inventory
+from tui.snapshots.explain.frames import Frame, find_user_frame
+from tui.snapshots.explain.inventory import Inventory, find_main_stack
 from tui.watch.runs import runs
 from tui.watch.runs.log_texts import oom_of_snapshot, source_line, texts_of
 from tui.watch.runs.ooms import Oom
@@ -143,7 +143,7 @@ def _make_absolute(filename: str, run: StartedRun) -> str:
     return filename if filename.startswith("/") else f"{run.cwd}/{filename}"
 
 
-def requesting_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, ...]:
+def requesting_stack(oom: Oom, inventory: Inventory | None) -> tuple[Frame, ...]:
     """Return the stack of the request; for a thread of torch's own, the waiting main thread's."""
     if oom.stack:
         return oom.stack
@@ -152,7 +152,7 @@ def requesting_stack(oom: Oom, inventory: Inventory | None) -> tuple[CodeLine, .
     if requesting or threads:
         return requesting or find_main_stack(threads)
     path, _, line = (oom.where or "").rpartition(":")
-    return (CodeLine(path, int(line), ""),) if path and line.isdecimal() else ()
+    return (Frame(path, int(line), ""),) if path and line.isdecimal() else ()
 
 
 def explain_without_snapshot(oom: Oom, known: Circumstances) -> Explanation:

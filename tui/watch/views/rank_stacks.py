@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
-from tui.snapshots.explain.frames import base_name
-from tui.snapshots.explain.inventory import CodeLine, ThreadStack
-from tui.snapshots.model.snapshot import Frame, classify_frame
+from tui.snapshots.explain.frames import Frame, base_name, classify_frame
+from tui.snapshots.explain.inventory import ThreadStack
 from tui.snapshots.views.shared_lines import stack_lines
 from tui.watch.runs.agents import RankStacks
 
@@ -59,9 +58,9 @@ def _thread_name(thread: ThreadStack) -> str:
     return "main thread" if thread.main else f"thread {thread.name}" if thread.name else "a thread"
 
 
-def _place(place: CodeLine) -> str:
+def _place(place: Frame) -> str:
     return f"{base_name(place.filename)}:{place.line} in {place.name}"
 
 
-def _frame(place: CodeLine) -> Frame:
+def _frame(place: Frame) -> Frame:
     return Frame(place.filename, place.line, place.name)
