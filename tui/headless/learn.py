@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import contextlib
+import os
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import rows_of_text
 from tui.headless.catalogue import CatalogueOptions, print_problems
-from tui.headless.keys import is_interactive, read_keys
 from tui.headless.waiter import Waiter, choose_devices, choose_interval, describe_current_run
 from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
 from tui.kit.command_line.output import UsageError, not_known, print_json, print_text, width
@@ -25,6 +30,9 @@ from workloads.protocol.results import WorkloadInfo
 
 ENDS = ("q", "Q", "\x04", "")
 """Keys that end the walk: q, Ctrl-D, and a terminal that is gone."""
+
+MOST_BYTES = 64
+"""One key can send several bytes, such as an arrow key's escape sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +260,45 @@ class Lesson:
 
 def _print(rows: Sequence[Line]) -> None:
     print_text(rows_of_text(plain(row).rstrip() for row in rows))
+
+
+# ---- keys ----
+
+
+def is_interactive() -> bool:
+    """Return whether a user can answer: all three standard streams are terminals."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(stream.isatty() for stream in streams)
+
+
+@contextlib.contextmanager
+def read_keys(on_key: Callable[[str], None]) -> Iterator[None]:
+    """Call a function for each key typed on standard input within the block.
+
+    Keys do not wait for Enter and are not shown; those typed before the block are dropped. The
+    terminal is as before after the block.
+
+    Args:
+        on_key: gets the characters of the key; empty if the terminal is gone.
+    """
+    loop = asyncio.get_running_loop()
+    terminal = sys.stdin.fileno()
+    modes = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal, termios.TCSAFLUSH)
+    loop.add_reader(terminal, lambda: on_key(_read(terminal)))
+    try:
+        yield
+    finally:
+        loop.remove_reader(terminal)
+        with contextlib.suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(terminal, termios.TCSANOW, modes)
+
+
+def _read(terminal: int) -> str:
+    try:
+        return os.read(terminal, MOST_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 SUBCOMMAND = Subcommand(LearnOptions, add_options, learn)
