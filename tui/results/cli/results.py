@@ -20,9 +20,12 @@ from tui.kit.command_line.output import (
     print_text,
     width,
 )
-from tui.kit.lines import paragraph, plain
-from tui.kit.tables import table_lines
-from tui.results.cli.store import explain_no_match, open_store, resolve_selection
+from tui.results.cli.store import (
+    explain_no_match,
+    format_table,
+    open_store,
+    resolve_selection,
+)
 from tui.results.store import StoreError
 from tui.results.store.database import Database
 from tui.results.store.exchange import ExchangeError, ResultRedaction, encode_lines, read_file
@@ -39,7 +42,6 @@ from tui.results.views.results import (
     format_result,
 )
 from tui.runs.views.result_text import format_summary
-from workloads.protocol.results import Table
 
 _SELECTS = (
     f"{FORMS}; several at once with commas; box= is a machine's name, or what --host named it"
@@ -205,7 +207,8 @@ def _list(options: ResultsOptions) -> int:
             print_line(_explain_empty(database))
             return 0
         tags = database.read_tags(rows)
-        _print_table(build_list_table(rows, database.read_facts(), tags, total))
+        table = build_list_table(rows, database.read_facts(), tags, total)
+        print_text(format_table(table, (), width()))
     return 0
 
 
@@ -215,14 +218,6 @@ def _explain_empty(database: Database) -> str:
             f"no results are stored in {database.place}: run and the workbench store theirs there"
         )
     return f"none of the {database.count()} stored results matches"
-
-
-def _print_table(table: Table, notes: Sequence[str] = ()) -> None:
-    cells = width()
-    lines = table_lines(table, {}, cells)
-    for note in notes:
-        lines += paragraph(note, cells, indent="  ")
-    print_text(rows_of_text(plain(line).rstrip() for line in lines))
 
 
 def _show(options: ResultsOptions) -> int:
@@ -310,7 +305,7 @@ def _compare(options: ResultsOptions) -> int:
             "A and B are of two machines; to compare all their results:"
             f" gpu-workbench results compare {of_boxes}"
         )
-    _print_table(build_comparison_table(comparison), notes)
+    print_text(format_table(build_comparison_table(comparison), notes, width()))
     return 0
 
 

@@ -16,6 +16,7 @@ from tui.results.store.database import Database
 from tui.results.store.queries import compare_rows
 from tui.results.store.selection import Selection, SelectionError, intersect, parse_selection
 from tui.results.views.results import build_comparison_table, format_comparison_notes
+from workloads.protocol.results import Table
 
 _HEXADECIMAL = frozenset("0123456789abcdef")
 _MOST_BOXES = 5
@@ -156,8 +157,14 @@ def format_comparison(comparison: StoreComparison, names: tuple[str, str], cells
         names: descriptions of A and B.
         cells: width of a line.
     """
-    lines = table_lines(build_comparison_table(comparison), {}, cells)
-    for note in format_comparison_notes(comparison):
+    head = rows_of_text(["", f"A: {names[0]}", f"B: {names[1]}"])
+    notes = format_comparison_notes(comparison)
+    return head + format_table(build_comparison_table(comparison), notes, cells)
+
+
+def format_table(table: Table, notes: Sequence[str], cells: int) -> str:
+    """Format a table with notes below it, in lines of ``cells`` cells."""
+    lines = table_lines(table, {}, cells)
+    for note in notes:
         lines += paragraph(note, cells, indent="  ")
-    head = ["", f"A: {names[0]}", f"B: {names[1]}"]
-    return rows_of_text([*head, *(plain(line).rstrip() for line in lines)])
+    return rows_of_text(plain(line).rstrip() for line in lines)

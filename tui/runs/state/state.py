@@ -103,7 +103,7 @@ class RunsState:
 
     @property
     def started(self) -> bool:
-        """True if the user has requested a run or a sweep in this session."""
+        """True once a run or a sweep has been requested in this session."""
         return bool(self.book or self.sweeps)
 
     @property
