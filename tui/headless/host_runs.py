@@ -1,4 +1,4 @@
-"""Runs on a host: its session from the connection to the end, for commands on several hosts."""
+"""Runs on a host, from the connection to the end, and the hosts that a command names."""
 
 from __future__ import annotations
 
