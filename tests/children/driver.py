@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from workloads import START
+from workloads.declare import user_workloads
 from workloads.protocol import messages, wire
 from workloads.protocol.messages import Event
 from workloads.protocol.results import Ceiling, Comparison, Environment, RunResult, Setting
@@ -26,6 +27,7 @@ class Driver:
 
     Args:
         script: the script to start, instead of the program's own.
+        files: files that declare workloads.
         python: the Python that runs it.
         ceilings: ceilings to send to it, as soon as it is ready.
     """
@@ -35,9 +37,13 @@ class Driver:
         script: Path | None = None,
         python: str = sys.executable,
         ceilings: tuple[Ceiling, ...] = (),
+        files: Sequence[str] = (),
     ) -> None:
         self.process = subprocess.Popen(
-            [python, *(START if script is None else (str(script),)), "serve"],
+            [
+                *(python, *(START if script is None else (str(script),)), "serve"),
+                *user_workloads.options(files),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The real runner with workloads whose ranks misbehave; started like the package."""
+"""Workloads whose ranks misbehave, as a user's file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-# When a rank loads this file, it finds the package where the rank has found it.
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).parents[2])
-
-from workloads import catalog  # (it comes first, as where users bring their own)
-from workloads.__main__ import main  # (once the path is right)
 from workloads.declare.workload import Case, Skip, workload
-
-assert catalog
 
 
 def _rank() -> int:
@@ -69,7 +60,3 @@ def second_lacks_something(_on: object) -> Case:
     if _rank() == 1:
         raise Skip("needs more than there is")
     return Case(timed, clock="wall")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -26,7 +26,7 @@ MISBEHAVING = Path(__file__).with_name("rank_misbehaving.py")
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Driver]:
-    with Driver(MISBEHAVING) as driver:
+    with Driver(files=(str(MISBEHAVING),)) as driver:
         driver.ready()
         yield driver
 

@@ -162,6 +162,19 @@ def test_ranks_start_from_memory(boxes: Boxes) -> None:
     assert done.stdout.startswith("1 of 1 run ended well")
 
 
+@pytest.mark.slow
+def test_the_ranks_of_a_users_workload_read_it_from_memory(boxes: Boxes, tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(OWN.format(first="").replace('group="mine"', 'group="mine", ranks=True'))
+    # The file is not on that host.
+    boxes.add("a", f"rm -f {shlex.quote(str(own))}; {AS_IT_IS}")
+    words = ("doubled", "--workloads", str(own), "--device", "cpu", "--quick", "--no-store")
+    done = _run(boxes, *words, "--host", "a")
+    assert not own.exists()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ranks 2: processes that took part" in done.stdout
+
+
 def test_a_python_without_torch_says_which_option_names_another(boxes: Boxes) -> None:
     boxes.add("a", f'while [ "$1" != -c ]; do shift; done; {BARE_PYTHON[7:]}')
     done = _run(boxes, *SMALL, "--host", "a", "--no-store")

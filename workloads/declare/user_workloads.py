@@ -15,6 +15,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -28,6 +29,19 @@ SENT = "sent"
 are named by their number."""
 READ_S = 120.0
 """Time limit for reading a file; importing a large library takes a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that declares workloads."""
+
+    path: str
+    number: int
+    """Its position among the files of the runner; an archive names it by this."""
+
+
+_sources: dict[str, SourceFile] = {}
+"""The files by the names of the workloads that they declare."""
 
 
 def files_in(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -62,6 +76,7 @@ def load(files: Sequence[str]) -> tuple[str, ...]:
         if problem is not None:
             problems.append(problem)
         declared = [item for name, item in workload.registered().items() if name not in before]
+        _sources.update((item.info.name, SourceFile(str(path), number)) for item in declared)
         problems += [
             text for item in declared if (text := _unregister_unreadable(path, item)) is not None
         ]
@@ -70,6 +85,24 @@ def load(files: Sequence[str]) -> tuple[str, ...]:
                 f"{path}:1: it declares no workload; decorate a function with @workload"
             )
     return tuple(problems)
+
+
+def find_source(name: str) -> SourceFile | None:
+    """Return the file that declares a workload; ``None`` for one in the catalogue."""
+    return _sources.get(name)
+
+
+def load_source(source: SourceFile) -> None:
+    """Declare the workloads of a file that another process has loaded.
+
+    Raises:
+        ImportError: the file cannot be read here.
+    """
+    problem = _execute(
+        Path(source.path), f"user_workloads_{source.number}", _read_sent(source.number)
+    )
+    if problem is not None:
+        raise ImportError(problem)
 
 
 def _read_sent(number: int) -> bytes | None:

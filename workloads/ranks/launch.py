@@ -14,12 +14,11 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
-from workloads.declare.workload import Case
+from workloads.declare import user_workloads
 from workloads.measure.clocks import Clock, TimedBlock
 from workloads.measure.timing import Cancelled, Control
 from workloads.protocol.messages import Progress, Run
@@ -49,12 +48,12 @@ class TorchrunLaunch:
     Args:
         request: the run, its parameters complete.
         planned: the run's layout.
-        source: the file that declares the workload; empty for one in the catalogue.
     """
 
-    def __init__(self, request: Run, planned: RankLayout, source: str) -> None:
+    def __init__(self, request: Run, planned: RankLayout) -> None:
         self._planned = planned
-        self._folder = torchrun.create_folder(planned.ranks, Order(request, source))
+        order = Order(request, user_workloads.find_source(request.workload))
+        self._folder = torchrun.create_folder(planned.ranks, order)
         self._hangup = torchrun.open_hangup_pipe(self._folder)
         self.ranks = [Rank(self._folder, index) for index in range(planned.ranks)]
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -133,7 +132,6 @@ class TorchrunLaunch:
 
 def run(
     request: Run,
-    prepare: Callable[..., Case],
     control: Control,
     begun: RunResult,
     on_result: Callable[[RunResult], None],
@@ -142,7 +140,6 @@ def run(
 
     Args:
         request: the run, its parameters complete.
-        prepare: the workload's function.
         control: receives the progress; may end the run.
         begun: the result before anything has run.
         on_result: receives the result after the timing.
@@ -158,7 +155,7 @@ def run(
     """
     planned = torchrun.layout(request, *_gpus(request.device))
     begun = replace(begun, parameters=request.parameters)
-    launch = TorchrunLaunch(request, planned, _source(prepare))
+    launch = TorchrunLaunch(request, planned)
     try:
         return _follow(launch, planned, control, begun, on_result)
     finally:
@@ -169,13 +166,6 @@ def _gpus(device: str) -> tuple[str, int]:
     """Return the type of the device, and the number of GPUs for ranks."""
     kind = torch.device(device).type
     return kind, torch.cuda.device_count() if kind == "cuda" else 0
-
-
-def _source(prepare: Callable[..., Case]) -> str:
-    """Return the file from which the ranks load the workload; empty for the catalogue's."""
-    if prepare.__module__.startswith("workloads."):
-        return ""
-    return str(Path(prepare.__code__.co_filename).resolve())
 
 
 def _follow(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workloads import START
+from workloads.declare.user_workloads import SourceFile
 from workloads.declare.workload import RANK_PARAMETERS, ParameterError, Skip
 from workloads.protocol import wire
 from workloads.protocol.messages import VERSION, Finished, Measured, Meeting, Progress, Run
@@ -199,8 +200,8 @@ class Order:
     """Every rank's task; the worker writes it into the folder shared with the ranks."""
 
     request: Run
-    source: str
-    """File that declares the workload; empty for one in the catalogue."""
+    source: SourceFile | None
+    """File that declares the workload; ``None`` for one in the catalogue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ def _run(
     if workload.info.ranks and launch.own_ranks() is None:
         parameters, _ = allowed(workload, request.device, request.parameters)
         complete_request = replace(request, parameters=parameters)
-        return launch.run(complete_request, workload.prepare, control, result, on_result)
+        return launch.run(complete_request, control, result, on_result)
     with prepared(request.workload, request.device, request.parameters, request.flags) as ready:
         case = ready.case
         result = replace(result, parameters=ready.parameters)

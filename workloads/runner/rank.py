@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
-import sys
 import time
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 from workloads import catalog
+from workloads.declare import user_workloads
 from workloads.measure import cpu_share
 from workloads.measure.timing import Cancelled
 from workloads.protocol.messages import Finished, Run, make_empty_result
@@ -38,8 +36,8 @@ def run(order: Order, channel: Channel, folder: RanksFolder) -> bool:
     """
     request = replace(order.request, device=_device(order.request.device))
     try:
-        if order.source:
-            _declare(order.source)
+        if order.source is not None:
+            user_workloads.load_source(order.source)
         ranks = _join(request, channel, folder)
     except Exception as error:  # noqa: BLE001 (anything may come; it is reported)
         failed = make_empty_result(request, outcome(error, request.device)[1])
@@ -65,17 +63,6 @@ def _device(name: str) -> str:
         return name
     index = (device.index or 0) + int(os.environ["LOCAL_RANK"])
     return f"cuda:{index % torch.cuda.device_count()}"
-
-
-def _declare(source: str) -> None:
-    """Declare a workload that is not in the catalogue."""
-    sys.path.insert(0, str(Path(source).parent))
-    spec = importlib.util.spec_from_file_location(f"declares_{Path(source).stem}", source)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{source} cannot be read as Python")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
 
 
 def _join(request: Run, channel: Channel, folder: RanksFolder) -> RankGroup:
