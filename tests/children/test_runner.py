@@ -266,7 +266,8 @@ def test_a_result_that_cannot_travel_fails_with_the_part_that_cannot(runner: Dri
     result = runner.run("tells_a_tensor")
     assert result.status == "failed"
     assert result.reason is not None
-    assert result.reason.startswith("the result holds what is no number: finished.result.figures.")
+    start = "the result contains a value that is not a number: finished.result.figures."
+    assert result.reason.startswith(start)
     assert "got Tensor" in result.reason
     before = runner.worker_pid()
     assert runner.run("not_a_number").time is not None

@@ -24,7 +24,7 @@ def test_a_machine_without_the_library_names_it(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_torch_that_tells_no_uuid_leaves_nobody_to_ask() -> None:
-    with pytest.raises(nvml.NvmlError, match="does not tell the UUID"):
+    with pytest.raises(nvml.NvmlError, match="does not report the UUID"):
         nvml.read_memory(None)
 
 

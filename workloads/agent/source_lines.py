@@ -197,7 +197,7 @@ class _Uses:
 
     @property
     def empties(self) -> CodePlace | None:
-        """A line that removes items or makes the collection anew, but for its first time."""
+        """Return the line that removes items or, after the first time, creates the collection."""
         again = self._renewing if len({id(code) for code, _ in self._renewing}) > 1 else []
         later = (place for place in again if place[0].co_name != "__init__")
         return self._removing or next(later, None)

@@ -252,7 +252,7 @@ def _tf32(kind: str, device_type: str) -> Iterator[None]:
 
 
 HALVES = ("float16", "bfloat16")
-NO_RATE = "this workload is not held against a limit"
+NO_RATE = "this workload is not compared with a limit"
 LOWEST_RIDGE = 4.0
 """FLOP per byte below which every device waits for its memory: an H100 has 20 in float32 and 295 in
 bfloat16, a server's CPU about 10."""

@@ -26,7 +26,7 @@ from workloads.protocol.results import PeakMemory
 PATH = "memory.allocated_peak"
 LEAST_SHARE = 0.1
 """Share of a peak that the kernel's count may miss; above it, the peak is reported as unknown."""
-NOT_TOLD = "what one call takes of the CPU's memory is told with glibc and /proc, and not of ranks"
+PEAK_UNKNOWN = "the CPU memory of a call is known only with glibc and /proc, and not for ranks"
 
 
 def resolution() -> int:
@@ -104,7 +104,7 @@ class FirstCalls:
 
         Memory that the preparation used only temporarily does not count.
         """
-        self._why_no_peak = NOT_TOLD
+        self._why_no_peak = PEAK_UNKNOWN
 
     def __call__(self, call: Callable[[], object], clock: Clock) -> float:
         """Make the first call and return its seconds."""

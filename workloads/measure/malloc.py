@@ -139,7 +139,7 @@ def _pages(variables: MutableMapping[str, str]) -> str:
         allowed = "[never]" not in _HUGE_PAGES_ALLOWED.read_text()
     except OSError:
         allowed = False
-    return "huge pages asked for" if allowed else "the kernel gives no huge pages"
+    return "huge pages requested" if allowed else "the kernel gives no huge pages"
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def read_state(uuid: str | None) -> DeviceState:
 
 def _handle(uuid: str | None) -> ctypes.c_void_p:
     if uuid is None:
-        raise NvmlError("this torch does not tell the UUID of its devices")
+        raise NvmlError("this torch does not report the UUID of its devices")
     handle = ctypes.c_void_p()
     _query(_library(), "nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
     return handle

@@ -131,7 +131,7 @@ def describe_signal(number: int) -> str:
         signal.SIGABRT: "aborted itself, after a failed assertion or a device error",
         signal.SIGBUS: "crashed: memory behind a mapping was gone, such as a full /dev/shm",
         signal.SIGILL: "crashed on an instruction that this CPU lacks",
-        signal.SIGTERM: "was told to end",
+        signal.SIGTERM: "was terminated",
     }
     hint = hints.get(signal.Signals(number))
     return f"{name} ({hint})" if hint else name

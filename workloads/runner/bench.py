@@ -155,7 +155,7 @@ class Bench:
         if self._device.type == "mps":
             allocated = int(torch.mps.current_allocated_memory())
             driver = int(torch.mps.driver_allocated_memory())
-            absent = {"used": "MPS tells of this process alone", "nvml": "no NVIDIA device"}
+            absent = {"used": "MPS reports this process alone", "nvml": "no NVIDIA device"}
             return MemoryInUse(allocated, driver, None, None, absent)
         return _read_cpu_memory()
 

@@ -194,7 +194,7 @@ def _start_libraries(place: Place, clock: Clock) -> None:
 
 REPORT_S = 0.3
 """Interval between two reports of a running study."""
-STUDY_CANCELLED = "after the time was taken; what was found by then is kept"
+STUDY_CANCELLED = "after the timing; the figures measured until then are kept"
 UNMEASURED = "no ceiling has been measured on this box: run the workload ceiling"
 
 
@@ -260,7 +260,7 @@ def _run(
         result = replace(
             result,
             status="cancelled" if cancelled else "ok",
-            reason="what was measured is kept" if cancelled else None,
+            reason="the figures measured until then are kept" if cancelled else None,
             time=measured,
             rates=rates,
             memory=peak,

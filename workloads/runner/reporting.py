@@ -163,7 +163,7 @@ def _explain_missing_interval(measured: Timing) -> str:
     if measured.stopped_by == DISTURBED:
         return "other processes were at work: an interval of these blocks would promise too much"
     worth = estimates.independent_blocks(measured.block_times_s)
-    return f"neighbouring blocks are too much alike: they tell as much as {worth:.1f} would"
+    return f"neighbouring blocks are too much alike: they count as {worth:.1f} independent ones"
 
 
 def _is_disturbed(measured: Timing, device_type: str) -> bool:
@@ -392,6 +392,6 @@ def finished(result: RunResult, *, worker_usable: bool = True) -> tuple[RunResul
     try:
         return result, wire.encode_checked(Finished(result, worker_usable))
     except wire.WireError as error:
-        reason = f"the result holds what is no number: {error}"
+        reason = f"the result contains a value that is not a number: {error}"
         failed = make_empty_result(result, reason)
         return failed, wire.encode(Finished(failed, worker_usable))

@@ -217,7 +217,7 @@ class Runner:
 
     def _pass_on(self, message: EmptyCache | ResetPeaks) -> None:
         if self._supervisor.channel is None:
-            reason = f"{message.device}: nothing has run yet, so no cache is held"
+            reason = f"{message.device}: nothing has run yet, so there is no cache"
             self._output.send(Rejected("", reason))
         else:
             self._supervisor.send(message)

@@ -263,7 +263,7 @@ class WorkerSupervisor:
             RuntimeError: no worker exists.
         """
         if self._worker is None:
-            raise RuntimeError("there is no worker to be told anything")
+            raise RuntimeError("there is no worker to send a message to")
         try:
             self._worker.channel.send(message)
         except BrokenPipeError:

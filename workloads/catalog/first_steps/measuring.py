@@ -145,12 +145,12 @@ def tolerance(inner: int, magnitude: float, tf32: bool) -> float:
 @workload(
     group="first_steps",
     title="are the results of two devices the same?",
-    about="The same product on the CPU and on the GPU, held against each other by torch.allclose. "
-    "On the CPU alone its twin: the same products added up in another order, as a GPU does. "
-    "Rounding depends on the order, so both results are right and neither is exact.",
+    about="The same product on the CPU and on the GPU, compared by torch.allclose. Without a GPU, "
+    "the same products added up in another order, as a GPU does. Rounding depends on the order, so "
+    "both results are right and neither is exact.",
     look_for="allclose with its defaults says no: for some data from 4 rows on, and from 32 on for "
     "nearly all. It allows each entry 1e-5 of its own size and 1e-8, and an entry close to zero is "
-    "the sum of large numbers that cancel. The table of errors holds each result against float64: "
+    "the sum of large numbers that cancel. The table of errors compares each result with float64: "
     "both are a little off. A tolerance that fits comes from how much was added up; it passes both "
     "and still notices a single product that is missing.",
     question="torch.allclose says that the results of the CPU and the GPU differ. Is the GPU "
@@ -199,7 +199,7 @@ def comparing_results(
         wrong = result - x[:, -1:] @ y[-1:]
         _verdicts(study, on_cpu, {other: result, f"{other}, one product missing": wrong}, allowed)
         differ = int((~torch.isclose(on_cpu, result)).sum())
-        about = f"of {n * n}, that allclose holds against the result"
+        about = f"of {n * n}, that allclose compares"
         study.figure("entries_not_close", float(differ), "", about)
         study.figure("largest_entry", float(exact.abs().max()))
         about = "by rounding: sqrt(n) roundings of the largest entry of |x| @ |y|"

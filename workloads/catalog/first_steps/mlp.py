@@ -41,7 +41,7 @@ def _model(on: Place, hidden: int) -> torch.nn.Module:
     about=f"{SAMPLES} samples of {FEATURES} features through a two-layer perceptron: DataLoader, "
     "copy of each batch to the device, forward, mean squared error, backward, Adam.",
     look_for="A model this small is often no faster on a GPU: each step launches dozens of tiny "
-    "kernels and waits for Python. Raise the hidden width and the batch to see it turn.",
+    "kernels and waits for Python. Raise the hidden width and the batch to see the GPU overtake.",
     question="Why can a GPU be slower than the CPU at a model this small?",
     answer="Each step launches dozens of tiny kernels, and launching one takes longer than running "
     "it. A wider layer or a larger batch gives each launch more work.",

@@ -141,7 +141,7 @@ def device_list(on: Place) -> Case:
             "device", "name", "capability", "multiprocessors", ("memory", "byte"),
         )  # fmt: skip
         absent: dict[str, str] = {}
-        study.unavailable["tables.devices"] = "torch does not tell it of every kind of device"
+        study.unavailable["tables.devices"] = "torch does not report it for every kind of device"
         for device in environment.all_devices(absent):
             units, memory = device.multi_processors, device.total_memory
             numbers = [None if value is None else float(value) for value in (units, memory)]

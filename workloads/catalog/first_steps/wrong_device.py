@@ -47,10 +47,10 @@ def outcome(call: Callable[[], torch.Tensor]) -> str:
     about="The tensors of an operation must lie on one device: else torch raises a RuntimeError "
     "rather than copy one of them. The fix is timed: move the input to the weights' device, then "
     "compute. On the CPU the meta device takes the place of the other one.",
-    look_for="The words of the error in the log, so that you know them again: they name both "
-    "devices. Two mixtures are allowed: a CPU tensor of no dimensions (a number) beside GPU "
-    "tensors, and CPU tensors as indices of a GPU tensor, which torch copies at each use. The fix "
-    "costs a copy each time it is called: move the data once, not in every step.",
+    look_for="The error's message is in the log, so that you recognize it: it names both devices. "
+    "Two mixtures are allowed: a CPU tensor of no dimensions (a number) beside GPU tensors, and "
+    "CPU tensors as indices of a GPU tensor, which torch copies at each use. The fix costs a copy "
+    "each time it is called: move the data once, not in every step.",
     question="torch says that two tensors are on different devices. Where does the .to(device) "
     "belong?",
     answer="Where the tensor is made or loaded, once. In front of the operation it also ends the "
@@ -151,9 +151,9 @@ class Training:
 @workload(
     group="first_steps",
     title="model left on the CPU",
-    about="A model that was never moved trains on the CPU without a word: data and model lie there "
-    "together, no error is raised, and the GPU idles. model.to(device) is what was forgotten; the "
-    "step with it is timed.",
+    about="A model that was never moved trains on the CPU without a message: data and model lie "
+    "there together, no error is raised, and the GPU idles. model.to(device) is what was "
+    "forgotten; the step with it is timed.",
     look_for="The loss falls all the same, so the curve does not give it away; the table of where "
     "each parameter lies does, and so do 0 bytes allocated on the GPU. Where only the input is "
     "moved, torch raises the error in the log. A run on the CPU has nothing to forget: the step, "
@@ -202,7 +202,7 @@ def model_on_cpu(
         _wrong_half(study, other_device(on) if on.type == "cpu" else on.device, left.model)
         about = "device bytes that building the left model took"
         if on.type == "cpu" or before is None or after is None:
-            reason = ON_THE_CPU if on.type == "cpu" else "not told"
+            reason = ON_THE_CPU if on.type == "cpu" else "not reported"
             study.absent("gpu_bytes_of_left_model", reason, "byte", about)
             study.absent("speed_up_by_moving", ON_THE_CPU, "x")
             return

@@ -73,7 +73,7 @@ TRIGGERED = re.compile(r"\s*\(Triggered internally at .*\)", re.DOTALL)
     title="scaled dot-product attention",
     about="softmax(Q K^T / sqrt(D)) V for a batch of heads, as in a transformer, by the backend "
     "that torch picks or the one that you set; then by each backend in turn, by nested tensors, "
-    "varlen_attn and, but for a quick run, compiled flex_attention. A causal mask lets each "
+    "varlen_attn and, except in a quick run, compiled flex_attention. A causal mask lets each "
     "position see those before it: half of the work. With padding, a mask hides the last quarter "
     "of the keys; nested tensors and varlen_attn leave them out instead. Fewer KV heads are shared "
     "by groups of heads (GQA).",

@@ -29,10 +29,10 @@ PASSES = 8
 @workload(
     group="flags",
     title="convolutions of varying shapes",
-    about="One convolution on images of several sizes in random order. A size that the process "
-    "has not seen must be prepared: cuDNN chooses an algorithm, with benchmark on by trying them; "
-    "oneDNN on the CPU builds a kernel. A choice once made is kept for as long as the process "
-    "lives, so each run gets a process of its own, and each setting sizes that no other has used.",
+    about="One convolution on images of several sizes in random order. A size that the process has "
+    "not seen must be prepared: cuDNN chooses an algorithm, with benchmark on by trying them; "
+    "oneDNN on the CPU builds a kernel. A choice lasts as long as the process, so each run gets a "
+    "process of its own, and each setting sizes that no other has used.",
     look_for="First call against later calls. One constant size pays once, and benchmark is worth "
     "it; sizes that keep changing pay every time, and benchmark then makes training slower by far. "
     "Pad or bucket the sizes.",

@@ -41,14 +41,14 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
     group="flags",
     compared=True,
     title="convolution of an image",
-    about="A convolution layer on square images, padded by half its kernel. As it stands, it is "
-    "the first layer of an image classifier: 3 channels in, 64 out, 3 x 3, 224 x 224, float32.",
+    about="A convolution layer on square images, padded by half its kernel. By default it is the "
+    "first layer of an image classifier: 3 channels in, 64 out, 3 x 3, 224 x 224, float32.",
     look_for="What the backend switches do to it. On a GPU of capability 8.0 and later the "
     "multiplications of float32 are TF32 unless cudnn.conv.fp32_precision is ieee; the first call "
-    "holds cuDNN's search when benchmark is on. Determinism often costs no time; forward and "
-    "backward with dilation=2 is a known case where it has cost 10 times and more on a GPU. In "
-    "16 bits try layout=channels_last too. A single image is little work for a GPU, which then "
-    "waits for launches: raise batch.",
+    "includes cuDNN's search when benchmark is on. Determinism often costs no time; forward and "
+    "backward with dilation=2 is a known case where it has cost 10 times and more on a GPU. In 16 "
+    "bits try layout=channels_last too. A single image is little work for a GPU, which then waits "
+    "for launches: raise batch.",
     convolutions="only",
 )
 def conv2d(
@@ -193,11 +193,11 @@ RESNET50 = _resnet50()
     group="flags",
     title="the convolutions of a ResNet-50",
     about="Every distinct convolution of ResNet-50 once, forward, float32, on 224 x 224 images. "
-    "The table gives each layer's time and what all of its kind take in the network, and but for a "
-    "quick run the other layout's time beside it.",
+    "The table gives each layer's time and what all of its kind take in the network, and, except "
+    "in a quick run, the other layout's time beside it.",
     look_for="Which layers take the time. A 1 x 1 layer at 56 x 56 does 16 to 43 operations for "
     "each byte that it reads or writes: on a GPU with TF32 it waits for memory, on a CPU it need "
-    "not. A 3 x 3 layer does nine times as many for the same bytes, and the first layer has but 3 "
+    "not. A 3 x 3 layer does nine times as many for the same bytes, and the first layer has only 3 "
     "channels to multiply. Layouts and flags change each layer's time differently, so one layer's "
     "gain is not the network's. What a flag does to all of them: gpu-workbench compare "
     "resnet50_layers --flag cudnn.benchmark=off,on, on the CPU mkldnn.enabled.",

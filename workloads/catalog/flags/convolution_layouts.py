@@ -50,10 +50,10 @@ def types(on: Place) -> dict[str, tuple[str, bool | None]]:
     about="One 3 x 3 convolution with its image and weight laid out as NCHW, channel by channel, "
     "and as channels_last, pixel by pixel, in float32, on a GPU that has TF32 without and with it, "
     "in bfloat16 and in float16. Timed: channels_last, float32.",
-    look_for="Tensor cores read channels_last: NCHW in TF32 and in 16 bits pays for being turned "
-    "round in each call; float32 without TF32 does not run on them. Convert the weights and the "
-    "image: where one of them is channels_last, torch converts the other in each call. On a CPU "
-    "without 16-bit products the short types are slower, not faster.",
+    look_for="Tensor cores read channels_last: in TF32 and in 16 bits NCHW costs a conversion in "
+    "each call; float32 without TF32 does not run on them. Convert the weights and the image: "
+    "where one of them is channels_last, torch converts the other in each call. On a CPU without "
+    "16-bit products the short types are slower, not faster.",
     convolutions="only",
 )
 def conv_layouts(

@@ -29,8 +29,8 @@ IMAGE = (8, 64, 56)
     title="float32 products with rounded inputs: TF32",
     about="The same float32 product at full precision, and with inputs that may be rounded: to "
     "TF32 (10 bits of mantissa) for the tensor cores of a GPU of compute capability 8.0 and later; "
-    "on the CPU to bfloat16, where its instructions have that. Products are rounded only if one "
-    "asks for it, cuDNN's convolutions unless one forbids it.",
+    "on the CPU to bfloat16, where its instructions have that. torch rounds the inputs of products "
+    "only if you allow it, those of cuDNN's convolutions unless you forbid it.",
     look_for="The speed-up beside the error against float64. The peak rate of TF32 is 7 to 8 times "
     "that of float32 on an A100, H100 or H200, twice on an L4 or L40S, and the same on GeForce 30 "
     "and 40. The error is some hundred times as large. On a CPU without such instructions it "

@@ -49,7 +49,7 @@ def _settings(on: Place, n: int, dtype: str) -> tuple[int, str]:
     about="The same large matrix product again and again, on all GPUs side by side (or on this "
     "device alone). The last product of every quarter of a second is compared with the first one, "
     "with verify=on one in every so many products: the same bits must come out each time, on a CPU "
-    "the same numbers but for rounding. NVML gives clock and temperature four times a second.",
+    "the same numbers except for rounding. NVML gives clock and temperature four times a second.",
     look_for="A rate that stays level, and how long the clock takes to settle. A fall from the "
     "first second to the last is mostly heat or a power limit; a GPU well below its neighbours is "
     "worth a look. A wrong result is a broken device or memory: its time and temperature are "

@@ -21,9 +21,9 @@ COMMON, ALL = "common", "all"
     group="health",
     title="ceilings of this box",
     about="Measures the highest rate of matrix products and of a copy in memory, the best block of "
-    "many: what the other workloads are held against on a CPU, and on a GPU of which no peak is "
-    "published or derived. Kept for later runs, but for one that other processes on the CPU "
-    "disturbed; running this workload measures it anew.",
+    "many. The other workloads are compared with it on a CPU, and on a GPU whose peak is neither "
+    "published nor derived. It is stored for later runs, unless other processes on the CPU "
+    "disturbed it; running this workload measures it again.",
     look_for="The share of its published peak that a GPU reaches: 70 to 90% is usual. A 16-bit "
     "rate far below the float32 rate means that this CPU has no units for it. Ceilings measured "
     "twice should agree within 5%; if not, something else was running, or the clock has changed.",

@@ -37,8 +37,8 @@ WAYS_AT_MOST = 16 * 2**20
     group="health",
     title="copies by size",
     about="Copies of 4 KiB and more between the host and the device, from pinned and from pageable "
-    "memory, each way. On the CPU, its twin: copies within host memory, bytes read and written "
-    "both counted.",
+    "memory, each way. On the CPU, copies within host memory, which count the bytes read and the "
+    "bytes written.",
     look_for="Small copies pay a fixed latency, large ones run at the link's rate: the curve bends "
     "at the size where both take equally long. Pinned memory is read by the device itself; "
     "pageable memory goes through a staging buffer that the CPU fills. Pinning costs more than one "
@@ -307,8 +307,8 @@ def _matrix(study: Study, sources: list[torch.Tensor], targets: list[torch.Tenso
 @workload(
     group="health",
     title="host to device and back",
-    about="Copies a tensor to the device and back again, one after the other; on the CPU, its "
-    "twin: the same two copies within host memory. The rate counts each byte once per crossing.",
+    about="Copies a tensor to the device and back again, one after the other; on the CPU, the same "
+    "two copies within host memory. The rate counts each byte once per crossing.",
     look_for="The rate against one direction of the link: the two copies share a stream, so they "
     "never overlap. Set memory=pageable to compare: such a copy passes through the driver's "
     "staging buffer. On the CPU each copy reads and writes each byte, so the rate counts both, and "

@@ -148,7 +148,7 @@ def linalg(
         _linalg_operations(study, n, solve_flop(n, right), calls)
         sum_of_values = float(torch.linalg.eigvalsh(symmetric).double().sum())
         trace = float(symmetric.diagonal().double().sum())
-        about = "sum of the symmetric matrix's eigenvalues over its trace: 1 but for rounding"
+        about = "sum of the symmetric matrix's eigenvalues over its trace: 1 except for rounding"
         study.figure("eigenvalues_over_trace", ratio(sum_of_values, trace), "", about)
 
     return Case(

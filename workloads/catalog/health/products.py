@@ -94,12 +94,12 @@ CPU_PATIENCE_S = 0.25
 @workload(
     group="health",
     title="matrix products over sizes, beside the CPU",
-    about="Square float32 products of growing size. On a GPU the CPU's are laid beside it, and the "
-    "GPU's with the copies: both factors from the host, the product back.",
+    about="Square float32 products of growing size. A GPU is compared with the CPU, also with the "
+    "copies counted: both factors from the host, the product back.",
     look_for="Where the GPU overtakes the CPU, with and without the copies: below that size the "
     "CPU is faster. The knee is the smallest n from which on the rate is within 20% of its best. "
-    "Where the launch takes at least half of the time, that is said too: a GPU with a higher rate "
-    "would take about as long there. On the CPU alone: the knee of its own curve.",
+    "Where the launch takes at least half of the time, the result says so: a GPU with a higher "
+    "rate would take about as long there. On the CPU alone: the knee of its own curve.",
 )
 def matmul_sweep(
     on: Place,

@@ -74,7 +74,7 @@ class Quantized:
     look_for="The time hardly grows while m is small: reading the weights takes it, so more rows "
     "are free until the FLOP per byte reach the ridge. Where memory decides, int8 can halve and "
     "int4 quarter the time of 16 bits, if the kernel is good; compare its byte/s. Beyond the ridge "
-    "fewer bits bring nothing. A model reads other weights in between: cache=cold is its case.",
+    "fewer bits do not help. A model reads other weights in between: cache=cold is its case.",
 )
 def decode_gemm(
     on: Place,

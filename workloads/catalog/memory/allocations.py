@@ -70,7 +70,7 @@ def inference_modes(
         graph, plain = study.peak(ways["grad"]), study.peak(ways["no_grad"])
         about = "peak with the graph over the peak without"
         if graph is None or plain is None:
-            study.absent("cost_of_the_graph", "this device does not tell its peaks", "byte", about)
+            study.absent("cost_of_the_graph", "the device does not report its peaks", "byte", about)
         else:
             study.figure("cost_of_the_graph", float(graph - plain), "byte", about)
         about = f"{depth} activations of {batch} x {width} float32, which the graph holds"
@@ -149,7 +149,7 @@ def staircase(
 
 def _difference(study: Study, name: str, now: int | None, before: int | None, about: str) -> None:
     if now is None or before is None:
-        study.absent(name, "this device does not tell what is reserved", "byte", about)
+        study.absent(name, "this device does not report what is reserved", "byte", about)
     else:
         study.figure(name, float(now - before), "byte", about)
 
@@ -178,7 +178,7 @@ def largest_free(segments: list[dict[str, Any]], device: int) -> int:
     title="fragmentation",
     about="Tensors that live long and tensors that do not, cut in turns out of one cached segment: "
     "when the short-lived ones are gone, half of the segment is free, in pieces that are no longer "
-    "neighbours. Against it: the same tensors with the long-lived ones made first.",
+    "neighbours. For comparison, the same tensors with the long-lived ones made first.",
     look_for="Reserved is far above allocated, and still a request of four pieces finds no place "
     "and takes new memory from the device; in the other order it fits. This is what an out of "
     "memory error means by reserved but unallocated; making what stays before what goes "
@@ -239,7 +239,7 @@ If the kernel granted more than it has, its out-of-memory killer would end the p
 PIECES = (
     (r"Tried to allocate [\d.]+ \w+", "the one request that failed, not all that you use"),
     (r"total capac\w+ of [\d.]+ \w+", "the device's memory"),
-    (r"of which [\d.]+ \w+ is free", "what nobody holds; other programs share the device"),
+    (r"of which [\d.]+ \w+ is free", "what no program holds; other programs share the device"),
     (r"[\d.]+ \w+ allowed", "the share that set_per_process_memory_fraction leaves"),
     (
         r"this process has [\d.]+ \w+ memory in use",
@@ -275,10 +275,10 @@ def explained(text: str) -> list[str]:
 @workload(
     group="memory",
     title="out of memory, and back",
-    about="A step that asks for more than there can be. torch raises OutOfMemoryError on CUDA and "
-    "a plain RuntimeError on the CPU, and the process lives on. Timed is the recovery: leave the "
-    "except block, empty the cache, go on with less. The request is one that no machine can grant, "
-    "so that nothing else comes into need.",
+    about="A step that requests more memory than there is. torch raises OutOfMemoryError on CUDA "
+    "and a plain RuntimeError on the CPU, and the process lives on. Timed is the recovery: leave "
+    "the except block, empty the cache, go on with less. The request is one that no machine can "
+    "grant, so that no other program runs short of memory.",
     look_for="The trap: while the exception is kept (as e in a list, a logger, a debugger), its "
     "traceback holds the frames and they hold the step's tensors, so a second try fails like the "
     "first. Memory before and after recovery is equal (a heap may keep a few KiB of Python's own). "
@@ -327,9 +327,9 @@ def out_of_memory(
             study.log_line(f"  {line}")
         allocated = (before.allocated, pinned.allocated, free.allocated, after.allocated)
         pinned_about = "held by the traceback of the exception that was kept"
-        after_about = "held more than before, after letting go and emptying the cache"
+        after_about = "held more than before, after the exception was dropped and the cache emptied"
         if None in allocated:
-            reason = "this device does not tell what is allocated"
+            reason = "this device does not report what is allocated"
             study.absent("pinned_by_the_traceback", reason, "byte", pinned_about)
             study.absent("left_after_recovery", reason, "byte", after_about)
             return

@@ -203,9 +203,9 @@ def _report(study: Study, ended: BatchBounds, trials: Trials, where: str) -> Non
     about="Training steps of a small network with ever larger batches: doubled until memory runs "
     "out, then bisected. On CUDA it ends with a real OutOfMemoryError at a stated share of the "
     "device (set_per_process_memory_fraction), on the CPU at a stated budget, so that other "
-    "programs come to no harm. Timed is a step at the first batch.",
+    "programs are not affected. Timed is a step at the first batch.",
     look_for="Memory grows nearly in a straight line: a fixed part (weights, gradients, optimizer) "
-    "and a part per sample (activations), so two measurements tell the rest within a fifth. "
+    "and a part per sample (activations), so two measurements predict the rest within a fifth. "
     "Samples per second stop growing long before memory ends: the largest batch is seldom the one "
     "you want. In the table, allocated is back at the weights and the batch after the step, while "
     "reserved and with it NVML's figure stay near what the step needed.",
@@ -236,7 +236,7 @@ def batch_until_oom(
 
     def study(study: Study) -> None:
         if study.peak(timed) is None:
-            study.absent("largest_batch", "this C library does not tell the peak of a call")
+            study.absent("largest_batch", "this C library does not report the peak of a call")
             return
         if budget is None:
             torch.cuda.set_per_process_memory_fraction(percent / 100, on.device)

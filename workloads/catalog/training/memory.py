@@ -27,11 +27,11 @@ DEPTH_FACTOR = 4
 @workload(
     group="training",
     title="gradient accumulation",
-    about="A batch that does not fit is taken in micro-batches: backward adds to the gradients, "
-    "and the optimizer steps once at the end. Each loss is weighted by its share of the batch. "
-    "The CNN normalises within each sample (GroupNorm): BatchNorm would see other batches.",
+    about="A batch that does not fit is split into micro-batches: backward adds to the gradients, "
+    "and the optimizer steps once at the end. Each loss is weighted by its share of the batch. The "
+    "CNN normalises within each sample (GroupNorm): BatchNorm would see other batches.",
     look_for="Peak memory falls with the micro-batch, and so does throughput once a micro-batch no "
-    "longer fills the device. The gradients agree with the full batch's but for rounding; with "
+    "longer fills the device. The gradients agree with the full batch's except for rounding; with "
     "BatchNorm they do not.",
     convolutions="some",
 )
@@ -122,13 +122,14 @@ def gradient_accumulation(
 @workload(
     group="training",
     title="gradient checkpointing",
-    about="A deep perceptron is cut into segments: only what enters a segment is kept, and the "
-    "rest is computed again when backward comes to it (torch.utils.checkpoint, "
-    "use_reentrant=False). The last segment is not checkpointed: its backward comes at once.",
+    about="A deep perceptron is cut into segments: only what enters a segment is stored, and the "
+    "rest is computed again when backward reaches it (torch.utils.checkpoint, "
+    "use_reentrant=False). The last segment is not checkpointed: its backward pass follows at "
+    "once.",
     look_for="Memory falls by much more than time rises: recomputing costs up to one more forward "
     "pass, about a third of a step. s segments keep s inputs, and while one is computed again, the "
     f"{KEPT_PER_LAYER} tensors of each of its layers: the sum is least near the square root of "
-    f"{KEPT_PER_LAYER} times the layers, 7 segments for 16 layers. The gradients are held against "
+    f"{KEPT_PER_LAYER} times the layers, 7 segments for 16 layers. The gradients are compared with "
     "those without checkpoints.",
 )
 def checkpointing(

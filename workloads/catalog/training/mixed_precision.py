@@ -55,7 +55,7 @@ def ways(device_type: str, capability: tuple[int, int] | None) -> tuple[Way, ...
     "float16 and bfloat16. autocast picks the precision of each operation and keeps the weights "
     "float32. float16 has a narrow range, so GradScaler multiplies the loss and divides the "
     "gradients again; a step whose gradients overflowed is skipped, and the scale halved. "
-    "torch.amp is today's name of what was torch.cuda.amp, on the CPU as well.",
+    "torch.amp replaces torch.cuda.amp, and works on the CPU too.",
     look_for="samples/s and memory against float32: tensor cores need larger channels than a small "
     "model has, so raise width and batch. The losses should run side by side. Set scale to 24 to "
     "see steps skipped. bfloat16 has float32's range and needs no scaler. A CPU is faster only "
