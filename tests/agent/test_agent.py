@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from tui.watch.cli.ooms import oom_lines
+from tui.watch.runs.failures import with_exit_code
 from tui.watch.runs.ooms import FROM_EXCEPTION, REBUILT, rebuilt_text
-from tui.watch.runs.process_logs import process_logs_in, troubles_in, with_exit_code
+from tui.watch.runs.process_logs import process_logs_in, troubles_in
 from workloads.agent import agent as module
 from workloads.agent.agent import FIRST, Agent, GivenUpError
 

@@ -21,8 +21,8 @@ from tui.cli.program import parse
 from tui.core import reports
 from tui.kit.command_line.output import UsageError
 from tui.watch.cli.launch import RunOutcome, build_report
+from tui.watch.cli.options import WatchOptions
 from tui.watch.cli.output import encode_stored_runs, stored_run_lines
-from tui.watch.cli.processes import WatchOptions
 from tui.watch.cli.watch import format_exports, watch
 from tui.watch.runs import runs, start
 from tui.watch.runs.process_logs import Contents, read_folder

@@ -19,7 +19,8 @@ from tests.agent.interpreters import others
 from tests.agent.programs import ENDS_AFTER_AUTOGRAD
 from tui.cli.program import parse
 from tui.kit.command_line.output import UsageError
-from tui.watch.cli.processes import WatchOptions, inject_agent
+from tui.watch.cli.options import WatchOptions
+from tui.watch.cli.processes import inject_agent
 from tui.watch.cli.watch import watch
 from tui.watch.runs import injection
 from tui.watch.runs.agents import Agents

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.watch.test_watched_processes import left, oom
-from tui.watch.runs.first_failure import first_failure
+from tui.watch.runs.failures import first_failure
 from tui.watch.runs.process_logs import ProcessLog
 
 TORCHRUN = ("/usr/bin/torchrun", "--nproc-per-node", "4", "train.py")

@@ -24,20 +24,20 @@ def _pids(text: str) -> tuple[int, ...]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tui.allocators", description=__doc__)
     modes = parser.add_subparsers(dest="mode", required=True)
-    serving = modes.add_parser("serve", help="figures at each tick, until standard input closes")
+    serving = modes.add_parser("serve", help="write figures until standard input closes")
     serving.add_argument("--interval", type=interval_s, default=0.5, metavar="S", help="seconds")
-    serving.add_argument("--pids", type=_pids, default=(), help="these alone, with commas between")
-    serving.add_argument("--no-children", action="store_true", help="not those they have started")
+    serving.add_argument("--pids", type=_pids, default=(), help="watch only these, with commas")
+    serving.add_argument("--no-children", action="store_true", help="leave out their children")
     serving.add_argument(
-        "--others", action="store_true", help="with --pids: this user's others too"
+        "--others", action="store_true", help="with --pids: also this user's others"
     )
-    serving.add_argument("--listed", type=_pids, default=(), help="what NVML says uses a GPU")
+    serving.add_argument("--listed", type=_pids, default=(), help="processes that NVML lists")
     serving.add_argument(
         "--keep-alive", type=float, metavar="S", help="end without a request for this many seconds"
     )
-    serving.add_argument("--steps", action="store_true", help="what their agents have counted")
-    serving.add_argument("--changes", action="store_true", help="write what changes in figures")
-    modes.add_parser("check", help="whether running processes can be read, and end")
+    serving.add_argument("--steps", action="store_true", help="report the steps of their agents")
+    serving.add_argument("--changes", action="store_true", help="write only changes of figures")
+    modes.add_parser("check", help="report whether running processes can be read")
     return parser.parse_args()
 
 

@@ -188,7 +188,7 @@ def _requested(pid: int, targets: WatchTargets, parents: Mapping[int, int]) -> t
     """Return the requested pids among a process and its ancestors, nearest first."""
     if not targets.children:
         return (pid,) if pid in targets.pids else ()
-    # The parents are read one after the other, so a pid that is used again can close a circle.
+    # The parents are read one after the other, so a reused pid can close a cycle.
     line = {pid: None}
     while (parent := parents.get(pid)) is not None and parent not in line:
         line[parent] = None

@@ -226,7 +226,7 @@ class AllocatorWatch:
                 raise GoneError(f"process {pid} has ended")
             watched = _Watched(files, self._discovery.describe(files))
             self._watched[pid] = watched
-        why, refused = self._why_not(watched)
+        why, refused = self._find_refusal(watched)
         description = replace(
             watched.description,
             reason=why.reason if why else "",
@@ -249,7 +249,7 @@ class AllocatorWatch:
         wait_s = _RETRY_S[min(watched.failures, len(_RETRY_S)) - 1]
         return not grown and time.monotonic() - at < wait_s
 
-    def _why_not(self, watched: _Watched) -> tuple[Refusal | None, bool]:
+    def _find_refusal(self, watched: _Watched) -> tuple[Refusal | None, bool]:
         """Return why a process is not read (``None`` if read), and whether the kernel refuses."""
         size, now = self._discovery.size_of(watched.files.pid), time.monotonic()
         if watched.reader is not None and watched.reader.place is None and self._can_wait(watched):

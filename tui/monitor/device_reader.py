@@ -131,7 +131,7 @@ def _shares_host_memory(answer: Any, name: str, host_total: int) -> bool:
     if isinstance(answer, NoAnswer):
         return integrated and answer.code == Code.NOT_SUPPORTED
     total = int(answer.total)
-    # Some drivers say success with the host's memory, rounded: only the name tells them apart.
+    # Some drivers report the host's memory, rounded: only the name identifies such devices.
     return total in (0, host_total) or (integrated and abs(total - host_total) < host_total / 20)
 
 

@@ -419,8 +419,8 @@ MONITOR_REQUESTS: tuple[type[MonitorRequest], ...] = (Watch, WatchHost, WatchDev
 def find_process(device: Device, pid: int | None) -> GpuProcess | None:
     """Return the row of a process that this program started.
 
-    In a container the list may hold the host's pids, and the same number may be somebody else's;
-    a row is believed only where the monitor could tell it for the local process.
+    In a container the list may contain the host's pids, and the same number may belong to another
+    process: a row counts only if the monitor identified it as the local process.
     """
     rows = device.processes or ()
     return next((row for row in rows if row.pid == pid and row.started_at is not None), None)

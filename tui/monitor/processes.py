@@ -23,7 +23,7 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Inode of /proc/self/ns/pid outside any container (Linux, PROC_PID_INIT_INO)."""
 
 _CLOCK_SLACK = 2.0
-"""Seconds that the start of a process may be off: the kernel gives its boot time in whole ones."""
+"""Tolerance in seconds of a process's start: the kernel gives its boot time in whole seconds."""
 
 _USES_A_GPU = ("/dev/nvidia", "libcuda", "libnvidia-")
 
@@ -100,11 +100,11 @@ class ProcessOwners:
         """Start without any process.
 
         Args:
-            own_pids: Whether PIDs here may differ from those that NVML gives; found out if None.
-            program: The PID whose descendants are the program's own; if None, who started us.
-            boot_text: In the command of each child of ``program`` that is one of ours, as where
-                ``program`` is an sshd that also has the user's shell; empty where all are. If None,
-                what this Python was given with ``-c``, if anything.
+            own_pids: Whether PIDs here may differ from NVML's; ``None`` to find out.
+            program: The PID whose descendants belong to this program; ``None`` for our parent.
+            boot_text: Text in the command of each child of ``program`` that belongs to us: an sshd
+                also has the user's shell as a child. Empty if all children do; ``None`` for the
+                text that this Python got with ``-c``, if any.
         """
         self.own_pids = is_in_pid_namespace() if own_pids is None else own_pids
         self._program = os.getppid() if program is None else program
@@ -116,14 +116,14 @@ class ProcessOwners:
         """Forget every process that is not among ``pids``."""
         present = set(pids)
         self._known = {pid: owner for pid, owner in self._known.items() if pid in present}
-        self._loads = {pid: look for pid, look in self._loads.items() if pid in present}
+        self._loads = {pid: reading for pid, reading in self._loads.items() if pid in present}
 
     def find_owner(self, pid: int, listed_at: float) -> ProcessOwner:
         """Return the owner of a process.
 
         Args:
             pid: As NVML gives it: the host's, which in a container may be another process here.
-            listed_at: Unix time at which NVML named it; a process that started later is another.
+            listed_at: Unix time at which NVML listed it; a process that started later is another.
         """
         try:
             process = psutil.Process(pid)
@@ -138,7 +138,7 @@ class ProcessOwners:
         if known is not None and known.started_at == started_at:
             parent_pid = _read_parent_pid(process)
             if known.parent_pid != parent_pid:
-                # It is an orphan; whose it is stays as it was.
+                # Its parent has ended; the other facts stay the same.
                 known = replace(known, parent=_read_parent(parent_pid), parent_pid=parent_pid)
                 self._known[pid] = known
             return known
@@ -267,7 +267,7 @@ def _read_parent(pid: int | None) -> ParentProcess | None:
 
 
 def _read_command(process: psutil.Process) -> str:
-    """Return a process's command line, its likely secrets masked before anybody else gets it."""
+    """Return a process's command line with likely secrets masked."""
     words = secrets.command_line(process.cmdline() or [process.name()])
     text = " ".join(words).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return text if len(text) <= LONGEST_COMMAND else text[: LONGEST_COMMAND - 1] + "…"
@@ -335,8 +335,8 @@ def query_lists(fields: FieldReader) -> tuple[list[ListedProcess] | None, dict[s
 
 
 SAMPLED_S = 2.0
-"""How old a sample of a process's utilisation may be. The driver takes them at its own pace, of a
-second at most: with less, some processes would be missing at times (XuehaiPan/nvitop#91)."""
+"""Maximum age in seconds of a sample of a process's utilisation. The driver samples at least once
+a second: a lower limit would miss some processes at times (XuehaiPan/nvitop#91)."""
 
 
 def query_sm_percent(fields: FieldReader, at: float) -> dict[int, float] | NoAnswer:

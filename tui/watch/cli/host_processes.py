@@ -7,7 +7,6 @@ import json
 import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from tui.allocators.messages import (
     AgentLogPart,
@@ -28,11 +27,9 @@ from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.watch.cli.host_output import HostReading, encode_host, encode_hosts, hosts_text, ooms_text
 from tui.watch.cli.jobs import RankSteps
+from tui.watch.cli.options import WatchOptions
 from tui.watch.cli.output import WHAT_IS_READ, wrap
 from tui.watch.state.host_ooms import HostOom, HostOomLogs
-
-if TYPE_CHECKING:
-    from tui.watch.cli.processes import WatchOptions
 
 SAMPLE_S = 0.5
 """Seconds between two readings: each crosses the link."""

@@ -30,8 +30,8 @@ from tui.snapshots.model.facts import advice_markdown
 from tui.watch.cli.ooms import MOST_VERDICTS, encode_oom, explain_ooms, explanation_lines, oom_lines
 from tui.watch.cli.output import WatchedProcessRow, encode_processes
 from tui.watch.runs import runs, start
-from tui.watch.runs.first_failure import first_failure
-from tui.watch.runs.process_logs import ProcessLog, joined, with_exit_code
+from tui.watch.runs.failures import first_failure, judge_by_exit_code
+from tui.watch.runs.process_logs import ProcessLog, joined
 from tui.watch.runs.run_summary import describe_finished_run, describe_oom_kills
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.run_folder import RunFolder, RunReading
@@ -269,14 +269,6 @@ async def _pass_through(file: int, to: int) -> None:
 
     threading.Thread(target=copy, daemon=True).start()
     await done
-
-
-def judge_by_exit_code(run: StartedRun, logs: Sequence[ProcessLog]) -> list[ProcessLog]:
-    """Return the agents' logs, judged by the exit code of the run's own process."""
-    return [
-        with_exit_code(log, run.code) if log.pid == run.pid and not log.replaced else log
-        for log in logs
-    ]
 
 
 # ---- text ----

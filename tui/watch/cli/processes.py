@@ -6,9 +6,7 @@ import asyncio
 import json
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
 
 from tui.allocators.messages import ProcessFigures
 from tui.core.events import EventBus, LogLine, MonitorStatus
@@ -16,11 +14,9 @@ from tui.core.text.glyphs import rows_of_text
 from tui.devices.cli.sample import read_sample
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
-from tui.hosts.choice import HostChoice
 from tui.kit.command_line.output import (
     SCHEMA,
     Failure,
-    UsageError,
     fit_to_terminal,
     print_json,
     print_notice,
@@ -29,6 +25,7 @@ from tui.kit.command_line.output import (
 )
 from tui.kit.terminal.ending import handle_signals
 from tui.monitor.messages import Device, Sample
+from tui.watch.cli.options import WatchOptions
 from tui.watch.cli.output import (
     WHAT_IS_READ,
     WatchedProcessRow,
@@ -47,9 +44,6 @@ from tui.watch.runs.process_logs import process_logs_in, troubles_in
 from tui.watch.runs.runs import StartedRun
 from tui.watch.state.processes import RunProcesses
 
-if TYPE_CHECKING:
-    from tui.core.settings import Value
-
 SAMPLE_S = 0.1
 """Seconds between two readings while processes are watched for a time."""
 SETTLE_S = 1.0
@@ -59,89 +53,6 @@ _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_S = 5.0
 """Seconds for the main thread to reach Python code; after that, a line says why the agent waits."""
 _CHECK_S = 0.05
-
-
-class OpenRun(Protocol):
-    """Opens a run on the screen, and returns the screen's exit code."""
-
-    def __call__(
-        self, find: Callable[[], StartedRun], instead: str, overrides: Mapping[str, Value], /
-    ) -> int:
-        """Open a run.
-
-        Args:
-            find: starts or finds the run; called once everything else is ready.
-            instead: advice for a start without a terminal.
-            overrides: settings of the workbench.
-
-        Raises:
-            UsageError: there is no terminal.
-        """
-
-
-def without_screen(
-    _find: Callable[[], StartedRun], instead: str, _given: Mapping[str, Value]
-) -> int:
-    """Refuse to open a run.
-
-    Raises:
-        UsageError: always.
-    """
-    raise UsageError(f"there is no screen; {instead}")
-
-
-@dataclass(frozen=True, slots=True)
-class WatchOptions(HostChoice):
-    """The processes to watch, for how long, and the output format."""
-
-    pid: int | None = None
-    no_children: bool = False
-    json: bool = False
-    jsonl: bool = False
-    seconds: float | None = None
-    every: float | None = None
-    entries: int | None = None
-    no_screen: bool = False
-    here: bool = False
-    env: bool = False
-    markdown: bool = False
-    on_oom: str | None = None
-    """A shell command to start at the first OOM of the command."""
-    stacks: bool = False
-    """Print where each rank of a run is now."""
-    inject: bool = False
-    """Inject the agent into the process."""
-    command: Sequence[str] = ()
-    """The command to run, or the name of a stored run; if empty, running processes are watched."""
-    dashes: bool = False
-    """Two dashes precede the command, so it is not the name of a run."""
-    overrides: Mapping[str, Value] = field(default_factory=dict)
-    """Settings of the screen."""
-    open_run: OpenRun = without_screen
-    """Opens a run on the screen."""
-
-    @property
-    def prints(self) -> bool:
-        """True if an option requests output that the screen lacks."""
-        has_output = self.starts_otherwise or self.json or self.lasts or self.pid is not None
-        return has_output or self.no_children or self.every is not None
-
-    @property
-    def draws(self) -> bool:
-        """True if the command runs under the screen."""
-        return bool(self.command) and not (self.no_screen or self.here or self.env or self.stacks)
-
-    @property
-    def starts_otherwise(self) -> bool:
-        """True if an option changes how the command is run."""
-        how = self.no_screen or self.here or self.env or self.markdown
-        return how or (self.entries is not None and not self.inject)
-
-    @property
-    def lasts(self) -> bool:
-        """True if watching continues after the first reading."""
-        follows = self.pid is not None and self.every is not None
-        return self.jsonl or follows or self.seconds is not None
 
 
 class ProcessReport:

@@ -55,8 +55,6 @@ MOST_TROUBLES = 50
 MOST_REASONS = 3
 """Most skipped lines of a file that are explained one by one."""
 _LONGEST_TROUBLE = 500
-LEAVES_WITHIN_S = 30.0
-"""Seconds from an OOM to ``sys.exit``: after longer, the program did something in between."""
 _MOST_RANK_DIGITS = 9
 SAMPLES = "samples.jsonl"
 _NOT_SEEN = "it was killed, or left by os._exit: nothing tells whether it went on"
@@ -471,7 +469,7 @@ def _judge(oom: Oom, log: ProcessLog, ran_out: bool) -> Oom:
     """Judge an OOM that no step or OOM followed: it ended the process, or why that is unknown.
 
     A program that catches the OOM and leaves by ``sys.exit(1)`` leaves no exception; the
-    evidence of its exit code is added by :func:`with_exit_code`.
+    evidence of its exit code is added by :mod:`tui.watch.runs.failures`.
     """
     if oom.handled or not log.ended:
         return oom
@@ -482,26 +480,6 @@ def _judge(oom: Oom, log: ProcessLog, ran_out: bool) -> Oom:
     who = "" if oom.thread == "main" else "a thread that was not the main one asked, and "
     end = f"the process was ended by {log.kind}" if log.kind else "the process ended"
     return replace(oom, why_not_known=f"{who}{end} with no optimizer step and no OOM after it")
-
-
-def with_exit_code(log: ProcessLog, code: int | None) -> ProcessLog:
-    """Return a program with its last OOM judged by its process's exit code.
-
-    Args:
-        log: the last program that the process executed.
-        code: exit code of the process; ``None`` if a signal ended it, or if it is unknown.
-    """
-    if not (code and log.ooms and log.ended_at is not None) or log.kind:
-        return log
-    last = log.ooms[-1]
-    # Another thread may be refused memory and end without the program. A program without an
-    # optimizer makes no steps, and may have worked for long.
-    if last.handled is not None or last.thread not in ("main", None):
-        return log
-    if log.ended_at - last.at > LEAVES_WITHIN_S:
-        return log
-    last = replace(last, handled=False, why_not_known="")
-    return replace(log, ooms=(*log.ooms[:-1], last))
 
 
 def _as_replaced(log: ProcessLog) -> ProcessLog:

@@ -1,4 +1,4 @@
-"""The stored runs: their folders, the files in them, which are dropped, and which still run."""
+"""The stored runs: their folders and files, their limits, and which of them still run."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tui.core.text.glyphs import clean
 from tui.devices.session.shared_watch import SharedWatch
 from tui.monitor.messages import Sample
 from tui.watch.runs import samples, start
-from tui.watch.runs.first_failure import first_failure
+from tui.watch.runs.failures import first_failure
 from tui.watch.runs.rehearsals import RehearsalNote, read_note
 from tui.watch.runs.run_summary import describe_oom_kills
 from tui.watch.runs.runs import StartedRun

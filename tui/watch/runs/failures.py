@@ -1,11 +1,15 @@
-"""The rank that failed first, and the ranks that its launcher then ended."""
+"""The processes that failed: whose OOM ended them, and which rank was the first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tui.watch.runs.process_logs import ProcessLog
+from tui.watch.runs.runs import StartedRun
 
+LEAVES_WITHIN_S = 30.0
+"""Seconds from an OOM to ``sys.exit``: after longer, the program did something in between."""
 LAUNCHERS = {
     "torchrun": "torchrun",
     "torch.distributed.run": "torchrun",
@@ -16,6 +20,34 @@ LAUNCHERS = {
     "srun": "srun",
 }
 """Names of launchers, by a word of the command."""
+
+
+def judge_by_exit_code(run: StartedRun, logs: Sequence[ProcessLog]) -> list[ProcessLog]:
+    """Return the agents' logs, judged by the exit code of the run's own process."""
+    return [
+        with_exit_code(log, run.code) if log.pid == run.pid and not log.replaced else log
+        for log in logs
+    ]
+
+
+def with_exit_code(log: ProcessLog, code: int | None) -> ProcessLog:
+    """Return a program with its last OOM judged by its process's exit code.
+
+    Args:
+        log: the last program that the process executed.
+        code: exit code of the process; ``None`` if a signal ended it, or if it is unknown.
+    """
+    if not (code and log.ooms and log.ended_at is not None) or log.kind:
+        return log
+    last = log.ooms[-1]
+    # Another thread may be refused memory and end without the program. A program without an
+    # optimizer makes no steps, and may have worked for long.
+    if last.handled is not None or last.thread not in ("main", None):
+        return log
+    if log.ended_at - last.at > LEAVES_WITHIN_S:
+        return log
+    last = replace(last, handled=False, why_not_known="")
+    return replace(log, ooms=(*log.ooms[:-1], last))
 
 
 def first_failure(logs: Sequence[ProcessLog], command: Sequence[str]) -> str:
