@@ -105,6 +105,18 @@ async def on_runs(
         yield OnRuns(on, scripted)
 
 
+async def test_enter_opens_a_run_of_the_list_after_a_run_that_was_open_from_the_start() -> None:
+    scripted = ScriptedRuns(kept_run(), opens=TWO)
+    scripted.state = TWO
+    async with running((80, 24), "one gpu", runs=scripted) as on:
+        await on.press("5")
+        await on.until(lambda: "Memory of" in on.text)
+        await on.press("escape")
+        await on.until(lambda: "Runs under the watch   1 stored" in on.text)
+        await on.press("enter")
+        assert scripted.asked[-1] == ("open", kept_run().folder.name)
+
+
 async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
     async with on_runs() as at:
         assert "Runs under the watch   2 stored" in at.rows[1]

@@ -121,15 +121,16 @@ class StoredRunsPane(Pane):
 
     def state_changed(self) -> None:
         """Draw the list, or instructions if it is empty."""
-        some = bool(self.runs)
+        has_runs = bool(self.runs)
         self.retitle("Runs under the watch" + (f"   {len(self.runs)} stored" if self.runs else ""))
-        self._heading.display = self.list.display = some
-        self._none.display = not some
-        empty = self.runs is not None and not some
-        if self.offers.display != empty:
-            self.offers.display = empty
-            if self.list.has_focus or self.offers.has_focus:
-                self.screen.set_focus(self.keys_go_to)
+        has_focus = self.list.has_focus or self.offers.has_focus or self.screen.focused is None
+        before = self.list.display, self.offers.display
+        self._heading.display = self.list.display = has_runs
+        self._none.display = not has_runs
+        self.offers.display = self.runs is not None and not has_runs
+        # A hidden widget accepts no focus: the run may have been left before the list was read.
+        if has_focus and before != (self.list.display, self.offers.display):
+            self.screen.set_focus(self.keys_go_to)
         for part in (self._heading, self.list, self.offers, self._none):
             part.rebuild()
 
