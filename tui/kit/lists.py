@@ -17,9 +17,9 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Input
 from textual.worker import Worker
 
-from tui.kit.fields import FieldInput
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line
 from tui.kit.pane import LinesView, set_height
 from tui.kit.styles import cursor_row
@@ -273,6 +273,35 @@ class KeyedList(CursorView):
         if self.key != self._posted:
             self._posted = self.key
             self.post_own(self.Moved(self))
+
+
+class FieldInput(Input):
+    """A filter's field; keys that mean nothing in it return to the filtered list.
+
+    Args:
+        placeholder: describes the text to type.
+        leave: called on the way back to the list; true keeps the filter.
+        id: the widget's.
+    """
+
+    def __init__(
+        self,
+        placeholder: str,
+        leave: Callable[[bool], None],
+        *,
+        id: str,  # noqa: A002 (Textual's name)
+    ) -> None:
+        super().__init__(placeholder=placeholder, id=id)
+        self.cursor_blink = False
+        self._leave = leave
+
+    async def on_key(self, event: events.Key) -> None:
+        """Return to the list on a key that means nothing in one line of text."""
+        if event.key not in ("escape", "down", "up", "enter"):
+            return
+        self._leave(event.key != "escape")
+        event.stop()
+        event.prevent_default()
 
 
 class RowFilter:

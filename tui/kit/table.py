@@ -100,7 +100,7 @@ def fit_columns(columns: Sequence[Column[Row]], room: int) -> Layout[Row]:
                 spare -= more
     while spare < 0 and widths:
         growing = [index for index in widths if columns[index].grows and widths[index] > 1]
-        index = max(growing, key=lambda index: widths[index]) if growing else max(widths)
+        index = max(growing, key=widths.__getitem__) if growing else max(widths)
         if widths[index]:
             widths[index] -= 1
             spare += 1

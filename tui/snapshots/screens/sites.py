@@ -11,9 +11,8 @@ from textual.binding import Binding, BindingType
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.kit.fields import FieldInput
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
-from tui.kit.lists import NumberedList
+from tui.kit.lists import FieldInput, NumberedList
 from tui.kit.pane import LineBar, LinesView
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
