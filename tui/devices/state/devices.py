@@ -1,4 +1,4 @@
-"""Pairs of NVML's and torch's devices, with memory figures of the same moment.
+"""Pairs of NVML's and torch's devices, with memory figures of the same moment; free devices.
 
 UUIDs or PCI bus ids pair the devices, never indices. NVML and CUDA number devices differently: CUDA
 orders them by speed by default, and CUDA_VISIBLE_DEVICES hides and reorders them.

@@ -1,4 +1,4 @@
-"""The rows of the devices pane as lines. Pure."""
+"""The rows of the devices pane as lines, which show how near figures are to their limits. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The tabs, commands, and the situation that decides which commands are valid. No Textual.
+"""The tabs, the commands and their registry, and the situation that decides which are valid.
 
-The factories in :mod:`tui.app.tab_screens` create the screens of the tabs.
+No Textual here: the factories in :mod:`tui.app.tab_screens` create the screens of the tabs.
 """
 
 from __future__ import annotations
