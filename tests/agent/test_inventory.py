@@ -255,19 +255,29 @@ def test_what_a_wrapper_holds_counts_for_the_wrapper() -> None:
     assert sizes == {"parameters": 4 * MIB, "optimizer state": 8 * MIB}
 
 
-def test_parameters_with_gradients_that_no_optimizer_updates_are_counted() -> None:
-    student, teacher, frozen = (torch.nn.Linear(8, 4, device="cuda") for _ in range(3))
+def test_parameters_in_a_graph_that_no_optimizer_updates_are_counted() -> None:
+    student, teacher, frozen, idle = (torch.nn.Linear(8, 8, device="cuda") for _ in range(4))
     frozen.requires_grad_(False)
+    kept = teacher(student(frozen(torch.ones(8, device="cuda"))))
     assert {part.untrained for part in taken().parts} == {0}
     optimizer = torch.optim.SGD(student.parameters())
     untrained = {part.owner: part.untrained for part in taken().parts}
     assert untrained == {
         "student (Linear)": 0,
-        "teacher (Linear)": 4 * (8 * 4 + 4),
+        "teacher (Linear)": 4 * (8 * 8 + 8),
         "frozen (Linear)": 0,
+        "idle (Linear)": 0,
     }
     assert optimizer
-    assert teacher
+    assert idle
+    assert kept.requires_grad
+
+
+def test_the_elements_of_views_are_fewer_than_the_bytes_that_they_keep() -> None:
+    rows = [torch.ones(MIB, 2, device="cuda")[0] for _ in range(9)]
+    (row,) = [each for each in taken().containers if each.name == "rows"]
+    assert (row.bytes, row.viewed) == (9 * 8 * MIB, 9 * 8)
+    assert rows
 
 
 def test_a_hundred_thousand_tensors_are_all_counted() -> None:

@@ -180,6 +180,21 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "free each model in results and its optimizer",
     ),
     (
+        "optimizers that their schedulers keep",
+        evidence(
+            inventory(
+                part("parameters", 400),
+                part("gradients", 400),
+                *(part("optimizer state", 800, f"past[{n}].optimizer (Adam)") for n in range(7)),
+                remainder=90,
+            ),
+            stack=FOREACH,
+        ),
+        "optimizer state",
+        "Optimizer state: 7 optimizers in past hold 5.5 GiB of the device's",
+        "drop each optimizer in past after its use",
+    ),
+    (
         "models in a dict that only answer requests",
         evidence(
             inventory(

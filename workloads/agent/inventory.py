@@ -113,8 +113,8 @@ class _Stock:
         self._parts: list[dict[str, Any]] = []
         self._skipped: list[str] = []
         self._objects = 0
-        self._optimized: set[int] = set()
-        """Ids of the parameters that optimizers update."""
+        self._used: set[int] = set()
+        """Ids of the parameters in graphs that no optimizer updates, if there are optimizers."""
 
     # ---- counting ----
 
@@ -129,9 +129,11 @@ class _Stock:
         owned = {id(child): module for module in modules for child in _children(module)}
         roots = [module for module in modules if id(module) not in owned]
         by_root = {id(root): list(_named_parameters(root, self._tensors_in)) for root in roots}
-        self._optimized = {
+        optimized = {
             id(each) for optimizer in optimizers for each in _optimized(optimizer, self._tensors_in)
         }
+        if optimized:
+            self._used = self._find_used() - optimized
         for role in ("parameters", "buffers"):
             for root in roots:
                 named = [(name, tensor) for kind, name, tensor in by_root[id(root)] if kind == role]
@@ -215,15 +217,18 @@ class _Stock:
                 if size:
                     sizes.append((name, size))
                     kinds[self._reader.dtype(part)] += size
-                    if role == "parameters" and self._is_untrained(tensor):
+                    if role == "parameters" and id(tensor) in self._used:
                         untrained += size
         if sizes:
             self._parts.append(dict(_part(role, owner, sizes, kinds), untrained=untrained))
 
-    def _is_untrained(self, parameter: Any) -> bool:
-        """Return whether a parameter requires a gradient, but only others are optimized."""
-        trains = bool(self._optimized) and id(parameter) not in self._optimized
-        return trains and self._reader.requires_gradient(parameter)
+    def _find_used(self) -> set[int]:
+        """Return the ids of the leaf tensors at which the graphs of all tensors end."""
+        if time.monotonic() > self._deadline:
+            return set()
+        roots = [node for node in map(self._graph, self._tensors) if node is not None]
+        leaves = map(_leaf_of, _find_nodes(roots))
+        return {id(leaf) for leaf in leaves if leaf is not None}
 
     def _tensors_in(self, value: Any, depth: int = 0) -> list[Any]:
         """Return the readable tensors that hold a tensor's data; none for another object.
@@ -356,6 +361,7 @@ class _Stock:
             limit=holding.limit,
             tensors=len(holding.tensors),
             bytes=sum(sizes),
+            viewed=sum(map(self._reader.viewed, holding.tensors)),
             graphs=len(graphs),
             graph_nodes=self._nodes(graphs),
             longest_graph=max((self._nodes([node]) for node in graphs[-2:]), default=0),
@@ -480,8 +486,22 @@ def _next_nodes(node: Any) -> list[Any]:
     return []
 
 
+def _leaf_of(node: Any) -> Any:
+    """Return the tensor to whose gradient a node adds; ``None`` for a node of an operation."""
+    for kind in mro(type(node)):
+        descriptor = class_dict(kind).get("variable")
+        if type(descriptor) is types.GetSetDescriptorType:
+            return descriptor.__get__(node)
+    return None
+
+
 def _count_nodes(roots: list[Any]) -> int:
     """Count the nodes of the autograd graphs behind some nodes, up to :data:`MOST_NODES`."""
+    return min(len(_find_nodes(roots)), MOST_NODES)
+
+
+def _find_nodes(roots: list[Any]) -> list[Any]:
+    """Return the nodes of the graphs behind some nodes, about :data:`MOST_NODES` at most."""
     # Keep all wrappers until the end: a freed wrapper's id could be reused.
     seen = {id(root): root for root in roots}
     waiting = list(seen.values())
@@ -490,4 +510,4 @@ def _count_nodes(roots: list[Any]) -> int:
             if id(node) not in seen:
                 seen[id(node)] = node
                 waiting.append(node)
-    return min(len(seen), MOST_NODES)
+    return list(seen.values())

@@ -90,7 +90,7 @@ class TensorReader:
         self._grad_fn = class_dict(base)["grad_fn"].__get__
         self._grad = class_dict(base)["grad"].__get__
         self._is_leaf = class_dict(base)["is_leaf"].__get__
-        self._requires_grad = class_dict(base)["requires_grad"].__get__
+        self._element_size = base.element_size
         self._dtype = class_dict(base)["dtype"].__get__
         self._shape = class_dict(base)["shape"].__get__
         self._kinds: dict[int, tuple[type, bool]] = {}
@@ -137,12 +137,12 @@ class TensorReader:
         except (RuntimeError, NotImplementedError):
             return None
 
-    def requires_gradient(self, tensor: Any) -> bool:
-        """Return whether autograd saves what the tensor's gradient needs."""
+    def viewed(self, tensor: Any) -> int:
+        """Return the bytes of a tensor's elements, fewer than its storage has for a view."""
         try:
-            return self._requires_grad(tensor) is True
+            return int(self._numel(tensor)) * int(self._element_size(tensor))
         except (RuntimeError, NotImplementedError):
-            return False
+            return 0
 
     def gradient(self, tensor: Any) -> Any:
         """Return the gradient accumulated in a leaf; ``None`` without one."""

@@ -8,7 +8,7 @@ and the remainder forms a row of its own with its reason.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tui.core.text.numbers import round_size
@@ -307,7 +307,8 @@ def find_models(evidence: Evidence) -> list[str]:
 
 
 SEVERAL_MODELS = 3
-"""Number of models under one name from which a program keeps them: more than a pair to compare."""
+"""Number of models or optimizers under one name from which a program keeps them: more than a pair
+to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,11 +331,23 @@ def find_kept_models(evidence: Evidence) -> KeptModels | None:
         by = f" made at {site}" if site else ""
         several = evidence.models >= SEVERAL_MODELS
         return KeptModels(evidence.models, f"model{by}", f"models{by}") if several else None
-    names = Counter(_collection_of(owner) for owner in find_models(evidence))
+    name, number = _find_collection(find_models(evidence))
+    return KeptModels(number, f"model in {name}", f"models in {name}") if name else None
+
+
+def find_kept_optimizers(evidence: Evidence) -> tuple[str, int]:
+    """Return the name under which a program keeps many optimizers with state, and their number."""
+    parts = () if evidence.inventory is None else evidence.inventory.parts
+    return _find_collection(
+        part.owner for part in parts if part.role == "optimizer state" for _ in range(part.owners)
+    )
+
+
+def _find_collection(owners: Iterable[str]) -> tuple[str, int]:
+    """Return the name of the collection with most owners, if there are many, and their number."""
+    names = Counter(filter(None, map(_collection_of, owners)))
     name, number = max(names.items(), key=lambda item: item[1], default=("", 0))
-    if not name or number < SEVERAL_MODELS:
-        return None
-    return KeptModels(number, f"model in {name}", f"models in {name}")
+    return (name, number) if number >= SEVERAL_MODELS else ("", 0)
 
 
 def _collection_of(owner: str) -> str:

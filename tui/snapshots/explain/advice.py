@@ -18,6 +18,7 @@ from tui.snapshots.explain.account import (
     are_older,
     describe_models,
     find_kept_models,
+    find_kept_optimizers,
     find_models,
     list_owners,
 )
@@ -39,6 +40,8 @@ from tui.snapshots.explain.leak import OF_COMMAND
 from tui.snapshots.explain.leak_facts import Leak, describe_site
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
+VIEW_RATIO = 4
+"""Ratio of the bytes kept to the bytes of the views from which a clone helps."""
 WORTH_A_WORD = 0.02
 """Share of the reserved memory above which a remedy explains why releasing the cache is not
 enough."""
@@ -86,6 +89,20 @@ def advise(
 # ---- leaks ----
 
 
+def _advise_on_list(leak: Leak, place: str, clause: str) -> Iterator[Remedy]:
+    if 0 < leak.viewed <= leak.reachable // VIEW_RATIO:
+        yield Remedy(
+            f"store a clone() of each tensor in {leak.name}{place}: they are views",
+            f"they have {round_size(leak.viewed)} of their own, but each keeps the whole tensor "
+            f"that it is a part of, {round_size(leak.reachable)} together",
+        )
+    yield Remedy(
+        f"bound the length of {leak.name}{place} (deque(maxlen=N), clear()), or store its tensors "
+        "on the host with .cpu(), or summaries with item()",
+        f"its tensors carry no graph, so detach() alone does not help; {clause}",
+    )
+
+
 def _advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
     leak = request.leak
     assert leak is not None
@@ -127,11 +144,7 @@ def _advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
             f"attempt and their tensors alive; {clause}",
         )
     elif leak.kind == "list" and leak.name:
-        yield Remedy(
-            f"bound the length of {name}{place} (deque(maxlen=N), clear()), or store its "
-            "tensors on the host with .cpu(), or summaries with item()",
-            f"its tensors carry no graph, so detach() alone does not help; {clause}",
-        )
+        yield from _advise_on_list(leak, place, clause)
     elif leak.kind == "unnamed":
         yield Remedy(
             "call gc.collect() now and then; if memory falls, break the reference cycle "
@@ -269,6 +282,14 @@ def _advise_on_gradients(request: FailedRequest) -> Iterator[Remedy]:
 
 
 def _advise_on_state(request: FailedRequest) -> Iterator[Remedy]:
+    collection, number = find_kept_optimizers(request.evidence)
+    if collection:
+        yield Remedy(
+            f"drop each optimizer in {collection} after its use, and the schedulers that refer to "
+            "it",
+            f"{number} optimizers have a state each: {request.size('optimizer state')} together",
+        )
+        return
     who = list_owners(request.evidence, "optimizer state")
     yield Remedy(
         "use an optimizer with less state: 8-bit Adam (bitsandbytes, torchao), Adafactor, SGD",

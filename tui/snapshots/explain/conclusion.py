@@ -11,6 +11,7 @@ from tui.snapshots.explain.account import (
     are_older,
     describe_models,
     find_kept_models,
+    find_kept_optimizers,
     find_models,
     list_owners,
 )
@@ -108,6 +109,10 @@ def _describe_state(evidence: Evidence, account: Account, device: Capacity) -> s
     who = list_owners(evidence, "optimizer state")
     subject = f"Optimizer state: {who[0]}" if who else "Optimizer state"
     state = account.of("optimizer state")
+    collection, number = find_kept_optimizers(evidence)
+    if collection:
+        share = _of_device(state, device)
+        return f"Optimizer state: {number} optimizers in {collection} hold {share}."
     beside = _list_sizes(account, "parameters", "gradients")
     so_far = f" holds {_of_device(state, device)}" if state else " does not fit"
     return f"{subject}{so_far}" + (f", beside {beside}." if beside else ".")

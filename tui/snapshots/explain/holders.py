@@ -138,6 +138,7 @@ def make_leak(
         rate=rate,
         training=is_training(inventory),
         graphs=graphs,
+        viewed=holder.viewed if isinstance(holder, Container) else 0,
     )
 
 

@@ -100,6 +100,8 @@ class Container:
     """The frame with the variable, at the line it executes; ``None`` for a global of a module."""
     scope: str
     """``local of train()``, ``global of oom.py``, ``attribute of Cache``, ``closure of hook()``."""
+    viewed: int = 0
+    """Bytes of the tensors' own elements, less than :attr:`bytes` for views; 0 if unknown."""
     limit: int = 0
     """The most items of a limited deque or Queue; 0 if unknown or without a limit."""
     graph_nodes: int = 0

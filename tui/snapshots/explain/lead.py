@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tui.snapshots.explain.account import Account, Capacity, find_kept_models
+from tui.snapshots.explain.account import Account, Capacity, find_kept_models, find_kept_optimizers
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import Frame, goes_through
@@ -214,6 +214,13 @@ def makes_model(evidence: Evidence) -> bool:
     )
 
 
+DATA_OF_MODEL = 3
+"""Ratio of other tensors to a model that is being built from which they lead: a checkpoint with
+Adam's state has three times the model's bytes."""
+SHARE_OF_STATE = 0.75
+"""Optimizer state's share of a model's bytes from which kept optimizers lead: one Adam has half."""
+
+
 def _find_live_cause(evidence: Evidence, account: Account, device: Capacity) -> LeadingCause:
     """Return the cause from the main purpose of live memory and the operation that failed."""
     if evidence.inventory is None and not evidence.purposes:
@@ -221,17 +228,24 @@ def _find_live_cause(evidence: Evidence, account: Account, device: Capacity) -> 
         return "full" if full and evidence.allocated >= device.known / 2 else "unknown"
     sizes = {name: account.of(name) for name in _LIVE}
     model = account.of("parameters", "gradients", "optimizer state")
-    if makes_model(evidence) and model + sizes["other tensors"] >= sizes["activations"]:
+    others = sizes["other tensors"]
+    if (
+        makes_model(evidence)
+        and model + others >= sizes["activations"]
+        and (loads_checkpoint(evidence) or others < DATA_OF_MODEL * model)
+    ):
         return "parameters"
     if find_kept_models(evidence) is not None and model >= sizes["activations"]:
         return "parameters"
+    if find_kept_optimizers(evidence)[1] and sizes["optimizer state"] >= SHARE_OF_STATE * model:
+        return "optimizer state"
     if in_optimizer(evidence):
         first = makes_state(evidence) or sizes["optimizer state"] < sizes["parameters"]
         if first and model >= sizes["activations"]:
             return "optimizer state" if makes_state(evidence) else "temporaries"
         if model >= sizes["activations"]:
             return "temporaries"
-    if model >= sizes["activations"] + sizes["other tensors"] and _is_gradient(evidence):
+    if model >= sizes["activations"] + others and _is_gradient(evidence):
         return "gradients"
     cause = max(sizes, key=lambda name: sizes[name])
     if cause == "other tensors" and not _is_named(evidence):

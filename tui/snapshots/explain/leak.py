@@ -188,9 +188,10 @@ def _find_in_container(
     replaced = _find_replaced_items(container, evidence, inventory)
     if replaced is not None:
         return replaced
-    if container.tensors < FEW or is_of_pass(container, evidence, per_step=per_step):
+    if container.tensors < FEW or _is_made_at_once(container, rate):
         return None
-    if _is_of_step(container, graphs=graphs, measured=per_step, rate=rate):
+    of_pass = is_of_pass(container, evidence, per_step=per_step)
+    if of_pass or _is_of_step(container, graphs=graphs, measured=per_step, rate=rate):
         return None
     behind = _sum_graph_bytes(inventory, evidence) if graphs else 0
     whole = container.bytes + behind
@@ -205,6 +206,17 @@ def _find_in_container(
     size = max(container.bytes, min(whole, grew or whole))
     kind: LeakKind = "graphs" if graphs else "list"
     return make_leak(kind, container, inventory, size, rate, graphs=container.graphs)
+
+
+def _is_made_at_once(container: Container, rate: Rate | None) -> bool:
+    """Return whether a growth per second was that of a collection which one call returned."""
+    per_second = rate is not None and rate.per == "s"
+    return (
+        per_second
+        and container.adds is not None
+        and not container.enlarges
+        and (container.kind in ("list", "tuple", "dict"))
+    )
 
 
 def _is_of_step(container: Container, *, graphs: bool, measured: bool, rate: Rate | None) -> bool:
@@ -244,6 +256,7 @@ def _find_in_collections(
             tensors=sum(container.tensors for container in group),
             bytes=sum(container.bytes for container in group),
             graphs=sum(container.graphs for container in group),
+            viewed=sum(container.viewed for container in group),
         )
         leak = _find_in_container(whole, evidence, inventory, rate, grew)
         if leak is not None:
