@@ -126,7 +126,7 @@ class Device:
         ]
 
     def moment(self) -> Moment:
-        held = self.in_use()
+        in_use = self.in_use()
         free = [
             block.size
             for segment, blocks in self.ranges()
@@ -134,9 +134,9 @@ class Device:
             if block.state == "inactive" and segment.pool == (0, 0)
         ]
         return Moment(
-            sum(block.requested for block in held),
+            sum(block.requested for block in in_use),
             self.reserved(),
-            {block.address: block.requested for block in held},
+            {block.address: block.requested for block in in_use},
             tuple(
                 sorted(
                     (blocks[0].address, sum(block.size for block in blocks))
@@ -144,8 +144,8 @@ class Device:
                 )
             ),
             max(free, default=0),
-            sum(block.size for block in held),
-            sum(block.requested for block in held if block.state == "active_pending_free"),
+            sum(block.size for block in in_use),
+            sum(block.requested for block in in_use if block.state == "active_pending_free"),
         )
 
     # ---- recording
@@ -180,12 +180,12 @@ class Device:
     ) -> Block | None:
         size = max(512, -(-requested // 512) * 512)
         kind = "small" if size <= SMALL_REQUEST else "large"
-        found = (
+        item = (
             self.best_fit(size, stream, pool, kind)
             or self.grow(size, stream, pool, kind)
             or (self.give_back() and self.grow(size, stream, pool, kind))
         )
-        if not found:
+        if not item:
             self.oom_count += 1
             self.record(
                 "oom",
@@ -197,7 +197,7 @@ class Device:
                 device_free=self.device_free(),
             )
             return None
-        segment, block = found
+        segment, block = item
         self.split(segment, block, size)
         block.state, block.requested, block.frames = "active_allocated", requested, frames
         self.record("alloc", block.address, requested, stream=stream, pool=pool, frames=frames)
@@ -233,7 +233,7 @@ class Device:
 
     def segment_of(self, block: Block) -> Segment:
         return next(
-            segment for segment in self.segments if any(one is block for one in segment.blocks)
+            segment for segment in self.segments if any(other is block for other in segment.blocks)
         )
 
     def best_fit(
@@ -246,7 +246,7 @@ class Device:
             for block in segment.blocks
             if block.state == "inactive" and block.size >= size
         ]
-        return min(fitting, key=lambda found: (found[1].size, found[1].address), default=None)
+        return min(fitting, key=lambda item: (item[1].size, item[1].address), default=None)
 
     def grow(
         self, size: int, stream: int, pool: tuple[int, int], kind: str
@@ -275,9 +275,10 @@ class Device:
     ) -> tuple[Segment, Block] | None:
         segment = next(
             (
-                one
-                for one in self.segments
-                if one.expandable and (one.stream, one.pool, one.kind) == (stream, pool, kind)
+                other
+                for other in self.segments
+                if other.expandable
+                and (other.stream, other.pool, other.kind) == (stream, pool, kind)
             ),
             None,
         )
@@ -333,7 +334,7 @@ class Device:
             end = base + (block.address + block.size - base) // segment.page * segment.page
             if end <= start:
                 continue
-            place = next(i for i, one in enumerate(segment.blocks) if one is block)
+            place = next(i for i, other in enumerate(segment.blocks) if other is block)
             parts = [
                 Block(block.address, start - block.address),
                 Block(start, end - start, state="unmapped"),
@@ -350,7 +351,7 @@ class Device:
         small_steps = segment.kind == "small" or segment.expandable
         if rest < 512 if small_steps else rest <= MIB:
             return
-        place = next(i for i, one in enumerate(segment.blocks) if one is block)
+        place = next(i for i, other in enumerate(segment.blocks) if other is block)
         segment.blocks.insert(place + 1, Block(block.address + size, rest))
         block.size = size
 
@@ -396,5 +397,5 @@ class Device:
                     for block in blocks
                 ],
             }
-            for segment, blocks in sorted(self.ranges(), key=lambda found: found[1][0].address)
+            for segment, blocks in sorted(self.ranges(), key=lambda item: item[1][0].address)
         ]

@@ -97,8 +97,8 @@ def read_alone(content: bytes, allowed: int, timeout: float) -> Outcome:
 
 
 def _told(line: bytes) -> Outcome:
-    made = json.loads(line)
-    return Outcome(**{**made, "events": tuple(made["events"])})
+    fields = json.loads(line)
+    return Outcome(**{**fields, "events": tuple(fields["events"])})
 
 
 def _outcomes(pid: int, reading: int, timeout: float) -> list[Outcome]:

@@ -26,7 +26,7 @@ def clone(raw: dict[str, Any], entries: int, frames: int) -> dict[str, Any]:
         entries: of the result; as in a ring buffer, the oldest of the first copy fall out.
         frames: added to the outer end of every stack, as a launcher and C++ frames would.
     """
-    trace, made = raw["device_traces"][0], []
+    trace, copies = raw["device_traces"][0], []
     outer = [
         {"filename": f"/opt/launcher/stage{number}.py", "line": number, "name": f"call{number}"}
         for number in range(frames)
@@ -40,7 +40,7 @@ def clone(raw: dict[str, Any], entries: int, frames: int) -> dict[str, Any]:
             stack = entry["frames"]
             if id(stack) not in lists:
                 lists[id(stack)] = stack + outer
-            made.append(
+            copies.append(
                 {
                     **entry,
                     "addr": entry["addr"] + shift,
@@ -49,8 +49,8 @@ def clone(raw: dict[str, Any], entries: int, frames: int) -> dict[str, Any]:
                 }
             )
         segments += [_moved(segment, shift) for segment in raw["segments"]]
-    del made[: len(made) - entries]
-    return {**raw, "segments": segments, "device_traces": [made]}
+    del copies[: len(copies) - entries]
+    return {**raw, "segments": segments, "device_traces": [copies]}
 
 
 def _moved(segment: dict[str, Any], shift: int) -> dict[str, Any]:

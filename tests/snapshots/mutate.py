@@ -66,12 +66,12 @@ def seeds(folder: Path) -> list[bytes]:
     objects = raw.snapshot()
     objects["device_traces"][0].insert(3, raw.oom(1 << 30, 1 << 20, 2))
     objects["device_traces"][0][1].update(pool_id=(1, 2), user_metadata="epoch 3")
-    made = [pickle.dumps(objects, protocol) for protocol in range(6)]
-    made.append(pickle.dumps(objects["segments"], 4))
-    made.append(json.dumps(objects).encode())
-    made += [gzip.compress(made[4]), gzip.compress(made[7])]
+    pickles = [pickle.dumps(objects, protocol) for protocol in range(6)]
+    pickles.append(pickle.dumps(objects["segments"], 4))
+    pickles.append(json.dumps(objects).encode())
+    pickles += [gzip.compress(pickles[4]), gzip.compress(pickles[7])]
     real = [path.read_bytes() for path in sorted(folder.glob("*.pickle"))]
-    return made + [content for content in real if len(content) < SMALL]
+    return pickles + [content for content in real if len(content) < SMALL]
 
 
 ODD: tuple[Any, ...] = (

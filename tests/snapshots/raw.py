@@ -23,21 +23,24 @@ def block(address: int, size: int, state: str = "active_allocated", requested: i
 
 
 def segment(address: int = BASE, device: int = 0, *blocks: Raw) -> Raw:
-    held = blocks or (block(address, 1024, requested=1000), block(address + 1024, 3072, "inactive"))
-    active = [each for each in held if each["state"] != "inactive"]
+    all_blocks = blocks or (
+        block(address, 1024, requested=1000),
+        block(address + 1024, 3072, "inactive"),
+    )
+    active = [item for item in all_blocks if item["state"] != "inactive"]
     return {
         "device": device,
         "address": address,
-        "total_size": sum(each["size"] for each in held),
-        "allocated_size": sum(each["size"] for each in active),
-        "active_size": sum(each["size"] for each in active),
-        "requested_size": sum(each["requested_size"] for each in active),
+        "total_size": sum(item["size"] for item in all_blocks),
+        "allocated_size": sum(item["size"] for item in active),
+        "active_size": sum(item["size"] for item in active),
+        "requested_size": sum(item["requested_size"] for item in active),
         "stream": 0,
         "segment_type": "small",
         "segment_pool_id": (0, 0),
         "is_expandable": False,
         "frames": [],
-        "blocks": list(held),
+        "blocks": list(all_blocks),
     }
 
 
@@ -56,9 +59,9 @@ def entry(action: str, address: int, size: int, at: int, **more: Any) -> Raw:
 
 
 def oom(size: int, free: int, at: int) -> Raw:
-    made = entry("oom", 0, size, at, device_free=free)
-    del made["addr"]
-    return made
+    oom_entry = entry("oom", 0, size, at, device_free=free)
+    del oom_entry["addr"]
+    return oom_entry
 
 
 def trace() -> list[Raw]:

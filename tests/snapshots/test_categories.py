@@ -49,8 +49,8 @@ def told(
         "external_annotations": notes if annotation else [],
     }
     device = Analysis(normalise(raw)).devices[0]
-    ((name, by, held),) = device.part(0, "site", device.timeline(3).layers[0].key).categories
-    assert held == 100
+    ((name, by, size),) = device.part(0, "site", device.timeline(3).layers[0].key).categories
+    assert size == 100
     return name, by
 
 
@@ -72,7 +72,7 @@ def told(
         ([], NO_CATEGORY),
     ],
 )
-def test_a_stack_tells_the_phase(frames: list[Any], name: str) -> None:
+def test_the_phase_of_a_stack(frames: list[Any], name: str) -> None:
     assert told(frames)[0] == name
 
 
@@ -108,7 +108,7 @@ def test_the_profiler_s_category_goes_before_the_stack() -> None:
     assert told([APPLY, USER], category="unknown")[0] == "parameters"
 
 
-def test_an_annotation_tells_where_no_stack_does() -> None:
+def test_an_annotation_gives_the_category_if_no_stack_does() -> None:
     assert told([USER], annotation="Optimizer.step#Lamb.step")[0] == "optimizer step"
     assert told([], annotation="Optimizer.step#Lamb.step")[0] == "optimizer step"
     assert told([CALL], annotation="Optimizer.step#Lamb.step")[0] == "forward pass"
@@ -151,10 +151,10 @@ def test_a_timeline_by_category_has_a_layer_for_each() -> None:
         }
     ]
     device = Analysis(normalise({"segments": segments, "device_traces": [trace]})).devices[0]
-    made = device.timeline(3, stacking="category")
-    assert {layer.label: layer.bytes for layer in made.layers} == {
+    picture = device.timeline(3, stacking="category")
+    assert {layer.label: layer.bytes for layer in picture.layers} == {
         "parameters": (512, 512, 512),
         "forward pass": (0, 512, 512),
         NO_CATEGORY: (0, 0, 512),
     }
-    assert all(layer.key != REST for layer in made.layers)
+    assert all(layer.key != REST for layer in picture.layers)

@@ -101,7 +101,7 @@ def _resized(objects: dict[str, Any]) -> None:
 
 def _no_frees(objects: dict[str, Any]) -> None:
     entries = objects["device_traces"][0]
-    entries[:] = [each for each in entries if not each["action"].startswith("free")]
+    entries[:] = [entry for entry in entries if not entry["action"].startswith("free")]
     entries.append(raw.entry("alloc", BASE + 1024, 400, 8))
 
 
@@ -142,9 +142,9 @@ def test_a_contradiction_is_one_line(what: str) -> None:
     damage(objects)
     lines = _checked(normalise(objects))
     assert len(lines) == len(words), lines
-    for line, each in zip(lines, words, strict=True):
+    for line, entry in zip(lines, words, strict=True):
         assert line.startswith("device 0: ")
-        assert each in line
+        assert entry in line
 
 
 def test_many_of_a_kind_are_counted() -> None:
@@ -171,7 +171,7 @@ def test_what_a_filter_took_away_is_not_held_against_the_file() -> None:
         assert _checked(normalise(raw.snapshot(), trace_filter=keep)) == ()
 
 
-def test_devices_are_told_apart() -> None:
+def test_devices_are_distinguished() -> None:
     objects = raw.snapshot()
     objects["segments"].append(raw.segment(BASE, 1))
     objects["device_traces"].append(raw.trace()[:4])
@@ -179,9 +179,7 @@ def test_devices_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--markdown",)])
-def test_a_trace_that_is_inconsistent_is_said_to_be_in_every_output(
-    tmp_path: Path, form: tuple[str, ...]
-) -> None:
+def test_every_output_warns_of_an_inconsistent_trace(tmp_path: Path, form: tuple[str, ...]) -> None:
     objects = raw.snapshot()
     _more_live_than_reserved(objects)
     path = tmp_path / "memory.pickle"
@@ -190,7 +188,7 @@ def test_a_trace_that_is_inconsistent_is_said_to_be_in_every_output(
     assert "the trace is inconsistent" in " ".join((done.out + done.err).split())
 
 
-def test_an_inconsistent_trace_is_said_to_be_on_the_screen() -> None:
+def test_the_screen_warns_of_an_inconsistent_trace() -> None:
     objects = raw.snapshot()
     _more_live_than_reserved(objects)
     info = FileInfo("memory.pickle", "pickle", "snapshot", 1, {}, _checked(normalise(objects)), 0)

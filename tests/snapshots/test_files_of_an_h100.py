@@ -23,17 +23,17 @@ TEXT = (
 
 
 def explanation(name: str, text: str = "") -> Explanation:
-    found = device(f"h100_{name}")
-    return judge(found, found.replay.ooms[-1], parse_oom_texts(text)).explanation
+    analysis = device(f"h100_{name}")
+    return judge(analysis, analysis.replay.ooms[-1], parse_oom_texts(text)).explanation
 
 
 def test_the_list_that_keeps_each_steps_graph_is_named() -> None:
-    found = explanation("leak")
-    assert found.line == (
+    explained = explanation("leak")
+    assert explained.line == (
         "OOM at step 35, oom_leak.py:11 in train. "
         "Leak: history (list of 35, oom_leak.py:15) grows by 2.1 GiB per step."
     )
-    assert found.advice[0].what.startswith("store detach() or item() of each tensor in history")
+    assert explained.advice[0].what.startswith("store detach() or item() of each tensor in history")
 
 
 def test_a_request_for_a_fifth_of_the_device_is_larger_than_what_was_free() -> None:
@@ -41,17 +41,19 @@ def test_a_request_for_a_fifth_of_the_device_is_larger_than_what_was_free() -> N
 
     Pieces of 15 GiB were cached, but the next line would have requested 16 GiB once more.
     """
-    found = explanation("larger_batch")
-    assert found.cause == "larger than what was free"
-    assert found.line.startswith("OOM at step 3, oom_batch.py:13 in forward. Request: 16 GiB in")
-    assert found.advice[0].what.startswith("allocate a smaller tensor at oom_batch.py:13")
+    explained = explanation("larger_batch")
+    assert explained.cause == "larger than what was free"
+    assert explained.line.startswith(
+        "OOM at step 3, oom_batch.py:13 in forward. Request: 16 GiB in"
+    )
+    assert explained.advice[0].what.startswith("allocate a smaller tensor at oom_batch.py:13")
 
 
 def test_the_process_that_holds_most_of_the_device_is_named() -> None:
-    found = explanation("other_process", TEXT)
-    assert found.cause == "other processes"
-    assert "50.6 GiB" in found.line
-    assert "3157" in found.line
+    explained = explanation("other_process", TEXT)
+    assert explained.cause == "other processes"
+    assert "50.6 GiB" in explained.line
+    assert "3157" in explained.line
 
 
 @pytest.mark.parametrize("name", ["leak", "larger_batch"])

@@ -18,17 +18,17 @@ def test_each_frame_lies_within_its_caller_and_siblings_do_not_overlap(
     seed: int, options: Options, width: int, all_frames: bool
 ) -> None:
     for device in analysed(seed, options)[2].devices.values():
-        found = device.flame(None, (), width, all_frames=all_frames)
-        assert found.bytes == found.total_bytes == device.replay.live_at_end
-        by_path = {frame.path: frame for frame in found.frames}
-        assert len(by_path) == len(found.frames)
+        picture = device.flame(None, (), width, all_frames=all_frames)
+        assert picture.bytes == picture.total_bytes == device.replay.live_at_end
+        by_path = {frame.path: frame for frame in picture.frames}
+        assert len(by_path) == len(picture.frames)
         ends: dict[tuple[str, ...], int] = {}
-        for frame in found.frames[1:]:
+        for frame in picture.frames[1:]:
             caller = by_path[frame.path[:-1]]
             assert frame.start == ends.get(caller.path, caller.start)
             ends[caller.path] = frame.start + frame.width
             assert ends[caller.path] <= caller.start + caller.width
-            assert 2 * width * frame.bytes >= found.bytes
+            assert 2 * width * frame.bytes >= picture.bytes
             assert len(frame.path) <= MOST_DEPTH
 
 
@@ -37,12 +37,12 @@ def test_each_frame_lies_within_its_caller_and_siblings_do_not_overlap(
 def test_the_innermost_frames_hold_what_the_sites_hold(seed: int, options: Options) -> None:
     for device in analysed(seed, options)[2].devices.values():
         whole = max(1, device.replay.live_at_end)
-        found = device.flame(None, (), whole)
+        picture = device.flame(None, (), whole)
         inner: dict[str, int] = {}
         called: dict[tuple[str, ...], int] = {}
-        for frame in found.frames[1:]:
+        for frame in picture.frames[1:]:
             called[frame.path[:-1]] = called.get(frame.path[:-1], 0) + frame.bytes
-        for frame in found.frames[1:]:
+        for frame in picture.frames[1:]:
             own = frame.bytes - called.get(frame.path, 0)
             if own:
                 inner[frame.path[-1]] = inner.get(frame.path[-1], 0) + own
@@ -60,8 +60,8 @@ def test_a_frame_that_is_walked_into_has_the_whole_width(
             within = device.flame(None, frame.path, width)
             assert within.path == frame.path
             assert within.bytes == frame.bytes
-            above = [each for each in within.frames if len(each.path) <= len(frame.path)]
-            assert all((each.start, each.width) == (0, frame.bytes) for each in above)
+            above = [outer for outer in within.frames if len(outer.path) <= len(frame.path)]
+            assert all((outer.start, outer.width) == (0, frame.bytes) for outer in above)
             assert len(above) == len(frame.path) + 1
 
 

@@ -117,12 +117,12 @@ def growth_of(program: Program) -> Growth | None:
 def test_7600_never_freed_allocations_of_one_site() -> None:
     device = grown().device()
     verdict = judge(device, device.replay.ooms[-1])
-    found = verdict.growth
-    assert found is not None
-    assert (found.label, found.count, found.live) == ("train.py:11 keep", 7600, 7600 * 8192)
-    assert (found.first, found.event, found.freed) == (2, 1 + 4 * 7600, 0)
-    assert found.seconds == found.event - found.first
-    assert found.per_event == 7600 * 8192 // (found.event - found.first) == 2048
+    growth = verdict.growth
+    assert growth is not None
+    assert (growth.label, growth.count, growth.live) == ("train.py:11 keep", 7600, 7600 * 8192)
+    assert (growth.first, growth.event, growth.freed) == (2, 1 + 4 * 7600, 0)
+    assert growth.seconds == growth.event - growth.first
+    assert growth.per_event == 7600 * 8192 // (growth.event - growth.first) == 2048
     assert any(
         "train.py:11 keep grew steadily since event 2 (8 h 26 min before), by 2.0 KiB per event:"
         " 7 600 allocations were live, 59.4 MiB; none was freed" in reason
@@ -138,11 +138,11 @@ def test_7600_never_freed_allocations_of_one_site() -> None:
     )
 
 
-def test_without_times_the_event_alone_is_told() -> None:
-    found = growth_of(grown(times=False))
-    assert found is not None
-    assert found.seconds is None
-    assert "since event 2, by" in describe_growth(found)
+def test_a_growth_without_times_names_its_event() -> None:
+    growth = growth_of(grown(times=False))
+    assert growth is not None
+    assert growth.seconds is None
+    assert "since event 2, by" in describe_growth(growth)
 
 
 def test_without_an_oom_it_is_a_remark_of_the_summary() -> None:
@@ -163,8 +163,8 @@ def model(program: Program) -> None:
 def activations(program: Program) -> None:
     """Two passes: all of the first is freed, then the second is under way."""
     for again in (False, True):
-        kept = [program.alloc(MIB, line=7, function="forward") for _ in range(400)]
-        for address in () if again else kept:
+        addresses = [program.alloc(MIB, line=7, function="forward") for _ in range(400)]
+        for address in () if again else addresses:
             program.free(address)
 
 
@@ -192,29 +192,29 @@ def test_what_is_no_growth(write: Callable[[Program], None]) -> None:
     assert growth_of(program) is None
 
 
-def test_a_few_that_were_freed_are_told() -> None:
+def test_a_growth_counts_the_freed_allocations() -> None:
     program = Program()
     for number in range(1000):
         address = program.alloc(MIB, line=7, function="forward")
         if number % 50 == 0:
             program.free(address)
-    found = growth_of(program)
-    assert found is not None
-    assert (found.count, found.freed) == (980, 20)
-    assert "20 others were freed" in describe_growth(found)
+    growth = growth_of(program)
+    assert growth is not None
+    assert (growth.count, growth.freed) == (980, 20)
+    assert "20 others were freed" in describe_growth(growth)
 
 
 def test_temporaries_of_the_same_line_do_not_hide_what_it_keeps() -> None:
     program = Program()
     for _ in range(250):
-        kept = [program.alloc(MIB, line=7, function="loss") for _ in range(4)]
-        for address in kept[1:]:
+        addresses = [program.alloc(MIB, line=7, function="loss") for _ in range(4)]
+        for address in addresses[1:]:
             program.free(address)
     program.oom(100 * MIB)
-    found = growth_of(program)
-    assert found is not None
-    assert (found.label, found.count, found.freed) == ("train.py:7 loss", 250, 750)
-    assert found.net >= 249 * MIB
+    growth = growth_of(program)
+    assert growth is not None
+    assert (growth.label, growth.count, growth.freed) == ("train.py:7 loss", 250, 750)
+    assert growth.net >= 249 * MIB
 
 
 def test_growth_is_counted_up_to_the_moment() -> None:
@@ -223,9 +223,9 @@ def test_growth_is_counted_up_to_the_moment() -> None:
         program.free(address)
     device = program.device()
     assert device.growth(None) is None
-    found = device.growth(device.replay.ooms[-1])
-    assert found is not None
-    assert found.count == 7600
+    growth = device.growth(device.replay.ooms[-1])
+    assert growth is not None
+    assert growth.count == 7600
     middle = device.growth(4 * 3800)
     assert middle is not None
     assert middle.count == 3800
@@ -253,10 +253,10 @@ def train(program: Program, steps: int, *, activations: Callable[[int], int]) ->
 def test_a_state_that_a_training_makes_longer_is_growth() -> None:
     program = Program()
     train(program, 60, activations=lambda _step: 30)
-    found = growth_of(program)
-    assert found is not None
-    assert found.replaced
-    assert found.label == "train.py:10 main"
+    growth = growth_of(program)
+    assert growth is not None
+    assert growth.replaced
+    assert growth.label == "train.py:10 main"
 
 
 def test_a_batch_that_a_training_makes_longer_is_none() -> None:
@@ -266,7 +266,7 @@ def test_a_batch_that_a_training_makes_longer_is_none() -> None:
 
 
 @pytest.mark.parametrize(("models", "says"), [(4, True), (2, False)])
-def test_models_that_a_program_keeps_are_told_by_the_history(models: int, says: bool) -> None:
+def test_a_history_shows_the_models_that_a_program_keeps(models: int, says: bool) -> None:
     program = Program()
     for _ in range(models):
         for _ in range(6):
@@ -296,9 +296,9 @@ def test_passes_that_no_backward_pass_has_followed_are_marked() -> None:
     program = Program()
     passes(program, 60)
     program.oom(8 * MIB)
-    found = growth_of(program)
-    assert found is not None
-    assert found.keeps_passes
+    growth = growth_of(program)
+    assert growth is not None
+    assert growth.keeps_passes
 
 
 def test_passes_of_steps_with_their_own_backward_are_a_leak() -> None:
@@ -307,9 +307,9 @@ def test_passes_of_steps_with_their_own_backward_are_a_leak() -> None:
         passes(program, 1)
         program.free(program.alloc(MIB, within=BACKWARD))
     program.oom(8 * MIB)
-    found = growth_of(program)
-    assert found is not None
-    assert not found.keeps_passes
+    growth = growth_of(program)
+    assert growth is not None
+    assert not growth.keeps_passes
 
 
 def test_one_output_of_each_pass_shows_no_graph() -> None:
@@ -319,10 +319,10 @@ def test_one_output_of_each_pass_shows_no_graph() -> None:
         program.alloc(512, line=23, function="train", within=PLAIN)
         program.free(program.alloc(MIB, line=24, function="train"))
     program.oom(8 * MIB)
-    found = growth_of(program)
-    assert found is not None
-    assert not found.keeps_passes
-    assert not found.fills
+    growth = growth_of(program)
+    assert growth is not None
+    assert not growth.keeps_passes
+    assert not growth.fills
 
 
 def test_a_loop_that_allocates_nothing_else_fills_a_cache() -> None:
@@ -330,9 +330,9 @@ def test_a_loop_that_allocates_nothing_else_fills_a_cache() -> None:
     for _ in range(40):
         program.alloc(8 * MIB, line=20, function="allocate", within=PLAIN)
     program.oom(8 * MIB)
-    found = growth_of(program)
-    assert found is not None
-    assert found.fills
+    growth = growth_of(program)
+    assert growth is not None
+    assert growth.fills
 
 
 @pytest.mark.parametrize(
@@ -359,11 +359,11 @@ def test_a_cache_that_was_long_when_the_recording_began_is_lengthened() -> None:
             layers[number] = program.alloc((400 + token) * MIB, line=11, function="update")
             program.free(old)
     program.oom(430 * MIB)
-    found = growth_of(program)
-    assert found is not None
-    assert found.replaced
-    assert found.lengthening == 4 * MIB
-    assert found.count == 4
+    growth = growth_of(program)
+    assert growth is not None
+    assert growth.replaced
+    assert growth.lengthening == 4 * MIB
+    assert growth.count == 4
 
 
 def test_tensors_of_changing_sizes_are_not_lengthened() -> None:

@@ -44,22 +44,22 @@ def many(opcode: bytes, count: int) -> bytes:
 
 
 def bomb(levels: int) -> list[Any]:
-    made: list[Any] = ["x"]
+    objects: list[Any] = ["x"]
     for _ in range(levels):
-        made = [made, made]
-    return made
+        objects = [objects, objects]
+    return objects
 
 
 def itself() -> dict[str, Any]:
-    made: dict[str, Any] = raw.snapshot()
-    trace = made["device_traces"][0]
+    objects: dict[str, Any] = raw.snapshot()
+    trace = objects["device_traces"][0]
     trace.append(trace)
-    trace.append(made)
-    made["segments"].append(made)
-    made["allocator_settings"]["itself"] = made
+    trace.append(objects)
+    objects["segments"].append(objects)
+    objects["allocator_settings"]["itself"] = objects
     trace[0]["frames"] = trace
     trace[1]["frames"] = [trace[1]["frames"], trace[1]]
-    return made
+    return objects
 
 
 def aliased() -> dict[str, Any]:
@@ -76,10 +76,10 @@ def contexts() -> dict[str, Any]:
 
 
 def with_frames(frames: Any) -> dict[str, Any]:
-    made = raw.snapshot()
-    for entry in made["device_traces"][0]:
+    objects = raw.snapshot()
+    for entry in objects["device_traces"][0]:
         entry["frames"] = [dict(frame) for frame in frames]
-    return made
+    return objects
 
 
 def settings(value: Any) -> dict[str, Any]:
@@ -303,5 +303,5 @@ def test_a_gzip_of_which_the_size_cannot_be_known_is_read() -> None:
         def tell(self) -> int:
             raise io.UnsupportedOperation
 
-    found = load(Pipe(gzip.compress(json.dumps(raw.snapshot()).encode())))
-    assert found.container == "JSON, gzip"
+    snapshot = load(Pipe(gzip.compress(json.dumps(raw.snapshot()).encode())))
+    assert snapshot.container == "JSON, gzip"

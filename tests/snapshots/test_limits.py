@@ -80,12 +80,12 @@ def test_it_is_refused_by_count_before_it_takes_the_memory(what: str) -> None:
 
 def again(entries: int = 1, frames: int = 1, annotations: int = 1) -> Raw:
     """One entry, one frame or one annotation that the file names again and again."""
-    made: Raw = raw.snapshot()
-    entry = made["device_traces"][0][0]
+    objects: Raw = raw.snapshot()
+    entry = objects["device_traces"][0][0]
     entry["frames"] = [raw.OUTER] * frames
-    made["device_traces"] = [[entry] * entries]
-    made["external_annotations"] *= annotations
-    return made
+    objects["device_traces"] = [[entry] * entries]
+    objects["external_annotations"] *= annotations
+    return objects
 
 
 @pytest.mark.parametrize(
@@ -125,27 +125,27 @@ def test_what_torch_writes_is_far_from_these_limits(
 
 
 def entry(place: int = 3, **changed: Any) -> Raw:
-    made = raw.snapshot()
-    made["device_traces"][0][place].update(changed)
-    return made
+    objects = raw.snapshot()
+    objects["device_traces"][0][place].update(changed)
+    return objects
 
 
 def segment(**changed: Any) -> Raw:
-    made = raw.snapshot()
-    made["segments"][0].update(changed)
-    return made
+    objects = raw.snapshot()
+    objects["segments"][0].update(changed)
+    return objects
 
 
 def block(**changed: Any) -> Raw:
-    made = raw.snapshot()
-    made["segments"][0]["blocks"][0].update(changed)
-    return made
+    objects = raw.snapshot()
+    objects["segments"][0]["blocks"][0].update(changed)
+    return objects
 
 
 def oom(size: int, free: int) -> Raw:
-    made = raw.snapshot()
-    made["device_traces"][0].append(raw.oom(size, free, 9))
-    return made
+    objects = raw.snapshot()
+    objects["device_traces"][0].append(raw.oom(size, free, 9))
+    return objects
 
 
 SIZES: dict[str, Callable[[int], Raw]] = {
@@ -183,15 +183,15 @@ def test_the_largest_size_that_torch_serves_is_shown(what: str) -> None:
 
 
 def test_sizes_that_together_are_too_many_bytes_are_refused() -> None:
-    made = raw.snapshot()
-    made["device_traces"] = [[raw.entry("alloc", 1, (1 << 60) - 1, n) for n in range(20)]]
+    objects = raw.snapshot()
+    objects["device_traces"] = [[raw.entry("alloc", 1, (1 << 60) - 1, n) for n in range(20)]]
     with pytest.raises(SnapshotError, match="device 0: its sizes add up to 8 EiB"):
-        Analysis(normalise(made)).devices[0].summary()
+        Analysis(normalise(objects)).devices[0].summary()
     blocks = [raw.block(n << 60, (1 << 60) - 1) for n in range(9)]
-    made = {"segments": [raw.segment(0, 0, *blocks)], "device_traces": []}
-    made["segments"][0].update(total_size=5, allocated_size=5, active_size=5, requested_size=5)
+    objects = {"segments": [raw.segment(0, 0, *blocks)], "device_traces": []}
+    objects["segments"][0].update(total_size=5, allocated_size=5, active_size=5, requested_size=5)
     with pytest.raises(SnapshotError, match="device 0: its sizes add up to 8 EiB"):
-        Analysis(normalise(made)).devices[0].summary()
+        Analysis(normalise(objects)).devices[0].summary()
 
 
 @pytest.mark.parametrize(
@@ -216,11 +216,16 @@ def test_other_integers_of_any_length_are_counted_as_odd_or_shown(objects: Raw) 
 @pytest.mark.parametrize("digits", [13, 40, 400, 5000])
 def test_a_message_with_endless_figures_is_read_as_one_without(digits: int) -> None:
     nines = "9" * digits
-    (found,) = parse_oom_texts(
+    (message,) = parse_oom_texts(
         f"Tried to allocate 2.00 GiB. GPU {nines} has a total capacity of {nines}.00 GiB of which"
         f" 1.{nines} GiB is free. Process {nines} has {nines} GiB memory in use."
     )
-    assert (found.requested, found.device, found.total, found.others) == (2 << 30, None, None, ())
+    assert (message.requested, message.device, message.total, message.others) == (
+        2 << 30,
+        None,
+        None,
+        (),
+    )
 
 
 # ---- the option ---------------------------------------------------------------------------------
@@ -252,7 +257,7 @@ def test_the_command_says_one_line_of_a_size_that_nothing_has(objects: Raw, tmp_
     assert "torch serves less than 1 EiB: damaged" in refused.err
 
 
-def test_the_memory_that_is_asked_for() -> None:
+def test_values_of_the_memory_option() -> None:
     assert parse_memory("") is None
     assert parse_memory("8GiB") == 8 << 30
     for text in ("8 apples", "1MiB", "9" * 400, "-1"):

@@ -38,20 +38,20 @@ def contents(snapshot: Snapshot) -> tuple[Any, ...]:
     """All that does not depend on how the file was written, nor on which stream came first."""
     traces = [
         (
-            each.index,
-            each.segments,
-            bytes(each.trace.action),
-            each.trace.address.tolist(),
-            each.trace.size.tolist(),
-            [snapshot.streams[number] for number in each.trace.stream],
-            each.trace.stack.tolist(),
-            each.trace.time_us.tolist(),
-            each.trace.pool.tolist(),
-            each.trace.context.tolist(),
-            each.trace.device_free,
-            each.trace.unknown,
+            entry.index,
+            entry.segments,
+            bytes(entry.trace.action),
+            entry.trace.address.tolist(),
+            entry.trace.size.tolist(),
+            [snapshot.streams[number] for number in entry.trace.stream],
+            entry.trace.stack.tolist(),
+            entry.trace.time_us.tolist(),
+            entry.trace.pool.tolist(),
+            entry.trace.context.tolist(),
+            entry.trace.device_free,
+            entry.trace.unknown,
         )
-        for each in snapshot.devices
+        for entry in snapshot.devices
     ]
     streams = sorted(snapshot.streams)
     tables = (snapshot.frames, snapshot.stacks, streams, snapshot.pools, snapshot.contexts)
@@ -65,11 +65,15 @@ EXPECTED = contents(normalise(raw.snapshot()))
 def test_a_pickle_of_any_protocol(protocol: int, tmp_path: Path) -> None:
     path = tmp_path / "any.name"
     path.write_bytes(pickle.dumps(raw.snapshot(), protocol))
-    found = load(path)
-    assert contents(found) == EXPECTED
+    snapshot = load(path)
+    assert contents(snapshot) == EXPECTED
     named = protocol if protocol >= 2 else "0 or 1"
-    assert found.container == f"pickle protocol {named}"
-    assert (found.file, found.byte, found.form) == (str(path), path.stat().st_size, "snapshot")
+    assert snapshot.container == f"pickle protocol {named}"
+    assert (snapshot.file, snapshot.byte, snapshot.form) == (
+        str(path),
+        path.stat().st_size,
+        "snapshot",
+    )
 
 
 @given(seed=SEEDS, options=OPTIONS, protocol=st.integers(0, 5))
@@ -87,10 +91,10 @@ def test_any_file_is_what_its_objects_are(seed: int, options: Options, protocol:
 def test_json(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.pickle"
     path.write_text("\ufeff\n " + json.dumps(raw.snapshot()), encoding="utf-8")
-    found = load(path)
-    assert contents(found) == EXPECTED
-    assert found.container == "JSON"
-    assert found.pools == ((0, 0),)
+    snapshot = load(path)
+    assert contents(snapshot) == EXPECTED
+    assert snapshot.container == "JSON"
+    assert snapshot.pools == ((0, 0),)
 
 
 @pytest.mark.parametrize("name", ["pickle", "JSON"])
@@ -100,10 +104,10 @@ def test_packed_with_gzip(name: str, tmp_path: Path) -> None:
     path.write_bytes(
         gzip.compress(json.dumps(raw.snapshot()).encode() if name == "JSON" else whole)
     )
-    found = load(path)
-    assert contents(found) == EXPECTED
-    assert found.container == ("JSON, gzip" if name == "JSON" else "pickle protocol 4, gzip")
-    assert found.byte == path.stat().st_size
+    snapshot = load(path)
+    assert contents(snapshot) == EXPECTED
+    assert snapshot.container == ("JSON, gzip" if name == "JSON" else "pickle protocol 4, gzip")
+    assert snapshot.byte == path.stat().st_size
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
@@ -146,10 +150,10 @@ def test_a_stream_stays_open_and_a_sequence_of_pickles_is_noted() -> None:
 def test_a_real_file_has_the_totals_of_a_plain_sum(path: Path) -> None:
     with path.open("rb") as stream:
         objects = pickle.load(stream)
-    found = load(path)
+    snapshot = load(path)
     blocks = [block for segment in objects["segments"] for block in segment["blocks"]]
     active = [block for block in blocks if block["state"] == "active_allocated"]
-    (device,) = found.devices
+    (device,) = snapshot.devices
     ours = [block for segment in device.segments for block in segment.blocks]
     assert sum(segment.size for segment in device.segments) == sum(
         segment["total_size"] for segment in objects["segments"]
@@ -164,27 +168,31 @@ def test_a_real_file_has_the_totals_of_a_plain_sum(path: Path) -> None:
     )
     trace = device.trace
     entries = objects["device_traces"][0]
-    assert trace.size.tolist() == [each["size"] for each in entries]
-    assert trace.address.tolist() == [each["addr"] for each in entries]
-    assert trace.time_us.tolist() == [each["time_us"] for each in entries]
-    assert found.notes == ()
+    assert trace.size.tolist() == [entry["size"] for entry in entries]
+    assert trace.address.tolist() == [entry["addr"] for entry in entries]
+    assert trace.time_us.tolist() == [entry["time_us"] for entry in entries]
+    assert snapshot.notes == ()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_real_file_keeps_every_stack(path: Path) -> None:
     with path.open("rb") as stream:
         objects = pickle.load(stream)
-    found = load(path)
+    snapshot = load(path)
     stacks = [
-        [(frame["filename"], frame["line"], frame["name"]) for frame in each.get("frames", ())]
-        for each in objects["device_traces"][0]
+        [(frame["filename"], frame["line"], frame["name"]) for frame in entry.get("frames", ())]
+        for entry in objects["device_traces"][0]
     ]
     ours = [
         [
-            (found.frames[number].filename, found.frames[number].line, found.frames[number].name)
-            for number in found.stacks[stack]
+            (
+                snapshot.frames[number].filename,
+                snapshot.frames[number].line,
+                snapshot.frames[number].name,
+            )
+            for number in snapshot.stacks[stack]
         ]
-        for stack in found.devices[0].trace.stack
+        for stack in snapshot.devices[0].trace.stack
     ]
     assert ours == stacks
 
@@ -199,10 +207,10 @@ def test_the_same_through_json(tmp_path: Path) -> None:
 
 
 def _zip() -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    archive_bytes = io.BytesIO()
+    with zipfile.ZipFile(archive_bytes, "w") as archive:
         archive.writestr("archive/data.pkl", b"x")
-    return made.getvalue()
+    return archive_bytes.getvalue()
 
 
 WHOLE = pickle.dumps(raw.snapshot(), 4)
@@ -282,8 +290,8 @@ def test_a_file_that_may_not_be_read_gets_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_what_a_trace_was_read_from_can_be_kept_to_be_freed_later(path: Path) -> None:
     spent: list[object] = []
-    kept, freed = load(path, spent=spent), load(path)
-    assert kept == freed
+    spared, freed = load(path, spent=spent), load(path)
+    assert spared == freed
     with path.open("rb") as stream:
         traces = pickle.load(stream)["device_traces"]
     pieces = [piece for piece in spent if isinstance(piece, list)]
@@ -292,11 +300,11 @@ def test_what_a_trace_was_read_from_can_be_kept_to_be_freed_later(path: Path) ->
 
 def test_progress_goes_from_the_first_to_the_last_byte_and_then_over_the_entries() -> None:
     path = next(path for path in FILES if path.stem == "training")
-    told: list[tuple[int, int, str]] = []
-    load(path, progress=lambda *what: told.append(what))
-    reading = [each for each in told if each[2] == "reading"]
-    indexing = [each for each in told if each[2] == "indexing"]
-    assert told == reading + indexing
+    reports: list[tuple[int, int, str]] = []
+    load(path, progress=lambda *what: reports.append(what))
+    reading = [entry for entry in reports if entry[2] == "reading"]
+    indexing = [entry for entry in reports if entry[2] == "indexing"]
+    assert reports == reading + indexing
     size = path.stat().st_size
     assert [done for done, _, _ in reading] == sorted(done for done, _, _ in reading)
     assert reading[-1] == (size, size, "reading")
@@ -317,10 +325,10 @@ def test_what_progress_raises_ends_the_reading(phase: str, error: type[BaseExcep
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read() -> None:
-    told: list[int] = []
+    reports: list[int] = []
     with pytest.raises(SnapshotError, match=r"needs about .* available\); .*filters do not"):
-        load(FILES[0], available=1 << 20, progress=lambda *_: told.append(1))
-    assert not told
+        load(FILES[0], available=1 << 20, progress=lambda *_: reports.append(1))
+    assert not reports
 
 
 def test_the_estimate_in_words(tmp_path: Path) -> None:
@@ -328,16 +336,18 @@ def test_the_estimate_in_words(tmp_path: Path) -> None:
     with path.open("wb") as stream:
         stream.write(b"\x80\x04")
         stream.truncate(190_000_000)
-    made = estimate(path)
-    assert made.expected is not None
-    assert made.expected == pytest.approx(1e9, rel=0.1)
+    archive_bytes = estimate(path)
+    assert archive_bytes.expected is not None
+    assert archive_bytes.expected == pytest.approx(1e9, rel=0.1)
     words = str(
         limits.estimate_memory(
             path.stat().st_size, path.stat().st_size, json=False, available=14 << 30
         )
     )
     assert words == "needs about 954 MiB of memory; limit 2.7 GiB (14.0 GiB available)"
-    assert made.enough is (made.available is None or made.available // 4 >= made.expected)
+    assert archive_bytes.enough is (
+        archive_bytes.available is None or archive_bytes.available // 4 >= archive_bytes.expected
+    )
 
 
 UNPACKED = 190_000_000
@@ -355,14 +365,16 @@ UNPACKED = 190_000_000
         (None, 5 * GIB, 5 * GIB, "; limit 5.0 GiB (available: unknown)"),
     ],
 )
-def test_a_quarter_of_what_is_available_or_what_was_asked_for(
+def test_the_limit_is_a_quarter_of_the_available_memory_or_as_requested(
     available: int | None, memory: int | None, allowed: int, words: str
 ) -> None:
-    made = limits.estimate_memory(0, UNPACKED, json=False, available=available, memory=memory)
-    assert made.allowed == allowed
-    assert words in str(made)
-    assert made.expected is not None
-    assert made.enough is (made.expected <= allowed)
+    archive_bytes = limits.estimate_memory(
+        0, UNPACKED, json=False, available=available, memory=memory
+    )
+    assert archive_bytes.allowed == allowed
+    assert words in str(archive_bytes)
+    assert archive_bytes.expected is not None
+    assert archive_bytes.enough is (archive_bytes.expected <= allowed)
 
 
 @pytest.mark.parametrize(
@@ -374,18 +386,18 @@ def test_a_quarter_of_what_is_available_or_what_was_asked_for(
         (GIB // 2, GIB, "read it on a machine with more memory"),
     ],
 )
-def test_what_helps_is_said_before_the_file_is_read(
+def test_a_file_that_needs_too_much_memory_is_refused_before_it_is_read(
     available: int, memory: int | None, remedy: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "sparse"
     with path.open("wb") as stream:
         stream.write(b"\x80\x04")
         stream.truncate(UNPACKED)
-    told: list[int] = []
+    reports: list[int] = []
     with pytest.raises(SnapshotError, match="needs about 954 MiB") as error:
-        load(path, available=available, memory=memory, progress=lambda *_: told.append(1))
+        load(path, available=available, memory=memory, progress=lambda *_: reports.append(1))
     assert remedy in str(error.value)
-    assert not told
+    assert not reports
 
 
 def test_a_pipe_may_take_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,17 +46,17 @@ def test_a_damaged_record_of_the_agent_is_noted(record: object, note: str) -> No
 
 
 def test_a_file_of_torch_2_11() -> None:
-    found = normalise(raw.snapshot(), file="a", container="b", byte=7, notes=("c",))
-    assert (found.file, found.container, found.byte) == ("a", "b", 7)
-    assert (found.form, found.notes) == ("snapshot", ("c",))
-    (device,) = found.devices
+    snapshot = normalise(raw.snapshot(), file="a", container="b", byte=7, notes=("c",))
+    assert (snapshot.file, snapshot.container, snapshot.byte) == ("a", "b", 7)
+    assert (snapshot.form, snapshot.notes) == ("snapshot", ("c",))
+    (device,) = snapshot.devices
     (segment,) = device.segments
     assert (segment.address, segment.size, segment.kind) == (BASE, 4096, "small")
     assert (segment.pool, segment.stream, segment.expandable) == ((0, 0), 0, False)
     assert segment.stated == {"allocated_size": 1024, "active_size": 1024, "requested_size": 1000}
     first, second = segment.blocks
     assert (first.address, first.size, first.requested) == (BASE, 1024, 1000)
-    assert frames_of(found, first.stack) == FRAMES
+    assert frames_of(snapshot, first.stack) == FRAMES
     assert (second.state, second.requested, second.stack) == ("inactive", 0, 0)
     trace = device.trace
     assert [Action(action).name for action in trace.action] == [
@@ -72,18 +72,18 @@ def test_a_file_of_torch_2_11() -> None:
     assert trace.time_us.tolist() == [TIME + number for number in range(7)]
     assert trace.pool.tolist() == [NOT_RECORDED] * 7
     assert trace.context.tolist() == [0] * 7
-    assert {frames_of(found, stack) for stack in trace.stack} == {FRAMES}
-    assert found.settings["roundup_power2_divisions"] == "1:0, 2:0"
-    assert found.settings["expandable_segments"] == "False"
-    (annotation,) = found.annotations
+    assert {frames_of(snapshot, stack) for stack in trace.stack} == {FRAMES}
+    assert snapshot.settings["roundup_power2_divisions"] == "1:0, 2:0"
+    assert snapshot.settings["expandable_segments"] == "False"
+    (annotation,) = snapshot.annotations
     assert (annotation.name, annotation.stage) == ("Optimizer.step#SGD.step", "START")
 
 
 def test_the_bare_list_of_segments() -> None:
-    found = normalise([raw.segment(), raw.segment(BASE + 8192, 3)])
-    assert found.form == "segments"
-    assert [device.index for device in found.devices] == [0, 3]
-    assert [len(device.trace) for device in found.devices] == [0, 0]
+    snapshot = normalise([raw.segment(), raw.segment(BASE + 8192, 3)])
+    assert snapshot.form == "segments"
+    assert [device.index for device in snapshot.devices] == [0, 3]
+    assert [len(device.trace) for device in snapshot.devices] == [0, 0]
 
 
 def test_an_empty_list_is_a_snapshot_of_nothing() -> None:
@@ -103,23 +103,23 @@ def test_the_history_of_torch_2_0(whole: bool) -> None:
         {"size": 2048, "state": "inactive", "history": [older]},
         {"size": 1024, "state": "active_pending_free", "requested_size": 800, "history": []},
     ]
-    found = normalise({"segments": [segment], "device_traces": []} if whole else [segment])
-    assert found.form == "history"
-    (made,) = found.devices[0].segments
-    assert [block.address for block in made.blocks] == [BASE, BASE + 1024, BASE + 3072]
-    assert [block.requested for block in made.blocks] == [1000, 0, 800]
-    assert frames_of(found, made.blocks[0].stack) == (FRAMES[1],)
-    assert made.blocks[1].stack == made.blocks[2].stack == 0
-    assert (made.pool, made.expandable) == (None, False)
+    snapshot = normalise({"segments": [segment], "device_traces": []} if whole else [segment])
+    assert snapshot.form == "history"
+    (converted,) = snapshot.devices[0].segments
+    assert [block.address for block in converted.blocks] == [BASE, BASE + 1024, BASE + 3072]
+    assert [block.requested for block in converted.blocks] == [1000, 0, 800]
+    assert frames_of(snapshot, converted.blocks[0].stack) == (FRAMES[1],)
+    assert converted.blocks[1].stack == converted.blocks[2].stack == 0
+    assert (converted.pool, converted.expandable) == (None, False)
 
 
 def test_blocks_that_were_not_recorded_have_no_stack() -> None:
     objects = raw.snapshot()
     for block in objects["segments"][0]["blocks"]:
         del block["frames"]
-    found = normalise(objects)
-    assert {block.stack for block in found.devices[0].segments[0].blocks} == {0}
-    assert found.notes == ()
+    snapshot = normalise(objects)
+    assert {block.stack for block in snapshot.devices[0].segments[0].blocks} == {0}
+    assert snapshot.notes == ()
 
 
 def test_the_documented_name_of_a_pending_block() -> None:
@@ -137,25 +137,25 @@ def test_entries_without_what_other_versions_write(missing: str, where: str) -> 
     entries = objects["device_traces"][0]
     for entry in entries if where == "everywhere" else entries[::2]:
         del entry[missing]
-    found = normalise(objects)
-    trace = found.devices[0].trace
-    assert found.notes == ()
+    snapshot = normalise(objects)
+    trace = snapshot.devices[0].trace
+    assert snapshot.notes == ()
     assert trace.size.tolist() == [500, 500, 4096, 1000, 700, 700, 700]
     without = range(7) if where == "everywhere" else range(0, 7, 2)
     for number in range(7):
-        told = number not in without
+        has_size = number not in without
         if missing == "frames":
-            assert (trace.stack[number] != 0) is told
+            assert (trace.stack[number] != 0) is has_size
         if missing == "time_us":
-            assert trace.time_us[number] == (TIME + number if told else NOT_RECORDED)
+            assert trace.time_us[number] == (TIME + number if has_size else NOT_RECORDED)
 
 
 def test_a_trace_shorter_than_the_devices_and_one_without_segments() -> None:
     objects = raw.snapshot()
     objects["segments"] = [raw.segment(BASE, 2), raw.segment(BASE, 0)]
     objects["device_traces"] = [[], raw.trace()]
-    found = normalise(objects)
-    assert [(each.index, len(each.segments), len(each.trace)) for each in found.devices] == [
+    snapshot = normalise(objects)
+    assert [(frame.index, len(frame.segments), len(frame.trace)) for frame in snapshot.devices] == [
         (0, 1, 0),
         (1, 0, 7),
         (2, 1, 0),
@@ -173,11 +173,11 @@ def test_an_oom_has_no_address_but_the_free_memory_of_the_device() -> None:
 def test_an_unknown_action_keeps_its_name_and_its_neighbours() -> None:
     objects = raw.snapshot()
     objects["device_traces"][0].insert(2, raw.entry("teleport", BASE, 5, 1, portal=[1]))
-    found = normalise(objects)
-    trace = found.devices[0].trace
+    snapshot = normalise(objects)
+    trace = snapshot.devices[0].trace
     assert (trace.action[2], trace.unknown) == (Action.OTHER, {2: "teleport"})
     assert trace.size.tolist() == [500, 500, 5, 4096, 1000, 700, 700, 700]
-    assert found.notes == ()
+    assert snapshot.notes == ()
 
 
 def test_pools_streams_and_contexts_are_numbered() -> None:
@@ -188,11 +188,13 @@ def test_pools_streams_and_contexts_are_numbered() -> None:
         entry["stream"] = 0x55 * (number % 3)
     entries[3]["compile_context"] = "0/1"
     entries[4].update(compile_context="0/1", user_metadata='{"step": 3}')
-    found = normalise(objects)
-    trace = found.devices[0].trace
-    assert [found.pools[number] for number in trace.pool] == [(0, n % 2) for n in range(7)]
-    assert [found.streams[number] for number in trace.stream] == [0x55 * (n % 3) for n in range(7)]
-    assert [found.contexts[number] for number in trace.context] == [
+    snapshot = normalise(objects)
+    trace = snapshot.devices[0].trace
+    assert [snapshot.pools[number] for number in trace.pool] == [(0, n % 2) for n in range(7)]
+    assert [snapshot.streams[number] for number in trace.stream] == [
+        0x55 * (n % 3) for n in range(7)
+    ]
+    assert [snapshot.contexts[number] for number in trace.context] == [
         *[""] * 3,
         "0/1",
         '0/1; {"step": 3}',
@@ -204,15 +206,17 @@ def test_frames_of_windows_and_of_compiled_graphs() -> None:
     objects = raw.snapshot()
     windows = {"filename": "D:\\work\\a.py", "line": 3, "name": "f", "fx_node_op": "call"}
     objects["device_traces"][0][0]["frames"] = [windows]
-    found = normalise(objects)
-    assert frames_of(found, found.devices[0].trace.stack[0]) == (Frame("D:\\work\\a.py", 3, "f"),)
+    snapshot = normalise(objects)
+    assert frames_of(snapshot, snapshot.devices[0].trace.stack[0]) == (
+        Frame("D:\\work\\a.py", 3, "f"),
+    )
 
 
 def test_the_pinned_host_memory_of_torch_2_14_is_counted() -> None:
     objects = {**raw.snapshot(), "host_segments": [{}, {}], "host_traces": [{}], "novel": 1}
-    found = normalise(objects)
-    assert found.host_segments == 2
-    assert found.notes == (
+    snapshot = normalise(objects)
+    assert snapshot.host_segments == 2
+    assert snapshot.notes == (
         "2 segments of pinned host memory, counted but not replayed",
         "parts that this program does not know: novel",
     )
@@ -223,11 +227,11 @@ def test_names_cannot_write_to_the_terminal() -> None:
     nasty = {"filename": "\x1b]0;x\x07a\nb\ud800\u202ec", "line": 1, "name": "n" * 9999}
     objects["device_traces"][0][0]["frames"] = [nasty]
     objects["device_traces"][0][0]["user_metadata"] = "\x1b[2J"
-    found = normalise(objects)
-    frame = frames_of(found, found.devices[0].trace.stack[0])[0]
+    snapshot = normalise(objects)
+    frame = frames_of(snapshot, snapshot.devices[0].trace.stack[0])[0]
     assert frame.filename == "\ufffd]0;x\ufffda b\ufffd\ufffdc"
     assert len(frame.name) == 4096
-    assert found.contexts == ("", "\ufffd[2J")
+    assert snapshot.contexts == ("", "\ufffd[2J")
 
 
 ODD: dict[str, tuple[str, Any]] = {
@@ -252,20 +256,20 @@ def test_an_odd_entry_is_counted_and_the_others_stay(what: str) -> None:
     words, odd = ODD[what]
     objects = raw.snapshot()
     objects["device_traces"][0].insert(3, odd)
-    found = normalise(objects)
-    sizes = found.devices[0].trace.size.tolist()
+    snapshot = normalise(objects)
+    sizes = snapshot.devices[0].trace.size.tolist()
     assert sizes[:3] + sizes[-4:] == [500, 500, 4096, 1000, 700, 700, 700]
-    assert any(words in note for note in found.notes) or not words
-    assert all(note.endswith(": 1") for note in found.notes)
+    assert any(words in note for note in snapshot.notes) or not words
+    assert all(note.endswith(": 1") for note in snapshot.notes)
 
 
 def test_odd_segments_and_blocks_are_counted() -> None:
     segment = raw.segment()
     segment["blocks"] += [3, {"size": -1, "state": "melted", "address": None}]
     objects = [segment, 9, {"blocks": None, "device": "x"}]
-    found = normalise(objects)
-    assert len(found.devices[0].segments) == 2
-    assert len(found.notes) == 8
+    snapshot = normalise(objects)
+    assert len(snapshot.devices[0].segments) == 2
+    assert len(snapshot.notes) == 8
 
 
 def test_a_list_named_again_and_again_cannot_pretend_to_be_many() -> None:
@@ -278,17 +282,17 @@ def test_a_list_named_again_and_again_cannot_pretend_to_be_many() -> None:
 
 def test_two_devices_that_share_a_trace_both_have_it() -> None:
     trace = raw.trace()
-    found = normalise({"segments": [], "device_traces": [trace, trace]}, consume=True)
-    assert [len(device.trace) for device in found.devices] == [7, 7]
-    assert found.devices[0].trace == found.devices[1].trace
+    snapshot = normalise({"segments": [], "device_traces": [trace, trace]}, consume=True)
+    assert [len(device.trace) for device in snapshot.devices] == [7, 7]
+    assert snapshot.devices[0].trace == snapshot.devices[1].trace
 
 
 def test_objects_are_left_alone_unless_they_may_be_consumed() -> None:
     objects = raw.snapshot()
     before = deepcopy(objects)
-    kept = normalise(objects)
+    copied = normalise(objects)
     assert objects == before
-    assert normalise(objects, consume=True) == kept
+    assert normalise(objects, consume=True) == copied
     assert objects["device_traces"] == [[]]
 
 
@@ -319,9 +323,9 @@ def test_small_allocations_left_out() -> None:
 def test_one_device_kept() -> None:
     objects = raw.snapshot()
     objects["segments"].append(raw.segment(BASE, 1))
-    found = normalise(objects, trace_filter=TraceFilter(device=1))
-    assert [device.index for device in found.devices] == [1]
-    assert found.notes == ("devices left out by the filter: 1",)
+    snapshot = normalise(objects, trace_filter=TraceFilter(device=1))
+    assert [device.index for device in snapshot.devices] == [1]
+    assert snapshot.notes == ("devices left out by the filter: 1",)
 
 
 def test_a_device_that_is_not_there_is_refused_with_those_that_are() -> None:
@@ -405,10 +409,10 @@ def test_a_batch_gives_what_its_entries_give_one_by_one(
 def outcome(objects: dict[str, Any]) -> tuple[list[Any], list[str]]:
     """Return the entries and the notes, or the line of a refusal."""
     try:
-        found = normalise(objects)
+        snapshot = normalise(objects)
     except SnapshotError as error:
         return [], [str(error)]
-    return readable(found), sorted(found.notes)
+    return readable(snapshot), sorted(snapshot.notes)
 
 
 @given(st.lists(st.lists(FRAME, max_size=4), min_size=1, max_size=8), st.data())
@@ -417,10 +421,10 @@ def test_every_entry_gets_its_own_stack_whatever_came_before(
 ) -> None:
     chosen = data.draw(st.lists(st.sampled_from(stacks), min_size=1, max_size=60))
     entries = [raw.entry("alloc", 1, 1, 0, frames=stack) for stack in chosen]
-    found = normalise({"segments": [], "device_traces": [entries]})
-    ours = [frames_of(found, stack) for stack in found.devices[0].trace.stack]
+    snapshot = normalise({"segments": [], "device_traces": [entries]})
+    ours = [frames_of(snapshot, stack) for stack in snapshot.devices[0].trace.stack]
     assert ours == [
-        tuple(Frame(each["filename"], each["line"], each["name"]) for each in stack)
+        tuple(Frame(frame["filename"], frame["line"], frame["name"]) for frame in stack)
         for stack in chosen
     ]
-    assert len(set(found.stacks)) == len(found.stacks)
+    assert len(set(snapshot.stacks)) == len(snapshot.stacks)

@@ -17,43 +17,43 @@ def gib(value: float) -> int:
 
 
 def only(text: str) -> OomText:
-    (found,) = parse_oom_texts(text)
-    return found
+    (message,) = parse_oom_texts(text)
+    return message
 
 
 def test_torch_1() -> None:
-    found = only(
+    message = only(
         "RuntimeError: CUDA out of memory. Tried to allocate 12.50 MiB (GPU 0; 10.92 GiB total"
         " capacity; 8.57 MiB already allocated; 9.28 GiB free; 4.68 MiB cached)"
     )
-    assert (found.requested, found.device, found.total) == (round(12.5 * MIB), 0, gib(10.92))
-    assert found.device_free == gib(9.28)
-    assert found.process is None
+    assert (message.requested, message.device, message.total) == (round(12.5 * MIB), 0, gib(10.92))
+    assert message.device_free == gib(9.28)
+    assert message.process is None
 
 
 def test_torch_1_13() -> None:
-    found = only(
+    message = only(
         "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1;"
         " 15.78 GiB total capacity; 14.25 GiB already allocated; 0 bytes free; 14.30 GiB reserved"
         " in total by PyTorch) If reserved memory is >> allocated memory try setting"
     )
-    assert (found.device, found.total, found.device_free) == (1, gib(15.78), 0)
+    assert (message.device, message.total, message.device_free) == (1, gib(15.78), 0)
 
 
 def test_torch_2_1_with_its_misspelling_and_a_process() -> None:
-    found = only(
+    message = only(
         "CUDA out of memory. Tried to allocate 496.00 MiB. GPU 0 has a total capacty of 14.75 GiB"
         " of which 235.06 MiB is free. Process 20398 has 14.52 GiB memory in use. Of the allocated"
         " memory 14.06 GiB is allocated by PyTorch, and 330.42 MiB is reserved by PyTorch but"
         " unallocated. If reserved but unallocated memory is large try setting max_split_size_mb"
     )
-    assert (found.total, found.others) == (gib(14.75), ((20398, gib(14.52)),))
-    assert found.process is None
-    assert found.device_free == round(235.06 * MIB)
+    assert (message.total, message.others) == (gib(14.75), ((20398, gib(14.52)),))
+    assert message.process is None
+    assert message.device_free == round(235.06 * MIB)
 
 
 def test_torch_2_15_within_a_broken_log() -> None:
-    found = only(
+    message = only(
         '[rank0]: Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n'
         "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 3\n"
         " has a total capacity of 79.15 GiB of which 1.06 GiB is free. 70.00 GiB allowed; Process"
@@ -63,9 +63,9 @@ def test_torch_2_15_within_a_broken_log() -> None:
         " pools (e.g., CUDA Graphs), and 4.00 GiB is reserved by PyTorch but unallocated.\n"
         "something else: 5.00 GiB total capacity"
     )
-    assert (found.device, found.total, found.allowed) == (3, gib(79.15), gib(70))
-    assert found.others == ((17, 2 * GIB), (18, 512 * MIB))
-    assert found.process == gib(75.5)
+    assert (message.device, message.total, message.allowed) == (3, gib(79.15), gib(70))
+    assert message.others == ((17, 2 * GIB), (18, 512 * MIB))
+    assert message.process == gib(75.5)
 
 
 def test_no_message_is_no_text() -> None:
@@ -79,9 +79,9 @@ def test_of_several_the_last_that_fits() -> None:
     )
     texts = parse_oom_texts("\n".join(text.format(*pair) for pair in ((0, 8), (0, 9), (1, 10))))
     assert len(texts) == 3
-    found = find_matching_text(texts, 0, (2 * GIB,))
-    assert found is not None
-    assert found.total == 9 * GIB
+    message = find_matching_text(texts, 0, (2 * GIB,))
+    assert message is not None
+    assert message.total == 9 * GIB
     assert find_matching_text(texts, 2, (2 * GIB,)) is None
     assert find_matching_text(texts, 0, (GIB,)) is None
 
@@ -97,9 +97,9 @@ def printed(size: int) -> str:
 
 
 @given(st.integers(1, 1 << 45))
-def test_the_size_asked_for_is_recognised_as_printed(size: int) -> None:
-    (found,) = parse_oom_texts(f"Tried to allocate {printed(size)}. GPU 0 has a total")
-    assert find_matching_text((found,), 0, (size,)) is found
+def test_a_printed_size_matches_the_requested_one(size: int) -> None:
+    (message,) = parse_oom_texts(f"Tried to allocate {printed(size)}. GPU 0 has a total")
+    assert find_matching_text((message,), 0, (size,)) is message
 
 
 @given(st.text(max_size=300))

@@ -18,8 +18,8 @@ BASE = 0x7000_0000_0000
 
 @given(SEEDS, OPTIONS)
 def test_the_roles_add_up_to_the_peak_of_any_consistent_trace(seed: int, options: Options) -> None:
-    _, _, found = analysed(seed, options)
-    for device in found.devices.values():
+    _, _, analysis = analysed(seed, options)
+    for device in analysis.devices.values():
         if device.faults or not device.replay.events:
             continue
         account = account_peak(device)
@@ -27,8 +27,8 @@ def test_the_roles_add_up_to_the_peak_of_any_consistent_trace(seed: int, options
         assert device.replay.live_at(account.event) == account.live
         assert account.event < 0 or device.replay.live_at(account.event - 1) < account.live
         if not account.doubts:
-            assert sum(each.bytes for each in account.roles) == account.live
-        assert {each.role for each in account.roles} <= set(ROLES)
+            assert sum(role.bytes for role in account.roles) == account.live
+        assert {role.role for role in account.roles} <= set(ROLES)
 
 
 def _entry(action: str, place: int, mib: int, stack: list[Any], time_us: int) -> dict[str, Any]:
@@ -75,9 +75,9 @@ def test_owners_are_found_by_address_and_the_rest_by_its_stack() -> None:
     account = account_peak(_step(*ENTRIES, roles=roles))
     assert account.event == 2
     assert account.live == 26 * MIB
-    found = {each.role: each.bytes for each in account.roles}
+    analysis = {role.role: role.bytes for role in account.roles}
     # The gradient was allocated after the peak.
-    assert found == {"parameters": 8 * MIB, "activations": 16 * MIB, TEMPORARIES: 2 * MIB}
+    assert analysis == {"parameters": 8 * MIB, "activations": 16 * MIB, TEMPORARIES: 2 * MIB}
     assert account.site.label == "no stack recorded"
     assert account.after is not None
     assert account.after.label == "train.py:5 train_step"
@@ -92,5 +92,5 @@ def test_the_last_of_several_equal_peaks_counts() -> None:
 
 def test_roles_that_cannot_be_read_leave_the_stacks() -> None:
     account = account_peak(_step(*ENTRIES, roles=[{"role": 3}]))
-    found = {each.role: each.bytes for each in account.roles}
-    assert found == {"activations": 24 * MIB, TEMPORARIES: 2 * MIB}
+    analysis = {role.role: role.bytes for role in account.roles}
+    assert analysis == {"activations": 24 * MIB, TEMPORARIES: 2 * MIB}

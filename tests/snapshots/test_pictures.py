@@ -62,11 +62,11 @@ def test_layers_add_up_to_what_was_live(
         line = device.timeline(width, stacking=stacking, first=first)
         assert len(line.layers) <= MOST_LAYERS + 1
         for column, bucket in enumerate(line.buckets):
-            held = {layer.key: layer.bytes[column] for layer in line.layers}
-            assert sum(held.values()) == bucket.live_max
+            sizes = {layer.key: layer.bytes[column] for layer in line.layers}
+            assert sum(sizes.values()) == bucket.live_max
             for layer in line.layers:
                 part = device.part(bucket.moment, stacking, layer.key)
-                assert (part.bytes, part.live) == (held[layer.key], bucket.live_max)
+                assert (part.bytes, part.live) == (sizes[layer.key], bucket.live_max)
                 assert sum(size for _, _, size in part.categories) == part.bytes
 
 
@@ -77,10 +77,10 @@ def test_layers_by_site_hold_what_the_tree_of_sites_says(seed: int, options: Opt
         line = device.timeline(7)
         for column, bucket in enumerate(line.buckets):
             listing = device.sites(Query(event=bucket.moment)).listing()
-            held = {row.key: row.bytes for row in listing.rows}
+            sizes = {row.key: row.bytes for row in listing.rows}
             for layer in line.layers:
                 if layer.key != REST:
-                    assert layer.bytes[column] == held.get(layer.key, 0)
+                    assert layer.bytes[column] == sizes.get(layer.key, 0)
 
 
 def test_a_layer_that_is_not_there_is_refused() -> None:
@@ -105,11 +105,11 @@ def test_cells_share_out_the_bytes(pieces: list[PIECE], width: int) -> None:
     part = filled(pieces)
     drawn = analysis.cells(None, 0, width)
     assert len(drawn) == width
-    used = sum(held.size for held in part.used) / part.range.size
+    used = sum(sizes.size for sizes in part.used) / part.range.size
     assert abs(sum(cell.used for cell in drawn) / width - used) < 1e-6
     for cell in drawn:
         assert cell.state in ("allocated", "inactive")
-    begun = sum(held.address > part.range.address for held in part.used)
+    begun = sum(sizes.address > part.range.address for sizes in part.used)
     assert sum(cell.begins for cell in drawn) == begun
 
 
@@ -173,15 +173,15 @@ def test_pieces_fill_every_segment(seed: int, options: Options) -> None:
 
 def spans(part: Filled, need: int) -> list[tuple[int, int]]:
     """Cost and negative span of every window that is enough, by trying all."""
-    found = []
-    edges = [part.range.address, *(held.address + held.size for held in part.used)]
-    begins = [*(held.address for held in part.used), part.range.end]
+    gaps = []
+    edges = [part.range.address, *(sizes.address + sizes.size for sizes in part.used)]
+    begins = [*(sizes.address for sizes in part.used), part.range.end]
     for first in range(len(part.used)):
         for last in range(first, len(part.used)):
             span = begins[last + 1] - edges[first]
             if span >= need:
-                found.append((sum(h.size for h in part.used[first : last + 1]), -span))
-    return found
+                gaps.append((sum(h.size for h in part.used[first : last + 1]), -span))
+    return gaps
 
 
 @given(PIECES, st.integers(1, 60))

@@ -75,8 +75,8 @@ def test_layout_is_the_models_at_every_event(seed: int, options: Options) -> Non
         for event, moment in enumerate([truth.before, *truth.moments], start=-1):
             layout = one.layout(event)
             state = one.state(event)
-            found = tuple((part.range.address, part.range.size) for part in layout.filled)
-            assert found == moment.ranges
+            ranges = tuple((part.range.address, part.range.size) for part in layout.filled)
+            assert ranges == moment.ranges
             assert (layout.misfits, layout.outside, state.doubts) == (0, 0, ())
             assert state.reserved == state.live + state.rounding + state.cached == moment.reserved
             assert state.live + state.rounding <= moment.blocks
@@ -87,7 +87,7 @@ def test_layout_is_the_models_at_every_event(seed: int, options: Options) -> Non
                 # The unsplit rest of a block that is gone may look free.
                 assert moment.largest <= state.largest_free_block <= moment.largest + MIB
             for part in layout.filled:
-                whole = part.free + sum(held.size for held in part.used)
+                whole = part.free + sum(block.size for block in part.used)
                 assert whole == part.range.size
 
 
@@ -109,13 +109,13 @@ def test_end_is_exact(seed: int, options: Options) -> None:
 def test_a_ring_buffer_changes_nothing_about_what_remains(seed: int, options: Options) -> None:
     raw, _, analysis = analysed(seed, options)
     for index, one in analysis.devices.items():
-        kept = raw["device_traces"][index][one.replay.events // 2 :]
-        traces = [kept if i == index else [] for i in range(len(raw["device_traces"]))]
+        entries = raw["device_traces"][index][one.replay.events // 2 :]
+        traces = [entries if i == index else [] for i in range(len(raw["device_traces"]))]
         cut = normalise({**raw, "device_traces": traces})
         device = next(device for device in cut.devices if device.index == index)
         replayed = replay(device)
-        assert replayed.live == one.replay.live[-len(kept) - 1 :]
-        assert replayed.reserved == one.replay.reserved[-len(kept) - 1 :]
+        assert replayed.live == one.replay.live[-len(entries) - 1 :]
+        assert replayed.reserved == one.replay.reserved[-len(entries) - 1 :]
 
 
 def test_memory_that_predates_the_trace_counts_in_the_peak() -> None:

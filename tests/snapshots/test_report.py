@@ -76,10 +76,10 @@ def paths_of_nulls(value: Any, path: str = "") -> list[str]:
         return [path]
     items = enumerate(value) if isinstance(value, list) else value.items()
     return [
-        found
+        path_of_null
         for key, item in items
         if item is None or isinstance(item, (dict, list))
-        for found in paths_of_nulls(item, f"{path}.{key}".lstrip("."))
+        for path_of_null in paths_of_nulls(item, f"{path}.{key}".lstrip("."))
     ]
 
 
@@ -111,7 +111,7 @@ def test_markdown_of_an_oom() -> None:
     assert "- a \\`b\\` \\| c" in text
 
 
-def test_what_would_help_is_said_only_where_something_ran_out() -> None:
+def test_the_heading_of_the_advice_depends_on_an_oom() -> None:
     idle = scene([segment(1 << 30, [("free", 900)])])
     text = snapshot_markdown(idle, (), ReportArguments("markdown"))
     assert "What would free cached memory:" in text
@@ -155,6 +155,6 @@ def test_two_files_compared() -> None:
 def test_facts_go_over_the_wire() -> None:
     device = failed().devices[0]
     facts = (judge(device, 0), device.summary(), device.state(0), device.timeline(3))
-    for made in (*facts, device.part(0, "site", "")):
-        line = wire.encode(made)
-        assert wire.decode(line, (type(made),)) == made
+    for fact in (*facts, device.part(0, "site", "")):
+        line = wire.encode(fact)
+        assert wire.decode(line, (type(fact),)) == fact

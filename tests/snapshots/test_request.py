@@ -61,7 +61,7 @@ def test_82_gib_of_80_is_no_matter_of_10_mib_of_cache(text: str) -> None:
     assert "empty_cache" not in whats(verdict)
 
 
-def test_a_little_more_than_the_device_has_is_said_as_that() -> None:
+def test_a_request_slightly_larger_than_the_device() -> None:
     text = text_of("7.42 GiB", "7.40 GiB", "5.91 GiB", "1.49 GiB")
     verdict = verdict_of([("allocated", 1024)], oom(7598, 6052), text)
     assert verdict.cause == "larger than the device"
@@ -113,10 +113,10 @@ def test_memory_of_this_process_that_is_not_torchs_is_not_called_live() -> None:
     text = text_of("3.00 GiB", "80.00 GiB", "1.00 GiB", "79.00 GiB")
     verdict = verdict_of([("allocated", 20 << 10)], oom(3 << 10, 1 << 10), text)
     assert verdict.cause == "unknown"
-    assert any("59.0 GiB was used by this process outside" in each for each in verdict.reasons)
+    assert any("59.0 GiB was used by this process outside" in reason for reason in verdict.reasons)
 
 
-def test_without_a_frame_the_line_is_said_not_to_be_on_record() -> None:
+def test_a_request_without_a_frame_has_an_unrecorded_line() -> None:
     verdict = verdict_of([("allocated", 1024)], {**oom(500 << 10, 78 << 10), "frames": []})
     assert verdict.site == ""
     assert verdict.reasons[0].startswith("an unrecorded line requested")
@@ -135,7 +135,7 @@ def test_refused_although_60_gib_were_free() -> None:
     assert "a smaller batch" not in whats(verdict)
 
 
-def test_a_text_that_tells_of_no_fraction_leaves_the_other_limits() -> None:
+def test_a_text_without_a_fraction_leaves_the_other_limits() -> None:
     text = text_of("2.00 GiB", "80.00 GiB", "60.00 GiB", "20.00 GiB")
     verdict = verdict_of([("allocated", 1024)], oom(2048, 60 << 10), text)
     assert verdict.reasons[1].startswith("it is not set_per_process_memory_fraction")
@@ -170,12 +170,13 @@ def test_a_square_of_half_precision_may_be_one_of_double_precision() -> None:
 @example(24_934, 2)
 def test_every_square_is_recognised(rows: int, item: int) -> None:
     size = round_up(item * rows * rows)
-    found = find_squares(size)
+    squares = find_squares(size)
     if size >= SMALLEST_SQUARE:
         # The same size may be one of float32 with fewer rows, which is then the only one named:
         # of 1 byte an element with half the rows, of others where 512 bytes hold both.
-        assert rows in [number for number, _ in found] or (
-            [name for _, name in found] == ["float32"] and round_up(4 * found[0][0] ** 2) == size
+        assert rows in [number for number, _ in squares] or (
+            [name for _, name in squares] == ["float32"]
+            and round_up(4 * squares[0][0] ** 2) == size
         )
 
 

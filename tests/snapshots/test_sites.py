@@ -61,7 +61,7 @@ def test_children_add_up_to_no_more_than_their_parent() -> None:
     assert max(depth for depth, _ in walk(tree)) == 2
 
 
-def test_what_is_left_off_is_told() -> None:
+def test_a_listing_counts_the_rows_that_it_leaves_out() -> None:
     tree = at_peak()
     whole, part = tree.listing(), tree.listing(limit=2)
     assert part.rows == whole.rows[:2]
@@ -139,12 +139,12 @@ def test_pools_of_entries_that_do_not_tell_theirs() -> None:
     device = one(Options(steps=300, private_pools=2, pool_ids=False))
     event = device.replay.events // 2
     rows = device.sites(Query(event=event, grouping="pool")).listing().rows
-    held = {(0, 0): 0}
+    sizes = {(0, 0): 0}
     for part in device.layout(event).filled:
         pool = part.range.pool or (-1, -1)
-        held[pool] = held.get(pool, 0) + sum(block.requested for block in part.used)
+        sizes[pool] = sizes.get(pool, 0) + sum(block.requested for block in part.used)
     by_key = {row.key: row.bytes for row in rows}
-    for pool, size in held.items():
+    for pool, size in sizes.items():
         if size and pool != (-1, -1):
             assert by_key[f"{pool[0]},{pool[1]}"] >= size
 

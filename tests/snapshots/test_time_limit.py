@@ -83,11 +83,11 @@ def test_the_line_names_the_limit_and_the_file() -> None:
 @given(st.integers(1, 1 << 40), st.integers(1, 1 << 40))
 def test_a_larger_file_has_no_less_time(one: int, other: int) -> None:
     def allowed(byte: int) -> float:
-        found = limits.allowed_s(
+        seconds = limits.allowed_s(
             estimate_memory(byte, byte, json=False, available=1 << 50, memory=None)
         )
-        assert found is not None
-        return found
+        assert seconds is not None
+        return seconds
 
     small, large = sorted((one, other))
     assert limits.BASE_S <= allowed(small) <= allowed(large)
@@ -95,9 +95,9 @@ def test_a_larger_file_has_no_less_time(one: int, other: int) -> None:
 
 def test_a_pipe_has_the_time_of_the_largest_file_that_may_come_and_unknown_has_no_limit() -> None:
     pipe = estimate_memory(0, 0, json=False, available=4 << 30)
-    found = limits.allowed_s(pipe)
-    assert found is not None
-    assert found > limits.BASE_S
+    seconds = limits.allowed_s(pipe)
+    assert seconds is not None
+    assert seconds > limits.BASE_S
     assert limits.allowed_s(replace(pipe, allowed=None)) is None
 
 

@@ -67,8 +67,8 @@ def test_verdict_and_summary_name_the_variable_of_the_files_torch(
         device.summary() for device in scene([segment(1 << 30, pieces)], entry).devices.values()
     )
     for advice in (verdict.advice, summary.advice):
-        told = next(item.what for item in advice if "expandable_segments" in item.what)
+        advice_text = next(item.what for item in advice if "expandable_segments" in item.what)
         for name in names:
-            assert name in told
+            assert name in advice_text
         for name in {NEW, OLD} - names:
-            assert name not in told
+            assert name not in advice_text

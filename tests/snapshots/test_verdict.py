@@ -56,7 +56,7 @@ def test_live_memory_that_fills_the_device() -> None:
     assert "expandable" not in whats(verdict)
 
 
-def test_whether_live_memory_fills_a_device_of_unknown_total_cannot_be_told() -> None:
+def test_the_cause_is_unknown_if_the_total_is() -> None:
     verdict = judged(scene([segment(1 << 30, [("allocated", 2048)])], oom(100, 50)))
     assert verdict.cause == "unknown"
     assert "it is unknown whether this process filled it" in verdict.headline
@@ -68,7 +68,7 @@ def test_whether_live_memory_fills_a_device_of_unknown_total_cannot_be_told() ->
     assert "train.py:5 train_step held 2 GiB" in whats(verdict)
 
 
-def test_nothing_is_told_of_a_device_whose_free_memory_is_not_known_either() -> None:
+def test_the_cause_is_unknown_if_the_free_memory_is_too() -> None:
     verdict = judged(scene([segment(1 << 30, [("allocated", 2048)])], oom(4096, None)))
     assert verdict.cause == "unknown"
     assert "the cause is unknown" in verdict.headline
@@ -165,7 +165,7 @@ def test_a_text_of_another_size_is_not_taken() -> None:
     assert verdict.cause == "unknown"
 
 
-def test_the_text_tells_the_size_of_the_segment_that_was_asked_for() -> None:
+def test_a_text_with_the_size_of_the_segment_matches() -> None:
     # torch 2.13 on 25 000 000 bytes: the event has 25 000 448, the text 24.00 MiB.
     entry = {**oom(0, 1), "size": 25_000_448}
     text = GIB_TEXT.replace("100.00 MiB. GPU", "24.00 MiB. GPU")
@@ -184,7 +184,7 @@ def test_what_the_text_rounds_away_is_no_other_process() -> None:
     assert verdict.others == 0
 
 
-def test_other_processes_as_far_as_the_trace_itself_tells() -> None:
+def test_other_processes_derived_from_the_trace() -> None:
     # 900 MiB were reserved here once, so the device has them; now 300 and 50 are all there is.
     trace: list[Raw] = [
         {"action": "segment_free", "addr": 1 << 41, "size": 600 * MIB, "stream": 0, "frames": []},
@@ -220,9 +220,7 @@ def test_limit_of_the_process() -> None:
         ),
     ],
 )
-def test_what_cannot_be_told_is_unknown_with_the_reason(
-    pieces: list[PIECE], entry: Raw, why: str
-) -> None:
+def test_an_unknown_cause_has_its_reason(pieces: list[PIECE], entry: Raw, why: str) -> None:
     verdict = judged(scene([segment(1 << 30, pieces)], entry))
     assert verdict.cause == "unknown"
     assert why in " ".join(verdict.reasons)
@@ -235,7 +233,7 @@ def test_address_space_is_no_memory() -> None:
     assert "address space" in verdict.reasons[0]
 
 
-def test_the_stack_that_asked_is_told() -> None:
+def test_the_verdict_has_the_stack_of_the_request() -> None:
     verdict = judged(scene([segment(1 << 30, FULL)], oom(100, 50)))
     assert verdict.stack[-1].name == "backward"
 
@@ -246,7 +244,7 @@ def test_only_oom_entries_have_a_verdict() -> None:
         judge(analysis.devices[0], 1)
 
 
-def test_segments_that_the_driver_is_asked_for() -> None:
+def test_sizes_of_segments_requested_from_the_driver() -> None:
     assert compute_segment_size(512, expandable=False) == 2 * MIB
     assert compute_segment_size(3 * MIB, expandable=False) == 20 * MIB
     assert compute_segment_size(11 * MIB, expandable=False) == 12 * MIB
@@ -320,7 +318,7 @@ def test_only_a_large_piece_may_have_a_rest_in_use(
     assert has_fitting_piece(asked, largest) == fits
 
 
-def test_a_dump_after_unwinding_is_told() -> None:
+def test_a_dump_after_unwinding_has_a_remark() -> None:
     analysis = scene([segment(1 << 30, [("free", 2000), ("allocated", 20)])])
     summary = analysis.devices[0].summary()
     assert any("except block" in remark for remark in summary.remarks)
@@ -330,7 +328,7 @@ def test_a_dump_after_unwinding_is_told() -> None:
     assert any(EXAMPLE in remark for remark in summary.remarks)
 
 
-def test_where_the_line_that_asked_is_not_on_record_the_watch_is_named() -> None:
+def test_the_watch_is_advised_if_the_requesting_line_is_not_recorded() -> None:
     nowhere = judged(scene([segment(1 << 30, FULL)], oom(100, 50, frames=[])))
     larger = judged(scene([segment(1 << 30, FULL)], oom(1 << 20, 50, frames=[])), ALONE)
     for verdict in (nowhere, larger):
