@@ -170,7 +170,7 @@ def _look(snapshot: Snapshot) -> None:
         assert device.faults == check(device.device)
         device.summary()
         device.state()
-        for event, action in enumerate(device.device.trace.action):
+        for event, action in enumerate(device.trace.action):
             if action == Action.OOM:
                 judge(device, event)
 

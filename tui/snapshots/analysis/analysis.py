@@ -56,7 +56,7 @@ class DeviceAnalysis(DeviceData):
         """Return the layers of the timeline's live bytes."""
         if stacking not in self._layers:
             last = self.replay.events - 1
-            cut = buckets(self.replay, self.device.trace, COLUMNS, 0, last)
+            cut = buckets(self.replay, self.trace, COLUMNS, 0, last)
             moments = [bucket.moment for bucket in cut]
             self._layers[stacking] = Layers(self, self.categories, stacking, moments)
         return self._layers[stacking]
@@ -191,7 +191,7 @@ class DeviceAnalysis(DeviceData):
     def _check(self, event: int) -> None:
         if not -1 <= event < self.replay.events:
             raise IndexError(
-                f"device {self.device.index} has no event {event}: its trace has"
+                f"device {self.index} has no event {event}: its trace has"
                 f" {self.replay.events} entries"
             )
 

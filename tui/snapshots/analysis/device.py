@@ -24,6 +24,8 @@ class DeviceData:
         self.snapshot = snapshot
         self.device = device
         self.stacks = stacks
+        self.index = device.index
+        self.trace = device.trace
 
     @cached_property
     def replay(self) -> Replay:

@@ -183,7 +183,7 @@ def gather_evidence(
         message: matching text of an exception.
         circumstances: facts from a watch.
     """
-    event, trace = entry.event, device.device.trace
+    event, trace = entry.event, device.trace
     stacks, table = device.stacks, device.allocations
     agent = device.snapshot.agent
     # The agent's record is of the file's last OOM.

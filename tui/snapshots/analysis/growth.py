@@ -355,7 +355,7 @@ def _describe_growth(
     together: list[_SiteGrowth],
     moment: int,
 ) -> Growth:
-    table, trace = device.allocations, device.device.trace
+    table, trace = device.allocations, device.trace
     first = min(table.start[row] for row in (most.made if most.replaced else most.live))
     began, now = trace.time_us[first], trace.time_us[moment]
     # Use a line outside all modules that ran as often as its loop.

@@ -100,7 +100,7 @@ class Categories:
     def __init__(self, device: DeviceData) -> None:
         self._device = device
         self._table = device.allocations
-        self._trace = device.device.trace
+        self._trace = device.trace
         self._recorded = [_parse_category(name) for name in device.snapshot.categories]
         self._annotated = any(
             note.name.startswith(_OPTIMIZER_STEP) for note in device.snapshot.annotations
@@ -378,7 +378,7 @@ def timeline(
     Raises:
         ValueError: ``width`` is below 1.
     """
-    replayed, trace = device.replay, device.device.trace
+    replayed, trace = device.replay, device.trace
     events = replayed.events
     end = events - 1 if last is None else min(last, events - 1)
     begin = max(0, min(first, end))

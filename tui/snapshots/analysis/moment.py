@@ -16,16 +16,16 @@ from tui.snapshots.model.snapshot import NOT_RECORDED, Action
 _WITHOUT_ADDRESS = (Action.OOM, Action.SNAPSHOT)
 
 
-def read_entry(data: DeviceData, event: int) -> Entry:
+def read_entry(device: DeviceData, event: int) -> Entry:
     """Return one entry of a device's trace with its stack.
 
     Raises:
         IndexError: the trace has no such entry; the one-line message names the valid ones.
     """
-    snapshot, table, trace = data.snapshot, data.allocations, data.device.trace
+    snapshot, table, trace = device.snapshot, device.allocations, device.trace
     if not 0 <= event < len(trace):
         have = f"0 to {len(trace) - 1}" if len(trace) else "none"
-        raise IndexError(f"device {data.device.index} has no event {event}: its trace has {have}")
+        raise IndexError(f"device {device.index} has no event {event}: its trace has {have}")
     action, address = trace.action[event], trace.address[event]
     row = table.find_by_event(event, address) if action <= Action.FREE_COMPLETED else None
     pool, time_us = trace.pool[event], trace.time_us[event]
@@ -40,7 +40,7 @@ def read_entry(data: DeviceData, event: int) -> Entry:
         context=snapshot.contexts[trace.context[event]],
         device_free=trace.device_free.get(event),
         name=None if row is None else table.name(row),
-        stack=data.stacks.of(trace.stack[event]),
+        stack=device.stacks.of(trace.stack[event]),
     )
 
 
@@ -320,23 +320,23 @@ MOST_NAMED = 20
 """Maximum number of pinning blocks to describe."""
 
 
-def pinning(data: DeviceData, window: Window, largest_free: int, event: int) -> Pinning:
+def pinning(device: DeviceData, window: Window, largest_free: int, event: int) -> Pinning:
     """Prepare a window for display: the smallest blocks first, with their sites and names.
 
     Args:
-        data: device of the blocks.
+        device: device of the blocks.
         window: adjacent blocks to describe.
         largest_free: size of the largest present gap.
         event: event of the window's layout.
     """
-    table = data.allocations
+    table = device.allocations
     blocks = sorted(window.blocks, key=lambda block: (block.size, block.address))
     shown = []
     for block in blocks[:MOST_NAMED]:
         row = block.row
         if row is None:
             row = table.find_at_address(block.address, event)
-        shown.append(describe_piece(block, data.stacks, None if row is None else table.name(row)))
+        shown.append(describe_piece(block, device.stacks, None if row is None else table.name(row)))
     return Pinning(
         address=window.address,
         span=window.span,

@@ -21,12 +21,12 @@ def account_peak(device: DeviceAnalysis) -> PeakAccount:
     The steps of a training repeat their peak; at the last one, most of the owners that the agent
     found at the end already existed.
     """
-    replayed, table, trace = device.replay, device.allocations, device.device.trace
+    replayed, table, trace = device.replay, device.allocations, device.trace
     event = _find_last_rise(replayed.live, replayed.peak) - 1
     owned = {
         address: role.role
         for role in device.snapshot.agent.roles
-        if role.device == device.device.index
+        if role.device == device.index
         for address in role.addresses
     }
     sums: Counter[str] = Counter()
@@ -40,7 +40,7 @@ def account_peak(device: DeviceAnalysis) -> PeakAccount:
     site = device.stacks.site(stack)
     time_us = trace.time_us[event] if event >= 0 else NOT_RECORDED
     return PeakAccount(
-        device=device.device.index,
+        device=device.index,
         event=event,
         time_us=None if time_us == NOT_RECORDED else time_us,
         live=replayed.peak,
@@ -74,7 +74,7 @@ def _find_last_rise(values: array[int], peak: int) -> int:
 
 def _find_line_before(device: DeviceAnalysis, event: int) -> Site | None:
     """Return the last line of the program that allocated memory before an event."""
-    trace = device.device.trace
+    trace = device.trace
     for before in range(event - 1, -1, -1):
         if trace.action[before] == Action.ALLOC:
             site = device.stacks.site(trace.stack[before])

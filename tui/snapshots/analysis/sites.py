@@ -227,7 +227,7 @@ def annotation_at(device: DeviceData, event: int) -> str:
     """Return the annotation that covers an alloc event, which may predate the trace."""
     if event == BEFORE:
         return BEFORE_GROUP
-    return device.cover.at(device.device.trace.time_us[event])
+    return device.cover.at(device.trace.time_us[event])
 
 
 def _select_rows(table: Allocations, query: Query) -> list[int]:

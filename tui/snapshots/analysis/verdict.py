@@ -173,10 +173,10 @@ _NO_TEXT = "not in the file; give the exception's text, which has it"
 
 def find_message(device: DeviceAnalysis, event: int, texts: tuple[OomText, ...]) -> OomText | None:
     """Return the message that matches an OOM entry; ``None`` if there is none."""
-    size = device.device.trace.size[event]
+    size = device.trace.size[event]
     # torch prints the size of the segment that it requested.
     sizes = size, compute_segment_size(round_up(size), expandable=False)
-    return find_matching_text(texts, device.device.index, sizes)
+    return find_matching_text(texts, device.index, sizes)
 
 
 def judge(
@@ -200,7 +200,7 @@ def judge(
         ValueError: the entry is no OOM.
     """
     if event not in device.replay.ooms:
-        raise ValueError(f"event {event} of device {device.device.index} is not an OOM event")
+        raise ValueError(f"event {event} of device {device.index} is not an OOM event")
     entry, state, growth = device.entry(event), device.state(event), device.growth(event)
     message = find_message(device, event, texts)
     need = BlockRequest(round_up(entry.size), entry.stream, entry.pool or DEFAULT_POOL)
@@ -227,7 +227,7 @@ def judge(
     if figures.device_free is None:
         unavailable["device_free"] = "neither in the event nor in a text"
     return Verdict(
-        device=device.device.index,
+        device=device.index,
         event=event,
         time_us=entry.time_us,
         requested=entry.size,
@@ -274,7 +274,7 @@ def _gather_figures(
     free = entry.device_free
     if free is None and message is not None:
         free = message.device_free
-    site = device.stacks.site(device.device.trace.stack[entry.event])
+    site = device.stacks.site(device.trace.stack[entry.event])
     same_pool = [part for part in barred if (part.range.pool or DEFAULT_POOL) == need.pool]
     return Figures(
         requested=entry.size,
@@ -324,7 +324,7 @@ def _least_of_others(
     totals = [replayed.reserved_peak]
     totals += [
         replayed.reserved_at(event) + then_free
-        for event, then_free in device.device.trace.device_free.items()
+        for event, then_free in device.trace.device_free.items()
     ]
     least = max(totals) - reserved - free
     if message is not None and message.total is not None and message.process is None:
