@@ -332,7 +332,7 @@ def test_every_pid_has_one_row_and_no_memory_is_invented(
     listed: list[ListedProcess], total: int | None
 ) -> None:
     rows = processes.build_rows(
-        listed, ProcessOwners(own_pids=False), listed_at=2**40, total=total, mig=False
+        listed, ProcessOwners(own_pids=False), listed_at=2**40, total=total, mig=False, busy={}
     )
 
     assert [row.pid for row in rows] == list(dict.fromkeys(entry.pid for entry in listed))

@@ -370,7 +370,7 @@ def build_rows(
     listed_at: float,
     total: int | None,
     mig: bool,
-    busy: dict[int, float] | NoAnswer | None = None,
+    busy: dict[int, float] | NoAnswer,
 ) -> tuple[GpuProcess, ...]:
     """Build one row for each PID, in NVML's order, including PIDs without known owners.
 
@@ -391,7 +391,7 @@ def build_rows(
         owner = owners.find_owner(pid, listed_at)
         load = owners.read_load(pid, owner)
         unavailable = {**owner.unavailable, **load.unavailable}
-        sm = None if busy is None or isinstance(busy, NoAnswer) else busy.get(pid)
+        sm = None if isinstance(busy, NoAnswer) else busy.get(pid)
         if sm is None:
             unavailable["sm_percent"] = busy.reason if isinstance(busy, NoAnswer) else NO_SAMPLE
         if why_not:

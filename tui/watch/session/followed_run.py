@@ -137,7 +137,6 @@ class FollowedRun:
         changed: called when something must be redrawn.
         watch: reads the run's processes while it is followed.
         starter: whether this program has just started the run.
-        clock: returns the current Unix time.
     """
 
     def __init__(
@@ -147,7 +146,6 @@ class FollowedRun:
         watch: SharedWatch,
         *,
         starter: bool,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self.run = run
         self.processes = RunProcesses()
@@ -155,7 +153,6 @@ class FollowedRun:
         self._starter = starter
         self._changed = changed
         self._watch = watch
-        self._clock = clock
         self._output = FollowedFile(run.log)
         self._reading: RunReading | None = None
         self._why_no_samples = "" if starter else _READING
@@ -230,7 +227,6 @@ class FollowedRun:
             self._watch,
             starter=self._starter,
             on_status=self._announce,
-            clock=self._clock,
         )
         sampler.set_pace(self._pace)
         if self._sample is not None:
@@ -282,7 +278,7 @@ class FollowedRun:
     async def _finish(self, *, replayed: bool = False) -> None:
         """Read the folder one last time; a replay ends when everything is read."""
         folder = RunFolder(self.run.folder)
-        reading = await asyncio.to_thread(folder.read, self._clock(), ())
+        reading = await asyncio.to_thread(folder.read, time.time(), ())
         self._replayed = replayed
         self._apply(reading)
         self._output.read()
@@ -323,7 +319,7 @@ class FollowedRun:
     def freeze(self, frozen: bool) -> None:
         """Freeze the figures, or let them follow the run again."""
         if frozen != (self._frozen is not None):
-            self._frozen = (self._clock(), _frozen(self.state().devices)) if frozen else None
+            self._frozen = (time.time(), _frozen(self.state().devices)) if frozen else None
             self._announce()
 
     def _announce(self) -> None:

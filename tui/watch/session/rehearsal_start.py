@@ -6,7 +6,6 @@ import asyncio
 import os
 import shlex
 import tempfile
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -59,15 +58,11 @@ class RehearsalRequest:
         return ("rehearse", *(f"{name}={value}" for name, value in options.items()), "--", *words)
 
 
-async def start_rehearsal(
-    request: RehearsalRequest,
-    list_runs: Callable[[], Sequence[StartedRun]] = runs.stored_runs,
-) -> StartedRun:
+async def start_rehearsal(request: RehearsalRequest) -> StartedRun:
     """Start a rehearsal in a process of its own, which outlives this program, and return its run.
 
     Args:
         request: the typed request.
-        list_runs: returns the stored runs, newest first.
 
     Raises:
         RehearsalError: it cannot be started.
@@ -86,7 +81,7 @@ async def start_rehearsal(
             raise RehearsalError(f"the rehearsal cannot be started: {error.strerror}") from error
         while True:
             has_ended = process.returncode is not None
-            for run in (await asyncio.to_thread(list_runs))[:NEWEST]:
+            for run in (await asyncio.to_thread(runs.stored_runs))[:NEWEST]:
                 note = read_note(run.folder)
                 if note is not None and note.pid == process.pid:
                     return run

@@ -34,7 +34,6 @@ class Sampler:
         watch: reads the run's processes while the run is sampled.
         starter: whether this program started the run.
         on_status: called when :attr:`why_no_samples` changes.
-        clock: returns the current Unix time.
     """
 
     def __init__(
@@ -45,7 +44,6 @@ class Sampler:
         *,
         starter: bool,
         on_status: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self.why_no_samples = ""
         """Why no more samples arrive; empty while they do."""
@@ -53,7 +51,6 @@ class Sampler:
         self._run = run
         self._on_sample = on_sample
         self._on_status = on_status
-        self._clock = clock
         self._folder = RunFolder(run.folder)
         self._agents = Agents()
         self._requests: list[tuple[str, AgentRequest]] = []
@@ -138,7 +135,7 @@ class Sampler:
         """Ask the agents and read the folder; runs in its own thread."""
         refused = [request for request in requests if self._agents.request(*request) is None]
         states = self._agents.states(str(self._run.folder))
-        return self._folder.read(self._clock(), states, refused)
+        return self._folder.read(time.time(), states, refused)
 
     def _apply_reading(self, reading: RunReading) -> None:
         steps = {state.log_name: state.steps for state in reading.states}

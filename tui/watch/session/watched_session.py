@@ -195,7 +195,7 @@ class WatchedRunSession:
         Raises:
             RehearsalError: it cannot be started.
         """
-        return await start_rehearsal(request, self.stored_runs)
+        return await start_rehearsal(request)
 
     def close(self) -> None:
         """Leave the run as it is; :attr:`state` is ``None`` from then on."""
