@@ -164,7 +164,7 @@ def test_a_full_disk_costs_that_snapshot_alone(
     assert snapshots(tmp_path) == [f"oom-{agent.identity}-2.pickle"]
 
 
-def test_an_error_is_told_and_an_interrupt_goes_on_its_way(
+def test_an_error_is_reported_and_an_interrupt_goes_on_its_way(
     agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SHARE", 0)

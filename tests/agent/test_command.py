@@ -71,7 +71,7 @@ def test_its_output_comes_first_to_the_byte_and_its_exit_code_is_returned(state:
     assert (facts["code"], facts["signal"], facts["command"][0]) == (41, None, sys.executable)
 
 
-def test_a_session_of_its_own_and_its_signal_is_told(state: Path) -> None:
+def test_a_session_of_its_own_and_its_signal_is_reported(state: Path) -> None:
     code = "import os; print(os.getsid(0) == os.getpid(), os.environ['GPU_WORKBENCH_RUN'])"
     done = tui("--no-screen", "--json", *python(code + "; os.abort()"))
     found = json.loads(done.stdout)
@@ -167,7 +167,7 @@ def test_without_a_terminal_a_command_is_not_started_under_the_screen(state: Pat
     assert not (state / "runs").exists()
 
 
-def test_growth_is_told_by_step_with_its_interval(state: Path) -> None:
+def test_growth_is_reported_by_step_with_its_interval(state: Path) -> None:
     processes = RunProcesses()
     processes.apply(TorchProcesses(BEGAN, (process(7), process(8))))
     for at in range(100):
@@ -218,7 +218,7 @@ def test_a_device_that_was_in_change_at_the_last_reading_is_listed_once_with_its
         (("--",), "--: give a command after it, as in -- python train.py"),
     ],
 )
-def test_a_kept_run_is_found_by_its_name_or_is_refused_in_a_line(
+def test_a_stored_run_is_found_by_its_name_or_is_refused_in_a_line(
     words: tuple[str, ...],
     says: str,
     state: Path,
@@ -250,7 +250,7 @@ def test_a_run_that_a_full_disk_has_no_room_for_leaves_no_folder(
 
 
 @pytest.mark.usefixtures("state")
-def test_what_is_left_of_a_run_is_said_in_a_line() -> None:
+def test_what_is_left_of_a_run_is_reported_in_a_line() -> None:
     run, process = start.begin([sys.executable, "-c", "input()"], None)
     process.wait()
     # Nobody has written its end down, but this program has started it.

@@ -208,7 +208,7 @@ def test_a_fork_and_a_process_of_multiprocessing_end_without_trouble(
     assert not (tmp_path / "agent-errors.log").exists()
 
 
-def test_before_torch_is_imported_it_sleeps_and_what_fails_is_told(tmp_path: Path) -> None:
+def test_before_torch_is_imported_it_sleeps_and_what_fails_is_reported(tmp_path: Path) -> None:
     (tmp_path / "inject.py").write_text(injected_script(tmp_path, 0))
     takes = f"exec(compile(open({str(tmp_path / 'inject.py')!r}).read(), 'x', 'exec'))\n"
     twice = "import sys\n" + takes + takes + "print(len(sys.meta_path))\n"
@@ -225,7 +225,7 @@ def test_before_torch_is_imported_it_sleeps_and_what_fails_is_told(tmp_path: Pat
 # ---- where it is refused ----
 
 
-def test_an_older_python_is_told_what_else_there_is() -> None:
+def test_an_older_python_is_refused_with_an_alternative() -> None:
     own = target_of(os.getpid())
     assert own.version == sys.version_info[:2]
     for version, says in (
@@ -237,7 +237,7 @@ def test_an_older_python_is_told_what_else_there_is() -> None:
     check_injection(replace(own, version=(3, 14)))
 
 
-def test_the_target_s_own_interpreter_is_asked_and_its_refusal_is_told(tmp_path: Path) -> None:
+def test_the_target_s_own_interpreter_is_asked_and_its_refusal_is_reported(tmp_path: Path) -> None:
     target = replace(target_of(os.getpid()), pid=2**22 + 1)
     command = injection.remote_exec_command(target, tmp_path / "x.py")
     assert command[0] == target.program == os.path.realpath(sys.executable)

@@ -94,7 +94,7 @@ def test_a_recovered_oom_frees_as_much_as_without_an_inventory(*, with_graph: bo
     assert left == [left[0]] * 2
 
 
-def test_what_an_exception_keeps_while_it_is_handled_is_told() -> None:
+def test_what_an_exception_keeps_while_it_is_handled_is_reported() -> None:
     def attempt() -> None:
         batch = tensor(8)
         raise torch.OutOfMemoryError(str(batch.shape))
@@ -106,7 +106,7 @@ def test_what_an_exception_keeps_while_it_is_handled_is_told() -> None:
     (row,) = [each for each in found.containers if each.kind == "exception"]
     assert (row.name, row.bytes) == ("OutOfMemoryError", 8 * MIB)
     assert row.where is not None
-    assert row.where.name == "test_what_an_exception_keeps_while_it_is_handled_is_told"
+    assert row.where.name == "test_what_an_exception_keeps_while_it_is_handled_is_reported"
     assert not [each for each in taken().containers if each.kind == "exception"]
 
 
@@ -164,7 +164,7 @@ def test_a_hooks_tensors_have_the_name_of_the_object_that_keeps_them() -> None:
     assert (row.name, row.bytes) == ("Recorder.seen", 2 * MIB)
 
 
-def test_the_line_that_passes_a_list_to_a_backward_pass_is_told() -> None:
+def test_the_line_that_passes_a_list_to_a_backward_pass_is_reported() -> None:
     weight = torch.ones(MIB, device="cuda", requires_grad=True)
 
     def losses_of(count: int) -> Inventory:
@@ -189,7 +189,7 @@ def test_features_of_one_pass_share_a_graph() -> None:
     assert row.longest_graph == row.graph_nodes > 300
 
 
-def test_a_deque_that_drops_its_oldest_items_is_told_from_one_that_does_not() -> None:
+def test_a_deque_that_drops_its_oldest_items_is_distinguished_from_one_that_does_not() -> None:
     ring = deque((tensor() for _ in range(3)), maxlen=20)
     endless = deque(tensor() for _ in range(3))
     ready: Queue[torch.Tensor] = Queue(maxsize=4)
@@ -301,7 +301,7 @@ def test_odd_tensors_are_read_or_left_alone_and_none_of_their_code_is_executed()
     assert odd
 
 
-def test_another_thread_s_variables_and_stack_are_told() -> None:
+def test_another_thread_s_variables_and_stack_are_reported() -> None:
     ready, go_on = threading.Event(), threading.Event()
 
     def load() -> None:
@@ -344,7 +344,7 @@ class Attention(torch.nn.Module):
         return self.k
 
 
-def test_a_tensor_that_a_layer_joins_is_told_by_the_layer_that_has_it() -> None:
+def test_a_tensor_that_a_layer_joins_is_named_by_the_layer_that_has_it() -> None:
     net = torch.nn.Sequential(Attention(), Attention())
     rows = {each.name: each for each in taken().variables}
     assert set(rows) == {"net[0].k", "net[1].k"}

@@ -87,7 +87,7 @@ async def test_without_a_count_it_is_not_known(events: Path) -> None:
         (3, None, 9, "ended 3 processes of the run's cgroup:"),
     ],
 )
-def test_whom_it_ended_is_told_as_far_as_it_is_known(
+def test_whom_it_ended_is_reported_as_far_as_it_is_known(
     kills: int, code: int | None, number: int | None, whom: str, tmp_path: Path
 ) -> None:
     run = StartedRun(tmp_path, (), "/", 1.0, ended=2.0, code=code, signal=number, oom_kills=kills)

@@ -141,7 +141,7 @@ def test_an_oom_is_explained_after_the_run_s_own_output(tmp_path: Path) -> None:
     assert all(json.loads(line)["type"] for line in samples)
 
 
-def test_the_newest_oom_is_told_as_markdown_for_an_issue(tmp_path: Path) -> None:
+def test_the_newest_oom_is_reported_as_markdown_for_an_issue(tmp_path: Path) -> None:
     program = write(tmp_path, RUNS_OUT)
     words = ("--no-screen", "--markdown", "--", sys.executable, program, "3", "0")
     code, out, errors = done(tmp_path, *words)
@@ -222,7 +222,7 @@ def test_a_gauge_that_is_killed_costs_the_run_nothing(tmp_path: Path) -> None:
     until(lambda: (run / "output.log").read_text() == expected)
 
 
-def test_an_interrupt_is_the_command_s_and_its_end_is_told(tmp_path: Path) -> None:
+def test_an_interrupt_is_the_command_s_and_its_end_is_reported(tmp_path: Path) -> None:
     program = write(tmp_path, TRAIN)
     gauge = start(tmp_path, "--no-screen", "--json", "--", sys.executable, program, "900", "0.1")
     (run,) = until(lambda: list((tmp_path / "state").glob("runs/*/output.log")))

@@ -150,7 +150,7 @@ def test_a_folder_that_others_could_write_to_is_refused(
     assert Agents().states() == []
 
 
-def test_a_gauge_is_told_steps_and_what_waits(agent: Agent, agents: Agents) -> None:
+def test_a_gauge_receives_steps_and_waiting_requests(agent: Agent, agents: Agents) -> None:
     agent.stepped(optimizer(), (), {})
     (state,) = agents.states()
     assert (state.pid, state.steps, state.run) == (os.getpid(), 1, agent.run)

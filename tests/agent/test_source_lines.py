@@ -28,7 +28,7 @@ def uses(program: str, name: str, *, collection: bool) -> tuple[int | None, bool
         ("h = torch.zeros(3)\nfor x in xs:\n    h = layer(h)", 3, False),
     ],
 )
-def test_a_tensor_that_a_line_joins_to_itself_is_told(
+def test_a_tensor_that_a_line_joins_to_itself_is_reported(
     program: str, line: int, enlarges: bool
 ) -> None:
     assert uses(program, "h", collection=False) == (line, enlarges, None)
@@ -61,7 +61,9 @@ FILL = "buf = []\nfor x in xs:\n    buf.append(x)\n"
         (FILL + "for buf in others:\n    print(buf)", 3, None),
     ],
 )
-def test_a_line_that_empties_a_list_is_told(program: str, line: int, empties: int | None) -> None:
+def test_a_line_that_empties_a_list_is_reported(
+    program: str, line: int, empties: int | None
+) -> None:
     assert uses(program, "buf", collection=True) == (line, True, empties)
 
 

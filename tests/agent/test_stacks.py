@@ -121,7 +121,7 @@ def test_a_run_without_a_process_says_so(run: Path, capsys: pytest.CaptureFixtur
     assert NO_PROCESS[:40] in capsys.readouterr().out
 
 
-def test_an_agent_that_does_not_answer_is_told_with_what_helps(
+def test_an_agent_that_does_not_answer_is_reported_with_what_helps(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.watch.runs.agents.PATIENCE_S", 0.02)

@@ -194,7 +194,7 @@ def test_t17_garbage_is_no_value(
     assert word in device.unavailable[path]
 
 
-def test_the_slowdown_threshold_is_told_as_such_or_by_how_far_it_is(monitor: Start) -> None:
+def test_the_slowdown_threshold_is_read_or_derived_from_its_distance(monitor: Start) -> None:
     gpus = (
         Gpu(uuid=uuid(0), slowdown=92, temperature=60),
         Gpu(uuid=uuid(1), slowdown=None, margin=27, temperature=60),

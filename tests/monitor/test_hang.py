@@ -59,7 +59,7 @@ def test_t10_a_call_that_hangs_stops_neither_the_samples_nor_the_end(
 @pytest.mark.parametrize(
     "function", ["nvmlInitWithFlags", "nvmlDeviceGetCount_v2", "nvmlDeviceGetName"]
 )
-def test_t10_a_driver_that_hangs_from_the_start_is_said_to_be_starting(
+def test_t10_a_driver_that_hangs_from_the_start_is_reported_to_be_starting(
     monitor: Start, function: str
 ) -> None:
     process = monitor(Scenario().returns(function, hang=True))

@@ -92,7 +92,7 @@ def info(total: int, used: int = 0) -> Any:
         pytest.param(info(5), "NVIDIA GB1000", False, False, id="a-name-that-begins-alike"),
     ],
 )
-def test_unified_memory_is_told_by_name_and_size(
+def test_unified_memory_is_recognized_by_name_and_size(
     answer: Any, name: str, mig: bool, unified: bool
 ) -> None:
     figures, reasons = parse_device_memory(answer, name=name, mig=mig, host_total=HOST)
@@ -191,7 +191,7 @@ class MovingBinding:
         ((1, 2, 3, 4, 5, 6, 7), 5, True),
     ],
 )
-def test_what_moves_while_it_is_read_is_read_again_and_said_to_have_moved(
+def test_what_moves_while_it_is_read_is_read_again_and_reported_to_have_moved(
     used: tuple[int, ...], taken: int, moved: bool
 ) -> None:
     fields = FieldReader(MovingBinding(*used), "handle", lambda: None, False)

@@ -35,7 +35,7 @@ def test_a_device_that_never_told_its_name_is_known_by_its_index() -> None:
     assert make_unknown_identity(3) == Identity("nvml:3", 3, "GPU 3", None)
 
 
-def test_silence_is_said_in_the_drivers_line() -> None:
+def test_silence_is_reported_in_the_drivers_line() -> None:
     quiet = STATE.describe_driver(4.2)
 
     assert quiet.error is not None

@@ -29,7 +29,7 @@ def test_known_reasons_survive_the_way_to_bits_and_back(reasons: set[str]) -> No
 
 
 @given(masks, masks)
-def test_a_reason_is_told_by_its_bit_alone_whatever_else_is_set(one: int, other: int) -> None:
+def test_a_reason_is_identified_by_its_bit_alone_whatever_else_is_set(one: int, other: int) -> None:
     assert set(messages.decode_throttle_reasons(one | other)) == {
         *messages.decode_throttle_reasons(one),
         *messages.decode_throttle_reasons(other),

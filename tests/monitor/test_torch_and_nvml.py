@@ -43,14 +43,14 @@ def told() -> str:
 
 
 @pytest.mark.parametrize("value", ["", "-1"])
-def test_t3_devices_that_are_hidden_are_said_to_be_hidden(
+def test_t3_devices_that_are_hidden_are_reported_to_be_hidden(
     cuda_build: pytest.MonkeyPatch, value: str
 ) -> None:
     cuda_build.setenv("CUDA_VISIBLE_DEVICES", value)
     assert told() == f"torch sees no CUDA device: CUDA_VISIBLE_DEVICES={value!r} hides them"
 
 
-def test_t29_a_driver_that_cuda_cannot_start_is_said_in_its_own_words(
+def test_t29_a_driver_that_cuda_cannot_start_is_reported_in_its_own_words(
     cuda_build: pytest.MonkeyPatch,
 ) -> None:
     def fails() -> int:
@@ -60,7 +60,7 @@ def test_t29_a_driver_that_cuda_cannot_start_is_said_in_its_own_words(
     assert told() == "CUDA could not start: CUDA driver initialization failed, error 999"
 
 
-def test_t29_a_driver_that_cuda_cannot_start_without_a_word_is_said_by_the_error(
+def test_t29_a_driver_that_cuda_cannot_start_without_a_word_is_reported_by_the_error(
     cuda_build: pytest.MonkeyPatch,
 ) -> None:
     def fails() -> int:

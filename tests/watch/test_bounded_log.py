@@ -39,7 +39,7 @@ def test_its_newest_part_is_kept_and_is_read_by_its_place(parts: list[bytes], li
     assert told == []
 
 
-def test_what_was_dropped_is_told(tmp_path: Path) -> None:
+def test_what_was_dropped_is_reported(tmp_path: Path) -> None:
     log = BoundedLog(tmp_path, 4096, lambda _: None)
     for number in range(100):
         log.append(b"%099d\n" % number)
@@ -59,7 +59,7 @@ def test_another_one_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert kept.endswith(b"48\n" + b"%099d\n" % 49)
 
 
-def test_what_cannot_be_written_is_told_once_and_it_goes_on_later(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_reported_once_and_it_goes_on_later(tmp_path: Path) -> None:
     (tmp_path / NAME).mkdir()
     told: list[str] = []
     now = [0.0]
@@ -86,7 +86,7 @@ def read_all(forward: Forward, reader: int) -> bytes:
     return got + os.read(reader, 1 << 20)
 
 
-def test_a_slow_reader_gets_all_that_the_log_has_and_is_told_what_it_has_not(
+def test_a_slow_reader_gets_all_that_the_log_has_and_a_note_of_the_rest(
     tmp_path: Path,
 ) -> None:
     reader, writer = os.pipe()

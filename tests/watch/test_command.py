@@ -102,7 +102,7 @@ def test_one_device_that_nvml_lists_once_is_that_one() -> None:
     assert ids(wrong, [3], devices(None, 2 * GIB)) == ["GPU-1"]
 
 
-def test_several_are_told_by_the_order_that_the_process_was_given() -> None:
+def test_several_are_identified_by_the_order_that_the_process_was_given() -> None:
     both = devices(3 * GIB, 2 * GIB)
     assert ids(process(), [0, 1], both) == ["GPU-0", "GPU-1"]
     assert ids(process(visible_devices="1,0"), [0, 1], both) == ["GPU-1", "GPU-0"]
@@ -123,7 +123,9 @@ def test_several_are_told_by_the_order_that_the_process_was_given() -> None:
         (process(visible_devices=""), devices(2 * GIB, 2 * GIB)),
     ],
 )
-def test_what_nvml_contradicts_is_not_told(of: TorchProcess, nvml: tuple[Device, ...]) -> None:
+def test_a_gpu_that_nvml_contradicts_is_not_identified(
+    of: TorchProcess, nvml: tuple[Device, ...]
+) -> None:
     assert ids(of, [0, 1], nvml) == [None, None]
 
 
@@ -133,7 +135,7 @@ def test_devices_of_several_kinds_need_the_order_of_the_bus() -> None:
     assert ids(process(device_order="PCI_BUS_ID"), [0, 1], mixed) == ["GPU-0", "GPU-1"]
 
 
-def test_an_instance_of_mig_is_told_and_never_the_gpu_that_it_is_a_part_of() -> None:
+def test_a_mig_instance_is_identified_and_never_its_gpu() -> None:
     gpu_0, one, other = devices(2 * GIB, 2 * GIB, None)
     nvml = (gpu_0, replace(one, parent="GPU-0"), replace(other, parent="GPU-0"))
     assert ids(process(), [0], nvml) == ["GPU-1"]
@@ -154,7 +156,7 @@ def test_an_instance_of_mig_is_told_and_never_the_gpu_that_it_is_a_part_of() -> 
         ),
     ],
 )
-def test_without_nvml_s_word_the_reason_is_said(nvml: tuple[Device, ...], why: str) -> None:
+def test_without_nvml_s_word_the_reason_is_reported(nvml: tuple[Device, ...], why: str) -> None:
     (placed,) = placed_on(process(), [figures(0)], nvml).values()
     assert placed.id is None
     assert why in placed.why_no_id
@@ -364,7 +366,7 @@ def test_what_gives_no_figures_is_exit_code_1_and_says_why(target: ScriptedTarge
         ("--json", "--jsonl"),
     ],
 )
-def test_what_cannot_be_carried_out_is_said_in_one_line(
+def test_what_cannot_be_carried_out_is_reported_in_one_line(
     arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tui.cli.main import main

@@ -86,7 +86,7 @@ def test_noise_is_called_growth_no_more_often_than_its_interval_says() -> None:
     assert wrong <= 300 * 0.05 * 1.6
 
 
-def test_a_leak_under_the_steps_of_a_training_is_told_with_its_interval() -> None:
+def test_a_leak_under_the_steps_of_a_training_is_reported_with_its_interval() -> None:
     chance = random.Random(5)
 
     sizes = [chance.random() * MIB for _ in range(121)]
@@ -123,7 +123,7 @@ def test_a_leak_under_the_steps_of_a_training_is_told_with_its_interval() -> Non
         lambda at: {"allocated": round(40 * GIB - at * 31 * MIB)},
     ],
 )
-def test_what_does_not_leak_is_not_told(make: Callable[[float], dict[str, int]]) -> None:
+def test_what_does_not_leak_is_not_reported(make: Callable[[float], dict[str, int]]) -> None:
     assert "growth" not in over(120, make)
 
 
@@ -153,7 +153,7 @@ def test_steps_that_end_where_they_began_are_no_leak(seed: int, teeth: float, no
 
 
 @given(st.integers(0, 2**32), st.floats(200, 5000), st.floats(2, 100))
-def test_a_leak_is_told_by_step_where_the_steps_are_known(
+def test_a_leak_is_reported_by_step_where_the_steps_are_known(
     seed: int, teeth: float, slope_mib: float
 ) -> None:
     # The floor of a block of 2.5 s lies within a sample of the lowest part of a tooth.
@@ -218,7 +218,7 @@ def test_a_short_look_tells_no_growth() -> None:
 # ---- the others ----
 
 
-def test_a_cache_that_stays_unused_is_told() -> None:
+def test_a_cache_that_stays_unused_is_reported() -> None:
     text = over(30, lambda _: {"reserved": 22 * GIB})["idle cache"]
     assert text.startswith("18.0 GiB cached but unused in the last 29 s: ")
     # It was used in between: it is no idle cache.
@@ -235,7 +235,7 @@ def test_what_lies_between_blocks_is_fragmentation_and_no_idle_cache() -> None:
     assert found["fragmentation"].startswith("18.0 GiB cached lies in partly used segments")
 
 
-def test_retries_that_rise_are_told_with_their_time() -> None:
+def test_retries_that_rise_are_reported_with_their_time() -> None:
     text = over(100, lambda at: {"alloc_retries": 3 + round(at / 5)})["retries"]
     assert text.startswith("the allocator flushed its cache 12 times in the last 1 min 00 s")
     assert over(100, lambda _: {"alloc_retries": 3}) == {}
@@ -268,5 +268,5 @@ def test_a_track_is_bounded_and_keeps_what_it_tells() -> None:
     assert found.startswith("allocated grows 5.72 MiB/min, 5.72 to 5.72 (95%), in ")
 
 
-def test_without_a_reading_nothing_is_told() -> None:
+def test_without_a_reading_nothing_is_reported() -> None:
     assert Track().findings() == ()

@@ -228,7 +228,7 @@ def test_the_first_lines_that_are_skipped_have_a_reason_each_and_the_rest_is_cou
     assert contents.logs[0].ended
 
 
-def test_what_there_is_too_much_of_is_bounded_and_said(place: Path) -> None:
+def test_what_there_is_too_much_of_is_bounded_and_reported(place: Path) -> None:
     many = [{**OOM, "oom": number} for number in range(1, 5004)]
     snapshots = [{**SNAPSHOT, "oom": None, "name": "run.json", "step": 1}] * 2000
     (place / f"{NAME}.jsonl").write_bytes(encoded(BEGIN, *many, *snapshots))
@@ -365,7 +365,7 @@ def test_a_run_whose_facts_cannot_be_used_is_listed_with_the_reason(
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_a_run_json_that_is_no_regular_file_is_said(
+def test_a_run_json_that_is_no_regular_file_is_reported(
     make: Callable[[Path], None], place: Path
 ) -> None:
     (place / "run.json").unlink()

@@ -66,7 +66,7 @@ def test_the_lines_say_who_grows_who_has_most_and_who_is_absent() -> None:
     ]
 
 
-def test_ranks_that_hold_the_same_are_said_to() -> None:
+def test_ranks_with_equal_memory_are_reported_as_equal() -> None:
     (job,) = find_jobs([ranked("a", each) for each in range(4)])
     assert job_lines(job)[1:] == ["all ranks have the same allocated memory"]
 

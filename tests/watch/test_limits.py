@@ -37,7 +37,7 @@ def test_the_file_and_the_environment_set_them(
         *(("RUNS_KEPT", value) for value in ("-1", "1e3", "100001", "2.5")),
     ],
 )
-def test_what_is_no_limit_is_ignored_and_said(name: str, value: str, config: Path) -> None:
+def test_what_is_no_limit_is_ignored_and_reported(name: str, value: str, config: Path) -> None:
     variable = f"GPU_WORKBENCH_{name}"
     chosen, (problem,) = choose(read(config), {variable: value}, {})
     assert problem.startswith(f"{variable}={value!r}: not ")

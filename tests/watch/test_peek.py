@@ -103,7 +103,7 @@ def test_a_layout_that_is_not_known_gives_no_figure(target: ScriptedTarget) -> N
         assert reader.read(AT).figures == ()
 
 
-def test_before_cuda_is_used_the_reason_is_said_and_the_figures_come_with_the_use(
+def test_before_cuda_is_used_the_reason_is_reported_and_the_figures_come_with_the_use(
     target: ScriptedTarget,
 ) -> None:
     target.do("churn", 0, 0)  # it has reached its own work: the library is loaded
@@ -332,7 +332,7 @@ def _maps(library: str) -> bytes:
     return f"7f1000000000-7f1000001000 r--p 00000000 fe:00 12 /x/torch/lib/{library}\n".encode()
 
 
-def test_a_cpu_build_of_torch_is_told_from_one_for_a_gpu() -> None:
+def test_a_cpu_build_of_torch_is_distinguished_from_one_for_a_gpu() -> None:
     with pytest.raises(UnreadableError) as refused:
         peek.library_of_torch(_maps("libtorch_cpu.so") + _maps("libc10.so"))
     assert str(refused.value) == CPU_BUILD

@@ -28,7 +28,7 @@ def test_the_arguments_are_those_of_the_command_line() -> None:
         (RehearsalRequest("python train.py", " "), "give one card"),
     ],
 )
-def test_what_cannot_be_started_is_said_at_once(request_: RehearsalRequest, words: str) -> None:
+def test_what_cannot_be_started_is_reported_at_once(request_: RehearsalRequest, words: str) -> None:
     with pytest.raises(RehearsalError, match=words):
         request_.arguments()
 
@@ -47,7 +47,7 @@ def test_what_cannot_be_started_is_said_at_once(request_: RehearsalRequest, word
         pytest.param(RehearsalRequest("python train.py", steps="x"), "steps", marks=VARIANT),
     ],
 )
-def test_what_the_command_line_refuses_is_said_with_its_words(
+def test_what_the_command_line_refuses_is_reported_with_its_words(
     request_: RehearsalRequest,
     words: str,
     tmp_path: Path,

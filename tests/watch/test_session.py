@@ -266,7 +266,7 @@ def test_a_signal_reaches_the_group_and_never_another_s_number() -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_a_kept_run_of_the_same_pid_is_not_the_child_of_that_pid() -> None:
+def test_a_stored_run_of_the_same_pid_is_not_the_child_of_that_pid() -> None:
     run, process = start.begin(["sleep", "1000"], None)
     try:
         # In a container the same numbers come again after each start of it.
@@ -420,7 +420,7 @@ def test_a_run_that_has_failed_before_it_is_looked_at_says_how() -> None:
     assert "ModuleNotFoundError" in state.output[-1]
 
 
-def test_a_run_that_ends_where_nobody_sees_how_does_not_go_on() -> None:
+def test_a_run_whose_end_no_process_sees_is_not_running() -> None:
     async def work() -> WatchedRun:
         # As --here does: the one that has started it is another, and writes nothing down.
         process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

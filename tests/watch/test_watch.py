@@ -61,7 +61,7 @@ def expected(target: ScriptedTarget, device: int = 0) -> dict[tuple[int, str], i
 # ---- which, and what is told of them ----
 
 
-def test_processes_with_torch_are_found_and_told_with_what_their_launcher_said(
+def test_processes_with_torch_are_found_and_reported_with_what_their_launcher_said(
     target_program: Path,
 ) -> None:
     variables = {
@@ -152,7 +152,7 @@ def test_each_request_is_answered_with_the_list_though_nothing_changed(
     assert watch.search(time.time()) is None
 
 
-def test_what_nvml_lists_is_told_of_where_it_has_torch(target: ScriptedTarget) -> None:
+def test_a_process_that_nvml_lists_is_reported_if_it_has_torch(target: ScriptedTarget) -> None:
     target.make(1)
     watch = watching()
     watch.apply_request(ListedProcesses((target.pid, os.getppid(), 4_194_305)))
@@ -161,7 +161,9 @@ def test_what_nvml_lists_is_told_of_where_it_has_torch(target: ScriptedTarget) -
     assert not {os.getppid(), 4_194_305} & set(found)
 
 
-def test_a_process_is_told_again_only_where_something_of_it_changed(target: ScriptedTarget) -> None:
+def test_a_process_is_reported_again_only_where_something_of_it_changed(
+    target: ScriptedTarget,
+) -> None:
     watch = watching(target.pid)
     assert looked(watch)[target.pid].reason == peek.NOT_USED_YET
     assert watch.search(time.time()) is None
@@ -217,7 +219,7 @@ def test_a_fork_does_not_pass_for_a_process_that_holds_the_same_again(
         os.kill(fork, signal.SIGKILL)
 
 
-def test_a_pid_that_is_nobody_s_is_answered() -> None:
+def test_a_pid_without_a_process_is_answered() -> None:
     (told,) = looked(watching(4_194_305)).values()
     assert told.refused
     assert "there is no process 4194305" in told.reason
@@ -445,7 +447,7 @@ def open_program() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_of_another_user_s_process_the_reason_is_said(
+def test_of_another_user_s_process_the_reason_is_reported(
     open_program: Path, target: ScriptedTarget
 ) -> None:
     assert open_program

@@ -79,7 +79,7 @@ def test_rows_stand_by_rank_then_pid_then_device() -> None:
     assert rows == [(0, 9, ""), (1, 8, "cuda:0"), (None, 5, "")]
 
 
-def test_points_have_the_steps_that_were_told_until_then() -> None:
+def test_points_have_the_steps_that_were_reported_until_then() -> None:
     known = seen(process())
     known.apply(held(1))
     for at, steps in ((2, 10), (4, 30)):
@@ -203,7 +203,7 @@ def test_a_process_that_an_oom_ended_has_the_figures_of_then() -> None:
         assert known.devices(over=False)[0].at_oom == expected
 
 
-def test_what_used_no_gpu_is_forgotten_at_its_end_and_what_was_not_seen_is_told() -> None:
+def test_what_used_no_gpu_is_forgotten_at_its_end_and_what_was_not_seen_is_reported() -> None:
     known = seen(process(7), process(8))
     known.apply_logs([left(9, rank="3", ended=True)], [])
     assert [row.process.pid for row in known.devices(over=False)] == [9, 7, 8]
