@@ -138,7 +138,7 @@ async def test_what_moves_is_said_to_move_and_torch_s_own_figures_stay(
     moving = []
     for each in accounts.seen:
         context = each.gauge.term("context").bytes
-        if isinstance(context, Absent) and context.short == "moving":
+        if isinstance(context, Absent) and context.short == "changing":
             moving.append(each)
     assert moving
     for each in moving:

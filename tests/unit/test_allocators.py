@@ -182,7 +182,7 @@ def test_while_reserved_moves_nothing_is_subtracted() -> None:
     moved = figures(reserved=4 * GIB, reserved_allocated=4 * GIB)
     (other,) = others(make_store("one gpu", *STORY[:-1], said(moved)))
     assert isinstance(other.context, Absent)
-    assert other.context.short == "moving"
+    assert other.context.short == "changing"
     assert other.parts == ()
     assert get_value(other.allocated) == 2 * GIB
 

@@ -153,7 +153,7 @@ def test_what_was_reserved_after_nvml_was_read_is_not_taken_off_the_context() ->
     box.torch()
     gauge = box.gauge()
     assert gauge.term("context").bytes == Absent(
-        "torch reserved or released memory after NVML was read", "moving"
+        "torch reserved or released memory after NVML was read", "changing"
     )
     # What torch says and what it finds used are of one moment: the rest is not told apart.
     assert box.sizes()["allocated"] == box.allocated

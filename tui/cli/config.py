@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui.core import settings, state_folder
 from tui.core.text.glyphs import rows_of_text
-from tui.kit.command_line.options import Subcommand, add_python_and_files, add_settings
+from tui.kit.command_line.options import Subcommand, add_files, add_python, add_settings
 from tui.kit.command_line.output import (
     fit_to_terminal,
     print_json,
@@ -37,7 +37,8 @@ class ConfigOptions:
 
 def add_options(parser: Parser) -> None:
     """Add the options that choose and format settings."""
-    add_python_and_files(parser)
+    add_python(parser)
+    add_files(parser)
     add_settings(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(

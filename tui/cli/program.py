@@ -14,8 +14,9 @@ from tui.devices.host_options import add_hosts
 from tui.kit.command_line.options import (
     Parser,
     Subcommand,
+    add_files,
     add_no_store,
-    add_python_and_files,
+    add_python,
     add_settings,
 )
 from tui.kit.command_line.output import UsageError, flags_in, print_line
@@ -208,7 +209,8 @@ def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
         first: the first word of the arguments.
     """
     program = Parser(prog="gpu-workbench", description=ABOUT)
-    add_python_and_files(program)
+    add_python(program)
+    add_files(program)
     WORKBENCH.add_options(program)
     program.set_defaults(subcommand=("", WORKBENCH))
     program.add_argument(

@@ -48,7 +48,7 @@ from tui.doctor.checks import (
 )
 from tui.doctor.hosts import print_hosts
 from tui.hosts.choice import HostChoice
-from tui.kit.command_line.options import Subcommand, add_common
+from tui.kit.command_line.options import Subcommand, add_output, add_python
 from tui.kit.command_line.output import (
     SCHEMA,
     Failure,
@@ -86,7 +86,8 @@ class DoctorOptions(HostChoice):
 
 def add_options(parser: Parser) -> None:
     """Add the hosts, and the options for the output format and the bundle."""
-    add_common(parser)
+    add_python(parser)
+    add_output(parser)
     parser.add_argument("--host", metavar="A,B", help="examine these hosts (default: this machine)")
     parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
     add_connection(parser, default_python="python3, and for runs the first that has torch")

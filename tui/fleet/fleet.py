@@ -16,11 +16,10 @@ from tui.headless.host_runs import (
     add_measured_hosts,
     choose_hosts,
     connect_hosts,
-    refuse_files,
 )
 from tui.headless.waiter import choose_devices
 from tui.hosts.address import HostAddress
-from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
+from tui.kit.command_line.options import Parser, Subcommand, add_devices, add_output, add_python
 from tui.kit.command_line.output import Failure, UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from workloads.protocol.machine_identity import MachineIdentity
@@ -37,7 +36,8 @@ class FleetOptions(MeasuredHosts):
 
 def add_options(parser: Parser) -> None:
     """Add the hosts, the devices and the number of rounds."""
-    add_common(parser)
+    add_python(parser)
+    add_output(parser)
     add_devices(parser, "D", "cuda:0, …, or cpu; repeatable (default: all GPUs, or the CPU)")
     add_measured_hosts(parser, "compare the devices of these hosts (default: of this machine)")
     parser.add_argument(
@@ -61,7 +61,6 @@ def fleet(options: FleetOptions) -> int:
     Raises:
         UsageError: the options contradict each other.
     """
-    refuse_files(options, "fleet")
     if options.rounds is not None and options.rounds < 2:
         raise UsageError(f"--rounds {options.rounds}: at least 2")
     hosts, pythons = choose_hosts(options)

@@ -355,7 +355,6 @@ class MeasuredHosts(HostChoice):
     """The hosts and the devices to measure."""
 
     overrides: Mapping[str, Value] = field(default_factory=dict)
-    files: Sequence[str] = ()
     json: bool = False
     devices: Sequence[str] = ("all",)
 
@@ -370,16 +369,6 @@ def add_measured_hosts(parser: Parser, about: str) -> None:
     parser.add_argument("--host", metavar="A,B", help=about)
     parser.add_argument("--slurm", action="store_true", help="all hosts of the Slurm allocation")
     add_connection(parser, default_python="the first that has torch")
-
-
-def refuse_files(options: MeasuredHosts, command: str) -> None:
-    """Refuse a user's own workloads.
-
-    Raises:
-        UsageError: there are some.
-    """
-    if options.files:
-        raise UsageError(f"--workloads: {command} times workloads of the catalogue; leave it out")
 
 
 def choose_hosts(options: MeasuredHosts) -> tuple[Sequence[HostAddress], Mapping[str, str]]:

@@ -14,7 +14,6 @@ from tui.headless.host_runs import (
     choose_hosts,
     connect_hosts,
     explain_same_machine,
-    refuse_files,
     usable_sessions,
 )
 from tui.headless.spanning import meet
@@ -22,7 +21,7 @@ from tui.hosts.address import HostAddress
 from tui.hosts.failures import HostFailureError
 from tui.hosts.meeting import MeetingError
 from tui.hosts.survey import query_topology
-from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
+from tui.kit.command_line.options import Parser, Subcommand, add_devices, add_output, add_python
 from tui.kit.command_line.output import Failure, UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.links.measure import BetweenHosts, LinkFindings, measure_within
@@ -42,7 +41,8 @@ class LinksOptions(MeasuredHosts):
 
 def add_options(parser: Parser) -> None:
     """Add the hosts, the devices and the largest size."""
-    add_common(parser)
+    add_python(parser)
+    add_output(parser)
     add_devices(parser, "D", "cpu to measure hosts without their GPUs (default: GPUs if all have)")
     add_measured_hosts(
         parser, "measure between and within these hosts (default: within this machine)"
@@ -64,7 +64,6 @@ def links(options: LinksOptions) -> int:
         Failure: two of the hosts are one machine, or share a GPU.
         UsageError: the options contradict each other.
     """
-    refuse_files(options, "links")
     if options.largest is not None and not 1 <= options.largest <= MOST_MIB:
         raise UsageError(f"--largest {options.largest}: from 1 to {MOST_MIB} MiB")
     hosts, pythons = choose_hosts(options)

@@ -14,7 +14,7 @@ from tui.devices.cli.sample import format_figures, format_host, read_sample, sam
 from tui.devices.host_options import add_hosts
 from tui.devices.state.devices import CPU, NVML_UNAVAILABLE, DeviceView, pair
 from tui.devices.views.devices import rank_throttle_reasons
-from tui.kit.command_line.options import Parser, Subcommand, add_common
+from tui.kit.command_line.options import Parser, Subcommand, add_output, add_python
 from tui.kit.command_line.output import UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import parse_duration, python_to_use
@@ -119,7 +119,8 @@ def _gpu_line(view: DeviceView, widths: Sequence[int]) -> str:
 
 
 def _add_options(parser: Parser) -> None:
-    add_common(parser)
+    add_python(parser)
+    add_output(parser)
     add_hosts(parser)
     parser.add_argument(
         "--jsonl", action="store_true", help="print one JSON object per sample, until stopped"

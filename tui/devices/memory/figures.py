@@ -149,7 +149,7 @@ def collect_figures(readings: GpuReadings) -> GpuFigures:
         free = mark_stale(free, now - live.at, wording.ended) if ended else free
         reserve = get_value(driver) or 0
         used = derive(lambda whole, left: max(0, whole - reserve - left), total, free)
-        holders = _Holders(_MOVING, _MOVING, 0, _MOVING, None)
+        holders = _Holders(_CHANGING, _CHANGING, 0, _CHANGING, None)
     return GpuFigures(
         total=total,
         used=used,
@@ -327,7 +327,7 @@ class _Holders(NamedTuple):
     other_processes: int | None
 
 
-_MOVING = Absent(MOVED, "moving")
+_CHANGING = Absent(MOVED, "changing")
 
 
 def _holders(readings: GpuReadings) -> _Holders:

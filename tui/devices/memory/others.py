@@ -106,7 +106,7 @@ def _split(
         read = Value(value)
         return mark_stale(read, age, allocator.ended or OLD) if _is_old(allocator, now) else read
 
-    context: Reading[int] = Absent(OUTSIDE.busy, "moving")
+    context: Reading[int] = Absent(OUTSIDE.busy, "changing")
     if isinstance(process, Absent):
         context = process
     elif view is not None:

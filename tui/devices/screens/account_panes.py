@@ -105,7 +105,7 @@ class MemoryPane(AccountPane):
         "The selected device's memory. allocated: live tensors of the runner. cached: reserved "
         "by torch, not allocated. context: CUDA context, kernels, libraries. cuBLAS: its "
         "workspace. ours: this program's other processes. others: all other processes, split if"
-        " their torch can be read. moving: torch reserved or released memory since NVML was "
+        " their torch can be read. changing: torch reserved or released memory since NVML was "
         "read. unattributed: of no listed process. driver: its reserve. Peaks are torch's own "
         "and exact. pinned: host memory locked for copies, not in the bar. i explains the "
         "figures."

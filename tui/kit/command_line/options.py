@@ -81,11 +81,15 @@ def _plainer(message: str) -> str:
     return not_known(kind, match[2], known)
 
 
-def add_python_and_files(parser: argparse.ArgumentParser) -> None:
-    """Add ``--python``, which is a setting, and ``files``: the user's workload files."""
+def add_python(parser: argparse.ArgumentParser) -> None:
+    """Add ``--python``, which is a setting."""
     parser.add_argument(
         "--python", type=python_at, metavar="PATH", help="a Python with torch, for the workloads"
     )
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Add ``files``: the user's workload files."""
     parser.add_argument(
         "--workloads",
         dest="files",
@@ -101,11 +105,17 @@ def add_ascii(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ascii", action="store_true", help="draw in ASCII")
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
+def add_output(parser: argparse.ArgumentParser) -> None:
     """Add ``ascii`` and ``json``, which every printing command takes."""
-    add_python_and_files(parser)
     add_ascii(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command about all workloads, also the user's own."""
+    add_python(parser)
+    add_files(parser)
+    add_output(parser)
 
 
 def add_devices(parser: argparse.ArgumentParser, metavar: str, about: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tui.kit.command_line.options import Subcommand, add_common, add_devices
+from tui.kit.command_line.options import Subcommand, add_devices, add_output
 from tui.kit.command_line.output import UsageError, print_text
 from tui.kit.command_line.progress import run_to_exit
 from tui.kit.command_line.values import size_of
@@ -59,7 +59,7 @@ class SnapshotOptions:
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
-    add_common(parser)
+    add_output(parser)
     parser.add_argument(
         "names", nargs="+", metavar="FILE", help="a snapshot, - for standard input, or: diff A B"
     )
