@@ -237,10 +237,13 @@ def _find_live_cause(evidence: Evidence, account: Account, device: Capacity) -> 
         return "parameters"
     if find_kept_models(evidence) is not None and model >= sizes["activations"]:
         return "parameters"
-    if find_kept_optimizers(evidence)[1] and sizes["optimizer state"] >= SHARE_OF_STATE * model:
+    state = sizes["optimizer state"]
+    if find_kept_optimizers(evidence)[1] and state >= max(
+        SHARE_OF_STATE * model, sizes["activations"]
+    ):
         return "optimizer state"
     if in_optimizer(evidence):
-        first = makes_state(evidence) or sizes["optimizer state"] < sizes["parameters"]
+        first = makes_state(evidence) or state < sizes["parameters"]
         if first and model >= sizes["activations"]:
             return "optimizer state" if makes_state(evidence) else "temporaries"
         if model >= sizes["activations"]:

@@ -215,7 +215,7 @@ def _is_made_at_once(container: Container, rate: Rate | None) -> bool:
         per_second
         and container.adds is not None
         and not container.enlarges
-        and (container.kind in ("list", "tuple", "dict"))
+        and container.kind in ("list", "tuple", "dict")
     )
 
 
