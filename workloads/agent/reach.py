@@ -79,14 +79,13 @@ class VariablePlace:
 
 
 class Holding:
-    """A collection with a name, or an object with attributes, and the tensors found in it."""
+    """A named collection of at most ``limit`` items (0: no limit) or object, and its tensors."""
 
-    def __init__(self, place: VariablePlace, kind: str, length: int) -> None:
+    def __init__(self, place: VariablePlace, kind: str, length: int, limit: int = 0) -> None:
         self.place = place
         self.kind = kind
         self.length = length
-        self.limit = 0
-        """The most items that a deque or a queue may have; 0 for no limit."""
+        self.limit = limit
         self.through = ""
         self.tensors: list[Any] = []
 
@@ -322,8 +321,8 @@ class Walk:
                     self._visit(item, place.below(_item_name(place.name, key)), None, depth + 1)
                 return
             limit = _find_limit(base, value)
-            into = Holding(place, ("limited %s" if limit else "%s") % base.__name__, len(items))
-            into.limit = limit or 0
+            kind = ("limited %s" if limit else "%s") % base.__name__
+            into = Holding(place, kind, len(items), limit)
             self.holdings.append(into)
         for _, item in items:
             self._visit(item, place, into, depth + 1)
@@ -494,14 +493,12 @@ def _handled_exceptions() -> list[BaseException]:
     return errors
 
 
-def _find_limit(base: type, value: Any) -> int | None:
-    """Return the length from which a deque drops its oldest items or a queue's producer waits."""
-    most: Any = None
+def _find_limit(base: type, value: Any) -> int:
+    """Return the most items of a deque or a queue; 0 for no limit or another collection."""
     if base is deque:
-        most = deque.__dict__["maxlen"].__get__(value)
-    elif base is Queue:
-        most = (instance_dict(value) or {}).get("maxsize")
-    return most if type(most) is int and most > 0 else None
+        return deque.__dict__["maxlen"].__get__(value) or 0
+    most = (instance_dict(value) or {}).get("maxsize") if base is Queue else 0
+    return most if type(most) is int and most > 0 else 0
 
 
 def _attributes_of(value: Any) -> list[tuple[str, Any]]:
