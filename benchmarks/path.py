@@ -26,7 +26,7 @@ from tests.nvml.scenario import uneven_box
 from tests.terminal.terminal import PROGRAM
 
 SIZES = ((80, 24), (120, 40))
-PATIENCE_S = 150.0
+TIMEOUT_S = 150.0
 POLL_S = 0.005
 """Between two readings of the screen; a reading itself takes some milliseconds."""
 SNAPSHOT = "demo_out_of_memory.pickle.gz"
@@ -139,9 +139,9 @@ class Tmux:
         """Wait until the screen matches.
 
         Raises:
-            TimeoutError: it did not within :data:`PATIENCE_S`.
+            TimeoutError: it did not within :data:`TIMEOUT_S`.
         """
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while not re.search(pattern, screen := self._tmux("capture-pane", "-p")):
             if time.monotonic() > until:
                 raise TimeoutError(f"{pattern} never came:\n{screen}")

@@ -21,7 +21,7 @@ import psutil
 from tests.compiled import compile_program
 from tests.nvml.fixtures import ScriptedNvml, build_library
 from tests.nvml.scenario import busy_box
-from tests.terminal.terminal import PATIENCE_S, PROGRAM, Terminal
+from tests.terminal.terminal import PROGRAM, TIMEOUT_S, Terminal
 
 EMPTY = (sys.executable, str(Path(__file__).with_name("empty_app.py")))
 USABLE = ("Devices", "transfer mib", "q quit")
@@ -55,7 +55,7 @@ class Arrivals(Terminal):
         """Return the time at which all words were on the screen."""
         program = psutil.Process(self.process.pid)
         arrived: list[tuple[ProgramStart, bytes]] = []
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             chunk = self.read_chunk(QUIET_S)
             if chunk:

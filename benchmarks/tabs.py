@@ -25,7 +25,7 @@ from benchmarks.lightness import print_progress
 from benchmarks.startup import USABLE, Arrivals, driver
 from tests.compiled import compile_program
 from tests.hosts.rig import make_rig
-from tests.terminal.terminal import PATIENCE_S, PROGRAM
+from tests.terminal.terminal import PROGRAM, TIMEOUT_S
 
 SIZE = (120, 40)
 FIRST = ("1", "━ Workloads", "r runs a workload")
@@ -73,7 +73,7 @@ class KeyTerminal(Arrivals):
     def _wait(self, title: str, words: str) -> tuple[float, float]:
         arrived: list[tuple[float, bytes]] = []
         titled: float | None = None
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline:
             chunk = self.read_chunk(QUIET_S)
             if chunk:

@@ -49,7 +49,7 @@ RECORDING = ROOT / "tui" / "recordings" / DEMO
 SNAPSHOT = ROOT / "tui" / "recordings" / DEMO_SNAPSHOT
 SIZE = (120, 40)
 HOSTS_SIZE = (100, 40)
-PATIENCE = 400
+MOST_TRIES = 400
 """Looks, a twentieth of a second apart, at whether something has come about."""
 SIZES = ((80, 24), (120, 40), (200, 55))
 THEMES = {"sixteen": OWN_PALETTE, "dark": THEME, "light": "textual-light"}
@@ -149,7 +149,7 @@ async def write_words(scene: Scene, name: str, whole: bool) -> None:
 
 async def _until(pilot: Pilot[None], holds: object) -> None:
     assert callable(holds)
-    for _ in range(PATIENCE):
+    for _ in range(MOST_TRIES):
         if holds():
             return
         await pilot.pause(0.05)

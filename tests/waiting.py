@@ -8,12 +8,12 @@ from typing import Any
 
 import psutil
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
-def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+def until(condition: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
     """Wait until a condition gives something that counts as true, and return it."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         found = condition()
         if found:
@@ -22,6 +22,6 @@ def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
     raise AssertionError("it never came")
 
 
-def assert_gone(processes: Iterable[psutil.Process], patience_s: float = PATIENCE_S) -> None:
+def assert_gone(processes: Iterable[psutil.Process], timeout_s: float = TIMEOUT_S) -> None:
     """Wait until the processes have ended; none may be left."""
-    assert psutil.wait_procs(list(processes), timeout=patience_s)[1] == []
+    assert psutil.wait_procs(list(processes), timeout=timeout_s)[1] == []

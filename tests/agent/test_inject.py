@@ -33,7 +33,7 @@ from tui.watch.runs.injection import (
 from tui.watch.runs.process_logs import joined, process_logs_in, read_folder
 
 ROOT = Path(__file__).parents[2]
-until = partial(waiting.until, patience_s=100)
+until = partial(waiting.until, timeout_s=100)
 PYTHONS = [
     sys.executable,
     *(pytest.param(path, marks=pytest.mark.slow) for path in others().values()),

@@ -109,7 +109,7 @@ def the_run(folder: Path) -> Path:
     return found
 
 
-until = partial(waiting.until, patience_s=100)
+until = partial(waiting.until, timeout_s=100)
 """Runs import torch."""
 
 

@@ -39,7 +39,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-until = partial(following.until, patience_s=100)
+until = partial(following.until, timeout_s=100)
 """Runs import torch."""
 
 

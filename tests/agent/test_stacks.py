@@ -124,7 +124,7 @@ def test_a_run_without_a_process_says_so(run: Path, capsys: pytest.CaptureFixtur
 def test_an_agent_that_does_not_answer_is_reported_with_what_helps(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.watch.runs.agents.PATIENCE_S", 0.02)
+    monkeypatch.setattr("tui.watch.runs.agents.TIMEOUT_S", 0.02)
     monkeypatch.setattr(stacks, "stacks_now", lambda _hidden: {"threads": "no"})
     (rank,), _ = read_rank_stacks(runs.find_run(run.name))
     assert rank.stacks is None

@@ -18,7 +18,7 @@ from workloads.protocol.results import Ceiling, Comparison, Environment, RunResu
 
 E = TypeVar("E")
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 MISBEHAVING = Path(__file__).with_name("misbehaving.py")
 
 
@@ -97,7 +97,7 @@ class Driver:
     def until(self, kind: type[E], holds: Callable[[E], bool] = lambda _event: True) -> E:
         """Return the next event of a kind that satisfies the condition."""
         while True:
-            event = self._events.get(timeout=PATIENCE_S)
+            event = self._events.get(timeout=TIMEOUT_S)
             if event is None:
                 raise AssertionError(f"the runner ended: {''.join(self.stderr[-20:])}")
             self.seen.append(event)

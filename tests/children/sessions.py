@@ -19,7 +19,7 @@ from workloads.declare.workload import infos
 from workloads.protocol import messages, wire
 
 assert catalog
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @asynccontextmanager
@@ -39,7 +39,7 @@ async def until(session: Session, holds: Callable[[], bool]) -> None:
     session.state.bus.on_change(lambda _parts: changed.set())
     while not holds():
         changed.clear()
-        await asyncio.wait_for(changed.wait(), PATIENCE_S)
+        await asyncio.wait_for(changed.wait(), TIMEOUT_S)
 
 
 async def ready(session: Session) -> None:

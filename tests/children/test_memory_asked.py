@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.children.driver import MISBEHAVING, PATIENCE_S, Driver
+from tests.children.driver import MISBEHAVING, TIMEOUT_S, Driver
 from tests.tiers import VARIANT
 from workloads.protocol import messages
 from workloads.protocol.messages import ReportMemory
@@ -51,7 +51,7 @@ def test_a_worker_that_hangs_is_asked_once_and_can_still_be_cancelled(runner: Dr
     runner.send(messages.Cancel())
     began = time.monotonic()
     assert runner.until(messages.Finished).result.status == "cancelled"
-    assert time.monotonic() - began < PATIENCE_S
+    assert time.monotonic() - began < TIMEOUT_S
 
 
 def test_a_new_worker_is_asked_though_the_one_before_never_answered(runner: Driver) -> None:

@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from tests.children.driver import PATIENCE_S, Driver
+from tests.children.driver import TIMEOUT_S, Driver
 from tests.tiers import VARIANT, with_variants
 from tests.waiting import assert_gone, until
 from workloads import catalog
@@ -155,7 +155,7 @@ def test_a_cancel_between_blocks_keeps_what_was_measured(runner: Driver) -> None
 
 def _computing(pid: int) -> None:
     """Wait until a process is in its call: it is told of before it begins."""
-    worker, deadline = psutil.Process(pid), time.monotonic() + PATIENCE_S
+    worker, deadline = psutil.Process(pid), time.monotonic() + TIMEOUT_S
     began = worker.cpu_times().user
     while worker.cpu_times().user < began + 0.5:
         assert time.monotonic() < deadline

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import PATIENCE_S
+from tests.waiting import TIMEOUT_S
 from tests.watch.test_findings import figures
 from tests.watch.test_watched_processes import process
 from tui.allocators.messages import (
@@ -40,7 +40,7 @@ async def wait_until(holds: Callable[[], bool]) -> None:
         while not holds():
             await asyncio.sleep(0.01)
 
-    await asyncio.wait_for(check(), PATIENCE_S)
+    await asyncio.wait_for(check(), TIMEOUT_S)
 
 
 def pids_of(events: Sequence[object]) -> set[int]:

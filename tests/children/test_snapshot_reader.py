@@ -42,7 +42,7 @@ from tui.snapshots.session.snapshot_reader import CallError, Refused, SnapshotRe
 
 FILES = Path(__file__).parents[1] / "snapshots" / "files"
 TRAINING = str(FILES / "training.pickle")
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 MESSAGE = (
     "CUDA out of memory. Tried to allocate 100.00 MiB. GPU 0 has a total capacity of 1.00 GiB of"
     " which 8.00 MiB is free. Process 7 has 500.00 MiB memory in use."
@@ -54,7 +54,7 @@ async def until(condition: Callable[[], object]) -> None:
         while not condition():
             await asyncio.sleep(0.005)
 
-    await asyncio.wait_for(wait(), PATIENCE_S)
+    await asyncio.wait_for(wait(), TIMEOUT_S)
 
 
 async def opened(*paths: str, text: str = "") -> SnapshotReader:

@@ -124,7 +124,7 @@ def test_nothing_is_left_there_when_this_side_is_killed(
     watching.wait(60)
     until(lambda: not [*_pythons(rig, 1), *_pythons(rig, 2)])
     # The shared connection closes, too: the server alone is left.
-    until(lambda: len(rig.pids(1)) == len(rig.pids(2)) == 1, patience_s=40)
+    until(lambda: len(rig.pids(1)) == len(rig.pids(2)) == 1, timeout_s=40)
 
 
 def test_names_that_lead_nowhere_have_ssh_s_own_words(rig: Rig) -> None:

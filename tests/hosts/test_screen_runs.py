@@ -37,7 +37,7 @@ from tui.runs.state.state import RunsState
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 NAMED = ("gpu1", "gpu2")
 MEDIANS = {"gpu1": 1.5e-3, "gpu2": 7.5e-3}
 """Seconds of every run on a host whose runner is scripted, to 0.1%."""
@@ -104,7 +104,7 @@ class Screen:
                 await asyncio.sleep(0.02)
 
         try:
-            await asyncio.wait_for(wait(), PATIENCE_S)
+            await asyncio.wait_for(wait(), TIMEOUT_S)
         except asyncio.TimeoutError:
             raise AssertionError(f"it did not come about on this screen:\n{self.text}") from None
         self.app.draw_now()
@@ -262,7 +262,7 @@ async def test_runs_on_hosts_are_recorded_and_replayed(
     replay = ReplaySession(scan_recording(path), AT_ONCE)
     await replay.start()
     until_end = asyncio.create_task(_until_end(replay))
-    await asyncio.wait_for(until_end, PATIENCE_S)
+    await asyncio.wait_for(until_end, TIMEOUT_S)
     await replay.stop()
     names = ("host1", "host2") if redacted else NAMED
     assert tuple(replay.state.runs.of_hosts) == names

@@ -25,7 +25,7 @@ from tui.runs.state.state import RunsState
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="modules travel in a memfd")
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ async def _until(condition: Callable[[], object]) -> None:
         while not condition():
             await asyncio.sleep(0.02)
 
-    await asyncio.wait_for(wait(), PATIENCE_S)
+    await asyncio.wait_for(wait(), TIMEOUT_S)
 
 
 @pytest.mark.parametrize("end", ["exec sleep 1000", "exit 255"])
@@ -91,7 +91,7 @@ async def test_silence_ends_the_run_and_the_next_one_has_a_connection_of_its_own
         assert runs.runner.status == "unusable"
         advice = "run `reach gpu1` once to see where it waits"
         assert runs.runner.reason == f"no answer within 2 s: {advice}"
-        monkeypatch.setattr(children, "CONNECT_WITHIN_S", PATIENCE_S)
+        monkeypatch.setattr(children, "CONNECT_WITHIN_S", TIMEOUT_S)
         session.run(["matmul"])
         await _until(lambda: not runs.pending())
         ends = [run.result and run.result.status for run in runs.book.values()]

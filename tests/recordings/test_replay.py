@@ -30,7 +30,7 @@ from tui.runs.state.state import WorkbenchState
 from workloads.protocol import messages
 from workloads.protocol.messages import make_empty_result
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def known(state: WorkbenchState) -> dict[str, Any]:
@@ -60,7 +60,7 @@ async def holds(session: ReplaySession, condition: Callable[[], bool]) -> None:
     session.state.bus.on_change(lambda _parts: changed.set())
     while not condition():
         changed.clear()
-        await asyncio.wait_for(changed.wait(), PATIENCE_S)
+        await asyncio.wait_for(changed.wait(), TIMEOUT_S)
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from tui.watch.session.watched_session import WatchedRunSession
 
 assert tab_screens.FACTORIES, "imported here, so that no test waits for the thread that imports it"
 POLL_S = 0.005
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 """How long a test waits for a condition: far above any real wait, on a loaded machine too."""
 
 
@@ -93,7 +93,7 @@ class Running:
         await self.settle()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not condition():
             if time.monotonic() > deadline:
                 raise AssertionError(f"it did not come about on this screen:\n{self.text}")

@@ -27,7 +27,7 @@ class FakeSession(Recorder):
     def watch(self) -> None:
         """Do nothing: there is no monitor."""
 
-    async def wait_for_sample(self, patience: float = 0.0) -> None:
+    async def wait_for_sample(self, timeout_s: float = 0.0) -> None:
         """Return at once."""
 
     async def start(self) -> None:

@@ -28,8 +28,8 @@ class SeeingSession(FakeSession):
         busy = Utilization(50.0, 0.0)  # idle ones would share a row
         self.tell(sample(*(gpu(index, utilization=busy) for index in range(8))))
 
-    async def wait_for_sample(self, patience: float = 60.0) -> None:
-        if patience > AT_ONCE_S:
+    async def wait_for_sample(self, timeout_s: float = 60.0) -> None:
+        if timeout_s > AT_ONCE_S:
             self.first_paint = screen_text(self.app)
             await self.drawn.wait()
 
@@ -58,9 +58,9 @@ class LateSession(SeeingSession):
     def watch(self) -> None:
         """Do nothing: the session starts to watch after the first paint."""
 
-    async def wait_for_sample(self, patience: float = 60.0) -> None:
-        await super().wait_for_sample(patience)
-        if patience > AT_ONCE_S:
+    async def wait_for_sample(self, timeout_s: float = 60.0) -> None:
+        await super().wait_for_sample(timeout_s)
+        if timeout_s > AT_ONCE_S:
             super().watch()
 
 

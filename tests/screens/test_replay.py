@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.recordings.making import Clock, recorded
-from tests.screens.app_helpers import PATIENCE_S, POLL_S
+from tests.screens.app_helpers import POLL_S, TIMEOUT_S
 from tests.screens.driving import press, settle
 from tests.screens.helpers import hello, screen_text, workload
 from tui.app.replay import ReplayApp
@@ -43,7 +43,7 @@ class Playing:
         return front.TAB, chosen
 
     async def shows(self, *words: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not all(word in self.text for word in words):
             if time.monotonic() > deadline:
                 raise AssertionError(f"{words} never came:\n{self.text}")

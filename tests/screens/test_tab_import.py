@@ -40,8 +40,8 @@ class WaitingSession(FakeSession):
         super().__init__(make_store("one gpu"))
         self.answered = asyncio.Event()
 
-    async def wait_for_sample(self, patience: float = 60.0) -> None:
-        if patience > 1:
+    async def wait_for_sample(self, timeout_s: float = 60.0) -> None:
+        if timeout_s > 1:
             await self.answered.wait()
 
 

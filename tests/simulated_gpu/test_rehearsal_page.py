@@ -17,7 +17,7 @@ from tui.watch.runs.rehearsals import read_note
 
 pytestmark = [pytest.mark.simulated_gpu, pytest.mark.timeout(600)]
 
-PATIENCE_S = 240.0
+TIMEOUT_S = 240.0
 """Several processes import torch, of which each takes some seconds on a busy machine."""
 WAITS_AFTER, STEPS = 5, 8
 TRAINING = f"""
@@ -65,7 +65,7 @@ def shows(terminal: Terminal, *patterns: str) -> str:
     def is_shown(text: str) -> bool:
         return all(re.search(each, text, re.MULTILINE) for each in patterns)
 
-    return terminal.until(is_shown, PATIENCE_S)
+    return terminal.until(is_shown, TIMEOUT_S)
 
 
 def rehearse(terminal: Terminal, command: str, card: str, gpus: int) -> None:
@@ -123,4 +123,4 @@ def test_a_rehearsal_is_watched_to_its_verdict_and_opens_its_snapshot(
     terminal.keys("f")
     shows(terminal, "Flame   at the peak", r"train\.py:\d+ main")
     terminal.keys("q")
-    assert terminal.exit_code(PATIENCE_S) == 0
+    assert terminal.exit_code(TIMEOUT_S) == 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.terminal.terminal import PATIENCE_S, Terminal
+from tests.terminal.terminal import TIMEOUT_S, Terminal
 from tests.tiers import VARIANT
 from tui.kit.terminal.ending import SIGNALS
 
@@ -60,7 +60,7 @@ def assert_restored(terminal: Terminal) -> None:
 
 def read_to_end(terminal: Terminal) -> None:
     """Read what a program has written that has ended; the kernel hands it on piece by piece."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while terminal.read(0.2):
         assert time.monotonic() < deadline, "the terminal is still open"
 
@@ -74,7 +74,7 @@ def waiting(terminal: Terminal) -> int:
 def stall(terminal: Terminal) -> None:
     """Stop reading until the program is stuck in a write: nothing comes although keys are typed."""
     before, same = -1, 0
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while same < 10:
         assert time.monotonic() < deadline, "the terminal never filled up"
         terminal.keys("2", "1")

@@ -22,7 +22,7 @@ import pyte
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 _KITTY_KEYS = re.compile(rb"\x1b\[[<>=?][0-9;]*u")
 """Escapes that pyte does not know: it would print their last letter."""
 PROGRAM = (sys.executable, "-m", "tui")
@@ -68,7 +68,7 @@ class Terminal:
         self.process.wait()
         if self.master >= 0:
             os.close(self.master)
-        psutil.wait_procs(family, timeout=PATIENCE_S)
+        psutil.wait_procs(family, timeout=TIMEOUT_S)
 
     def family(self) -> list[psutil.Process]:
         """Return the program and all its descendants."""
@@ -115,9 +115,9 @@ class Terminal:
         """Return the screen as one text."""
         return "\n".join(self.rows())
 
-    def until(self, holds: Callable[[str], bool], patience: float = PATIENCE_S) -> str:
+    def until(self, holds: Callable[[str], bool], timeout_s: float = TIMEOUT_S) -> str:
         """Wait until the condition holds for the screen's text, and return the text."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             alive = self.read()
             if holds(self.text()):
@@ -144,9 +144,9 @@ class Terminal:
         os.close(self.master)
         self.master = -1
 
-    def exit_code(self, patience: float = PATIENCE_S) -> int:
+    def exit_code(self, timeout_s: float = TIMEOUT_S) -> int:
         """Read until the program has ended, and return its exit code."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             if self.master >= 0:
                 self.read(0.02)

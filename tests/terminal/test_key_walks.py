@@ -29,7 +29,7 @@ APART_S = 0.02
 QUIET_S = 0.1
 """After a burst the program has so long."""
 ENDS_WELL = (0, 130)
-PATIENCE_S = 15.0
+TIMEOUT_S = 15.0
 """Before the closing keys are typed again."""
 TRIES = 8
 SIZE = (100, 30)
@@ -123,7 +123,7 @@ def _answers(terminal: Terminal, walk: Walk) -> None:
             terminal.read(0.3 * turn)
         terminal.keys("1", "?")
         try:
-            terminal.until(lambda text: "escape closes" in text, PATIENCE_S)
+            terminal.until(lambda text: "escape closes" in text, TIMEOUT_S)
         except AssertionError as error:
             if turn == TRIES or terminal.process.poll() is not None:
                 walk.fail(f"it does not answer: {error}", error)

@@ -12,7 +12,7 @@ import pytest
 
 from tui.kit.terminal.ending import stalled
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def ends() -> Iterator[list[int]]:
 def test_a_terminal_that_nobody_reads_is_stalled_once_it_is_full(ends: list[int]) -> None:
     _, terminal = ends
     assert not stalled(terminal)
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     # The kernel moves what was written to the other side a moment later: then there is room again.
     while not stalled(terminal):
         with contextlib.suppress(BlockingIOError):

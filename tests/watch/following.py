@@ -11,10 +11,10 @@ from tui.watch.state.run import WatchedRun
 
 
 async def until(
-    session: WatchedRunSession, condition: Callable[[WatchedRun], Any], patience_s: float = 60
+    session: WatchedRunSession, condition: Callable[[WatchedRun], Any], timeout_s: float = 60
 ) -> Any:
     """Wait until what is known gives something that counts as true, and return it."""
-    deadline = asyncio.get_running_loop().time() + patience_s
+    deadline = asyncio.get_running_loop().time() + timeout_s
     while asyncio.get_running_loop().time() < deadline:
         found = session.state is not None and condition(session.state)
         if found:

@@ -335,7 +335,7 @@ def test_a_run_stores_its_own_processes_alone_from_a_watch_that_others_share() -
                 has_figures.set()
 
         task = asyncio.create_task(watching.Sampler(run, take, watch, starter=True).run())
-        await asyncio.wait_for(has_figures.wait(), waiting.PATIENCE_S)
+        await asyncio.wait_for(has_figures.wait(), waiting.TIMEOUT_S)
         (child,) = watch.children
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -17,7 +17,7 @@ import aiohttp
 import psutil
 import pyte
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 _KITTY_KEYS = re.compile(rb"\x1b\[[<>=?][0-9;]*u")
 """pyte prints the last letter of these."""
 
@@ -66,7 +66,7 @@ class Server:
     def end(self, number: signal.Signals = signal.SIGINT) -> int:
         """Its exit code after a signal."""
         self.process.send_signal(number)
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(TIMEOUT_S)
 
 
 def _hear_signals() -> None:
@@ -91,7 +91,7 @@ def serving(*arguments: str, folder: Path | None = None) -> Iterator[Server]:
         finally:
             family = server.family() if process.poll() is None else []
             process.kill()
-            psutil.wait_procs(family, timeout=PATIENCE_S)
+            psutil.wait_procs(family, timeout=TIMEOUT_S)
 
 
 @dataclass
@@ -102,9 +102,9 @@ class Page:
     painted: Painted = field(default_factory=Painted)
 
     async def shows(self, *words: str) -> None:
-        """Draw what the page gets until it shows these words, for as long as our patience lasts."""
+        """Draw what the page gets until it shows these words, for at most TIMEOUT_S seconds."""
         try:
-            await asyncio.wait_for(self._draw_until(words), PATIENCE_S)
+            await asyncio.wait_for(self._draw_until(words), TIMEOUT_S)
         except asyncio.TimeoutError:
             raise AssertionError(f"{words} did not come; it shows\n{self.painted.text}") from None
 
@@ -122,7 +122,7 @@ class Page:
     async def ended(self) -> None:
         """Wait until the other side has closed."""
         while not self.socket.closed:
-            await asyncio.wait_for(self.socket.receive(), PATIENCE_S)
+            await asyncio.wait_for(self.socket.receive(), TIMEOUT_S)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.waiting import assert_gone
-from tests.web.server import PATIENCE_S, Painted, serving
+from tests.web.server import TIMEOUT_S, Painted, serving
 
 CHROMIUM = next(
     (
@@ -47,7 +47,7 @@ def test_a_browser_shows_the_workbench_and_its_keys_reach_it() -> None:
         tab.on("requestfinished", lambda request: outside.append(request.url))
 
         def until(holds: Callable[[], bool]) -> None:
-            deadline = time.monotonic() + PATIENCE_S
+            deadline = time.monotonic() + TIMEOUT_S
             while not holds():
                 assert time.monotonic() < deadline, painted.text
                 tab.wait_for_timeout(50)

@@ -18,7 +18,7 @@ from tests.in_process import run_here
 from tests.recordings.making import recorded
 from tests.tiers import VARIANT
 from tests.waiting import assert_gone
-from tests.web.server import PATIENCE_S, Server, page, serving
+from tests.web.server import TIMEOUT_S, Server, page, serving
 from tui.cli.site import MOST_VISITS
 
 
@@ -39,7 +39,7 @@ def started(recording: str) -> Iterator[Server]:
 @pytest.fixture
 def server(started: Server) -> Server:
     """Return the shared server once it has no visitors."""
-    psutil.wait_procs(started.visits(), timeout=PATIENCE_S)
+    psutil.wait_procs(started.visits(), timeout=TIMEOUT_S)
     assert started.visits() == []
     return started
 
@@ -101,7 +101,7 @@ async def test_a_page_that_is_closed_takes_its_workbench_along(server: Server) -
     async with page(server) as found:
         await found.shows("REPLAY")
         (visit,) = server.visits()
-    await asyncio.to_thread(visit.wait, PATIENCE_S)
+    await asyncio.to_thread(visit.wait, TIMEOUT_S)
     assert server.process.poll() is None
 
 
@@ -137,7 +137,7 @@ async def test_what_is_no_message_ends_the_visit_and_not_the_server(server: Serv
         (visit,) = server.visits()
         await found.socket.send_str("no JSON")
         await found.ended()
-    await asyncio.to_thread(visit.wait, PATIENCE_S)
+    await asyncio.to_thread(visit.wait, TIMEOUT_S)
     assert (await answer(server, path_of(server))).status == 200
 
 

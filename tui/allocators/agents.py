@@ -24,7 +24,7 @@ from tui.allocators.messages import AgentLogPart
 from workloads.agent import address, identity, program_name
 from workloads.agent.address import open_socket_folder, place, read_peer
 
-PATIENCE_S = 0.2
+TIMEOUT_S = 0.2
 """Seconds to wait for an answer: the agent's thread needs the GIL, which an extension may hold."""
 _MOST_PID_DIGITS = 10
 
@@ -71,20 +71,20 @@ class AgentState:
         return program_name(self.identity, self.program)
 
 
-def connect(folder: int, pid: int, patience_s: float) -> socket.socket:
+def connect(folder: int, pid: int, timeout_s: float) -> socket.socket:
     """Connect to the agent of a process.
 
     Args:
         folder: descriptor of the folder with the sockets.
         pid: the process.
-        patience_s: seconds to wait for each answer.
+        timeout_s: seconds to wait for each answer.
 
     Raises:
         OSError: it has none, or another process answers.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.settimeout(patience_s)
+        connection.settimeout(timeout_s)
         connection.connect(f"/proc/self/fd/{folder}/{identity(pid)}.sock")
         if read_peer(connection) != (pid, os.getuid()):
             raise ConnectionError("another process")
@@ -187,7 +187,7 @@ class AgentConnections:
         try:
             for pid in pids:
                 with contextlib.suppress(OSError):
-                    self._open[pid] = identity(pid), connect(folder, pid, PATIENCE_S)
+                    self._open[pid] = identity(pid), connect(folder, pid, TIMEOUT_S)
         finally:
             os.close(folder)
 

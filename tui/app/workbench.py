@@ -98,8 +98,8 @@ class SessionLike(RunActions, Protocol):
     def watch(self) -> None:
         """Start reading the devices."""
 
-    async def wait_for_sample(self, patience: float = ...) -> None:
-        """Wait for the first reading of the devices, ``patience`` seconds at most."""
+    async def wait_for_sample(self, timeout_s: float = ...) -> None:
+        """Wait for the first reading of the devices, ``timeout_s`` seconds at most."""
 
     async def start(self) -> None:
         """Start the children that are not running yet."""

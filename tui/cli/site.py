@@ -155,7 +155,7 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     return response
 
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 """Seconds for an orderly end: the workbench gives its own children four seconds."""
 
 
@@ -217,7 +217,7 @@ class Visit(AppService):
         await self._download_manager.cancel_app_downloads(app_service_id=self.app_service_id)
         await self.send_meta({"type": "quit"})
         try:
-            await asyncio.wait_for(process.wait(), PATIENCE_S)
+            await asyncio.wait_for(process.wait(), TIMEOUT_S)
         except asyncio.TimeoutError:
             self._kill(process)
         if self._task is not None:

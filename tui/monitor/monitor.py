@@ -299,14 +299,14 @@ class Monitor:
         """Start a reading of NVML without waiting for it."""
         self._nvml.request()
 
-    def sample(self, patience: float) -> Sample:
+    def sample(self, timeout_s: float) -> Sample:
         """Read everything.
 
         Args:
-            patience: Seconds to wait for NVML before using its newest figures.
+            timeout_s: Seconds to wait for NVML before using its newest figures.
         """
         self.start_reading()
-        self._nvml.wait(patience)
+        self._nvml.wait(timeout_s)
         silent_s = self._nvml.compute_silence_s()
         at, host = time.time(), self._host.read()
         nvml, processes = self._nvml.newest, self._host_processes
@@ -345,11 +345,11 @@ def serve(
         parent.send_changes_of((Sample,))
     monitor = Monitor(interval)
     parent.listen(MONITOR_REQUESTS, monitor.apply_request, keep_alive_s)
-    patience = _FIRST_WAIT
+    timeout_s = _FIRST_WAIT
     while True:
         began, wait_s = time.monotonic(), until_tick(monitor.interval, time.time())
-        parent.send(monitor.sample(patience))
-        patience = min(monitor.interval, 1.0) / 2
+        parent.send(monitor.sample(timeout_s))
+        timeout_s = min(monitor.interval, 1.0) / 2
         monitor.sample_now.wait(max(0.0, began + wait_s - time.monotonic()))
         monitor.sample_now.clear()
 

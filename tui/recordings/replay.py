@@ -166,7 +166,7 @@ class ReplaySession:
     def watch(self) -> None:
         """Do nothing: the recording includes the watch's events."""
 
-    async def wait_for_sample(self, patience: float = 0.0) -> None:
+    async def wait_for_sample(self, timeout_s: float = 0.0) -> None:
         """Return at once."""
 
     async def start(self) -> None:

@@ -78,10 +78,10 @@ def _is_keep_alive(line: bytes) -> bool:
 
 def _end(runner: int, lives: int) -> int:
     """End the runner if it does not end by itself; return its wait status."""
-    for number, patience in ((None, CLOSE_S), (signal.SIGTERM, TERM_S), (signal.SIGKILL, None)):
+    for number, timeout_s in ((None, CLOSE_S), (signal.SIGTERM, TERM_S), (signal.SIGKILL, None)):
         if number is not None:
             os.kill(runner, number)
-        deadline = None if patience is None else time.monotonic() + patience
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while deadline is None or time.monotonic() < deadline:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if select.select([lives], [], [], left)[0]:

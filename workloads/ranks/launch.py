@@ -75,8 +75,8 @@ class TorchrunLaunch:
     @property
     def late(self) -> bool:
         """Return whether the ranks should have met by now."""
-        patience = START_S + (self._planned.wait_s if self._planned.hosts > 1 else 0)
-        return self.start_s is None and time.monotonic() - self.began > patience
+        timeout_s = START_S + (self._planned.wait_s if self._planned.hosts > 1 else 0)
+        return self.start_s is None and time.monotonic() - self.began > timeout_s
 
     @property
     def over(self) -> bool:
@@ -84,21 +84,21 @@ class TorchrunLaunch:
         ended = self.torchrun.poll() is not None
         return ended or all(rank.finished is not None for rank in self.ranks)
 
-    def listen(self, patience: float) -> None:
-        """Read the ranks' messages, waiting at most ``patience`` seconds for the first."""
+    def listen(self, timeout_s: float) -> None:
+        """Read the ranks' messages, waiting at most ``timeout_s`` seconds for the first."""
         open_ = [rank for rank in self.ranks if not rank.channel.ended]
-        ready, _, _ = select.select([rank.channel.reading for rank in open_], [], [], patience)
+        ready, _, _ = select.select([rank.channel.reading for rank in open_], [], [], timeout_s)
         for rank in open_:
             if rank.channel.reading in ready:
                 rank.read()
         if not open_:
-            time.sleep(patience)
+            time.sleep(timeout_s)
         if self.start_s is None and all(rank.joined for rank in self.ranks):
             self.start_s = time.monotonic() - self.began
 
-    def listen_until(self, done: Callable[[], bool], patience: float) -> None:
-        """Listen until ``done`` returns true, at most ``patience`` seconds."""
-        deadline = time.monotonic() + patience
+    def listen_until(self, done: Callable[[], bool], timeout_s: float) -> None:
+        """Listen until ``done`` returns true, at most ``timeout_s`` seconds."""
+        deadline = time.monotonic() + timeout_s
         while not done() and time.monotonic() < deadline:
             self.listen(CHECK_S)
 

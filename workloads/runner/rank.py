@@ -66,13 +66,13 @@ def _device(name: str) -> str:
 
 
 def _join(request: Run, channel: Channel, folder: RanksFolder) -> RankGroup:
-    device, patience = torch.device(request.device), timedelta(seconds=COLLECTIVE_S)
+    device, timeout = torch.device(request.device), timedelta(seconds=COLLECTIVE_S)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-        dist.init_process_group("nccl", timeout=patience, device_id=device)
+        dist.init_process_group("nccl", timeout=timeout, device_id=device)
     else:
-        dist.init_process_group("gloo", timeout=patience)
-    group = dist.new_group(backend="gloo", timeout=patience)
+        dist.init_process_group("gloo", timeout=timeout)
+    group = dist.new_group(backend="gloo", timeout=timeout)
     assert isinstance(group, dist.ProcessGroup)
     ranks = RankGroup(group, folder.cancel.exists)
     ranks.barrier()

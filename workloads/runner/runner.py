@@ -41,7 +41,7 @@ from workloads.runner.workers import Launcher, WorkerSupervisor
 BACKLOG = 1000
 """Lines queued for a front end that does not read; beyond it, samples are dropped."""
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 """Seconds to wait for a front end that does not read, before torch's import and at the end."""
 
 _DROPPABLE = (Progress, Measured, Heartbeat, HostHeap, TorchMemory)
@@ -83,7 +83,7 @@ class EventWriter:
 
     def finish(self) -> None:
         """Write the whole queue, up to a time limit."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while self._lines:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([], [self.fd], [], left)[1]:

@@ -56,11 +56,11 @@ class ProcessHandle:
             else:
                 return
 
-    def reap(self, patience: float) -> int | None:
-        """Return the wait status, or ``None`` if the process outlives ``patience`` seconds."""
+    def reap(self, timeout_s: float) -> int | None:
+        """Return the wait status, or ``None`` if the process outlives ``timeout_s`` seconds."""
         if self.reaped:
             return 0
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout_s
         while True:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -332,17 +332,17 @@ class WorkerSupervisor:
         self._dying.append(worker)
         return worker.pid
 
-    def reap(self, patience: float) -> tuple[int, int | None]:
+    def reap(self, timeout_s: float) -> tuple[int, int | None]:
         """Reap a worker that has closed its channel, and end its children.
 
         Args:
-            patience: seconds for it to end by itself.
+            timeout_s: seconds for it to end by itself.
 
         Returns:
             Its pid and its wait status; ``None`` if it does not end.
         """
         assert self._worker is not None
-        status = self._worker.reap(patience)
+        status = self._worker.reap(timeout_s)
         return self.kill(), status
 
     def reap_dying(self) -> None:

@@ -208,10 +208,10 @@ class ChildProcess(Generic[E]):
             self._requests.close()
         elif self._process.stdin is not None:
             self._process.stdin.close()
-        for number, patience in ((None, DRAIN_S), (signal.SIGTERM, TERM_S), (signal.SIGKILL, 1.0)):
+        for number, timeout_s in ((None, DRAIN_S), (signal.SIGTERM, TERM_S), (signal.SIGKILL, 1.0)):
             if number is not None:
                 self._signal_group(number)
-            if await self._ended_within(patience):
+            if await self._ended_within(timeout_s):
                 break
         self._kill_session()
         await self._finish_draining()

@@ -161,15 +161,15 @@ class DeviceSession:
             host.bus.subscribe(kind, lambda _event: monitor.watch_worker(machine.worker_pid))
             host.bus.subscribe(kind, lambda _event: self._set_sample_intervals())
 
-    async def wait_for_sample(self, patience: float = FIRST_SAMPLE_S) -> None:
+    async def wait_for_sample(self, timeout_s: float = FIRST_SAMPLE_S) -> None:
         """Wait for the first sample, or until none is to be expected soon.
 
         Args:
-            patience: the most seconds to wait.
+            timeout_s: the most seconds to wait.
         """
         if self._monitor is not None:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._monitor.first_sample.wait(), patience)
+                await asyncio.wait_for(self._monitor.first_sample.wait(), timeout_s)
 
     async def stop(self) -> None:
         """End the children and their descendants within about two seconds."""

@@ -197,20 +197,20 @@ class ForcedExit:
         if os.isatty(terminal):
             self._modes = termios.tcgetattr(terminal)
 
-    def arm(self, code: int, patience: float) -> None:
+    def arm(self, code: int, timeout_s: float) -> None:
         """Prepare to force the end of the process; called in the main thread.
 
         An orderly end may take any time as long as the terminal accepts output.
 
         Args:
             code: exit code.
-            patience: seconds for an orderly end.
+            timeout_s: seconds for an orderly end.
         """
         if not self._armed:
             self._armed = True
             # The main thread would end the process before the terminal is restored.
             signal.signal(WAKE, lambda _number, _frame: time.sleep(2 * WRITE_S))
-            self._start(patience, code)
+            self._start(timeout_s, code)
 
     def _start(self, seconds: float, code: int) -> None:
         timer = threading.Timer(seconds, self._check_terminal, (code,))

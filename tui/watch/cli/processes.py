@@ -50,7 +50,7 @@ SETTLE_S = 1.0
 """Seconds that one reading waits for a process whose figures change while they are read."""
 NOTHING = "no process of yours has loaded a CUDA build of torch"
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 """Seconds for the main thread to reach Python code; after that, a line says why the agent waits."""
 _CHECK_S = 0.05
 
@@ -240,7 +240,7 @@ def inject_agent(pid: int, entries: int) -> None:
 
 
 def _report_start(pid: int, run: StartedRun) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         if troubles := troubles_in(run.folder):
             raise Failure(f"process {pid} did not accept the agent: {troubles[0]}")

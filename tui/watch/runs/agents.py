@@ -26,7 +26,7 @@ from workloads.agent import identity
 from workloads.agent.address import open_socket_folder, place
 from workloads.protocol import wire
 
-PATIENCE_S = 1.0
+TIMEOUT_S = 1.0
 """Seconds to wait for an answer: the agent's thread needs the GIL, which an extension may hold."""
 NO_ANSWER = (
     "its agent does not answer: an extension holds the interpreter, the process is stopped, or its "
@@ -130,7 +130,7 @@ class Agents:
             names: identities of the agents.
 
         Returns:
-            The stacks by identity; agents that ended or exceeded :data:`PATIENCE_S` are absent.
+            The stacks by identity; agents that ended or exceeded :data:`TIMEOUT_S` are absent.
         """
         self._find()
         requested = []
@@ -140,13 +140,13 @@ class Agents:
                 with contextlib.suppress(OSError):
                     send_request(connection, "stacks")
                     requested.append((name, connection))
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         stacks = {}
         for name, connection in requested:
             try:
                 connection.settimeout(max(0.01, deadline - time.monotonic()))
                 stacks[name] = parse_stacks(name, receive_answer(connection))
-                connection.settimeout(PATIENCE_S)
+                connection.settimeout(TIMEOUT_S)
             except (OSError, ValueError):
                 self._open.pop(name, connection).close()
         return stacks
@@ -170,7 +170,7 @@ class Agents:
         pid = find_running(name)
         with contextlib.suppress(OSError):
             if pid:
-                self._open[name] = connect(folder, pid, PATIENCE_S)
+                self._open[name] = connect(folder, pid, TIMEOUT_S)
             else:
                 os.unlink(file, dir_fd=folder)  # the process of the socket was killed
 

@@ -29,7 +29,7 @@ MODE = "captures"
 """Mode of ``python -m workloads``: :func:`outcomes` starts it, :func:`main` runs it."""
 CHECK_S = 0.1
 """Interval between two checks for the end of the run."""
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 """Time limit for one attempt; the first also waits for the import of torch."""
 CAPTURED, REFUSED, NOT_TRIED = "captured", "refused", "not tried"
 NUMBERS = 1000
@@ -194,20 +194,20 @@ def _received(
     trying: subprocess.Popen[bytes], channel: Channel, check_cancelled: Callable[[], None]
 ) -> Iterator[CaptureAttempt]:
     waiting = list(TRIES)
-    patience = PATIENCE_S
-    while waiting and not channel.ended and patience > 0:
-        patience -= CHECK_S
+    timeout_s = TIMEOUT_S
+    while waiting and not channel.ended and timeout_s > 0:
+        timeout_s -= CHECK_S
         for message in channel.receive(CHECK_S):
             assert isinstance(message, CaptureAttempt)
-            patience = PATIENCE_S
+            timeout_s = TIMEOUT_S
             if message.name in waiting:  # its process may crash after the report
                 waiting.remove(message.name)
                 yield message
         check_cancelled()
     if not waiting:
         return
-    if patience <= 0:
-        reason = f"no answer within {PATIENCE_S:.0f} s"
+    if timeout_s <= 0:
+        reason = f"no answer within {TIMEOUT_S:.0f} s"
     else:
         code = trying.wait()
         ended = process.describe_exit_code(code)

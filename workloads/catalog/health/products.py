@@ -87,7 +87,7 @@ def matmul(
 ONE_NUMBER = 2 * 512
 """Bytes of two tensors of one number each in a GPU's allocator, which rounds up to 512
 (torch: ``kMinBlockSize``)."""
-CPU_PATIENCE_S = 0.25
+CPU_LONGEST_S = 0.25
 """The CPU's curve ends before the size whose product would take longer than this."""
 
 
@@ -145,7 +145,7 @@ def _measure_sweep(study: Study, on: Place, sizes: list[int], precision: str) ->
         for line, call in _calls(on, n, names).items():
             before = times[line]
             # Twice the size is eight times the work.
-            slow = line == "CPU" and beside and before and 8 * before[-1] > CPU_PATIENCE_S
+            slow = line == "CPU" and beside and before and 8 * before[-1] > CPU_LONGEST_S
             if len(before) < sizes.index(n) or slow:
                 continue
             known = n == sizes[-1] and not beside
