@@ -273,6 +273,17 @@ def test_parameters_in_a_graph_that_no_optimizer_updates_are_counted() -> None:
     assert kept.requires_grad
 
 
+def test_the_graphs_of_two_passes_are_separate_and_those_of_one_pass_are_not() -> None:
+    module = torch.nn.Linear(8, MIB, device="cuda")
+    x = torch.ones(8, device="cuda").expand(2, 8)
+    first, second = module(x), module(x)
+    middle = module(x)
+    last = middle * 2
+    separate = {each.name: each.separate for each in taken().variables}
+    assert separate == {"first": True, "second": True, "middle": False, "last": False}
+    assert all(result.requires_grad for result in (first, second, last))
+
+
 def test_the_elements_of_views_are_fewer_than_the_bytes_that_they_keep() -> None:
     rows = [torch.ones(MIB, 2, device="cuda")[0] for _ in range(9)]
     (row,) = [each for each in taken().containers if each.name == "rows"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.scenes import (
+    BACKWARD,
     GIB,
     MIB,
     check_explanation,
@@ -38,6 +39,21 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "larger than what was free",
         "Request: 6.1 GiB in one piece; 3.7 GiB was free and 3.2 GiB live of 8 GiB.",
         "look for a cast to float32 at train.py:15",
+    ),
+    (
+        "the gradient of large logits",
+        evidence(
+            inventory(MODEL, remainder=4000, main=BACKWARD),
+            requested=2000 * MIB,
+            needed=2000 * MIB,
+            free=1900 * MIB,
+            total=8 * GIB,
+            stack=(),
+            thread=None,
+        ),
+        "larger than what was free",
+        "Request: 2 GiB in one piece; 1.9 GiB was free and 3.9 GiB live of 8 GiB.",
+        "use a smaller batch, or compute the largest tensor of the forward pass in parts",
     ),
     (
         "a request that joins the tensors of a list",

@@ -88,6 +88,33 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "if teacher (GPT) is not trained, call it in torch.no_grad()",
     ),
     (
+        "results of several passes in variables",
+        evidence(
+            inventory(
+                part("parameters", 100),
+                *(variable(name, 160, 30, separate=True) for name in ("a", "b", "c", "d", "e")),
+                remainder=6000,
+            )
+        ),
+        "activations",
+        "Activations of 6 passes hold 5.9 GiB of the device's 7.2 GiB: a, b, c and 2 more keep "
+        "those of the earlier ones.",
+        "wrap the passes in torch.no_grad(); else delete a, b, c and 2 more",
+    ),
+    (
+        "tensors of one pass in variables",
+        evidence(
+            inventory(
+                part("parameters", 100),
+                *(variable(name, 160, 30 + nodes) for nodes, name in enumerate("abc")),
+                remainder=6300,
+            )
+        ),
+        "activations",
+        "Activations: tensors saved for backward hold",
+        "use a smaller batch",
+    ),
+    (
         "a model whose optimizer has flat copies of its parameters",
         evidence(inventory(part("parameters", 100, untrained=100 * MIB), remainder=6800)),
         "activations",

@@ -276,6 +276,9 @@ class _Stock:
         parts = self._merge_parts()
         containers = [self._container(holding) for holding in self._walk.holdings]
         variables = [self._variable(*variable) for variable in self._walk.variables]
+        graphs = [self._graph(tensor) for _, tensor in self._walk.variables]
+        for row, separate in zip(variables, self._find_separate(graphs)):
+            row["separate"] = separate
         other = [size for size in map(self._count, self._tensors) if size]
         return dict(
             objects=max(self._objects, self._walk.visited),
@@ -384,6 +387,25 @@ class _Stock:
             scope=place.scope,
             place=place,
         )
+
+    def _find_separate(self, roots: list[Any]) -> list[bool]:
+        """Return which graphs share no operation with another one; none after the deadline.
+
+        Graphs of several passes share their leaves, which add to the gradients of parameters.
+        """
+        counts: dict[int, int] = defaultdict(int)
+        operations: dict[int, list[Any]] = {}
+        for root in roots:
+            if root is None or id(root) in operations or time.monotonic() > self._deadline:
+                continue  # a tensor may have two names
+            nodes = [node for node in _find_nodes([root]) if _leaf_of(node) is None]
+            operations[id(root)] = nodes
+            for node in nodes:
+                counts[id(node)] += 1
+        return [
+            id(root) in operations and all(counts[id(node)] == 1 for node in operations[id(root)])
+            for root in roots
+        ]
 
     def _graph(self, tensor: Any) -> Any:
         return self._reader.graph(tensor)

@@ -29,8 +29,10 @@ from tui.snapshots.explain.explanation import LeadingCause, Remedy
 from tui.snapshots.explain.frames import Frame, format_line, goes_through, in_backward
 from tui.snapshots.explain.holders import (
     find_copied,
+    find_stored_passes,
     find_unfillable,
     find_waiting_graphs,
+    format_names,
     holder_line,
     is_training,
 )
@@ -324,6 +326,7 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
     passes = evidence.kept_passes
     is_known = True
     untrained = _find_untrained(evidence)
+    stored = find_stored_passes(evidence)
     if _EVALUATES.search(function):
         yield Remedy(
             f"wrap the evaluation{line} in torch.no_grad() or torch.inference_mode()",
@@ -353,6 +356,13 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
             "stores them, and store detach(), item() or .cpu() or bound its length",
             "they are older than the first recorded event; a recording with a larger max_entries "
             "shows the steps that allocated them",
+        )
+    elif stored:
+        names = format_names(stored)
+        yield Remedy(
+            f"if no backward pass follows, wrap the passes in torch.no_grad(); else delete {names} "
+            "once they are used",
+            "each result keeps the graph of its pass, and so its activations",
         )
     else:
         is_known = False
@@ -485,6 +495,13 @@ def _advise_on_request(request: FailedRequest) -> Iterator[Remedy]:
                 f"if {copied.name} grows without end, bound its length{place}",
                 f"it has {grouped(copied.length)} items",
             )
+        return
+    if any(map(in_backward, (request.evidence.stack, find_main_stack(request.evidence.threads)))):
+        yield Remedy(
+            "use a smaller batch, or compute the largest tensor of the forward pass in parts, such "
+            "as a language model's logits and loss over parts of the tokens",
+            "backward requests the gradient of a tensor, which is as large as the tensor",
+        )
         return
     yield Remedy(
         f"allocate a smaller tensor{request.line}, or compute it in parts",

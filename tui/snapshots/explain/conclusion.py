@@ -20,9 +20,11 @@ from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import format_line, format_place
 from tui.snapshots.explain.holders import (
     find_copied,
+    find_stored_passes,
     find_unfillable,
     find_waiting_graphs,
     format_holder,
+    format_names,
     full_size,
 )
 from tui.snapshots.explain.inventory import Container
@@ -138,8 +140,15 @@ def _describe_activations(evidence: Evidence, account: Account, device: Capacity
             "older than the recording."
         )
     if evidence.inventory is None:
-        # A stack does not show why a forward pass's tensor is passes.
+        # A stack does not show why a forward pass's tensor is stored.
         return f"Activations: tensors of forward passes hold {share}."
+    stored = find_stored_passes(evidence)
+    if stored:
+        names = format_names(stored)
+        return (
+            f"Activations of {len(stored) + 1} passes hold {share}: {names} keep those of the "
+            "earlier ones."
+        )
     return f"Activations: tensors saved for backward hold {share}."
 
 

@@ -8,6 +8,7 @@ called with ``retain_graph=True``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +22,7 @@ SHARE = 0.1
 """Share of the allocated bytes from which growth is reported."""
 MOST = 0.5
 """The same share if no growth was measured and the tensors carry no graph."""
+MOST_NAMES = 4
 COPIED_WITHIN = 0.01
 """Largest difference of the request to a collection, as a share, if it copies its tensors."""
 UNFILLABLE = 0.3
@@ -91,6 +93,34 @@ def is_copied(container: Container, evidence: Evidence) -> bool:
     """Return whether the request has the size of all tensors of a collection, as in torch.cat."""
     apart = abs(container.bytes - evidence.requested)
     return container.tensors > 1 and apart <= COPIED_WITHIN * evidence.requested
+
+
+def find_stored_passes(evidence: Evidence) -> tuple[Variable, ...]:
+    """Return the variables whose graphs keep the activations of as many forward passes.
+
+    Only before any step and gradient: a backward pass frees what a graph has saved, but not its
+    nodes.
+    """
+    inventory = evidence.inventory
+    if inventory is None or is_training(inventory):
+        return ()
+    longest = max((variable.graph_nodes for variable in inventory.variables), default=0)
+    stored = tuple(
+        variable
+        for variable in inventory.variables
+        if variable.separate
+        and 2 * variable.graph_nodes >= longest
+        and not is_in_forward(variable.where, evidence)
+    )
+    return stored if len(stored) > 1 else ()
+
+
+def format_names(variables: Sequence[Variable]) -> str:
+    """Format the first names: ``out1, out2, out3 and 2 more``."""
+    names = [variable.name for variable in variables]
+    if len(names) > MOST_NAMES:
+        names = [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1} more"]
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def full_size(container: Container) -> int:

@@ -134,6 +134,8 @@ class Variable:
     scope: str
     graph_nodes: int
     """Number of nodes in its autograd graph; 0 without a graph."""
+    separate: bool = False
+    """True if its graph shares no operation with that of another variable."""
     adds: Frame | None = None
     """The line that enlarges or assigns it; ``None`` if not found."""
     enlarges: bool = False
