@@ -1,10 +1,12 @@
-"""Keys over hosts that answer nothing: what a key does here waits for no host."""
+"""Keys and Ctrl-C over hosts that do not answer: neither waits for a host."""
 
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
@@ -62,3 +64,17 @@ def test_keys_act_while_a_host_is_stopped(boxes: Boxes, scripted_nvml: ScriptedN
 
 def _are_stopped(processes: list[psutil.Process]) -> bool:
     return {each.status() for each in processes} == {psutil.STATUS_STOPPED}
+
+
+def test_ctrl_c_names_the_hosts_that_were_not_connected(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    transport = f"sh -c 'touch {started}; exec sleep 1000' {{host}}"
+    words = ("run", "matmul", "--quick", "--host", "gpu1", "--transport", transport)
+    with subprocess.Popen((*PROGRAM, *words), stdout=subprocess.PIPE, text=True) as command:
+        until(started.exists)
+        command.send_signal(signal.SIGINT)
+        output, _ = command.communicate(timeout=60)
+    assert output == (
+        "nothing ran; 1 host of 1 cannot run\n\ngpu1  interrupted before it was connected\n"
+    )
+    assert command.returncode == 130

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from tui.core.settings import Value
 
 
+INTERRUPTED = "interrupted before it was connected"
+"""The error of a host whose connection a signal has ended."""
+
+
 class HostRuns:
     """The runs on one host; an error there does not affect other hosts.
 
@@ -145,7 +149,8 @@ class HostRuns:
         self.session = session
         self._running = True
         waiter = self._waiter = Waiter(session, signals=False)
-        if self._signalled is not None:
+        if self.signalled:
+            self.error = INTERRUPTED
             return
         await session.start()
         runs = session.state.runs
@@ -154,6 +159,8 @@ class HostRuns:
         )
         if runs.runner.status == "unusable":
             self.error = "; ".join(filter(None, (runs.runner.reason, runs.runner.advice)))
+        elif runs.runner.status != "ready":
+            self.error = self.error or INTERRUPTED
         self._running = False
 
     async def run(self, request: Callable[[Session], None]) -> None:
