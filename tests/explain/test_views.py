@@ -24,12 +24,12 @@ OOM at step 181, train.py:15 in train. Leak: losses (list of 190, train.py:13)
 grows by 32 MiB per step.
 
 Used 6.5 GiB of 6.5 GiB
-  5.9 GiB  91% ███████████· leak               losses (list of 190, train.py:13)
-  500 MiB   7% █··········· outside torch      CUDA context, kernels, libraries
- 96.0 MiB   1% █··········· activations        unnamed: saved by autograd,
+  5.9 GiB  91% ██████████▉· leak               losses (list of 190, train.py:13)
+  500 MiB   7% ▉··········· outside torch      CUDA context, kernels, libraries
+ 96.0 MiB   1% ▏··········· activations        unnamed: saved by autograd,
                                                temporaries, memory of C++
- 16.0 MiB  <1% █··········· parameters         model (GPT)
-  4.0 MiB  <1% █··········· fragmentation      cached beside live blocks"""
+ 16.0 MiB  <1% ············ parameters         model (GPT)
+  4.0 MiB  <1% ············ fragmentation      cached beside live blocks"""
 
 
 def shown(cells: int) -> list[str]:

@@ -19,6 +19,7 @@ from tests.explain.scenes import (
     variable,
 )
 from tui.snapshots.explain.evidence import Evidence, Growth, Purpose
+from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.frames import Frame
 
 MODEL = part("parameters", 24)
@@ -96,6 +97,21 @@ def test_passes_that_grow_lead_before_a_limit_that_they_reach() -> None:
     limited = evidence(purposes=purposes, growth=KEPT, allowed=MIB, history=True)
     line = "grow by 200 MiB per iteration"
     check_explanation(limited, "activations", line, "if one backward() follows all iterations")
+    assert explain(limited).advice[-1].what == (
+        "raise torch.cuda.set_per_process_memory_fraction, which only delays the failure"
+    )
+    unlimited = explain(replace(limited, allowed=None))
+    assert not any("memory_fraction" in remedy.what for remedy in unlimited.advice)
+
+
+def test_the_first_line_names_a_place_once() -> None:
+    purposes = (Purpose("forward pass", 6900 * MIB, "train.py:15 train", 6400 * MIB),)
+    same = replace(KEPT, where=Frame(PROGRAM, 15, "train"), label="train.py:15 train")
+    found = explain(evidence(purposes=purposes, growth=same, step=None, history=True))
+    assert found.line.startswith(
+        "OOM at train.py:15 in train. Activations of train grow by 200 MiB per iteration"
+    )
+    assert found.conclusion.startswith("Activations of train (train.py:15) grow by 200 MiB")
 
 
 def test_a_small_model_that_is_moved_is_not_to_blame_for_activations_that_fill_the_device() -> None:

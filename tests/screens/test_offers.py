@@ -79,6 +79,17 @@ async def test_stored_results_are_offered_where_there_are_any() -> None:
         await on.until(lambda: "Results" in on.text and "1 stored" not in on.text)
 
 
+async def test_the_snapshot_tab_opens_a_snapshot_although_results_are_stored() -> None:
+    with Database(store_path(), writing=True) as database:
+        database.add([kept()])
+    async with running((100, 30)) as on:
+        await on.press("3")
+        assert on.row("Open the example snapshot")
+        assert "Show the results" not in on.text
+        await on.press("enter")
+        await on.until(lambda: "Verdict" in on.text and "backward pass frees" in on.text)
+
+
 async def test_the_results_tab_times_a_workload_with_one_enter() -> None:
     async with running() as on:
         await on.press("6")

@@ -45,14 +45,14 @@ def list_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
 
 def find_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
     """Return the offers of a tab that are found in files, the most useful first."""
-    offers: list[Offer] = []
     if app.replay or tab == RESULTS:
-        return offers
-    oom = find_newest_oom() if tab == SNAPSHOT else None
-    if oom is not None:
-        offers.append(_oom_offer(app, *oom))
+        return []
+    if tab == SNAPSHOT:
+        # The first row has the cursor, and Enter on it is to open a snapshot, not another tab.
+        oom = find_newest_oom()
+        return [] if oom is None else [_oom_offer(app, *oom)]
     results = _results_offer(app)
-    return [*offers, *([] if results is None else [results])]
+    return [] if results is None else [results]
 
 
 def find_newest_oom() -> tuple[StartedRun, Oom] | None:

@@ -83,6 +83,7 @@ def advise(
         # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
         *(chain(cast, of_cause) if evidence.half_block_is_narrow else chain(of_cause, cast)),
         *_advise_on_roundup(request, cause),
+        *allocator_advice.advise_on_limit_of_growth(request, cause),
         *_warn_expandable_segments(request, cause),
         *_advise_history(request, cause),
     )

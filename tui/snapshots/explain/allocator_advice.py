@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tui.core.text.numbers import round_size
 from tui.snapshots.explain.account import Account
 from tui.snapshots.explain.evidence import Evidence
-from tui.snapshots.explain.explanation import AccountName, Remedy
+from tui.snapshots.explain.explanation import LIVE_CAUSES, AccountName, LeadingCause, Remedy
 from tui.snapshots.explain.frames import Frame, format_line
 from tui.snapshots.explain.leak_facts import Leak
+from tui.snapshots.explain.thresholds import exceeds_process_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,16 @@ def advise_on_limit(request: FailedRequest) -> Iterator[Remedy]:
         "raise torch.cuda.set_per_process_memory_fraction",
         f"it allows {round_size(evidence.allowed or 0)}{free}",
     )
+
+
+def advise_on_limit_of_growth(request: FailedRequest, cause: LeadingCause) -> Iterator[Remedy]:
+    """Name the limit that refused the request if memory that grows is the cause."""
+    evidence = request.evidence
+    if cause in LIVE_CAUSES and exceeds_process_limit(
+        evidence.needed, evidence.reserved, evidence.allowed
+    ):
+        for remedy in advise_on_limit(request):
+            yield replace(remedy, what=f"{remedy.what}, which only delays the failure")
 
 
 def advise_on_processes(request: FailedRequest) -> Iterator[Remedy]:

@@ -23,7 +23,13 @@ from tui.snapshots.explain.explanation import (
     LeadingCause,
     Remedy,
 )
-from tui.snapshots.explain.frames import Frame, find_user_frame, format_place, in_backward
+from tui.snapshots.explain.frames import (
+    Frame,
+    find_user_frame,
+    format_line,
+    format_place,
+    in_backward,
+)
 from tui.snapshots.explain.inventory import find_main_stack
 from tui.snapshots.explain.lead import find_leading_cause
 from tui.snapshots.explain.leak import find_leak
@@ -37,11 +43,9 @@ def explain(evidence: Evidence) -> Explanation:
     cause = find_leading_cause(evidence, account, leak, device)
     where, backward = find_place(evidence)
     conclusion = conclude(evidence, account, leak, device, cause)
+    failure = format_failure(where, step=evidence.step, thread=evidence.thread, backward=backward)
     return Explanation(
-        line=(
-            format_failure(where, step=evidence.step, thread=evidence.thread, backward=backward)
-            + f". {conclusion}"
-        ),
+        line=f"{failure}. {_omit_place(conclusion, where)}",
         conclusion=conclusion,
         cause=cause,
         where=where,
@@ -85,6 +89,11 @@ def format_failure(
     else:
         parts.append(f"at {format_place(where)}")
     return f"OOM {', '.join(parts)}"
+
+
+def _omit_place(conclusion: str, where: Frame | None) -> str:
+    """Leave out `` (oom.py:15)`` if the failure's own place, right before it, is the same."""
+    return conclusion if where is None else conclusion.replace(f" ({format_line(where)})", "")
 
 
 def _list_unavailable(evidence: Evidence, where: Frame | None, device: Capacity) -> dict[str, str]:

@@ -130,12 +130,12 @@ class VerdictPane(SnapshotPane):
     """The cause of the failure and the device's memory, then the file and its irregularities."""
 
     HELP = (
-        "Why an allocation failed: your line, the step and the cause, without which this request "
-        "and the next steps would have fit; an account of the used memory, whose rows add up; what "
-        "would help; your lines by bytes at that moment. i gives the reasons. live: requested "
-        "bytes of live allocations. cached: reserved and not live. device free: of the whole GPU. "
-        "The file has neither the device's total nor other processes: paste the exception's "
-        "text (key I): it has both."
+        "Why an allocation failed: your line, the step and the cause. Without the cause, this "
+        "request and the next steps would have fit. Below it: an account of the used memory, whose "
+        "rows add up; what would help; your lines by bytes at that moment. i gives the reasons. "
+        "live: requested bytes of live allocations. cached: reserved and not live. device free: "
+        "of the whole GPU. The file has neither the device's total nor other processes: paste the "
+        "exception's text (key I): it has both."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)

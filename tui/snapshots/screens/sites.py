@@ -231,8 +231,8 @@ class SitesPane(SnapshotPane):
 
 
 ASK_FOR_SECOND = (
-    "c chooses the file to compare with: this file is A, the other one B, and what B has more than "
-    "A has grown. Two snapshots of one run, some steps apart, show what leaks."
+    "c chooses the file to compare with: this file is A, the other one B, and whatever is larger "
+    "in B has grown. Two snapshots of one run, some steps apart, show what leaks."
 )
 
 

@@ -146,7 +146,7 @@ def _piece_parts(piece: Piece) -> list[Line]:
 def pinning_lines(pinning: Pinning | None, cells: int) -> list[Line]:
     """Draw the blocks that prevent a segment from being free."""
     if pinning is None:
-        return [line(Span("nothing of this segment is in use", TextStyle.QUIET))]
+        return [line(Span("no part of this segment is in use", TextStyle.QUIET))]
     gain = pinning.span - pinning.largest_free
     rows = flow(
         [

@@ -14,6 +14,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.commands import EXAMPLE
 from tui.core.text.glyphs import clean
+from tui.kit.bars import draw_on_track
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, width, wrap
 from tui.snapshots.explain.explanation import AccountRow, Explanation, Remedy
 from tui.snapshots.model.facts import (
@@ -48,8 +49,9 @@ from tui.snapshots.views.shared_lines import (
 )
 
 ABOUT = (
-    "o opens a snapshot of torch.cuda.memory._dump_snapshot: pickle, gzip or JSON, of any torch. "
-    "A separate process reads it as data: no code in it runs, and nothing leaves this machine."
+    "o opens a snapshot written by torch.cuda.memory._dump_snapshot: pickle, gzip or JSON, of any "
+    "torch. A separate process reads it as data: no code in it runs, and nothing leaves this "
+    "machine."
 )
 UNCHANGED = "To get one at an OOM, with the program unchanged:"
 BEFORE = "Or with lines in the program, before the work:"
@@ -76,7 +78,7 @@ FEWEST_ROWS_WITH_REST = 7
 MOST_FRAMES = 5
 """The most lines of a stack below a verdict; the innermost frames tell most."""
 SMALL = 0.005
-"""Share of the used memory below which a row counts as small."""
+"""Share of the used memory below which a row counts as small: no bar, and ``<1%``."""
 
 
 # ---- no open file --------------------------------------------------------------------------------
@@ -458,9 +460,7 @@ def _account_head(row: AccountRow, cells: int) -> Line:
         Span(f"{text.size(row.bytes):>9} {text.share(row.share):>4} ", TextStyle.QUIET)
     ]
     if cells >= BAR_FROM:
-        full = max(1, min(_BAR, round(_BAR * row.share)))
-        filled, rest = glyphs.GLYPHS.slices["allocated"], glyphs.GLYPHS.slices["free"]
-        parts.append(Span(filled * full, TextStyle.ALLOCATED))
-        parts.append(Span(f"{rest * (_BAR - full)} ", TextStyle.REST))
+        share = 0.0 if row.share < SMALL else row.share
+        parts += [*draw_on_track(share, _BAR, TextStyle.ALLOCATED), Span(" ")]
     parts.append(Span(f"{row.name:<{_NAME}}", style))
     return line(*parts)
