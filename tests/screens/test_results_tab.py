@@ -170,7 +170,7 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         assert "mark two results with space" in said(at)
         await at.press("end", "space", "home", "space", "c")
         await read(at)
-        assert "2 workloads that both have: 1 slower, 1 same" in at.rows[1]
+        assert "2 common workloads: 1 slower, 1 same" in at.rows[1]
         assert at.row("A: alpha, cuda:0, driver 570.1, torch 2.13.0+cu130")
         assert at.row("B: alpha, cuda:0, driver 590.2")
         assert "slower: 0.909x" in at.row("matmul")
@@ -185,7 +185,7 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         await read(at)
         assert "8 runs over time" in at.rows[1]
         await at.press("escape")
-        assert "B beside A" in at.rows[1]
+        assert "B vs A" in at.rows[1]
         await at.press("escape")
         assert "2 results marked" in at.rows[1]
 

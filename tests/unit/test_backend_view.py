@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import CUDNN_FLAGS, HOSTILE, environment, feed, make_store, torch_gpu
@@ -160,6 +162,30 @@ def test_the_ends_of_an_interval_stay_in_order(one: float, other: float) -> None
     assert shown_low <= shown_high
 
 
+@given(
+    st.sampled_from(["faster", "slower", "unclear"]),
+    st.floats(0.01, 100),
+    st.floats(0.0001, 0.999),
+    st.floats(1.0001, 100),
+)
+@example("slower", 1 / 1.417, 1.417 / 3.40, 1.417 / 1.33)
+@example("unclear", 1.0053, 0.9999, 1.0001)
+def test_the_headline_is_never_outside_its_printed_interval(
+    word: Verdict, ratio: float, below: float, above: float
+) -> None:
+    interval = (ratio * below, ratio * above)
+    said = plain(format_verdict(comparison(verdict=word, ratio=ratio, ci95=interval)))
+    found = re.search(r"([\d. ]+)x.*\(([\d.e+-]+)–([\d.e+-]+),", said)
+    assert found
+    shown, low, high = (Decimal(part.replace(" ", "")) for part in found.groups())
+    assert low <= shown <= high
+
+
+def test_a_wide_interval_leaves_the_headline_two_digits() -> None:
+    wide = comparison(verdict="slower", ratio=0.706, ci95=(1 / 3.40, 1 / 1.33))
+    assert plain(format_verdict(wide)).startswith("1.4x slower (1.33–3.40,")
+
+
 # ---- comparisons -------------------------------------------------------------------------------
 
 
@@ -227,7 +253,7 @@ def test_a_cancelled_comparison_reads_cancelled_and_not_unclear() -> None:
     rows = shown(make_store("one gpu", *told), 79)
     assert rows[1:3] == [
         "conv2d cuda:0 benchmark off→on  cancelled after 2 of 5 pairs",
-        "  so far 0.7x (0.57–0.95)  the pairs so far are kept",
+        "  so far 0.70x (0.57–0.95)  the pairs so far are kept",
     ]
 
 

@@ -94,9 +94,20 @@ def test_a_key_means_the_same_in_all_tabs() -> None:
     assert {key: actual for key, actual in meanings.items() if len(actual) > 1} == {}
 
 
+@pytest.mark.parametrize("pane", ["backend", "workloads", "devices", "memory", "detail", "log"])
+def test_the_footer_of_the_flags_names_a_switch_once_and_the_key_for_more_pairs(pane: str) -> None:
+    shown = {item.label: item.keys[0] for item in REGISTRY.in_footer(Situation(pane=pane))}
+    switches = {"switch": "enter", "compare": "c"} if pane == "backend" else {}
+    assert {
+        label: key for label, key in shown.items() if label in ("switch", "compare")
+    } == switches
+    labels = [item.label for item in REGISTRY.in_footer(Situation(pane=pane))]
+    assert len(labels) == len({*labels})
+
+
 def test_rare_keys_are_not_in_the_footer() -> None:
     shown = {command.id for now in SITUATIONS for command in REGISTRY.in_footer(now)}
-    assert not shown & {"reset_peaks", "empty_cache", "compare_again"}
+    assert not shown & {"reset_peaks", "empty_cache"}
 
 
 def test_the_footer_names_enter_and_the_palette_in_the_focused_pane() -> None:

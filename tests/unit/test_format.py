@@ -242,6 +242,10 @@ def test_a_ratio_reads(value: float, shown: str) -> None:
     assert text.ratio(value) == shown
 
 
+def test_a_ratio_has_two_digits_whatever_its_interval() -> None:
+    assert text.ratio(1.42, 0.8) == "1.4x"
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [(0.0, "0%"), (0.2, "<1%"), (61.0, "61%"), (100.0, "100%"), (-0.2, ">-1%"), (None, "n/a")],

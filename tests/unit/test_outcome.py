@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
@@ -153,6 +153,16 @@ def test_an_interval_lies_on_its_side_of_one() -> None:
     assert "┼" in plain(unclear)
     assert plain(unclear).index("├") < plain(unclear).index("┼") < plain(unclear).index("●")
     assert any(span.style is TextStyle.NOTE for span in unclear)
+
+
+@given(st.floats(0.1, 10), st.floats(0.1, 1), st.floats(1, 10), st.integers(30, 120))
+@example(0.706, 0.42, 1.07, 70)
+def test_the_name_of_one_is_whole_or_left_out(
+    ratio: float, below: float, above: float, cells: int
+) -> None:
+    words = plain(ratio_line(ratio, (ratio * below, ratio * above), cells))
+    drawn = words.partition("x ")[2].rpartition(" ")[0].rpartition(" ")[0]
+    assert drawn.count("1") == drawn.count("x") == drawn.count("1x")
 
 
 @given(st.floats(1e-3, 1e3), st.floats(0, 0.5), st.integers(20, 120))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.screens.helpers import make_store
@@ -110,10 +112,19 @@ def test_the_selected_workload_has_the_first_mark(cells: int) -> None:
 def test_a_limit_that_is_not_known_is_said_to_be_and_nothing_is_drawn_for_it() -> None:
     state = make_store("one gpu", *point(512, 1e-2, "cpu"))
     words = " ".join(plain(row) for row in roofline_lines(state.runs, "cpu", "matmul", 160))
-    assert "memory bandwidth n/a: neither published nor measured of cpu" in words
+    assert "memory bandwidth n/a: neither published nor measured for the CPU" in words
     assert "compute limit n/a" in words
     assert "● matmul" in words
     assert "n=512" in words
+
+
+def test_with_the_bandwidth_unknown_a_share_is_of_the_flat_part() -> None:
+    known = build_roofline(swept().runs, "cuda:0")
+    flat = replace(known, memory=None)
+    assert [flat.roof(at) for at in flat.points] == [at.limit for at in flat.points]
+    assert PEAK in [flat.roof(at) for at in flat.points]
+    # The limit of another precision would be a guess.
+    assert flat.roof(replace(flat.points[0], limit=None)) is None
 
 
 def test_the_selected_device_s_is_shown() -> None:

@@ -266,7 +266,7 @@ def interval_line(
         interval: as for :func:`ratio_line`.
         cells: width; the last cell of an even width stays empty, because the middle is a cell.
         reach: the ratio at its right end.
-        named: write 1x beside the middle.
+        named: write 1x beside the middle, if the interval leaves room on a side.
     """
     low, high = map(_within_ratios, _low_high(ratio, interval))
     ratio = _within_ratios(ratio)
@@ -277,9 +277,12 @@ def interval_line(
     ends = [round(scale.share(value) * (room - 1)) for value in (low, high)]
     middle = room // 2
     if named:
-        # Write the name on the side without the interval.
-        name = middle - 2 if ends[0] > middle - 3 else middle + 1
-        drawn[name], drawn[name + 1] = ("1", TextStyle.QUIET), ("x", TextStyle.QUIET)
+        # Write the name where the interval leaves it whole, and away from the interval if possible.
+        # Where there is no such place, leave it out: the middle has a mark of its own.
+        for name in sorted((middle - 2, middle + 1), reverse=ends[0] < middle):
+            if name + 1 < ends[0] or name > ends[1]:
+                drawn[name], drawn[name + 1] = ("1", TextStyle.QUIET), ("x", TextStyle.QUIET)
+                break
     drawn[middle] = (chars.one, TextStyle.STRONG)
     style = TextStyle.NOTE if low <= 1 <= high else TextStyle.KEY
     for cell in range(ends[0], ends[1] + 1):

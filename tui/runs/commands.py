@@ -55,7 +55,7 @@ RUNS = (
         "sort_rows",
         ("s",),
         "sort",
-        "Sort by the next figure.",
+        "Sort by the next column.",
         group="Runs",
         tabs=WORKBENCH,
         now=lambda now: now.has_workloads or now.pane == "devices",
@@ -110,7 +110,6 @@ BACKEND = (
         changes_state=True,
         now=lambda now: now.pane == "backend" and now.has_switches and now.runner_usable,
         meaning="toggle",
-        footer=3,
     ),
     _backend_command(
         "compare_again",
@@ -118,6 +117,8 @@ BACKEND = (
         "compare",
         "Compare off and on; again: more pairs.",
         changes_state=True,
+        labels=tuple((pane, "") for pane in ("devices", "memory", "workloads", "detail", "log")),
+        footer=3,
         now=lambda now: now.has_switches and now.runner_usable,
     ),
 )

@@ -2,7 +2,7 @@
 
 ``None`` becomes "n/a" everywhere. A nonzero number is never printed as zero, a sign is never lost,
 and if a confidence interval is known, only digits that it supports are printed, besides the zeros
-at the end of a whole number.
+at the end of a whole number and a ratio's second digit.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ from workloads.protocol.results import Cell
 
 NA = "n/a"
 MOST_DIGITS = 3
+RATIO_DIGITS = 2
+"""Least digits of a ratio: 1.4x rounded to 1x would deny the difference that it states."""
 SizeFormat = Callable[[int | None], str]
 """Formats a size; a pane uses one format for all sizes."""
 
 
-def significant(value: float, half_width: float | None) -> Decimal:
-    """Round to the supported digits, at least one and at most :data:`MOST_DIGITS`.
+def significant(value: float, half_width: float | None, least: int = 1) -> Decimal:
+    """Round to the supported digits, at least ``least`` and at most :data:`MOST_DIGITS`.
 
     Args:
         value: finite and not zero.
         half_width: half of the confidence interval relative to the value; ``None`` if unknown.
+        least: least number of digits.
     """
     number = Decimal(repr(float(value)))
     digits = MOST_DIGITS
     if half_width is not None and half_width > 0:
         last_digit = (abs(number) * Decimal(repr(float(half_width)))).adjusted()
-        digits = min(MOST_DIGITS, max(1, number.adjusted() - last_digit + 1))
+        digits = min(MOST_DIGITS, max(least, number.adjusted() - last_digit + 1))
     rounded = number.quantize(
         Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=ROUND_HALF_EVEN
     )
@@ -243,12 +246,12 @@ def rate(value: float | None, unit: str, half_width: float | None = None) -> str
 
 
 def ratio(value: float | None, half_width: float | None = None) -> str:
-    """Format a ratio: ``152x``, ``1.43x``, ``0.0123x``."""
+    """Format a ratio with two digits or more: ``152x``, ``1.43x``, ``0.0123x``."""
     if value is None or not math.isfinite(value):
         return NA
     if value == 0:
         return "0x"
-    return f"{plain(significant(value, half_width))}x"
+    return f"{plain(significant(value, half_width, RATIO_DIGITS))}x"
 
 
 def percent(value: float | None) -> str:

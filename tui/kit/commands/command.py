@@ -138,7 +138,7 @@ class Command:
     """Meaning of its keys in all tabs, if the label is more specific."""
     labels: tuple[tuple[str, str], ...] = ()
     """Labels by the id of the focused pane, where they differ from ``label``; empty to hide the
-    command in the footer, if another key does the same."""
+    command in the footer there."""
     label_at_end: str = ""
     """The label at the end of a recording, where it differs."""
     footer: int | None = None
@@ -185,7 +185,7 @@ KEY_WORDS = {
     "colon": ":",
     "f1": "F1",
     "number_sign": "#",
-    "delete": "delete",
+    "delete": "del",
     "enter": "enter",
     "less_than_sign": "<",
     "greater_than_sign": ">",

@@ -56,7 +56,7 @@ SHARED = (
         "filter",
         ("slash",),
         "filter",
-        "Show rows with all words: matmul torch=2.12.",
+        "Filter: rows that contain every word.",
         group="Runs",
         tabs=(*WORKBENCH, *PROCESSES, *RESULTS),
         meaning="find",

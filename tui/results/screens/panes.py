@@ -77,7 +77,7 @@ class ResultsPane(Pane):
         "Earlier results, of this machine and imported. / filters: box=alpha, device=cuda, "
         "driver=580, torch=2.12, tag=nightly, workload=matmul, since:7d, before:2026-01-31; any"
         " other word must occur in the name, device, status, tag or id. space marks A, then B; "
-        "c compares their environments over all workloads that both have. The facts below the "
+        "c compares their environments over their common workloads. The facts below the "
         "list make an environment; within one, c compares sessions."
     )
 
@@ -250,7 +250,7 @@ class ComparisonPane(Pane):
     """A line for each workload with its ratio and interval drawn; below them the differences."""
 
     HELP = (
-        "B beside A, one line for each workload that both have: medians, runs, verdict, and the"
+        "B vs A, one line for each common workload: medians, runs, verdict, and the"
         " ratio with its 95% interval. Right of 1, B is faster. The unit is the run: with "
         "fewer than three on a side the verdict is unclear. '!': some runs have warnings, which"
         " stand below."

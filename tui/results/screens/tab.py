@@ -7,7 +7,7 @@ screen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
@@ -27,7 +27,7 @@ from tui.kit.pane import FooterBar, Pane
 from tui.results.commands import RESULTS_COMMANDS
 from tui.results.screens.panes import ComparisonPane, HistoryPane, ResultsPane
 from tui.results.store import StoreError, queries, store_path
-from tui.results.store.records import StoredRow
+from tui.results.store.records import Kind, StoredRow
 from tui.results.store.selection import SelectionError
 from tui.results.views.result_list import NO_STORE, NONE_STORED, READONLY, REPLAY
 from tui.results.views.results import format_name
@@ -35,6 +35,11 @@ from tui.results.views.results import format_name
 T = TypeVar("T")
 READING, WRITING = "reading the stored results", "writing"
 """Messages during access to the store."""
+_NO_TIMING: Mapping[Kind, str] = {
+    "comparison": "a comparison has no timing to plot",
+    "run": "this run has no timing to plot",
+}
+"""Messages about a result without a history."""
 _MOST_NAMED = 5
 """Results that a question before a deletion names."""
 
@@ -167,7 +172,7 @@ class ResultsTab(CommandScreen):
 
     def _show_past(self, row: StoredRow) -> None:
         if row.median_s is None:
-            self.notify("it has no time to plot", markup=False)
+            self.notify(_NO_TIMING[row.kind], markup=False)
             return
         readonly, clock = self.program.readonly, self.program.clock
         self._open(

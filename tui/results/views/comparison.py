@@ -36,7 +36,7 @@ _MOST_NAME, _LEAST_NAME = 40, 14
 _LEAST_DRAWN = 15
 _MOST_DRAWN = 61
 _VERDICT_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD, "unclear": TextStyle.QUIET}
-NONE_SHARED = "A and B have no workload in common that ended well with the same parameters."
+NONE_SHARED = "A and B have no workload in common that completed with the same parameters."
 
 
 # ---- two sets side by side -----------------------------------------------------------------------
@@ -170,8 +170,9 @@ def format_comparison_title(comparison: EnvironmentComparison) -> str:
         word: sum(question.answer.verdict == word for question in questions) for word in words
     }
     counts = ", ".join(f"{many} {word}" for word, many in counted.items() if many)
-    both = text.count(len(questions), "workload")
-    return f"B beside A   {both} that both have" + (f": {counts}" if counts else "")
+    if not questions:
+        return "B vs A: no common workloads"
+    return f"B vs A   {text.count(len(questions), 'common workload')}: {counts}"
 
 
 # ---- one workload over time ----------------------------------------------------------------------

@@ -30,7 +30,8 @@ _DROPPED_FIRST = ("gpu", "tags", "box", "driver", "torch", "device")
 _MOST = {"tags": 24, "gpu": 24}
 """Most cells of a text column."""
 _WORKLOAD, _RESULT = 18, (12, 30)
-"""Least cells of a name; least cells of a result, and its cells before longer names grow."""
+"""Least cells of a name; least cells of a result, and its cells before longer names grow.
+What names leave goes to longer results."""
 
 
 def sort_rows(rows: Sequence[StoredRow], order: Order) -> list[StoredRow]:
@@ -116,7 +117,7 @@ def _build_column(name: str, values: Sequence[str]) -> Column[ListedRow]:
         return Column(name, _WORKLOAD, cell, "left", gap, grows=(_WORKLOAD, cells))
     if name == "result":
         least, most = _RESULT
-        return Column(name, least, cell, "left", gap, grows=(min(cells, most),))
+        return Column(name, least, cell, "left", gap, grows=(min(cells, most), least, cells))
     worth = _DROPPED_FIRST.index(name) if name in _DROPPED_FIRST else None
     return Column(name, cells, cell, "left", gap, drop_order=worth)
 

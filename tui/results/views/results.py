@@ -26,7 +26,7 @@ from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, comput
 from tui.results.store.validity import is_time
 from tui.runs.state.parameters import format_short, format_value
 from tui.runs.state.result_format import format_end, format_time
-from tui.runs.views.backend import format_interval
+from tui.runs.views.backend import format_interval, format_ratio
 from workloads.protocol.results import DataColumn, Table
 
 SHORT_ID = 8
@@ -174,7 +174,7 @@ def _build_question_cells(
         *((format_devices(question),) if with_device else ()),
         *(format_side(side, with_runs=with_runs) for side in (question.a, question.b)),
         question.answer.verdict + (f" ({ratio.alone} alone)" if question.answer.corrected else ""),
-        text.ratio(ratio.value),
+        format_ratio(ratio.value, ratio.ci95),
         format_interval(*ratio.ci95) if ratio.ci95 else "",
     )
 
@@ -187,7 +187,8 @@ def format_side(side: ComparisonSide, *, with_runs: bool = True) -> str:
 
 def format_verdict(question: Question) -> str:
     """Format a verdict: ``faster: 1.04x``, ``unclear: 1.02x``; the speed of B relative to A."""
-    return f"{question.answer.verdict}: {text.ratio(question.answer.ratio.value)}"
+    ratio = question.answer.ratio
+    return f"{question.answer.verdict}: {format_ratio(ratio.value, ratio.ci95)}"
 
 
 def format_notes(question: Question) -> list[str]:

@@ -18,6 +18,7 @@ from tui.runs.state.state import RunsState
 from tui.runs.views.backend import (
     build_view,
     format_backend_name,
+    format_flag,
     format_folded_title,
     format_verdicts,
     list_newest,
@@ -166,7 +167,8 @@ class BackendPane(RunsPane):
         """Return a dialog with the warnings of the comparisons of the flag under the cursor."""
         flag = self.body.flag
         return TextScreen(
-            f"Warnings about {flag}", lambda cells: warning_lines(self.state, flag, cells)
+            f"Warnings about {format_flag(self.state, flag)}" if flag else "Warnings",
+            lambda cells: warning_lines(self.state, flag, cells),
         )
 
     def clipboard_text(self) -> str:

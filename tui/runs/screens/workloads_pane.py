@@ -173,10 +173,11 @@ class WorkloadsPane(RunsPane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "Newest runs. cpu, cuda:0: median time of a call. speed-up: CPU over GPU time. rate, of "
-        "limit, peak memory: of the GPU. state: half of the 95% interval, or why no figure. "
-        "'*': changed parameters. '!': warnings (i). 'other flags': measured under others. n/a: "
-        "does not run there."
+        "The table shows the newest runs. cpu, cuda:0: the median time of a call. speed-up: the "
+        "CPU's time over the GPU's. rate, of limit, peak memory: the GPU's. state: half of the 95% "
+        "interval, or why there is no time. '*': the parameters are changed. '!': there are "
+        "warnings; i shows them. 'other flags': flags have changed since the run. n/a: the "
+        "workload does not run there."
     )
 
     def __init__(
@@ -283,7 +284,7 @@ class WorkloadsPane(RunsPane):
         words += filter(None, (format_not_run(self.state), format_no_gpu(self.state)))
         hidden = self.table.hidden_columns() if self.state.catalogue else ()
         if hidden:
-            words.append(f"i shows {', '.join(hidden)}")
+            words.append(f"more (i): {', '.join(hidden)}")
         self.retitle("   ".join(words))
 
     def next_order(self) -> None:

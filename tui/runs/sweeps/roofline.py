@@ -60,9 +60,14 @@ class Roofline:
     points: tuple[RooflinePoint, ...]
 
     def roof(self, point: RooflinePoint) -> float | None:
-        """Return the attainable FLOP/s of a point; ``None`` if a limit is unknown."""
+        """Return the attainable FLOP/s of a point; ``None`` if its limit is unknown.
+
+        With the memory's limit unknown, it is the flat part that the point's own run refers to.
+        """
+        if self.memory is None:
+            return point.limit
         compute = point.limit or next((roof.value for roof in self.compute), None)
-        if compute is None or self.memory is None:
+        if compute is None:
             return None
         return min(compute, self.memory.value * point.flop_per_byte)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import NamedTuple
 
 from tui.core.text import glyphs
@@ -32,6 +33,13 @@ def format_backend_name(flag: str) -> str:
     """Return the name of a flag's backend: ``cudnn.benchmark`` belongs to cuDNN."""
     prefix = flag.partition(".")[0]
     return BACKENDS.get(prefix, prefix)
+
+
+def format_flag(state: RunsState, flag: str) -> str:
+    """Return a flag's name with its backend, as the switch shows both: ``oneDNN enabled``."""
+    titles = {known.name: known.title for known in state.known_flags}
+    title = titles.get(flag, flag.partition(".")[2])
+    return f"{format_backend_name(flag)} {title}".strip()
 
 
 def list_switches(state: RunsState) -> tuple[FlagInfo, ...]:
@@ -337,18 +345,45 @@ def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | No
     if word == "slower":
         ratio = 1 / ratio
         interval = (1 / interval[1], 1 / interval[0]) if interval and interval[0] > 0 else None
-    times = text.ratio(ratio, (interval[1] - interval[0]) / 2 / ratio if interval else None)
+    times = format_ratio(ratio, interval)
     return f"{times} {word}" if word in ("faster", "slower") else times, interval
+
+
+def format_ratio(ratio: float, interval: tuple[float, float] | None) -> str:
+    """Format a ratio to the digits that its interval supports: ``1.43x``.
+
+    It lies within the interval as :func:`format_interval` prints it, if need be with more digits.
+
+    Args:
+        ratio: above zero.
+        interval: its 95% interval; ``None`` if unknown.
+    """
+    if interval is None or not interval[0] <= ratio <= interval[1]:
+        return text.ratio(ratio)
+    low, high = interval
+    form = _choose_interval_form(low, high)
+    ends = [Decimal(format(end, form)) for end in interval]
+    shown = text.significant(ratio, (high - low) / 2 / ratio, text.RATIO_DIGITS)
+    if not ends[0] <= shown <= ends[1]:
+        # Rounded like the ends, it cannot lie outside them.
+        shown = Decimal(format(ratio, form))
+    return f"{text.plain(shown)}x"
 
 
 def format_interval(low: float, high: float) -> str:
     """Format an interval of ratios: ``1.40–1.47``, with digits enough to distinguish its ends."""
+    form = _choose_interval_form(low, high)
+    return f"{low:{form}}{glyphs.GLYPHS.dash}{high:{form}}"
+
+
+def _choose_interval_form(low: float, high: float) -> str:
+    """Return the format of both ends of an interval of ratios, as of :func:`format`."""
     if high >= 1e6 or low < 0.01 * high:
-        return f"{low:.3g}{glyphs.GLYPHS.dash}{high:.3g}"
+        return ".3g"
     decimals = 2 if high < 10 else 1 if high < 100 else 0
     while f"{low:.{decimals}f}" == f"{high:.{decimals}f}" and low != high and decimals < 4:
         decimals += 1
-    return f"{low:.{decimals}f}{glyphs.GLYPHS.dash}{high:.{decimals}f}"
+    return f".{decimals}f"
 
 
 def _format_times_of_arms(comparison: Comparison) -> Line:

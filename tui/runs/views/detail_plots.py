@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tui.core.text import numbers as text
 from tui.core.text.numbers import number
+from tui.devices.state.devices import CPU
 from tui.kit.bars import draw_bar
 from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, left, line, paragraph, right
 from tui.kit.plot import (
@@ -184,16 +185,18 @@ def _format_roof(roof: Roof, unit: str) -> str:
 def _limit_lines(roofline: Roofline, cells: int) -> list[Line]:
     """Return the figures of the slope and the flat parts, or the reason for their absence."""
     rows: list[Line] = []
+    where = "the CPU" if roofline.device == CPU else roofline.device
     if roofline.memory is None:
         words = (
-            f"memory bandwidth {text.NA}: neither published nor measured of {roofline.device}; "
+            f"memory bandwidth {text.NA}: neither published nor measured for {where}; "
             "the workload ceiling measures it"
         )
+        words += "; shares are of the flat part" if roofline.compute else ""
         rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
     else:
         rows += paragraph(f"slope: {_format_roof(roofline.memory, 'B/s')}", cells, indent="  ")
     if not roofline.compute:
-        words = f"compute limit {text.NA}: neither published nor measured of {roofline.device}"
+        words = f"compute limit {text.NA}: neither published nor measured for {where}"
         return [*rows, *paragraph(words, cells, TextStyle.QUIET, indent="  ")]
     for roof in roofline.compute:
         words = f"flat: {_format_roof(roof, 'FLOP/s')}"

@@ -12,6 +12,7 @@ from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, fit, width
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
+from tui.runs.views.backend import format_flag
 from tui.runs.views.workload_table import list_devices
 from workloads.protocol.messages import Budget, Progress, Run
 
@@ -203,10 +204,12 @@ def _describe_basis(estimate: RunEstimate) -> str:
     if estimate.each_s is None:
         return "Estimated from the same runs earlier."
     per_run = f"{text.duration(max(1.0, round(estimate.each_s)))} a run"
-    usual = "the mean of the runs" if estimate.measured else "usual for the whole catalogue"
+    usual = "the mean of this session" if estimate.measured else "the mean of the whole catalogue"
     if not estimate.known:
-        return f"Estimate: {per_run}, {usual}."
-    return f"Estimate: {estimate.known} as earlier, the others {per_run}, {usual}."
+        return f"The estimate is {per_run}: {usual}."
+    ran = "1 run repeats an earlier one" if estimate.known == 1 else ""
+    ran = ran or f"{estimate.known} runs repeat earlier ones"
+    return f"{ran}; the estimate for the others is {per_run}: {usual}."
 
 
 def format_quit_warning(state: RunsState, *, stored: bool) -> list[str]:
@@ -246,7 +249,7 @@ def format_current_run(state: RunsState) -> list[str]:
             done = compared.comparison
             if not state.runner.silence and done is not None and done.pairs < done.pairs_wanted:
                 how_far = f"pair {done.pairs + 1} of {done.pairs_wanted}"
-            where = f"with {compared.request.flag}"
+            where = f"with {format_flag(state, compared.request.flag)}"
             return _format_long(state, compared.request.workload, where, how_far)
     return []
 
