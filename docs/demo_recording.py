@@ -254,12 +254,27 @@ def cleaned_recording(made: Path, folder: Path) -> bytes:
     return gzip.compress(_neutral(text, folder).encode(), mtime=0)
 
 
+def drop_runner(frames: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Return a stack, innermost frame first, without the workbench's runner.
+
+    The runner has called the workload's outermost frame; a reader of the example looks for a
+    program's own lines. A stack without the workload is returned as it is.
+    """
+    own = [
+        place for place, frame in enumerate(frames) if Path(str(frame["filename"])).name == OWN.name
+    ]
+    return frames[: own[-1] + 1] if own else frames
+
+
 def cleaned_snapshot(made: Path, folder: Path) -> bytes:
-    """Return the snapshot, compressed."""
+    """Return the snapshot, compressed, with stacks that begin in the workload."""
 
     def neutral(value: object) -> object:
         if isinstance(value, dict):
-            return {key: neutral(item) for key, item in value.items()}
+            return {
+                key: neutral(drop_runner(item) if key == "frames" else item)
+                for key, item in value.items()
+            }
         if isinstance(value, list):
             return [neutral(item) for item in value]
         if isinstance(value, tuple):

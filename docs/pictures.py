@@ -57,7 +57,7 @@ PICTURES: dict[str, tuple[str, ...]] = {
     "workbench": (),
     "memory": ("2",),
     "timeline": ("3", "L"),
-    "flame": ("f", "down"),
+    "flame": ("f", "b", "down", "down"),
     "light": ("1",),
 }
 """The keys that lead from one to the next."""

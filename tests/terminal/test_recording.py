@@ -95,6 +95,13 @@ def test_the_recording_that_comes_along_is_small_whole_and_names_nobody() -> Non
         assert b"/home/" not in data
 
 
+def test_the_stacks_of_its_snapshot_begin_in_the_workload() -> None:
+    data = gzip.decompress((SHIPPED.parent / DEMO_SNAPSHOT).read_bytes())
+    assert b"demo_workloads.py" in data
+    for place in (b"/workloads/runner/", b"/workloads/measure/", b"gpu_workbench_entry.py"):
+        assert place not in data
+
+
 def test_it_claims_no_hardware_that_was_not_there(
     shipped: tuple[Recording, WorkbenchState],
 ) -> None:
