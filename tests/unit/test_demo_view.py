@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.screens.helpers import hello, make_store, workload
 from tests.screens.results import DEFAULTS, ran
+from tui.core.text import glyphs
 from tui.kit.lines import TextStyle, plain
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet
@@ -181,7 +183,21 @@ def test_code_is_drawn_by_what_its_words_are() -> None:
     assert styles["# why"] == TextStyle.QUIET
 
 
+@pytest.mark.parametrize(("drawn", "mark"), [(glyphs.UNICODE, "↳"), (glyphs.ASCII, ">")])
+def test_the_rest_of_a_long_line_of_code_is_marked(
+    drawn: glyphs.Glyphs, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glyphs, "GLYPHS", drawn)
+    source = 'def f():\n    print("a text of several words")'
+    assert [plain(row) for row in code_lines(source, 24)] == [
+        "  def f():",
+        '      print("a text of',
+        f'{mark}       several words")',
+    ]
+
+
 @given(st.text(alphabet="ab():\"'#\n\t @1=", max_size=60), st.integers(8, 60))
 def test_code_is_drawn_whole_whatever_it_is(source: str, cells: int) -> None:
     drawn = "".join(plain(row) for row in code_lines(source, cells))
+    drawn = drawn.replace(glyphs.GLYPHS.continued, "")
     assert "".join(drawn.split()) == "".join(source.split())

@@ -328,6 +328,17 @@ def verbatim(entry: str, cells: int, style: TextStyle = TextStyle.PLAIN) -> list
     return [line(Span(start + row, style)) for start, row in zip(starts, rows, strict=True)]
 
 
+def wrap_code(entry: str, cells: int, style: TextStyle = TextStyle.PLAIN) -> list[Line]:
+    """Wrap a line of code like :func:`verbatim`, and mark the rows that are no lines of its own.
+
+    A wrapped row could otherwise be read as the program's next line.
+    """
+    first, *rest = verbatim(entry, cells, style)
+    mark = Span(f"{glyphs.GLYPHS.continued} ", TextStyle.QUIET)
+    # Each row begins with the two blanks of the margin.
+    return [first, *(line(mark, Span(plain(row)[2:], style)) for row in rest)]
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """The cells of one row that differ: from ``start`` up to, not including, ``end``."""

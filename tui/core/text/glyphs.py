@@ -47,6 +47,8 @@ class Glyphs(NamedTuple):
     selected: str
     folded: str
     unfolded: str
+    continued: str
+    """Precedes the rest of a line of code that is wrapped."""
     rule: str
     ellipsis: str
     dash: str
@@ -101,6 +103,7 @@ UNICODE = Glyphs(
     selected="▸",
     folded="▸",
     unfolded="▾",
+    continued="↳",
     rule="─",
     ellipsis="…",
     dash="–",
@@ -148,6 +151,7 @@ ASCII = Glyphs(
     selected=">",
     folded=">",
     unfolded="v",
+    continued=">",
     rule="-",
     ellipsis="...",
     dash="-",
@@ -219,6 +223,7 @@ _WORDS = {
     UNICODE.ellipsis: ASCII.ellipsis,
     UNICODE.dash: ASCII.dash,
     UNICODE.arrow: ASCII.arrow,
+    UNICODE.continued: ASCII.continued,
     UNICODE.degree: ASCII.degree,
     UNICODE.micro: ASCII.micro,
     UNICODE.plus_minus: ASCII.plus_minus,

@@ -12,7 +12,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.machine import SIMULATED
 from tui.kit.bars import draw_bar
-from tui.kit.lines import Line, Span, TextStyle, flow, left, line, paragraph, verbatim, width
+from tui.kit.lines import Line, Span, TextStyle, flow, left, line, paragraph, width, wrap_code
 from tui.runs.state import parameters
 from tui.runs.state.result_format import compute_half_width, format_median
 from tui.runs.state.runs import RunState, are_comparable
@@ -315,11 +315,11 @@ _KIND = "kind"
 
 
 def code_lines(source: str, cells: int) -> list[Line]:
-    """Return the source unchanged, except that long lines are wrapped and not colored."""
+    """Return the source; long lines are wrapped with a mark, and not colored."""
     rows: list[Line] = []
     for plain, drawn in zip(source.splitlines(), _highlight(source), strict=True):
         fits = width(drawn) <= cells
-        rows += [drawn] if fits else verbatim(plain, cells)
+        rows += [drawn] if fits else wrap_code(plain, cells)
     return rows
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.machine import SIMULATED
-from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, plain, verbatim, wrap
+from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, plain, wrap, wrap_code
 from tui.kit.scale import ratio_line
 from tui.runs.state import parameters
 from tui.runs.state.runs import RunState, find_last_ended
@@ -128,7 +128,7 @@ def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
     how = "  y in this pane copies the script" if info.script else ""
     rows: list[Line] = [line(Span("What is timed", TextStyle.STRONG), Span(how, TextStyle.QUIET))]
     for source in info.code.splitlines():
-        rows += verbatim(source, cells, TextStyle.KEY)
+        rows += wrap_code(source, cells, TextStyle.KEY)
     return rows
 
 
