@@ -109,6 +109,7 @@ def test_a_python_that_is_not_there_is_refused(tmp_path: Path) -> None:
         (["run", "matmul", "--set", "n=0"], "whole number, 1 to 65536"),
         (["compare", "conv2d", "--flag", "x=on,off"], "no flag x: one of cudnn.enabled"),
         (["compare", "conv2d", "--flag", "x=on,off", "--pairs", "0"], "at least 1"),
+        (["compare", "conv2d"], "give --flag F=A,B; no flag has an effect here"),
         ([], "needs a terminal"),
     ],
 )

@@ -166,6 +166,13 @@ def test_two_sentences_of_what_to_look_for_stand_before_the_code() -> None:
     assert rows.index("  c = a @ b") < rows.index("Three comes after the code.")
 
 
+def test_prose_stays_narrow_on_a_wide_screen() -> None:
+    many = "Some words follow one another. " * 20
+    state = make_store("no gpu", hello(workload(look_for=many, about=many)))
+    rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 200)]
+    assert 90 < max(map(len, rows)) <= 100
+
+
 def test_code_is_drawn_by_what_its_words_are() -> None:
     source = 'for i in range(3):\n\tx = "a" # why\n\n    y = x'
     rows = code_lines(source, 80)

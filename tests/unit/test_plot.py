@@ -200,6 +200,7 @@ def test_the_numbers_of_an_axis_share_one_unit(
 
 def test_sizes_that_double_are_labelled_by_powers_of_two() -> None:
     assert labels(places_scale(SIZES), "", 6).ticks[1] == (512.0, "512")
+    assert [text for _, text in labels(places_scale((32.0, 64.0)), "", 6).ticks] == ["32", "64"]
     assert [text for _, text in labels(places_scale((100.0, 300.0, 1000.0)), "", 6).ticks] == [
         "100",
         "200",

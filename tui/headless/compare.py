@@ -51,7 +51,8 @@ Flag = tuple[str, tuple[bool, bool]]
 class CompareOptions(CatalogueOptions):
     """The workload, flag, devices and duration of a comparison."""
 
-    flag: Flag
+    flag: Flag | None = None
+    """``None`` for an error that lists the flags."""
     names: Sequence[str]
     """The name of one workload."""
     devices: Sequence[str] = ()
@@ -72,9 +73,8 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--flag",
         type=parse_flag_setting,
-        required=True,
         metavar="F=A,B",
-        help="flag and settings, such as cudnn.benchmark=off,on",
+        help="flag and settings, such as cudnn.benchmark=off,on; without it, list the flags",
     )
     add_devices(parser, "D", "cpu, cuda:0, … (default: the first device that the flag acts on)")
     parser.add_argument("--pairs", type=int, metavar="N", help="time each setting N times")
@@ -110,8 +110,8 @@ def compare(options: CompareOptions) -> int:
 
 
 async def _run_comparison(python: str, options: CompareOptions) -> int:
-    flag, settings = options.flag
-    interval = None if format_backend_name(flag) == "oneDNN" else choose_interval(options.devices)
+    of_cpu = options.flag is not None and format_backend_name(options.flag[0]) == "oneDNN"
+    interval = None if of_cpu else choose_interval(options.devices)
     recorder = ResultRecorder() if options.store else None
     session = Session(python, interval, options.files, [recorder] if recorder else [])
     waiter, progress = Waiter(session), ProgressLine()
@@ -120,6 +120,7 @@ async def _run_comparison(python: str, options: CompareOptions) -> int:
         if await waiter.ready(progress):
             print_problems(session.state.runs.hello)
             name = choose_workloads(session.state.runs, options.names)[0]
+            flag, settings = _require_flag(session, options.flag)
             set_parameters(session, [name], dict(options.parameters))
             session.here.request_comparison(
                 name,
@@ -153,6 +154,19 @@ async def _run_comparison(python: str, options: CompareOptions) -> int:
     else:
         print_text(fit_to_terminal(format_comparison(entry)), "compare.txt")
     return waiter.exit_code(1 if entry.comparison.status == "failed" else 0)
+
+
+def _require_flag(session: Session, flag: Flag | None) -> Flag:
+    """Return the requested flag.
+
+    Raises:
+        UsageError: none was requested; the text lists those that have an effect here.
+    """
+    if flag is not None:
+        return flag
+    usable = [known.name for known in session.state.runs.known_flags if known.unavailable is None]
+    names = f"the flags here are {', '.join(usable)}" if usable else "no flag has an effect here"
+    raise UsageError(f"compare: give --flag F=A,B; {names}")
 
 
 def _choose_device(session: Session, flag: str, names: Sequence[str]) -> str:

@@ -85,7 +85,7 @@ def add_options(parser: Parser) -> None:
         "D",
         "cpu, cuda:0, …, mps, or all GPUs; repeatable (default: the CPU and the first GPU)",
     )
-    add_parameters(parser)
+    add_parameters(parser, sweeps=True)
     add_budget(parser)
     parser.add_argument(
         "--runs",

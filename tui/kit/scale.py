@@ -16,6 +16,8 @@ LOGARITHMIC_FROM = 10.0
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 _PARTS = 5
 """Most steps of an axis from zero."""
+_FEW = 5
+"""Most values of a linear axis that are its ticks; more get evenly spaced, round ticks."""
 _LEAST, _MOST = 1e-140, 1e140
 """Smallest and largest magnitude on an axis: ratios and products of two such floats are finite."""
 _NEAR = 1e-9
@@ -31,6 +33,8 @@ class Scale:
     logarithmic: bool = False
     doubling: bool = False
     """Round values are powers of two, as for sizes that double."""
+    places: tuple[float, ...] = ()
+    """The few measured values of a short axis, lowest first, which then are its ticks."""
 
     def share(self, value: float) -> float:
         """Return the position of a value: 0.0 at the low end, 1.0 at the high end."""
@@ -48,13 +52,15 @@ class Scale:
         return self.low * (1 - _NEAR) <= value <= self.high * (1 + _NEAR)
 
     def ticks(self, most: int, unit: float = 1.0) -> tuple[float, ...]:
-        """Return round values in the range, evenly spaced, lowest first; at least one.
+        """Return the few places, or round values in the range, lowest first; at least one.
 
         Args:
             most: largest number of values; two or more if possible.
             unit: the unit in which they are round; bytes are rounded to powers of 1024.
         """
         most = max(2, most)
+        if 0 < len(self.places) <= most:
+            return self.places
         if self.logarithmic:
             places = self._powers(most)
             if len(places) >= 2:
@@ -88,7 +94,9 @@ class Scale:
             if last - first < most:
                 break
             step = above(step * 1.5)
-        return tuple(number * step * unit for number in range(first, last + 1)) or (self.low,)
+        # Steps below the floats' resolution give a value more than once.
+        ticks = dict.fromkeys(number * step * unit for number in range(first, last + 1))
+        return tuple(ticks) or (self.low,)
 
 
 def _power_of_ten(value: float) -> float:
@@ -139,7 +147,9 @@ def places_scale(places: Sequence[float]) -> Scale:
     """Return a scale for chosen values, from first to last; logarithmic if they grow by ratios."""
     low, high = _within_reach(min(places)), _within_reach(max(places))
     doubling = all(value > 0 and math.log2(value).is_integer() for value in places)
-    return Scale(low, high, low > 0 and high / low >= 4, doubling)
+    logarithmic = low > 0 and high / low >= 4
+    few = () if logarithmic or len(places) > _FEW else tuple(sorted({*map(_within_reach, places)}))
+    return Scale(low, high, logarithmic, doubling, few)
 
 
 # ---- one unit for an axis ----------------------------------------------------------------------

@@ -108,11 +108,19 @@ def _widths(
     narrow = [max(pair) for pair in zip(content, words, strict=True)]
     if sum(narrow) <= room:
         return narrow
-    least = [
-        width if number else max(word, min(width, NARROWEST))
-        for width, word, number in zip(narrow, words, numeric, strict=True)
+    unbroken = [
+        max((cell_len(word) for row in texts for word in row[index].split()), default=0)
+        for index in range(len(names))
     ]
-    if sum(least) > room:
+    # Break a word only where the columns do not fit otherwise.
+    for kept in (unbroken, [0] * len(names)):
+        least = [
+            width if number else max(word, min(width, max(NARROWEST, whole_word)))
+            for width, word, whole_word, number in zip(narrow, words, kept, numeric, strict=True)
+        ]
+        if sum(least) <= room:
+            break
+    else:
         return None
     spare = room - sum(least)
     # The columns share the remaining cells, the longest texts first.

@@ -123,16 +123,23 @@ def add_devices(parser: argparse.ArgumentParser, metavar: str, about: str) -> No
     parser.add_argument("--device", dest="devices", action="append", metavar=metavar, help=about)
 
 
-def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """Add ``parameters`` of workloads: a name and a text for each ``--set``."""
+def add_parameters(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
+    """Add ``parameters`` of workloads: a name and a text for each ``--set``.
+
+    Args:
+        parser: of a command.
+        sweeps: the command also takes several values of a parameter.
+    """
+    about = "set a parameter (n=4096)"
+    if sweeps:
+        about += " or sweep it (n=256..8192x2, n=1..9+2, n=256,1024, dtype=*)"
     parser.add_argument(
         "--set",
         dest="parameters",
         type=parse_parameter,
         action="append",
         metavar="K=V",
-        help="set a parameter (n=4096) or, with run, sweep it (n=256..8192x2, n=1..9+2, "
-        "n=256,1024, dtype=*); repeatable",
+        help=f"{about}; repeatable",
     )
 
 

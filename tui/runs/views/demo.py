@@ -31,6 +31,8 @@ LEAST_BAR = 12
 NO_SPEED_UP = "no speed-up: a check failed, or the devices did not do the same work"
 SENTENCES = 2
 """Sentences of the hints before the code; the rest follow the code."""
+PROSE_CELLS = 100
+"""Most cells of a line of prose, which is hard to read across a wide screen."""
 SPINNER = {False: "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", True: "|/-\\"}
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
@@ -242,18 +244,19 @@ def page_lines(
         cells: width of a line.
         answered: the answer is shown.
     """
+    prose = min(cells, PROSE_CELLS)
     sentences = _SENTENCE.split(info.look_for)
     first, rest = " ".join(sentences[:SENTENCES]), " ".join(sentences[SENTENCES:])
-    rows = [*paragraph(first, cells, label="Look for: "), ()]
+    rows = [*paragraph(first, prose, label="Look for: "), ()]
     if info.needs:
-        rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
+        rows += [*paragraph(", ".join(info.needs), prose, label="Needs: "), ()]
     rows += [
         *source_lines(info, cells, "y copies it" if info.question else "y copies the script"),
         (),
     ]
-    rows += paragraph(info.about, cells)
+    rows += paragraph(info.about, prose)
     if rest:
-        rows += [(), *paragraph(rest, cells)]
+        rows += [(), *paragraph(rest, prose)]
     for device in list_devices(state):
         run = state.demo_run(info, device)
         known = (run.result or run.so_far) if run else None
@@ -266,8 +269,8 @@ def page_lines(
             ]
     if info.question:
         hint = paragraph("enter shows the answer", cells, TextStyle.QUIET)
-        rows += [(), *question_lines(info, cells)]
-        rows += answer_lines(info, cells) if answered else hint
+        rows += [(), *question_lines(info, prose)]
+        rows += answer_lines(info, prose) if answered else hint
     return rows
 
 
