@@ -136,6 +136,22 @@ async def test_eight_gpus_are_all_in_view_and_s_sorts_what_keys_go_to() -> None:
         assert at.row("▸ cuda:0")
 
 
+async def test_s_sorts_by_the_figures_on_the_screen() -> None:
+    def at(second: int, *celsius: float) -> Sample:
+        devices = (gpu(n, temperature_c=heat) for n, heat in enumerate(celsius))
+        return sample(*devices, at=NOW + second)
+
+    # By the mean, the first GPU is the hottest.
+    state = make_store("two gpus", at(20, 80, 50, 50), at(21, 50, 64, 57))
+    app = app_of(state, now=lambda: NOW + 21)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.query_one(DevicesPane).sort_by("heat")
+        await settle(pilot)
+        assert "temp\u25be" in screen_text(app)[1]
+        assert labels(app)[:3] == ["cuda:1", "nvml:2", "cuda:0"]
+
+
 async def test_a_click_on_a_heading_sorts_and_rows_stay_while_figures_are_close() -> None:
     def at(second: int, *loads: float) -> Sample:
         return sample(

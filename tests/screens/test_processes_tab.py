@@ -178,6 +178,18 @@ async def test_a_process_that_has_ended_has_a_page_that_says_so() -> None:
         assert "threads, tree, environment n/a: it has ended" in at.text
 
 
+async def test_a_process_that_is_not_visible_has_a_page_that_speaks_of_no_signal() -> None:
+    reason = "no such process: in a container, NVML lists the host's PIDs"
+    absent = {"user": reason, "command": reason}
+    row = gpu_process(4_000_000, 5, user=None, command=None, started_at=None, unavailable=absent)
+    async with running((120, 40), "one gpu", sample(gpu(0, processes=(row,)))) as at:
+        await at.press("4")
+        assert "n/a (not visible)" in at.text
+        await at.press("enter")
+        await at.until(lambda: f"threads, tree, environment n/a: {reason}" in at.text)
+        assert "was not ended" not in at.text
+
+
 async def test_read_only_a_page_offers_no_signal() -> None:
     async with running((120, 40), readonly=True) as at:
         await at.press("4", "enter")

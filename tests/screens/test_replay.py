@@ -16,7 +16,7 @@ from tests.screens.app_helpers import POLL_S, TIMEOUT_S
 from tests.screens.driving import press, settle
 from tests.screens.helpers import hello, screen_text, workload
 from tui.app.replay import ReplayApp
-from tui.devices.state.machine import SIMULATED
+from tui.devices.state.machine import SIMULATED_SHORT
 from tui.kit.pane import LinesView
 from tui.recordings.lines import AnyEvent, Scene, scan_recording
 from tui.recordings.replay import AT_ONCE, ReplaySession
@@ -94,11 +94,11 @@ async def test_a_recording_of_simulated_gpus_says_so_on_every_tab_and_at_any_tim
             found.session.faster()
             for tab in ("2", "3", "4", "1"):
                 await press(found.pilot, tab)
-                await found.shows(f"{SIMULATED}  REPLAY 0:0")
+                await found.shows(f"{SIMULATED_SHORT}  REPLAY 0:0")
         await press(found.pilot, "D")
-        await found.shows(SIMULATED)
+        await found.shows(SIMULATED_SHORT)
         await press(found.pilot, "escape", "P")
-        await found.shows("REPLAY 0:00/0:0", SIMULATED)
+        await found.shows("REPLAY 0:00/0:0", SIMULATED_SHORT)
 
 
 async def test_a_recording_of_hardware_says_nothing_of_the_kind(tmp_path: Path) -> None:
@@ -226,4 +226,5 @@ async def test_a_caption_is_cut_where_there_is_no_room(tmp_path: Path) -> None:
     async with playing(tmp_path, (60, 20), events=events) as on:
         on.clock.wait(2)
         await on.shows("word word word")
+        assert screen_text(on.app)[-1].rstrip().endswith("  P  q")
         assert all(len(row) <= 60 for row in screen_text(on.app))

@@ -18,7 +18,7 @@ from tests.terminal.terminal import PROGRAM, Terminal
 from tests.tiers import VARIANT
 from tui.devices.memory import account
 from tui.devices.memory.model import get_value
-from tui.devices.state.machine import SIMULATED
+from tui.devices.state.machine import SIMULATED_SHORT
 from tui.recordings import DEMO, DEMO_SNAPSHOT
 from tui.recordings.lines import Recording, decode_event, read_events, scan_recording
 from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
@@ -67,12 +67,12 @@ def test_the_recording_that_comes_along_plays_without_torch_and_says_what_is_sim
     argv = (sys.executable, "-c", WITHOUT_TORCH, "replay", "--demo", "--speed", "max")
     with Terminal(argv, columns=columns, rows=rows) as terminal:
         text = terminal.until_shows("REPLAY", "end", "cuda:0")
-        assert (SIMULATED in text) is recording.simulated
+        assert (SIMULATED_SHORT in text) is recording.simulated
         assert len(terminal.family()) == 1
         for tab in "241":
             terminal.keys(tab)
             text = terminal.until_shows("REPLAY", "end")
-            assert (SIMULATED in text) is recording.simulated
+            assert (SIMULATED_SHORT in text) is recording.simulated
 
 
 @VARIANT
@@ -231,7 +231,7 @@ def test_the_demo_is_played_from_an_empty_tab_and_q_comes_back(tmp_path: Path) -
         terminal.until_shows("Open the example snapshot", "Play the demo")
         terminal.keys("G")
         terminal.keys("\r")
-        terminal.until_shows("REPLAY", SIMULATED.split(",")[0])
+        terminal.until_shows("REPLAY", SIMULATED_SHORT)
         terminal.keys("q")
         terminal.until_shows("runs a workload", "ready")
         terminal.keys("q")

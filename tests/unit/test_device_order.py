@@ -15,6 +15,7 @@ from tui.devices.state.history import (
     Order,
     Point,
     compute_sort_value,
+    mean_since,
     sort_devices,
     sort_with_hysteresis,
 )
@@ -89,3 +90,10 @@ def test_a_figure_is_the_mean_and_unknown_readings_are_no_zeros() -> None:
     assert compute_sort_value(view, points, "load") == 30.0
     assert compute_sort_value(view, points, "heat") is None
     assert compute_sort_value(DeviceView("cuda:0"), [Point(NOW, used=5)], "memory") is None
+
+
+def test_readings_from_before_the_request_do_not_count() -> None:
+    assert mean_since(NOW, NOW) == NOW
+    assert mean_since(NOW + 4, NOW) == NOW
+    assert mean_since(NOW + 60, NOW) == NOW + 50
+    assert mean_since(NOW - 30, NOW) == NOW - 30, "a replay that started again"

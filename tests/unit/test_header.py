@@ -10,7 +10,7 @@ from tests.screens.helpers import HOSTILE, host, make_store, sample
 from tests.screens.results import compare_queued, comparison, progress, queued
 from tui.app.header import describe_runner, header_line, tab_at
 from tui.core.events import ChildStatus, RunnerStatus
-from tui.devices.state.machine import SIMULATED
+from tui.devices.state.machine import SIMULATED, SIMULATED_SHORT
 from tui.kit.commands.command import TABS
 from tui.kit.lines import plain, width
 from tui.runs.state.state import WorkbenchState
@@ -92,13 +92,24 @@ def test_a_replay_says_so_beside_what_goes_on() -> None:
 @pytest.mark.parametrize("busy", [False, True])
 def test_simulated_gpus_are_named_whatever_goes_on(cells: int, busy: bool) -> None:
     state = make_store("one gpu", *((queued(), progress()) if busy else ()))
-    assert SIMULATED not in plain(header_line(state.runs, "workbench", cells))
+    assert SIMULATED_SHORT not in plain(header_line(state.runs, "workbench", cells))
     state.machine.simulated = True
     words = plain(header_line(state.runs, "workbench", cells, note="REPLAY 1:20"))
-    assert SIMULATED in words
-    keys = " ".join(tab.key for tab in TABS)
-    assert words.endswith(f" {keys}" if cells < 80 else words[-3:])
+    assert (SIMULATED in words) is (cells >= 140)
+    assert SIMULATED_SHORT in words
+    assert all(f" {tab.key}" in words for tab in TABS)
     assert width(header_line(state.runs, "workbench", cells)) == cells
+
+
+def test_what_goes_on_and_the_open_tab_have_names_beside_simulated_gpus() -> None:
+    state = make_store("one gpu", queued(), progress())
+    state.machine.simulated = True
+    note = "REPLAY 0:07/2:33 1x"
+    narrow = plain(header_line(state.runs, "workbench", 80, note=note))
+    assert " simulated  REPLAY 0:07/2:33 1x  matmul, \u22644 s left " in narrow
+    assert " 1 Work " in narrow
+    wide = plain(header_line(state.runs, "workbench", 120, note=note))
+    assert "  simulated  REPLAY 0:07/2:33 1x  running matmul, \u22644 s left " in wide
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120])

@@ -232,4 +232,4 @@ def test_borders_that_were_moved_are_written(place: Path) -> None:
 def test_borders_that_leave_no_column_are_reported(place: Path) -> None:
     known = preferences(place, 'borders = "5 35 75"\n')
     assert known.borders == Borders()
-    assert "borders = '5 35 75': not percent of the width" in " ".join(known.problems)
+    assert "borders = '5 35 75': must be percent of the width" in " ".join(known.problems)

@@ -21,7 +21,7 @@ from tests.screens.helpers import (
     sample,
 )
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.views.holders import CONTAINER, Holders, holders, remainder_lines
+from tui.devices.views.holders import CONTAINER, NO_SIMULATED, Holders, holders, remainder_lines
 from tui.devices.views.process_rows import (
     ORDERS,
     Order,
@@ -326,3 +326,21 @@ def test_the_total_of_a_peak_is_the_highest_and_a_launchers_is_its_own() -> None
     assert total_sort_value(low, "memory", below) == 5
     assert total_sort_value(launcher, "memory", below) == 5
     assert total_sort_value(high, "sm", below) is None
+
+
+def test_a_simulated_gpu_without_a_list_gets_no_advice_on_drivers_and_containers() -> None:
+    reason = "driver too old for this figure"
+    seen = sample(gpu(0, processes=None, unavailable={"processes": reason}))
+    view = _views(seen)[0]
+    assert holders(view, seen, NOW).notes == (f"processes n/a: {reason}", CONTAINER)
+    actual = holders(view, seen, NOW, simulated=True)
+    assert actual.notes == (f"processes n/a: {NO_SIMULATED}",)
+
+
+def test_the_row_of_an_invisible_process_leaves_the_reason_to_the_lines_below() -> None:
+    reason = "no such process: it has ended, is hidden from this user, or runs in a container"
+    absent = {"user": reason, "command": reason}
+    item = gpu_process(7, user=None, command=None, unavailable=absent)
+    row = build_row(item, "cuda:0", 0, None)
+    assert plain(process_line(row, NOW, 100)).rstrip().endswith("n/a (not visible)")
+    assert reason in " ".join(" ".join(map(plain, selected_lines(row, 100))).split())

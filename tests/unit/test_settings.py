@@ -52,12 +52,12 @@ def test_a_broken_file_is_named_with_the_line_and_the_defaults_are_used(tmp_path
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("refresh = 0.001", ":1: refresh = 0.001: not seconds between two samples, 0.2 to 60"),
-        ("\nmouse = 3", ":2: mouse = 3: not true or false"),
+        ("refresh = 0.001", ":1: refresh = 0.001: must be 0.2 to 60 seconds"),
+        ("\nmouse = 3", ":2: mouse = 3: must be true or false"),
         ("colour = 1", ":1: colour is not known; there are theme, refresh"),
         ("parameters = 3", ":1: parameters is not a table"),
         ("[parameters.matmul]\nn = [1]", ":2: n: not a single value"),
-        ('theme = ""', ":1: theme = '': not a theme's name"),
+        ('theme = ""', ":1: theme = '': must be a theme's name"),
     ],
 )
 def test_a_value_that_is_not_allowed_costs_only_itself(
@@ -79,9 +79,7 @@ def test_a_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
 def test_a_variable_that_cannot_be_used_is_named_and_ignored() -> None:
     actual, problems = choose(NOTHING, {"GPU_WORKBENCH_REFRESH": "fast"}, {})
     assert actual.value("refresh") == 1.0
-    assert problems == (
-        "GPU_WORKBENCH_REFRESH='fast': not seconds between two samples, 0.2 to 60; it is ignored",
-    )
+    assert problems == ("GPU_WORKBENCH_REFRESH='fast': must be 0.2 to 60 seconds; it is ignored",)
 
 
 def test_writing_keeps_comments_order_and_other_values(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.screens.helpers import gpu_process
-from tui.devices.session.terminate import refusal, send_signal
+from tests.screens.helpers import NOW, gpu_process
+from tui.devices.session.terminate import explain_unmatched, refusal, send_signal
 from tui.monitor.messages import GpuProcess
 
 
@@ -63,3 +63,10 @@ def test_a_pid_that_is_not_tied_to_a_process_here_is_refused() -> None:
 
 def test_this_program_is_refused() -> None:
     assert "this workbench" in (refusal(_row(os.getpid())) or "")
+
+
+def test_why_a_process_is_not_matched_says_nothing_of_a_signal() -> None:
+    row = gpu_process(7, started_at=None, unavailable={"user": "in a container"})
+    assert explain_unmatched(row) == "in a container"
+    assert "matched to a process" in (explain_unmatched(gpu_process(7, started_at=None)) or "")
+    assert explain_unmatched(gpu_process(7, started_at=NOW)) is None

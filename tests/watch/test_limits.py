@@ -40,7 +40,7 @@ def test_the_file_and_the_environment_set_them(
 def test_what_is_no_limit_is_ignored_and_reported(name: str, value: str, config: Path) -> None:
     variable = f"GPU_WORKBENCH_{name}"
     chosen, (problem,) = choose(read(config), {variable: value}, {})
-    assert problem.startswith(f"{variable}={value!r}: not ")
+    assert problem.startswith(f"{variable}={value!r}: must be ")
     assert chosen.chosen[name.lower()].source == "default"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.core.events import RunnerStatus
 from tui.core.text import numbers as text
-from tui.devices.state.machine import SIMULATED, MachineState
+from tui.devices.state.machine import SIMULATED, SIMULATED_SHORT, MachineState
 from tui.devices.views.host_rows import format_host_count
 from tui.kit.commands.command import TABS, Tab
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, width
@@ -105,9 +105,18 @@ def _tab(tab: Tab, cells: int, *, chosen: bool) -> str:
     return f" {tab.key} {tab.short} " if chosen and cells >= KEYS_BELOW else f" {tab.key} "
 
 
+def _remark(machine: MachineState, cells: int) -> str:
+    """Return the words about simulated GPUs in a header of this width; empty for real ones."""
+    if not machine.simulated:
+        return ""
+    return SIMULATED if cells >= LONG_FROM else SIMULATED_SHORT
+
+
 def tabs_shown(machine: MachineState, tab: str, cells: int) -> Line:
     """Return the tabs, in the room beside the words that are always shown."""
-    return tabs_line(tab, cells - (len(SIMULATED) if machine.simulated else 0))
+    # In a narrow header the keys stand closer, so that the words about current work have room.
+    reserved = len(SIMULATED) if cells < SHORT_FROM else len(SIMULATED_SHORT)
+    return tabs_line(tab, cells - (reserved if machine.simulated else 0))
 
 
 def tab_at(machine: MachineState, x: int, cells: int, tab: str) -> str | None:
@@ -146,7 +155,7 @@ def header_line(
     named = not (busy or machine.simulated or both) or cells >= NAMED_FROM
     left: Line = (Span(f" {PROGRAM}", TextStyle.STRONG),) if named else ()
     if machine.simulated:
-        left = (*left, Span("  " if left else " "), Span(SIMULATED, TextStyle.NOTE))
+        left = (*left, Span("  " if left else " "), Span(_remark(machine, cells), TextStyle.NOTE))
     if note or readonly:
         left = (*left, Span("  " if left else " "), Span(note or "read only", TextStyle.NOTE))
     gap = "  " if left else " "

@@ -131,7 +131,7 @@ KNOWN = (
         1.0,
         variable="GPU_WORKBENCH_REFRESH",
         flag="--refresh",
-        about=f"seconds between two samples, {SHORTEST_REFRESH_S:g} to {LONGEST_REFRESH_S:g}",
+        about=f"{SHORTEST_REFRESH_S:g} to {LONGEST_REFRESH_S:g} seconds",
         parse=_refresh,
     ),
     SettingSpec(
@@ -180,21 +180,21 @@ KNOWN = (
         "runs_kept",
         20,
         variable="GPU_WORKBENCH_RUNS_KEPT",
-        about=f"how many watched runs are stored, 0 to {MOST_RUNS}",
+        about=f"a number of watched runs, 0 to {MOST_RUNS}",
         parse=_count,
     ),
     SettingSpec(
         "runs_size",
         5 << 30,
         variable="GPU_WORKBENCH_RUNS_SIZE",
-        about="how much disk stored runs may use, such as 5G; 1M at least",
+        about="a size such as 5G, at least 1M",
         parse=_size,
     ),
     SettingSpec(
         "log_size",
         256 << 20,
         variable="GPU_WORKBENCH_LOG_SIZE",
-        about="how much of a watched run's output is stored, such as 256M; 1M at least",
+        about="a size such as 256M, at least 1M",
         parse=_size,
     ),
 )
@@ -279,7 +279,7 @@ def _checked(file_path: Path, text: str, settings: Mapping[str, object]) -> From
         try:
             values[name] = (known.parse(value), _line_of(text, name))
         except ValueError:
-            report(name, f"{name} = {value!r}: not {known.about}")
+            report(name, f"{name} = {value!r}: must be {known.about}")
     parameters = _parameters(settings.get(PARAMETERS, {}), report)
     return FromFile(file_path, values, parameters, tuple(problems), writable=True)
 
@@ -342,7 +342,7 @@ def choose(
             try:
                 setting = ChosenSetting(known.name, known.parse(text), known.variable)
             except ValueError:
-                problems.append(f"{known.variable}={text!r}: not {known.about}; it is ignored")
+                problems.append(f"{known.variable}={text!r}: must be {known.about}; it is ignored")
         if known.name in flags:
             setting = ChosenSetting(known.name, flags[known.name], known.flag)
         chosen[known.name] = setting

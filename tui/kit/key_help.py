@@ -77,14 +77,20 @@ CAPTION_KEYS = ("replay_pause", "quit")
 
 
 def caption_line(registry: CommandRegistry, now: Situation, cells: int) -> Line:
-    """Return the recording's caption, and the keys beside it that fit."""
-    words: Line = (Span(f" {now.caption} ", TextStyle.CURSOR),)
+    """Return the recording's caption and the keys beside it; where it is narrow, without labels.
+
+    The keys have priority over the end of the caption.
+    """
+    caption: Line = (Span(f" {now.caption} ", TextStyle.CURSOR),)
+    full: Line = ()
+    short: Line = ()
     for name in CAPTION_KEYS:
         command = registry.by_id[name].labelled(now)
-        key = (Span("  "), Span(_first_key(command), TextStyle.KEY), Span(f" {command.label}"))
-        if width((*words, *key)) <= cells:
-            words += key
-    return fit_line(words, cells)
+        key = Span(_first_key(command), TextStyle.KEY)
+        full += (Span("  "), key, Span(f" {command.label}"))
+        short += (Span("  "), key)
+    keys = full if width((*caption, *full)) <= cells else short
+    return fit_line((*fit_line(caption, max(0, cells - width(keys))), *keys), cells)
 
 
 def footer_line(commands: Sequence[Command], cells: int) -> Line:

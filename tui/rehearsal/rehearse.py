@@ -277,7 +277,7 @@ def find_interpreter(command: Sequence[str]) -> str:
     match = re.match(rb"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(\S*python[\d.]*t?)(?:\s|$)", first)
     match = match or re.match(rb"'''exec' \"?([^\"]+)\"? ", second)
     if match is None:
-        raise UsageError(f"{command[0]}: unknown which Python runs it; give --python PATH")
+        raise UsageError(f"{command[0]}: cannot tell which Python runs it; give --python PATH")
     return match[1].decode("utf-8", "surrogateescape")
 
 

@@ -11,7 +11,13 @@ from textual.message import Message
 
 from tui.core.events import Topic
 from tui.devices.state.devices import DeviceView
-from tui.devices.state.history import MEAN_S, ORDERS, Order, compute_sort_value, sort_devices
+from tui.devices.state.history import (
+    ORDERS,
+    Order,
+    compute_sort_value,
+    mean_since,
+    sort_devices,
+)
 from tui.devices.state.hosts import HERE
 from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
@@ -135,6 +141,8 @@ class DeviceList(KeyedList):
         self._shown: tuple[str, ...] = ()
         self._shown_of: dict[str, tuple[str, ...]] = {}
         """The displayed order of each host's devices, by its name."""
+        self._sorted_at: dict[str, float] = {}
+        """Unix time of each host's newest sample when the user asked for the order, by name."""
         self._host_rows: tuple[HostRow, ...] = ()
         """The rows: of the machine's devices, or of the hosts and theirs."""
         self._on_more = ""
@@ -152,6 +160,7 @@ class DeviceList(KeyedList):
         """Change the sort order, with effect at once."""
         self.order, self._shown = order, ()
         self._shown_of.clear()
+        self._sorted_at.clear()
         self.rebuild()
 
     def attached_key(self) -> str:
@@ -240,7 +249,8 @@ class DeviceList(KeyedList):
         """
         figures: dict[str, float | None] = {}
         if self.order != "index" and machine.sample:
-            since = machine.sample.at - MEAN_S
+            newest = machine.sample.at
+            since = mean_since(newest, self._sorted_at.setdefault(machine.host, newest))
             figures = {
                 view.key: compute_sort_value(
                     view, machine.history.points_since(view.key, since), self.order
@@ -387,16 +397,17 @@ class DevicesPane(AgingPane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.HOSTS, Topic.SELECTION})
     HELP = (
-        "One line per device, with torch's name (cuda:0) or NVML's. The bars: time busy, memory"
-        " used. A mark and a color: memory from 95%, a temperature within 10 degrees of the "
-        "slowdown, power at its cap; a red !: heat or a fault limits the clocks. throttled: "
-        "NVML's reason for lower clocks. lost: no longer answers. '12 s old': old figures. n/a:"
-        " tab 2 gives the reason. Sorted, a row moves up once its mean of ten seconds is 10 "
-        "points of load, 2 of memory or 3 degrees ahead. The plots have fixed scales; a gap has"
-        " no reading; an area is solid up to the mean and shaded up to the highest. With --host"
-        " each host has a heading with its driver (\u2260: not that of most), round-trip time, "
-        "CPU and memory; enter folds it. Idle GPUs that are alike share a row; with several "
-        "hosts, so do busy ones that do not fit. enter unfolds it."
+        "One line per device, with torch's name (cuda:0) or NVML's. The bars show time busy and"
+        " memory used. A mark and a color warn of memory from 95%, of a temperature within 10 "
+        "degrees of the slowdown, and of power at its cap. A red ! means that heat or a fault "
+        "limits the clocks. throttled is NVML's reason for lower clocks. A lost device does not "
+        "answer. '12 s old' marks old figures. Tab 2 gives the reason for n/a. s sorts by the "
+        "figures shown. Later, a row moves up once its mean since then, of at most ten seconds, "
+        "is 10 points of load, 2 of memory or 3 degrees ahead. Plots have fixed scales; a gap "
+        "has no reading. An area is solid up to the mean and shaded up to the highest. With "
+        "--host, each host has a heading with its driver (\u2260: not that of most), round-trip"
+        " time, CPU and memory. Enter folds a host. Idle GPUs that are alike share a row, as do "
+        "busy ones of several hosts that do not fit. Enter unfolds it."
     )
 
     def __init__(

@@ -19,7 +19,7 @@ from tui.devices.commands import DEVICES
 from tui.devices.screens.memory_tab import ProcessMemoryView
 from tui.devices.screens.panes import DeviceActions, DeviceProgram
 from tui.devices.session.process_details import ProcessDetails, read_process_details
-from tui.devices.session.terminate import refusal, send_signal
+from tui.devices.session.terminate import explain_unmatched, refusal, send_signal
 from tui.devices.state.devices import CPU
 from tui.devices.state.hosts import HERE
 from tui.devices.state.jobs import find_host_jobs
@@ -257,7 +257,13 @@ class ProcessesPane(AgingPane):
             now=self.now,
             flat=self.flat,
         )
-        holding = holders(machine.selected_device, machine.sample, self.now, machine.lost)
+        holding = holders(
+            machine.selected_device,
+            machine.sample,
+            self.now,
+            machine.lost,
+            simulated=machine.simulated,
+        )
         if machine.allocators is None or self.of_host:
             return holding
         jobs = job_notes(find_host_jobs(self._machine), machine.host or HERE)
@@ -343,13 +349,18 @@ class ProcessesTab(CommandScreen):
 
     def _read_details(self, process: GpuProcess, apply: Callable[[ProcessDetails], object]) -> None:
         """Read a process's details beside the loop: the tree of a busy machine takes a while."""
+        if self.program.replay:
+            # The PIDs of a recording mean nothing on the machine that plays it.
+            reason = "a recording has no details of processes"
+            apply(ProcessDetails(process.pid, unavailable={"process": reason}))
+            return
         if self.machine.shown.host:
             reason = f"it runs on {self.machine.shown.host}: details are read on this machine only"
             apply(ProcessDetails(process.pid, unavailable={"process": reason}))
             return
-        if process.started_at is None:
-            reason = refusal(process) or "it cannot be matched to a process on this machine"
-            apply(ProcessDetails(process.pid, unavailable={"process": reason}))
+        unmatched = explain_unmatched(process)
+        if unmatched is not None:
+            apply(ProcessDetails(process.pid, unavailable={"process": unmatched}))
             return
 
         async def read() -> None:

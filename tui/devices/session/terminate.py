@@ -18,13 +18,18 @@ SLACK_S = 2.0
 resolution of one second."""
 
 
+def explain_unmatched(row: GpuProcess) -> str | None:
+    """Return why a listed process is matched to no process here; ``None`` if it is matched."""
+    if row.started_at is not None:
+        return None
+    return next(iter(row.unavailable.values()), "it cannot be matched to a process on this machine")
+
+
 def refusal(row: GpuProcess) -> str | None:
     """Return the reason that a listed process cannot receive a signal, or ``None`` if it can."""
-    if row.started_at is None:
-        reason = next(
-            iter(row.unavailable.values()), "it cannot be matched to a process on this machine"
-        )
-        return f"{row.pid} was not ended: {reason}"
+    unmatched = explain_unmatched(row)
+    if unmatched is not None:
+        return f"{row.pid} was not ended: {unmatched}"
     if row.pid == 1:
         return "1 is init: ending it ends the machine or the container"
     if row.pid == os.getpid():

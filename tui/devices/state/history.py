@@ -168,18 +168,18 @@ def stale_after(sample: Sample | None) -> float:
 Order = Literal["index", "load", "memory", "heat"]
 ORDERS: tuple[Order, ...] = ("index", "load", "memory", "heat")
 MEAN_S = 10.0
-"""Seconds over which the mean of a figure is computed."""
+"""The most seconds over which the mean of a figure is computed."""
 MARGINS: Mapping[Order, float] = {"load": 10.0, "memory": 2.0, "heat": 3.0}
 """A row moves up only once its mean exceeds that of the row above by more than this: percentage
 points of load and memory, degrees Celsius of heat."""
 
 
 def compute_sort_value(view: DeviceView, points: Sequence[Point], order: Order) -> float | None:
-    """Return the sort figure of a device: the mean of its last readings, or ``None``.
+    """Return the sort figure of a device: the mean of some readings, or ``None``.
 
     Args:
         view: the device.
-        points: of the last :data:`MEAN_S` seconds.
+        points: with these readings, of :func:`mean_since`.
         order: percent of load, percent of memory in use, or degrees Celsius.
     """
     total = view.nvml.memory.total if view.nvml else None
@@ -191,6 +191,19 @@ def compute_sort_value(view: DeviceView, points: Sequence[Point], order: Order) 
         if value is not None:
             values.append(value)
     return sum(values) / len(values) if values else None
+
+
+def mean_since(newest: float, sorted_at: float) -> float:
+    """Return the Unix time from which readings count for the order.
+
+    When the user asks for an order, only the newest readings count, which are those on the screen;
+    later ones join them, so that a brief change moves no row.
+
+    Args:
+        newest: Unix time of the newest sample.
+        sorted_at: Unix time of the sample that was the newest when the user asked.
+    """
+    return min(newest, max(newest - MEAN_S, sorted_at))
 
 
 def sort_with_hysteresis(

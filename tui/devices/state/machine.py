@@ -28,6 +28,8 @@ from workloads.protocol.results import Environment
 
 SIMULATED = "simulated GPU, times invented"
 """The remark beside all figures that come from no hardware."""
+SIMULATED_SHORT = "simulated"
+"""The remark in a header without room for all of it."""
 _ALL = frozenset({Topic.DEVICES, Topic.MEMORY, Topic.SELECTION})
 _MEMORY = frozenset({Topic.MEMORY})
 

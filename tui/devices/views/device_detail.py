@@ -168,7 +168,7 @@ class _Facts:
                 facts.append((label, rate))
         if self._detail is not None:
             replays = self._detailed("pcie_replays", self._detail.pcie_replays, text.count)
-            facts.append(("packets resent", replays))
+            facts.append(("replays", replays))
         return tuple(facts)
 
     def memory(self) -> tuple[Fact, ...]:
@@ -186,7 +186,7 @@ class _Facts:
         if detail is not None:
             ever = self._detailed("ecc_uncorrected_ever", detail.ecc_uncorrected_ever, text.count)
             facts += [
-                ("uncorrected, ever", ever),
+                ("lifetime uncorrected", ever),
                 ("corrected", self._detailed("ecc_corrected", detail.ecc_corrected, text.count)),
             ]
         return tuple(facts)
@@ -275,7 +275,7 @@ def _link(device: Device) -> str:
     if pcie.max_generation is None or pcie.max_width is None:
         return words
     if (pcie.generation, pcie.width) == (pcie.max_generation, pcie.max_width):
-        return f"{words}, the most that it can"
+        return f"{words} (maximum)"
     return f"{words}; at most generation {pcie.max_generation}, {pcie.max_width} lanes"
 
 

@@ -16,6 +16,7 @@ from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
 from tui.monitor.messages import Device, Sample
 
 CONTAINER = "NVML lists the host's processes, which a container sees only with --pid=host"
+NO_SIMULATED = "the driver of the simulated GPU lists none"
 RESIDENT = "resident memory counts shared pages once for each process"
 
 
@@ -38,7 +39,14 @@ class Holders:
     """Remarks about the list, one per line."""
 
 
-def holders(view: DeviceView, sample: Sample | None, now: float, lost: str = "") -> Holders:
+def holders(
+    view: DeviceView,
+    sample: Sample | None,
+    now: float,
+    lost: str = "",
+    *,
+    simulated: bool = False,
+) -> Holders:
     """Return the total memory of a device's processes, and the remainder of its used memory.
 
     Args:
@@ -46,6 +54,7 @@ def holders(view: DeviceView, sample: Sample | None, now: float, lost: str = "")
         sample: the monitor's newest; ``None`` before the first.
         now: Unix time.
         lost: why the monitor's host is not connected; empty while it is.
+        simulated: the GPUs are simulated, and their driver lists no processes.
     """
     if sample is None:
         return Holders((), (lost or WAITING,))
@@ -53,11 +62,17 @@ def holders(view: DeviceView, sample: Sample | None, now: float, lost: str = "")
         return _host_holders(sample, now, lost)
     if view.nvml is None:
         return Holders((), (view.unpaired or "NVML does not know this device",))
-    return _gpu_holders(view.nvml, view.before_loss, sample, now, lost)
+    return _gpu_holders(view.nvml, view.before_loss, sample, now, lost, simulated=simulated)
 
 
 def _gpu_holders(
-    device: Device, before_loss: Device | None, sample: Sample, now: float, lost: str
+    device: Device,
+    before_loss: Device | None,
+    sample: Sample,
+    now: float,
+    lost: str,
+    *,
+    simulated: bool,
 ) -> Holders:
     notes: list[str] = []
     seconds = compute_device_age(device, sample, now)
@@ -72,11 +87,11 @@ def _gpu_holders(
     rows = device.processes
     memory = device.memory
     if rows is None:
-        reason = explain_no_processes(device)
+        reason = NO_SIMULATED if simulated else explain_no_processes(device)
         notes.append(f"processes n/a: {reason}")
     unnamed = [row for row in rows or () if row.memory is None]
     known = sum(row.memory for row in rows or () if row.memory is not None)
-    if not rows and memory.used:
+    if not rows and memory.used and not simulated:
         notes.append(CONTAINER)
     remainders = [Remainder("processes", known if rows is not None else None, "")]
     remainders += [_unattributed(memory.used, known, len(unnamed), listed=rows is not None)]

@@ -212,8 +212,13 @@ def _format_rank(process: TorchProcess | None) -> str:
 
 
 def _join_reasons(row: ProcessRow) -> str:
-    """Return the reasons for unknown identity or memory; other reasons appear below."""
+    """Return the reasons for unknown identity or memory; other reasons appear below.
+
+    A process that this program cannot see has its long reason below only.
+    """
     absent = row.process.unavailable if row.process else {}
+    if absent.get("command", "").startswith("no such process"):
+        return "not visible"
     return "; ".join(
         dict.fromkeys(absent[name] for name in ("user", "command", "memory") if name in absent)
     )

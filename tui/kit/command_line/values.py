@@ -53,7 +53,7 @@ def setting_named(name: str) -> Callable[[str], Setting]:
         except ValueError:
             value = None
         if value is None:
-            raise UsageError(f"{known.flag} {text}: not {known.about}")
+            raise UsageError(f"{known.flag} {text}: must be {known.about}")
         return value
 
     return read

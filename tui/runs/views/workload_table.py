@@ -112,7 +112,7 @@ def format_no_gpu(state: RunsState) -> str:
     if not lacking:
         return ""
     seen = any(view.nvml for view in state.machine.devices)
-    return f"{text.NA} rows: torch sees no GPU" if seen else f"{text.NA} rows need a GPU"
+    return "torch sees no GPU" if seen else f"{text.NA} rows need a GPU"
 
 
 def lacks_gpu(state: RunsState, info: WorkloadInfo) -> bool:
