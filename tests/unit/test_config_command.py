@@ -78,7 +78,7 @@ def test_path_prints_only_the_place(place: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("text", ["0.1", "61", "soon", "nan"])
 def test_a_refresh_that_is_not_allowed_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"seconds between two samples, 0\.2 to 60"):
+    with pytest.raises(UsageError, match=r"must be 0\.2 to 60 seconds"):
         parse(["--refresh", text])
 
 
