@@ -75,6 +75,7 @@ async def walk(on: Running) -> AsyncIterator[str]:
     for view, keys, back in VIEWS:
         await on.press(*keys)
         await on.until(lambda: not snapshot.session.main.store.waiting)
+        await on.until(lambda: "reading the stored runs" not in on.text)
         yield view
         await on.press(*back)
 

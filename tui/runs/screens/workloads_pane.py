@@ -173,11 +173,10 @@ class WorkloadsPane(RunsPane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "The table shows the newest runs. cpu, cuda:0: the median time of a call. speed-up: the "
-        "CPU's time over the GPU's. rate, of limit, peak memory: the GPU's. state: half of the 95% "
-        "interval, or why there is no time. '*': the parameters are changed. '!': there are "
-        "warnings; i shows them. 'other flags': flags have changed since the run. n/a: the "
-        "workload does not run there."
+        "The newest runs. cpu, cuda:0: the median time of a call. speed-up: the CPU's time over "
+        "the GPU's. rate, of limit, peak memory: the GPU's. state: half of the 95% interval, or "
+        "the reason. '*': changed parameters. '!': warnings (i). 'other flags': flags have changed "
+        "since. n/a: does not run there."
     )
 
     def __init__(
