@@ -77,7 +77,7 @@ PROGRAMS = (
     leak("global_dict", "CACHE (dict of 21", helps=KEPT),
     leak("forward_hook", "activations (list of 21", "grows by 32 MiB per step", helps=KEPT),
     leak("retained_graphs", "Trainer.history (list of", "per step", helps=GRAPH),
-    leak("kv_cache_by_cat", "cache (", helps=("preallocate cache",)),
+    leak("kv_cache_by_cat", "Leak: cache", helps=("preallocate cache",)),
     leak("queue_to_a_thread", "results (Queue of 21", helps=KEPT),
     leak(
         "tracebacks",
