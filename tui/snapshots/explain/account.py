@@ -16,7 +16,7 @@ from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, AccountRow
 from tui.snapshots.explain.frames import goes_through, in_backward
 from tui.snapshots.explain.holders import is_of_one_graph
-from tui.snapshots.explain.inventory import ModelPart, find_main_stack
+from tui.snapshots.explain.inventory import ModelPart
 from tui.snapshots.explain.leak_facts import Leak
 
 GIB = 1 << 30
@@ -202,11 +202,10 @@ def _is_leak_of(leak: Leak, part: ModelPart) -> bool:
 
 def _has_graph(evidence: Evidence) -> bool:
     """Return whether the inventory contains a graph that unnamed tensors may belong to."""
-    stacks = (evidence.stack, find_main_stack(evidence.threads))
     return (
         any(variable.graph_nodes for variable in evidence.named)
-        or any(goes_through(stack, "/torch/nn/modules/") for stack in stacks)
-        or any(in_backward(stack) for stack in stacks)
+        or any(goes_through(stack, "/torch/nn/modules/") for stack in evidence.stacks)
+        or any(map(in_backward, evidence.stacks))
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from tui.core.text.commands import EXAMPLE
-from tui.core.text.numbers import count, grouped, round_size
+from tui.core.text.numbers import grouped, round_size
 from tui.snapshots.explain import allocator_advice
 from tui.snapshots.explain.account import (
     Account,
@@ -36,14 +36,12 @@ from tui.snapshots.explain.holders import (
     holder_line,
     is_training,
 )
-from tui.snapshots.explain.inventory import Container, find_main_stack
+from tui.snapshots.explain.inventory import Container
 from tui.snapshots.explain.lead import in_optimizer
-from tui.snapshots.explain.leak import OF_COMMAND
+from tui.snapshots.explain.leak_advice import EVALUATES, advise_on_leak
 from tui.snapshots.explain.leak_facts import Leak, describe_site
 
 RECORD = "gpu-workbench watch --record -- COMMAND"
-VIEW_RATIO = 4
-"""Ratio of the bytes kept to the bytes of the views from which a clone helps."""
 WORTH_A_WORD = 0.02
 """Share of the reserved memory above which a remedy explains why releasing the cache is not
 enough."""
@@ -60,9 +58,6 @@ NO_MATTER_OF_CACHE: tuple[LeadingCause, ...] = (
     "unknown",
 )
 """Causes that need no remark on expandable segments: they are irrelevant, or already advised."""
-_EVALUATES = re.compile(r"eval|valid|test|predict|infer|generate|score|embed", re.IGNORECASE)
-_OUTPUTS = re.compile(r"pred|out|logit|embed|feat|score|result|prob", re.IGNORECASE)
-_OF_TRAINING = re.compile(r"penalt|grad|norm|regular", re.IGNORECASE)
 _CHECKPOINT = re.compile(r"state|ckpt|checkpoint|weights", re.IGNORECASE)
 _WIDE = ("float32", "float64")
 _OF_A_BACKWARD = ("gradients", "backward pass", "optimizer state", "optimizer step", "activations")
@@ -89,144 +84,11 @@ def advise(
     )
 
 
-# ---- leaks ----
-
-
-def _advise_on_list(leak: Leak, place: str, clause: str) -> Iterator[Remedy]:
-    if 0 < leak.viewed <= leak.reachable // VIEW_RATIO:
-        yield Remedy(
-            f"store a clone() of each tensor in {leak.name}{place}: they are views",
-            f"they have {round_size(leak.viewed)} of their own, but each keeps the whole tensor "
-            f"that it is a part of, {round_size(leak.reachable)} together",
-        )
-    yield Remedy(
-        f"bound the length of {leak.name}{place} (deque(maxlen=N), clear()), or store its tensors "
-        "on the host with .cpu(), or summaries with item()",
-        f"its tensors carry no graph, so detach() alone does not help; {clause}",
-    )
-
-
-def _advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
-    leak = request.leak
-    assert leak is not None
-    name = leak.name or "the growing tensors"
-    place = f" at {format_line(leak.where)}" if leak.where is not None else ""
-    clause = f"it holds {round_size(leak.bytes)}"
-    if leak.kind == "graphs":
-        yield from _advise_on_graphs(leak, name, place, clause)
-    elif leak.kind == "total":
-        if leak.carried:
-            yield Remedy(
-                f"cut the graph of {name}{place} with detach() in each iteration, or "
-                "use torch.no_grad() if no backward follows",
-                f"its graph keeps what every earlier iteration saved for backward; {clause}",
-            )
-            return
-        yield Remedy(
-            f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
-            f"the graph behind {name} keeps what many steps saved for backward; {clause}",
-        )
-        if leak.training:
-            yield Remedy(
-                "do not use backward(retain_graph=True) unless a second backward follows",
-                "it keeps what autograd saved; cut a state carried from step to step with detach()",
-            )
-        else:
-            yield Remedy(
-                f"if {name}.backward() follows, call backward() on each loss in the loop instead",
-                "gradients add up, and each backward frees what its own graph has saved",
-            )
-    elif leak.kind == "cat":
-        yield from _advise_on_longer_tensor(leak, place, clause)
-    elif leak.kind == "traceback":
-        yield _advise_on_exceptions(name, clause)
-    elif leak.kind == "handled":
-        yield Remedy(
-            f"retry behind the except clause, not inside it{place}: set a flag in the clause",
-            "until the clause ends, the exception's traceback keeps the frames of the failed "
-            f"attempt and their tensors alive; {clause}",
-        )
-    elif leak.kind == "list" and leak.name:
-        yield from _advise_on_list(leak, place, clause)
-    elif leak.kind == "unnamed":
-        yield Remedy(
-            "call gc.collect() now and then; if memory falls, break the reference cycle "
-            "(weakref, del)",
-            f"memory grew by {round_size(leak.bytes)} in tensors without a Python name",
-        )
-        yield Remedy(
-            "store detach() or item() of tensors that outlive a step: hooks, closures, metrics "
-            "and loggers keep graphs alive",
-            "one stored tensor keeps everything alive that autograd saved for it",
-        )
-    else:
-        yield Remedy(
-            f"store detach() or item() of the tensors allocated{place}, or bound their collection",
-            f"{clause}; .cpu() moves them to the host, deque(maxlen=N) bounds their number",
-        )
-        yield Remedy(
-            "if this is an evaluation, wrap it in torch.no_grad()",
-            "else each of its outputs keeps the activations of its pass",
-        )
-
-
-def _advise_on_exceptions(name: str, clause: str) -> Remedy:
-    if name.startswith(OF_COMMAND):
-        return Remedy(
-            "clear it: sys.last_exc = sys.last_value = sys.last_traceback = None, or restart",
-            "the exception of a command stays until the next one, and its traceback keeps the "
-            f"frames of the failed command and their tensors alive; {clause}",
-        )
-    return Remedy(
-        "do not store exceptions: store str(error) or traceback.format_exc(), or call "
-        "error.with_traceback(None)",
-        "a traceback keeps its frames alive, and they their tensors",
-    )
-
-
-def _advise_on_longer_tensor(leak: Leak, place: str, clause: str) -> Iterator[Remedy]:
-    if not leak.name:
-        # A history shows that each tensor is longer than the one before it, but not why.
-        yield Remedy(
-            f"if torch.cat extends it{place}, preallocate it for its maximum length and write "
-            "into it; if it is a batch or a sequence, limit its size",
-            f"each tensor replaces a shorter one, and both are live at once; {clause}",
-        )
-        return
-    yield Remedy(
-        f"preallocate {leak.name}{place} for its maximum length and write into it, or bound "
-        "its length",
-        f"torch.cat copies it for each piece: old and new are live at once; {clause}",
-    )
-    yield Remedy(
-        "use fewer sequences at once, a shorter context, or a cache of lower precision",
-        "a cache of keys and values grows with each token of each sequence",
-    )
-
-
-def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> Iterator[Remedy]:
-    function = leak.where.name if leak.where is not None else ""
-    evaluates = bool(_EVALUATES.search(function) or _OUTPUTS.search(name)) or not (
-        leak.training or _OF_TRAINING.search(name)
-    )
-    no_grad = Remedy(
-        f"wrap the evaluation{place} in torch.no_grad() or torch.inference_mode()",
-        f"{count(leak.graphs, 'tensor')} in {name} carry a graph, which keeps each pass's "
-        f"activations; {remark}",
-    )
-    detach = Remedy(
-        f"store detach() or item() of each tensor in {name}{place}, and move large ones to the "
-        "host with .cpu()",
-        f"{count(leak.graphs, 'tensor')} in {name} carry a graph (grad_fn); {remark}",
-    )
-    yield from [no_grad, detach] if evaluates else [detach, no_grad]
-
-
 # ---- memory of the model ----
 
 
 def _advise_on_parameters(request: FailedRequest) -> Iterator[Remedy]:
-    stack = (*request.evidence.stack, *find_main_stack(request.evidence.threads))
+    stack = tuple(chain(*request.evidence.stacks))
     who = list_owners(request.evidence, "parameters")
     models = find_kept_models(request.evidence)
     loaded = any(
@@ -328,7 +190,7 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
     is_known = True
     untrained = _find_untrained(evidence)
     stored = find_stored_passes(evidence)
-    if _EVALUATES.search(function):
+    if EVALUATES.search(function):
         yield Remedy(
             f"wrap the evaluation{line} in torch.no_grad() or torch.inference_mode()",
             f"{function} saves {request.size('activations')} for a backward pass that does not "
@@ -406,8 +268,7 @@ def _advise_on_kept_passes(site: str) -> Iterator[Remedy]:
 
 def _advise_on_inference(request: FailedRequest) -> Iterator[Remedy]:
     inventory = request.evidence.inventory
-    stacks = (request.evidence.stack, find_main_stack(request.evidence.threads))
-    if any(map(in_backward, stacks)):
+    if any(map(in_backward, request.evidence.stacks)):
         return  # the backward pass has begun
     if inventory is None:
         if any(purpose.name in _OF_A_BACKWARD for purpose in request.evidence.purposes):
@@ -497,7 +358,7 @@ def _advise_on_request(request: FailedRequest) -> Iterator[Remedy]:
                 f"it has {grouped(copied.length)} items",
             )
         return
-    if any(map(in_backward, (request.evidence.stack, find_main_stack(request.evidence.threads)))):
+    if any(map(in_backward, request.evidence.stacks)):
         yield Remedy(
             "use a smaller batch, or compute the largest tensor of the forward pass in parts, such "
             "as a language model's logits and loss over parts of the tokens",
@@ -516,7 +377,7 @@ def _advise_nothing(_request: FailedRequest) -> Iterator[Remedy]:
 
 
 _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], Iterator[Remedy]]] = {
-    "leak": _advise_on_leak,
+    "leak": advise_on_leak,
     "parameters": _advise_on_parameters,
     "gradients": _advise_on_gradients,
     "optimizer state": _advise_on_state,

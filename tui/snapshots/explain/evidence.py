@@ -10,7 +10,14 @@ from typing import Literal
 
 from tui.allocators.findings import GrowthRate
 from tui.snapshots.explain.frames import Frame, FrameKind
-from tui.snapshots.explain.inventory import Container, Inventory, StepMemory, ThreadStack, Variable
+from tui.snapshots.explain.inventory import (
+    Container,
+    Inventory,
+    StepMemory,
+    ThreadStack,
+    Variable,
+    find_main_stack,
+)
 
 Per = Literal["step", "iteration", "s"]
 
@@ -222,6 +229,11 @@ class Evidence:
     """True if a history of allocations is available."""
     source: str = ""
     """Text of the user's line that made the request."""
+
+    @property
+    def stacks(self) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+        """The stack of the request and that of the main thread, each possibly empty."""
+        return self.stack, find_main_stack(self.threads)
 
     @property
     def kept_passes(self) -> Growth | None:

@@ -15,18 +15,19 @@ from functools import partial
 from tui.core.text.numbers import count, grouped
 from tui.snapshots.explain.evidence import Evidence, Rate
 from tui.snapshots.explain.frames import Frame, format_line, in_module_call
-from tui.snapshots.explain.inventory import Container, Inventory, Variable, find_main_stack
+from tui.snapshots.explain.inventory import Container, Inventory, Variable
 from tui.snapshots.explain.leak_facts import Leak, LeakKind
 
 SHARE = 0.1
 """Share of the allocated bytes from which growth is reported."""
 MOST = 0.5
 """The same share if no growth was measured and the tensors carry no graph."""
-MOST_NAMES = 4
-COPIED_WITHIN = 0.01
-"""Largest difference of the request to a collection, as a share, if it copies its tensors."""
 UNFILLABLE = 0.3
 """The same share of a collection that would not fit the device if it were full."""
+COPIED_WITHIN = 0.01
+"""Largest difference of the request to a collection, as a share, if it copies its tensors."""
+MOST_NAMES = 4
+"""Most parts of a formatted list of names."""
 
 
 def is_training(inventory: Inventory) -> bool:
@@ -42,8 +43,7 @@ def is_in_forward(where: Frame | None, evidence: Evidence) -> bool:
         return False
     if where.name == "forward":
         return True
-    stacks = (evidence.stack, find_main_stack(evidence.threads))
-    return any(in_module_call(stack, where.name) for stack in stacks)
+    return any(in_module_call(stack, where.name) for stack in evidence.stacks)
 
 
 def is_of_pass(holder: Container | Variable, evidence: Evidence, *, per_step: bool) -> bool:

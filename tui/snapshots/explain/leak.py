@@ -22,6 +22,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from tui.core.text.numbers import count, grouped
 from tui.snapshots.explain.evidence import Evidence, Rate
@@ -45,7 +46,6 @@ from tui.snapshots.explain.inventory import (
     Inventory,
     ModelPart,
     Variable,
-    find_main_stack,
 )
 from tui.snapshots.explain.leak_facts import (
     FEW,
@@ -299,7 +299,7 @@ def _is_being_filled(container: Container, evidence: Evidence) -> bool:
     own = container.where
     return any(
         (frame.filename, frame.name) == (own.filename, own.name)
-        for frame in (*evidence.stack, *find_main_stack(evidence.threads))
+        for frame in chain(*evidence.stacks)
     )
 
 

@@ -1,0 +1,151 @@
+"""Remedies for a leak, by its kind: what to store, bound, cut or clear, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tui.core.text.numbers import count, round_size
+from tui.snapshots.explain.allocator_advice import FailedRequest
+from tui.snapshots.explain.explanation import Remedy
+from tui.snapshots.explain.frames import format_line
+from tui.snapshots.explain.leak import OF_COMMAND
+from tui.snapshots.explain.leak_facts import Leak
+
+VIEW_RATIO = 4
+"""Ratio of the bytes kept to the bytes of the views from which a clone helps."""
+EVALUATES = re.compile(r"eval|valid|test|predict|infer|generate|score|embed", re.IGNORECASE)
+"""Words in the names of functions that evaluate a model."""
+_OUTPUTS = re.compile(r"pred|out|logit|embed|feat|score|result|prob", re.IGNORECASE)
+_OF_TRAINING = re.compile(r"penalt|grad|norm|regular", re.IGNORECASE)
+
+
+def advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
+    """Yield the remedies for a leak."""
+    leak = request.leak
+    assert leak is not None
+    name = leak.name or "the growing tensors"
+    place = f" at {format_line(leak.where)}" if leak.where is not None else ""
+    clause = f"it holds {round_size(leak.bytes)}"
+    if leak.kind == "graphs":
+        yield from _advise_on_graphs(leak, name, place, clause)
+    elif leak.kind == "total":
+        if leak.carried:
+            yield Remedy(
+                f"cut the graph of {name}{place} with detach() in each iteration, or "
+                "use torch.no_grad() if no backward follows",
+                f"its graph keeps what every earlier iteration saved for backward; {clause}",
+            )
+            return
+        yield Remedy(
+            f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
+            f"the graph behind {name} keeps what many steps saved for backward; {clause}",
+        )
+        if leak.training:
+            yield Remedy(
+                "do not use backward(retain_graph=True) unless a second backward follows",
+                "it keeps what autograd saved; cut a state carried from step to step with detach()",
+            )
+        else:
+            yield Remedy(
+                f"if {name}.backward() follows, call backward() on each loss in the loop instead",
+                "gradients add up, and each backward frees what its own graph has saved",
+            )
+    elif leak.kind == "cat":
+        yield from _advise_on_longer_tensor(leak, place, clause)
+    elif leak.kind == "traceback":
+        yield _advise_on_exceptions(name, clause)
+    elif leak.kind == "handled":
+        yield Remedy(
+            f"retry behind the except clause, not inside it{place}: set a flag in the clause",
+            "until the clause ends, the exception's traceback keeps the frames of the failed "
+            f"attempt and their tensors alive; {clause}",
+        )
+    elif leak.kind == "list" and leak.name:
+        yield from _advise_on_list(leak, place, clause)
+    elif leak.kind == "unnamed":
+        yield Remedy(
+            "call gc.collect() now and then; if memory falls, break the reference cycle "
+            "(weakref, del)",
+            f"memory grew by {round_size(leak.bytes)} in tensors without a Python name",
+        )
+        yield Remedy(
+            "store detach() or item() of tensors that outlive a step: hooks, closures, metrics "
+            "and loggers keep graphs alive",
+            "one stored tensor keeps everything alive that autograd saved for it",
+        )
+    else:
+        yield Remedy(
+            f"store detach() or item() of the tensors allocated{place}, or bound their collection",
+            f"{clause}; .cpu() moves them to the host, deque(maxlen=N) bounds their number",
+        )
+        yield Remedy(
+            "if this is an evaluation, wrap it in torch.no_grad()",
+            "else each of its outputs keeps the activations of its pass",
+        )
+
+
+def _advise_on_list(leak: Leak, place: str, clause: str) -> Iterator[Remedy]:
+    if 0 < leak.viewed <= leak.reachable // VIEW_RATIO:
+        yield Remedy(
+            f"store a clone() of each tensor in {leak.name}{place}: they are views",
+            f"they have {round_size(leak.viewed)} of their own, but each keeps the whole tensor "
+            f"that it is a part of, {round_size(leak.reachable)} together",
+        )
+    yield Remedy(
+        f"bound the length of {leak.name}{place} (deque(maxlen=N), clear()), or store its tensors "
+        "on the host with .cpu(), or summaries with item()",
+        f"its tensors carry no graph, so detach() alone does not help; {clause}",
+    )
+
+
+def _advise_on_exceptions(name: str, clause: str) -> Remedy:
+    if name.startswith(OF_COMMAND):
+        return Remedy(
+            "clear it: sys.last_exc = sys.last_value = sys.last_traceback = None, or restart",
+            "the exception of a command stays until the next one, and its traceback keeps the "
+            f"frames of the failed command and their tensors alive; {clause}",
+        )
+    return Remedy(
+        "do not store exceptions: store str(error) or traceback.format_exc(), or call "
+        "error.with_traceback(None)",
+        "a traceback keeps its frames alive, and they their tensors",
+    )
+
+
+def _advise_on_longer_tensor(leak: Leak, place: str, clause: str) -> Iterator[Remedy]:
+    if not leak.name:
+        # A history shows that each tensor is longer than the one before it, but not why.
+        yield Remedy(
+            f"if torch.cat extends it{place}, preallocate it for its maximum length and write "
+            "into it; if it is a batch or a sequence, limit its size",
+            f"each tensor replaces a shorter one, and both are live at once; {clause}",
+        )
+        return
+    yield Remedy(
+        f"preallocate {leak.name}{place} for its maximum length and write into it, or bound "
+        "its length",
+        f"torch.cat copies it for each piece: old and new are live at once; {clause}",
+    )
+    yield Remedy(
+        "use fewer sequences at once, a shorter context, or a cache of lower precision",
+        "a cache of keys and values grows with each token of each sequence",
+    )
+
+
+def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> Iterator[Remedy]:
+    function = leak.where.name if leak.where is not None else ""
+    evaluates = bool(EVALUATES.search(function) or _OUTPUTS.search(name)) or not (
+        leak.training or _OF_TRAINING.search(name)
+    )
+    no_grad = Remedy(
+        f"wrap the evaluation{place} in torch.no_grad() or torch.inference_mode()",
+        f"{count(leak.graphs, 'tensor')} in {name} carry a graph, which keeps each pass's "
+        f"activations; {remark}",
+    )
+    detach = Remedy(
+        f"store detach() or item() of each tensor in {name}{place}, and move large ones to the "
+        "host with .cpu()",
+        f"{count(leak.graphs, 'tensor')} in {name} carry a graph (grad_fn); {remark}",
+    )
+    yield from [no_grad, detach] if evaluates else [detach, no_grad]
