@@ -274,17 +274,19 @@ class _Stock:
     def rows(self, allocated: int) -> dict[str, Any]:
         """Return all rows as plain data."""
         parts = self._merge_parts()
-        containers = [self._container(holding) for holding in self._walk.holdings]
-        variables = [self._variable(*variable) for variable in self._walk.variables]
-        graphs = [self._graph(tensor) for _, tensor in self._walk.variables]
-        for row, separate in zip(variables, self._find_separate(graphs)):
+        counted = [self._container(holding) for holding in self._walk.holdings]
+        named = [self._variable(*variable) for variable in self._walk.variables]
+        containers, variables = self._select_rows(counted), self._select_rows(named)
+        # After the lines that add to each, which matter more, as the time may end.
+        roots = [row.pop("root") for row in variables]
+        for row, separate in zip(variables, self._find_separate(roots)):
             row["separate"] = separate
         other = [size for size in map(self._count, self._tensors) if size]
         return dict(
             objects=max(self._objects, self._walk.visited),
             parts=sorted(parts, key=lambda part: -part["bytes"])[:MOST_ROWS],
-            containers=self._select_rows(containers),
-            variables=self._select_rows(variables),
+            containers=containers,
+            variables=variables,
             other_bytes=sum(other),
             other_count=len(other),
             remainder=max(0, allocated - self._bytes),
@@ -383,6 +385,7 @@ class _Stock:
             shape=self._reader.shape(tensor),
             dtype=self._reader.dtype(tensor),
             graph_nodes=0 if node is None else self._nodes([node]),
+            root=node,
             where=_where(place),
             scope=place.scope,
             place=place,
