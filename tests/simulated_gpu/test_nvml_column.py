@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pynvml
 import pytest
@@ -37,15 +39,21 @@ def uuid_of(device: torch.device) -> str:
     return uuid
 
 
-def monitors(uuid: str) -> tuple[int, int]:
-    """Return the used bytes and the driver's part, as the monitor reads them."""
+@contextmanager
+def nvml_handle(uuid: str) -> Iterator[object]:
+    """Yield NVML's handle of a device."""
     pynvml.nvmlInit()
     try:
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        found = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
-        return int(found.used), int(found.reserved)
+        yield pynvml.nvmlDeviceGetHandleByUUID(uuid)
     finally:
         pynvml.nvmlShutdown()
+
+
+def monitors(uuid: str) -> tuple[int, int]:
+    """Return the used bytes and the driver's part, as the monitor reads them."""
+    with nvml_handle(uuid) as handle:
+        found = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+        return int(found.used), int(found.reserved)
 
 
 @pytest.mark.parametrize("index", range(torch.cuda.device_count()))
@@ -99,3 +107,28 @@ def test_a_device_has_a_temperature_and_a_clock() -> None:
     assert 0 < state.temperature_c < 120
     assert state.sm_mhz is not None
     assert state.sm_mhz > 0
+
+
+def test_power_temperature_and_traffic_follow_the_load() -> None:
+    matrix = torch.ones(2048, 2048, device=DEVICE)
+    page = torch.ones(2**20)
+    with nvml_handle(uuid_of(DEVICE)) as handle:
+
+        def read() -> tuple[int, int]:
+            celsius = pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)
+            return pynvml.nvmlDeviceGetPowerUsage(handle), celsius
+
+        milliwatts, celsius = before = read()
+        # The limit of the file's tests ends the loops.
+        while not (milliwatts > before[0] and celsius > before[1]):
+            matrix @ matrix
+            torch.cuda.synchronize()
+            milliwatts, celsius = read()
+        cap = pynvml.nvmlDeviceGetEnforcedPowerLimit(handle)
+        assert milliwatts <= 1.1 * cap
+        received = pynvml.NVML_PCIE_UTIL_RX_BYTES
+        while not pynvml.nvmlDeviceGetPcieThroughput(handle, received):
+            page.to(DEVICE)
+        loaded = milliwatts
+        while pynvml.nvmlDeviceGetPowerUsage(handle) >= loaded:
+            pass

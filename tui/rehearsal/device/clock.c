@@ -42,7 +42,7 @@ int sim_work(void *stream, enum engine engine, uint64_t ns) {
         if (s->ready > begin) begin = s->ready;
         if (*engine_ready > begin) begin = *engine_ready;
         s->ready = *engine_ready = begin + ns;
-        if (engine == COMPUTE) __atomic_fetch_add(&sim_shared()->busy_ns[sim_physical(s->device)], ns, __ATOMIC_RELAXED);
+        if (engine == COMPUTE) sim_note_busy(sim_shared(), sim_physical(s->device), ns);
     }
     pthread_mutex_unlock(&sim_mutex);
     return 0;

@@ -239,6 +239,7 @@ static int copy(void *to, const void *from, size_t size, cudaStream_t stream, in
     else {
         if (off) __atomic_fetch_add(&sim_shared()->record.read[sim_physical(source.device)], 1, __ATOMIC_RELAXED);
         TRY(sim_work(stream, onto ? TO_DEVICE : TO_HOST, taken(size, "SIMULATED_GPU_LINK_GB_S", 4) * (pageable ? 2 : 1)));
+        if (onto || off) __atomic_fetch_add(&sim_shared()->moved[sim_physical(onto ? target.device : source.device)][onto], size, __ATOMIC_RELAXED);
     }
     if (stores_all() || (!onto && !off)) move(to, from, size, onto && off);
     else move_little(to, from, size, onto, off);

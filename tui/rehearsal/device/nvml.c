@@ -3,6 +3,7 @@
 #include "simulated.h"
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, VERSION_MISMATCH = 25 };
 static int initialized;
@@ -111,28 +112,90 @@ int nvmlDeviceGetComputeRunningProcesses(device d, unsigned *count, struct proce
 int nvmlDeviceGetGraphicsRunningProcesses_v3(device d, unsigned *count, void *into) { STATE; *count = 0; return OK; }
 int nvmlDeviceGetMPSComputeRunningProcesses_v3(device d, unsigned *count, void *into) { STATE; *count = 0; return OK; }
 
+/* Sensors are invented. At a reading, the load is the share of the time since the last one, a tenth of a
+ * second earlier or more. Power and temperature approach the values of that load, each with its lag. */
+#define READING_NS 100000000
+#define IDLE_WATTS 76.0
+#define FULL_WATTS 672.0 /* of a cap of 700 */
+#define IDLE_CELSIUS 33.0
+#define FULL_CELSIUS 71.0
+#define WATTS_LAG_S 0.5
+#define CELSIUS_LAG_S 12.0
+#define IDLE_MHZ 345
+#define BOOST_MHZ 1980
+#define LOST_MHZ 90 /* of the boost clock, near the cap */
+
+static double approach(double from, double to, double seconds, double lag) { return from + (to - from) * seconds / (seconds + lag); }
+static unsigned share_of(uint64_t ns, uint64_t whole) { uint64_t percent = ns * 100 / whole; return percent > 100 ? 100 : (unsigned)percent; }
+
+static struct sensors read_sensors(struct shared *s, int i) {
+    struct sensors *x = &s->sensors[i];
+    sim_lock(s);
+    uint64_t now = sim_now(), passed = now - x->at;
+    if (!x->at || passed > READING_NS) {
+        if (!x->at) *x = (struct sensors){ .watts = IDLE_WATTS, .celsius = IDLE_CELSIUS };
+        else {
+            double seconds = (double)passed / 1e9;
+            x->share = share_of(s->busy_ns[i] - x->busy_ns, passed);
+            for (int way = 0; way < 2; way++) x->rate[way] = (unsigned)((double)(s->moved[i][way] - x->moved[way]) / seconds / 1000);
+            x->watts = approach(x->watts, IDLE_WATTS + (FULL_WATTS - IDLE_WATTS) * x->share / 100, seconds, WATTS_LAG_S);
+            x->celsius = approach(x->celsius, IDLE_CELSIUS + (FULL_CELSIUS - IDLE_CELSIUS) * x->share / 100, seconds, CELSIUS_LAG_S);
+        }
+        for (struct holder *h = s->holders; h < s->holders + MOST_HOLDERS; h++) {
+            h->share[i] = x->at ? share_of(h->busy_ns[i] - h->seen_ns[i], passed) : 0;
+            h->seen_ns[i] = h->busy_ns[i];
+        }
+        x->at = now;
+        x->busy_ns = s->busy_ns[i];
+        for (int way = 0; way < 2; way++) x->moved[way] = s->moved[i][way];
+    }
+    struct sensors copy = *x;
+    sim_unlock(s);
+    return copy;
+}
+static unsigned clock_of(struct sensors x) { return x.share ? BOOST_MHZ - (unsigned)(LOST_MHZ * (x.watts - IDLE_WATTS) / (FULL_WATTS - IDLE_WATTS)) : IDLE_MHZ; }
+
 struct utilization { unsigned gpu, memory; };
 int nvmlDeviceGetUtilizationRates(device d, struct utilization *u) {
-    static uint64_t at[MOST_DEVICES], busy[MOST_DEVICES];
-    static unsigned share[MOST_DEVICES];
     STATE;
-    int i = d->index;
-    uint64_t now = sim_now(), done = s->busy_ns[i];
     if (s->mig) return NOT_SUPPORTED;
-    if (now - at[i] > 100000000) {
-        uint64_t percent = at[i] ? (done - busy[i]) * 100 / (now - at[i]) : 0;
-        share[i] = percent > 100 ? 100 : (unsigned)percent;
-        at[i] = now; busy[i] = done;
-    }
-    *u = (struct utilization){ share[i], share[i] / 2 };
+    struct sensors x = read_sensors(s, d->index);
+    *u = (struct utilization){ x.share, x.share / 2 };
     return OK;
 }
+struct process_sample { unsigned pid; unsigned long long at_us; unsigned sm, memory, encoder, decoder; };
+int nvmlDeviceGetProcessUtilization(device d, struct process_sample *into, unsigned *count, unsigned long long since_us) {
+    struct timespec t;
+    STATE;
+    if (s->mig) return NOT_SUPPORTED;
+    read_sensors(s, d->index);
+    clock_gettime(CLOCK_REALTIME, &t);
+    unsigned found = 0, room = into ? *count : 0;
+    sim_lock(s);
+    for (struct holder *h = s->holders; h < s->holders + MOST_HOLDERS; h++) {
+        if (!h->pid || !h->context[d->index]) continue;
+        if (found < room) into[found] = (struct process_sample){ (unsigned)h->pid, (unsigned long long)t.tv_sec * 1000000 + (unsigned long long)t.tv_nsec / 1000, h->share[d->index], h->share[d->index] / 2, 0, 0 };
+        found++;
+    }
+    sim_unlock(s);
+    if (!found) return NOT_FOUND;
+    *count = found;
+    return found > room ? INSUFFICIENT_SIZE : OK;
+}
 #define FIGURE(name, type, is) int nvmlDeviceGet##name(device d, type *value) { STATE; if (d->instance) return NOT_SUPPORTED; *value = is; return OK; }
-FIGURE(PowerUsage, unsigned, 121500) FIGURE(EnforcedPowerLimit, unsigned, 700000) FIGURE(PowerManagementLimit, unsigned, 700000)
+#define SENSOR(name, is) int nvmlDeviceGet##name(device d, int which, unsigned *value) { STATE; if (d->instance) return NOT_SUPPORTED; struct sensors x = read_sensors(s, d->index); *value = (unsigned)(is); return OK; }
+FIGURE(EnforcedPowerLimit, unsigned, 700000) FIGURE(PowerManagementLimit, unsigned, 700000) FIGURE(PowerManagementDefaultLimit, unsigned, 700000)
 FIGURE(PerformanceState, unsigned, 0) FIGURE(CurrPcieLinkGeneration, unsigned, 5) FIGURE(CurrPcieLinkWidth, unsigned, 16)
-FIGURE(CurrentClocksEventReasons, unsigned long long, 1) FIGURE(CurrentClocksThrottleReasons, unsigned long long, 1)
-int nvmlDeviceGetTemperature(device d, unsigned sensor, unsigned *value) { STATE; *value = 41; return d->instance ? NOT_SUPPORTED : OK; }
-int nvmlDeviceGetClockInfo(device d, unsigned type, unsigned *value) { STATE; *value = type == 1 ? 1980 : 3201; return d->instance ? NOT_SUPPORTED : OK; }
+FIGURE(MaxPcieLinkGeneration, unsigned, 5) FIGURE(MaxPcieLinkWidth, unsigned, 16) FIGURE(PcieReplayCounter, unsigned, 0)
+FIGURE(PowerUsage, unsigned, (unsigned)(1000 * read_sensors(s, d->index).watts))
+FIGURE(CurrentClocksEventReasons, unsigned long long, read_sensors(s, d->index).share ? 0 : 1)
+FIGURE(CurrentClocksThrottleReasons, unsigned long long, read_sensors(s, d->index).share ? 0 : 1)
+SENSOR(Temperature, x.celsius) SENSOR(ClockInfo, which == 2 ? 3201 : clock_of(x)) SENSOR(PcieThroughput, x.rate[which == 1])
+int nvmlDeviceGetMaxClockInfo(device d, unsigned type, unsigned *value) { STATE; *value = type == 2 ? 3201 : BOOST_MHZ; return d->instance ? NOT_SUPPORTED : OK; }
+/* What is not simulated: without these, a caller takes the driver to be too old. */
+#define NOT_SIMULATED(name) int nvmlDeviceGet##name(device d) { return NOT_SUPPORTED; }
+NOT_SIMULATED(TemperatureThreshold) NOT_SIMULATED(MarginTemperature) NOT_SIMULATED(VbiosVersion) NOT_SIMULATED(EccMode) NOT_SIMULATED(NvLinkState)
+NOT_SIMULATED(EncoderUtilization) NOT_SIMULATED(DecoderUtilization) NOT_SIMULATED(CpuAffinity) NOT_SIMULATED(MemoryAffinity)
 int nvmlDeviceGetTotalEccErrors(device d, unsigned kind, unsigned counter, unsigned long long *value) { STATE; *value = 0; return d->instance ? NOT_SUPPORTED : OK; }
 int nvmlDeviceGetFanSpeed(device d, unsigned *value) { return NOT_SUPPORTED; }
 int nvmlDeviceGetNvLinkRemoteDeviceType(device d, unsigned link, int *type) { return NOT_SUPPORTED; } /* torch asks as it tells of an OOM */

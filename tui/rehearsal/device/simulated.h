@@ -29,6 +29,8 @@ struct holder { /* a process with a context on some device */
     pid_t pid;
     uint64_t started; /* field 22 of /proc/PID/stat: the pid may be another's by now */
     uint64_t allocated[MOST_DEVICES], context[MOST_DEVICES], nccl[MOST_DEVICES]; /* bytes */
+    uint64_t busy_ns[MOST_DEVICES], seen_ns[MOST_DEVICES]; /* of its kernels: all, and at the last reading of the sensors */
+    unsigned share[MOST_DEVICES];                          /* percent of the time between the last two readings */
 };
 
 enum fault { ALLOCATION, LAUNCH, FAULTS };
@@ -44,6 +46,12 @@ struct record {
     uint64_t read[MOST_DEVICES];      /* copies of device memory to the host */
 };
 
+struct sensors { /* one device's, invented: see nvml.c */
+    uint64_t at, busy_ns, moved[2]; /* at the last reading */
+    unsigned share, rate[2];        /* percent of the time before it; KB/s to the host and from it */
+    double watts, celsius;
+};
+
 struct shared {
     uint64_t magic;
     struct record record;
@@ -52,6 +60,8 @@ struct shared {
     int mig;              /* 1: the devices are MIG instances of one GPU */
     uint64_t total, reserved, base; /* bytes of each device; base is used by no process */
     uint64_t busy_ns[MOST_DEVICES];
+    uint64_t moved[MOST_DEVICES][2]; /* bytes over PCIe: to the host, from the host */
+    struct sensors sensors[MOST_DEVICES];
     char faults_done[FAULTS][32];
     struct holder holders[MOST_HOLDERS];
 };
@@ -62,6 +72,7 @@ void sim_lock(struct shared *);
 void sim_unlock(struct shared *);
 uint64_t sim_used(struct shared *, int device);            /* bytes; under the lock; drops the dead */
 struct holder *sim_own(struct shared *, int make);         /* this process's entry; under the lock */
+void sim_note_busy(struct shared *, int device, uint64_t ns); /* kernels of this process */
 int64_t sim_option(const char *name, int64_t otherwise);   /* a number from the environment */
 int sim_fault_is_due(enum fault which, int *code);         /* is this the call that is to fail? */
 const char *sim_name(void);

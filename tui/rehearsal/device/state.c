@@ -143,6 +143,17 @@ struct holder *sim_own(struct shared *s, int make) {
     return room;
 }
 
+void sim_note_busy(struct shared *s, int device, uint64_t ns) {
+    static struct holder *own;
+    if (!own || own->pid != getpid()) { /* this process may have been forked */
+        sim_lock(s);
+        own = sim_own(s, 0);
+        sim_unlock(s);
+    }
+    __atomic_fetch_add(&s->busy_ns[device], ns, __ATOMIC_RELAXED);
+    if (own) __atomic_fetch_add(&own->busy_ns[device], ns, __ATOMIC_RELAXED);
+}
+
 __attribute__((destructor)) static void gone(void) {
     struct holder *own;
     if (!found) return;
