@@ -282,14 +282,18 @@ class Reader:
         raise AssertionError("the runner ended")
 
     def fill_the_pipe(self) -> None:
-        """Until nothing more fits: what waits stays the same over many looks."""
+        """Wait until nothing more fits: what waits stays the same over many looks.
+
+        It is more than half of the pipe: a line that does not fit into a page begins a new one.
+        """
         assert self.process.stdout is not None
+        least = fcntl.fcntl(self.process.stdout, fcntl.F_GETPIPE_SZ) // 2
         before, same = -1, 0
         while same < 10:
             time.sleep(0.05)
             found = fcntl.ioctl(self.process.stdout.fileno(), termios.FIONREAD, bytes(4))
             now = int.from_bytes(found, sys.byteorder)
-            same = same + 1 if now == before and now > 0 else 0
+            same = same + 1 if now == before and now > least else 0
             before = now
 
 

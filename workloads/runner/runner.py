@@ -98,6 +98,7 @@ DIE_S = 10.0
 """Longest wait of a request that needs a new process for the end of the previous one."""
 ENDED_S = 0.3
 """Time for a worker that has closed its channel to end."""
+ENDED_TO_CANCEL = "ended to cancel the run; the next one gets a new process"
 
 
 class Runner:
@@ -229,6 +230,9 @@ class Runner:
             self._current = None
             self._supervisor.clear_cancel()
             self._cancelling, self._next_request = False, None
+            if self._supervisor.is_ending:
+                # Its result came just before the signal; another run would be lost with it.
+                self._supervisor.end(ENDED_TO_CANCEL)
         if self._current is None and self._jobs:
             self._current = self._jobs.popleft()
             self._prepare_request(self._current)
@@ -282,7 +286,7 @@ class Runner:
         cancelled = self._cancelling
         running = self._current is not None and not self._current.done
         if cancelled:
-            reason = "ended to cancel the run; the next one gets a new process"
+            reason = ENDED_TO_CANCEL
         elif running:
             reason = f"the worker died: {words}; the next run gets a new one"
         else:
@@ -294,9 +298,8 @@ class Runner:
         self._output.send(WorkerEnded(worker_pid, reason, expected=cancelled or status == 0))
 
     def _escalate_cancel(self) -> None:
-        if not self._supervisor.escalate():
+        if self._current is None or self._current.done or not self._supervisor.escalate():
             return
         # First the end of the run, then of its process, as when a worker dies by itself.
-        if self._current is not None and not self._current.done:
-            self._output.send(self._current.end("cancelled", "its process had to be ended"))
-        self._supervisor.end("ended to cancel the run; the next one gets a new process")
+        self._output.send(self._current.end("cancelled", "its process had to be ended"))
+        self._supervisor.end(ENDED_TO_CANCEL)

@@ -239,11 +239,18 @@ class WorkerSupervisor:
         """The worker has received a memory request and not answered yet."""
         self._steps: list[tuple[float, signal.Signals]] = []
         """The times and signals of a cancel's remaining steps."""
+        self._terminated = False
+        """The worker has received SIGTERM."""
 
     @property
     def channel(self) -> Channel | None:
         """The channel to the worker; ``None`` without one."""
         return None if self._worker is None else self._worker.channel
+
+    @property
+    def is_ending(self) -> bool:
+        """Return whether the worker has received SIGTERM, so that it may end at any time."""
+        return self._worker is not None and self._terminated
 
     @property
     def dying(self) -> bool:
@@ -293,7 +300,7 @@ class WorkerSupervisor:
         if self._worker is None:
             self._worker = self._launcher.worker()
             self._flags = {}
-            self._memory_requested = False
+            self._memory_requested = self._terminated = False
             self._on_event(WorkerStarted(self._worker.pid))
             self.send(KnownCeilings(self._ceilings))
         self._flags.update(flags)
@@ -384,4 +391,5 @@ class WorkerSupervisor:
                 return True
             if self._worker is not None:
                 self._worker.signal(number)
+                self._terminated = True
         return False
