@@ -16,7 +16,7 @@ from tui.core.text.numbers import count, grouped
 from tui.snapshots.explain.evidence import Evidence, Rate
 from tui.snapshots.explain.frames import Frame, format_line, in_module_call
 from tui.snapshots.explain.inventory import Container, Inventory, Variable
-from tui.snapshots.explain.leak_facts import Leak, LeakKind
+from tui.snapshots.explain.leak_facts import Leak, LeakKind, is_steady
 
 SHARE = 0.1
 """Share of the allocated bytes from which growth is reported."""
@@ -129,9 +129,12 @@ def full_size(container: Container) -> int:
 
 
 def find_unfillable(evidence: Evidence) -> Container | None:
-    """Return the largest collection whose limit lets it grow beyond the device, if it is large."""
+    """Return the largest collection whose limit lets it grow beyond the device, if it is large.
+
+    Steady memory has no such collection: the program does not fill it up.
+    """
     inventory, total = evidence.inventory, evidence.total
-    if inventory is None or total is None:
+    if inventory is None or total is None or is_steady(evidence):
         return None
     return max(
         (

@@ -17,7 +17,7 @@ from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import Frame, goes_through
 from tui.snapshots.explain.holders import SHARE, find_unfillable
 from tui.snapshots.explain.inventory import find_main_stack
-from tui.snapshots.explain.leak_facts import LARGE, Leak, is_steady
+from tui.snapshots.explain.leak_facts import LARGE, Leak
 from tui.snapshots.explain.thresholds import (
     FOR_LONG,
     FOR_LONG_AT_START,
@@ -82,7 +82,7 @@ def _find_growing(evidence: Evidence) -> LeadingCause | None:
     passes = evidence.kept_passes
     if passes is not None and passes.net >= SHARE * evidence.allocated:
         return "activations"
-    if not is_steady(evidence) and find_unfillable(evidence) is not None:
+    if find_unfillable(evidence) is not None:
         return "other tensors"
     return None
 
