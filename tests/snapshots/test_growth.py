@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -34,13 +34,22 @@ class Program:
         self._times = times
 
     def alloc(
-        self, size: int, line: int = 5, function: str = "step", within: Raw | None = None
+        self,
+        size: int,
+        line: int = 5,
+        function: str = "step",
+        within: Raw | None = None,
+        callers: Sequence[Raw] = (),
     ) -> int:
-        """Allocate; ``within`` is torch's own frame, a linear layer's if there is none."""
+        """Allocate; ``within`` is torch's own frame, a linear layer's if there is none.
+
+        ``callers`` are the frames that called the function, innermost first.
+        """
         address, self._next = self._next, self._next + 2 * size + MIB
         entry = self._entry("alloc", address, size, line, function)
         if within is not None:
             entry["frames"][1] = within
+        entry["frames"] += callers
         self.live[address] = entry
         return address
 
@@ -289,6 +298,34 @@ def passes(program: Program, count: int) -> None:
         program.alloc(512, line=23, function="train", within=PLAIN)
 
 
+@pytest.mark.parametrize("blocks", [4, 6])
+@pytest.mark.parametrize("log_every", [None, 5])
+def test_the_pace_of_passes_through_own_modules_is_that_of_their_caller(
+    blocks: int, log_every: int | None
+) -> None:
+    program = Program()
+    outside = {"filename": "/home/ann/work/train.py", "line": 40, "name": "evaluate"}
+    for step in range(30):
+        for _ in range(blocks):
+            for line in (20, 21):
+                program.alloc(8 * MIB, line, "forward", callers=[CALL, outside])
+        program.alloc(MIB, 30, "forward", callers=[CALL, outside])
+        for _ in range(3):
+            program.free(program.alloc(512, 40, "evaluate", within=PLAIN))
+        if log_every and step % log_every == 0:
+            program.free(program.alloc(1024, 42, "evaluate", within=PLAIN))
+    program.alloc(8 * MIB, 20, "forward", callers=[CALL, outside])
+    program.oom(8 * MIB)
+    growth = growth_of(program)
+    assert growth is not None
+    assert growth.keeps_passes
+    assert growth.where is not None
+    assert (growth.where.name, growth.where.line) == ("evaluate", 40)
+    assert growth.label in ("train.py:20 forward", "train.py:21 forward")
+    assert growth.per_iteration == (16 * blocks + 1) * MIB
+
+
+CALL = {"filename": f"{TORCH}/nn/modules/module.py", "line": 1789, "name": "_call_impl"}
 PLAIN = {"filename": f"{TORCH}/functional.py", "line": 9, "name": "mean"}
 
 

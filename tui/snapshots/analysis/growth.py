@@ -15,7 +15,7 @@ allocation, as a loop does that fills a cache or loads data.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -30,7 +30,7 @@ from tui.snapshots.analysis.layers import find_phase
 from tui.snapshots.analysis.sites import SiteTree
 from tui.snapshots.analysis.timeline import Replay
 from tui.snapshots.explain.evidence import Growth
-from tui.snapshots.explain.frames import goes_through
+from tui.snapshots.explain.frames import Frame, classify_frame, goes_through
 from tui.snapshots.model.results import Change, Difference, DiffRow, Site, SiteRow
 from tui.snapshots.model.snapshot import NOT_RECORDED
 
@@ -149,6 +149,9 @@ class _Phases:
         """Returns the phase of a stack, given by its number; empty if it is in none."""
         self.inside_module: Callable[[int], bool] = cache(self._is_inside_module)
         """Returns whether a stack, given by its number, passes through a module."""
+        self.caller: Callable[[int], Frame | None] = cache(self._find_caller)
+        """Returns the user's line that calls the outermost module of a stack, given by its number;
+        the innermost line for a stack outside all modules, ``None`` if there is none."""
 
     def _find_phase(self, stack: int) -> str:
         frames = self._stacks.of(stack)
@@ -163,6 +166,12 @@ class _Phases:
 
     def _is_inside_module(self, stack: int) -> bool:
         return goes_through(self._stacks.of(stack), _MODULES)
+
+    def _find_caller(self, stack: int) -> Frame | None:
+        frames = self._stacks.of(stack)
+        modules = [place for place, frame in enumerate(frames) if goes_through([frame], _MODULES)]
+        outside = frames[modules[-1] + 1 :] if modules else frames
+        return next((frame for frame in outside if classify_frame(frame) == "user"), None)
 
 
 def _find_lines(
@@ -301,14 +310,26 @@ def _lengthening(table: Allocations, live: list[int], made: list[int]) -> int:
 
 
 def _retains_passes(
-    group: list[_SiteGrowth], device: DeviceData, phases: _Phases, first: int, moment: int
+    group: list[_SiteGrowth],
+    table: Allocations,
+    phases: _Phases,
+    caller: Frame | None,
+    first: int,
+    moment: int,
 ) -> bool:
     """Return whether the memory may be that of passes which no backward pass has followed yet.
 
     A graph keeps several tensors of each pass, but a stored output is one. The passes are counted
     by a line outside all modules, whose tensors may be small, as a loss is.
+
+    Args:
+        group: the growing lines of one function.
+        table: all allocations.
+        phases: the phases of the stacks.
+        caller: the line that calls the modules.
+        first: the event of the oldest live allocation.
+        moment: the event until which the allocations count.
     """
-    table = device.allocations
     if _trains_between(table, phases, first, moment):
         return False
     inside: dict[int, int] = defaultdict(int)
@@ -319,14 +340,99 @@ def _retains_passes(
     outside: dict[int, int] = defaultdict(int)
     for row in table.live_at(moment):
         stack = table.stack[row]
-        if table.start[row] >= first and not phases.inside_module(stack):
-            frame = device.stacks.site(stack).frame
-            if frame is not None and (frame.filename, frame.name) == group[0].function:
-                outside[stack] += 1
+        if (
+            table.start[row] >= first
+            and not phases.inside_module(stack)
+            and _is_of_function(phases.caller(stack), caller)
+        ):
+            outside[stack] += 1
     loops = max(outside.values(), default=0)
     if loops < OFTEN:
         return sum(number >= OFTEN for number in inside.values()) >= PER_PASS
     return sum(inside.values()) >= PER_PASS * loops
+
+
+def _is_of_function(frame: Frame | None, other: Frame | None) -> bool:
+    """Return whether two lines are of the same function."""
+    return (
+        frame is not None
+        and other is not None
+        and (frame.filename, frame.name) == (other.filename, other.name)
+    )
+
+
+def _find_group_caller(
+    group: list[_SiteGrowth], table: Allocations, phases: _Phases
+) -> Frame | None:
+    """Return the line that calls the modules in which a group of lines allocated most."""
+    sizes: dict[Frame, int] = defaultdict(int)
+    for line in group:
+        for row in line.live:
+            caller = phases.caller(table.stack[row])
+            if caller is not None:
+                sizes[caller] += table.size[row]
+    return max(sizes, key=sizes.__getitem__, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Passes:
+    """The forward passes of one calling line that left memory."""
+
+    net: int
+    """Live bytes of all complete passes but the first."""
+    number: int
+    """Number of these passes."""
+
+
+def _count_passes(
+    table: Allocations, phases: _Phases, caller: Frame, first: int, moment: int
+) -> _Passes | None:
+    """Count the passes that a line has called since an event; ``None`` without at least two.
+
+    A stack that recurs until the end counts them: one outside all modules, such as a loss, else the
+    rarest of those inside, since a pass may run the same layer's code many times.
+
+    Args:
+        table: all allocations, freed ones included.
+        phases: the phases of the stacks.
+        caller: the line that calls the modules.
+        first: the event of the oldest live allocation.
+        moment: the event until which the allocations count.
+    """
+    rows = [
+        row
+        for row in sorted(range(len(table.start)), key=table.start.__getitem__)
+        if first <= table.start[row] <= moment
+        and phases.of(table.stack[row]) not in _MADE_ONCE
+        and _is_of_function(phases.caller(table.stack[row]), caller)
+    ]
+    inside: dict[int, list[int]] = defaultdict(list)
+    outside: dict[int, dict[int, int]] = defaultdict(dict)
+    allocated_inside = 0
+    for row in rows:
+        stack, start = table.stack[row], table.start[row]
+        if phases.inside_module(stack):
+            inside[stack].append(start)
+            allocated_inside += 1
+        else:
+            # One line may allocate several times behind a pass.
+            outside[stack].setdefault(allocated_inside, start)
+    length = moment + 1 - first
+
+    def recurs(events: Sequence[int]) -> bool:
+        return len({(event - first) * PARTS // length for event in events}) == PARTS
+
+    layers = [events for events in inside.values() if recurs(events)]
+    if not layers:
+        return None
+    marks = min(layers, key=len)
+    # Of the lines outside, some run in some passes only, such as a log.
+    others = [[*events.values()] for events in outside.values()]
+    others = [events for events in others if recurs(events) and len(events) <= len(marks)]
+    marks = max(others, key=len, default=marks)
+    live = [row for row in rows if table.completed[row] > moment]
+    net = sum(table.size[row] for row in live if marks[0] < table.start[row] <= marks[-1])
+    return _Passes(net, len(marks) - 1)
 
 
 def _trains_between(table: Allocations, phases: _Phases, first: int, moment: int) -> bool:
@@ -361,17 +467,29 @@ def _describe_growth(
     # Use a line outside all modules that ran as often as its loop.
     often = max(line.often for line in together)
     loops = often if often >= OFTEN else most.most
+    caller = _find_group_caller(together, table, phases)
+    keeps_passes = not most.replaced and _retains_passes(
+        together, table, phases, caller, first, moment
+    )
+    where, net = most.site.frame, sum(line.grew for line in together)
+    # Count the intervals between the first and the last.
+    repeats = max(1, (len(most.made) if most.replaced else loops) - 1)
+    if keeps_passes and caller is not None:
+        passes = _count_passes(table, phases, caller, first, moment)
+        if not _is_of_function(where, caller):
+            where = caller
+        if passes is not None:
+            net, repeats = passes.net, passes.number
     return Growth(
-        where=most.site.frame,
+        where=where,
         label=most.site.label,
-        net=sum(line.grew for line in together),
+        net=net,
         count=len(most.live),
-        # Count the intervals between the first and the last.
-        repeats=max(1, (len(most.made) if most.replaced else loops) - 1),
+        repeats=repeats,
         replaced=most.replaced,
         lengthening=sum(line.lengthening for line in together),
         fills=not most.replaced and _is_only_allocation(together, table, first, moment),
-        keeps_passes=not most.replaced and _retains_passes(together, device, phases, first, moment),
+        keeps_passes=keeps_passes,
         kind=most.site.kind,
         live=sum(table.size[row] for row in most.live),
         freed=len(most.made) - len(most.live),
