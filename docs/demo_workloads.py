@@ -39,6 +39,69 @@ def _keep_history(file: str) -> None:
     attach(out_of_memory)
 
 
+def _build_transformer(width: int, depth: int) -> torch.nn.Module:
+    """Return a small transformer: blocks of attention and of a feed-forward network."""
+    import torch
+    from torch import nn
+
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.project, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            queries, keys, values = self.project(x).chunk(3, dim=-1)
+            weights = torch.softmax(queries @ keys.mT * width**-0.5, dim=-1)
+            mixed: torch.Tensor = self.out(weights @ values)
+            return mixed
+
+    class FeedForward(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = self.down(nn.functional.gelu(self.up(x)))
+            return result
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention, self.feed_forward = Attention(), FeedForward()
+            self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = x + self.attention(self.before(x))
+            result: torch.Tensor = x + self.feed_forward(self.between(x))
+            return result
+
+    class Transformer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = nn.ModuleList(Block() for _ in range(depth))
+            self.head = nn.Linear(width, 10)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for block in self.blocks:
+                x = block(x)
+            result: torch.Tensor = self.head(x.mean(dim=1))
+            return result
+
+    return Transformer()
+
+
+def _evaluate(
+    model: torch.nn.Module, inputs: torch.Tensor, targets: torch.Tensor, batches: int
+) -> torch.Tensor:
+    """Return the sum of the losses, whose graph keeps the activations of all batches."""
+    import torch
+
+    total = torch.zeros((), device=inputs.device)
+    for _ in range(batches):
+        total = total + torch.nn.functional.mse_loss(model(inputs), targets)
+    return total
+
+
 @workload(
     group="mine",
     title="an evaluation that leaks",
@@ -46,15 +109,17 @@ def _keep_history(file: str) -> None:
     "keeps its graph, and the graph keeps all activations. Memory grows by the same amount with "
     "each batch, until a budget ends it with a real OutOfMemoryError.",
     look_for="The peak memory, and the snapshot that was written when memory ran out: its timeline "
-    "is a staircase, and its largest site is the line that makes the activations.",
+    "is a staircase, its largest site is a line that makes activations, and its flame view shows "
+    "which layers made them.",
     devices=("cuda",),
 )
 def leaking_evaluation(
     on: Place,
     batches: Annotated[int, whole(1, 10_000, "batches of the evaluation")] = 100,
-    batch: Annotated[int, whole(1, 65_536, "samples of each")] = 2048,
-    width: Annotated[int, whole(1, 16_384, "width of the layers")] = 2048,
-    depth: Annotated[int, whole(1, 256, "layers")] = 6,
+    batch: Annotated[int, whole(1, 65_536, "sequences of each")] = 16,
+    tokens: Annotated[int, whole(1, 65_536, "tokens of a sequence")] = 256,
+    width: Annotated[int, whole(1, 16_384, "width of the layers")] = 512,
+    depth: Annotated[int, whole(1, 256, "blocks")] = 4,
     mib: Annotated[int, whole(64, 65_536, "budget, MiB")] = 6144,
 ) -> Case:
     import torch
@@ -62,19 +127,13 @@ def leaking_evaluation(
     on.require(mib * MIB, f"the budget of {mib} MiB")
     if os.environ.get(VARIABLE):
         _keep_history(os.environ[VARIABLE])
-    layers: list[torch.nn.Module] = []
-    for _ in range(depth):
-        layers += [torch.nn.Linear(width, width), torch.nn.GELU()]
-    model = torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)).to(on.device)
-    inputs, targets = on.randn(batch, width), on.randn(batch, 10)
+    model = _build_transformer(width, depth).to(on.device)
+    inputs, targets = on.randn(batch, tokens, width), on.randn(batch, 10)
     total = torch.cuda.get_device_properties(on.device).total_memory
     torch.cuda.set_per_process_memory_fraction(mib * MIB / total, on.device)
 
     def timed() -> torch.Tensor:
-        total_loss = torch.zeros((), device=on.device)
-        for _ in range(batches):
-            total_loss = total_loss + torch.nn.functional.mse_loss(model(inputs), targets)
-        return total_loss
+        return _evaluate(model, inputs, targets, batches)
 
     def cleanup() -> None:
         torch.cuda.set_per_process_memory_fraction(1.0, on.device)
