@@ -21,14 +21,18 @@ from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import HOSTILE
 from tests.snapshots.scenes import segment
 from tests.tiers import VARIANT, with_variants
+from tui import recordings
+from tui.recordings import DEMO_SNAPSHOT
 from tui.snapshots.commands import VIEWS as SNAPSHOT_VIEWS
 from tui.snapshots.model.calls import VERDICT
+from tui.snapshots.screens.panes import VerdictPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
 from tui.snapshots.views.layers import GUTTER
 from tui.snapshots.views.shared_lines import view_at
 
 FOLDER = Path(__file__).with_name("golden_snapshot")
+DEMO = Path(recordings.__file__).with_name(DEMO_SNAPSHOT)
 UPDATE = bool(os.environ.get("GPU_WORKBENCH_UPDATE_GOLDEN"))
 SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
 VIEWS_OF_ONE_FILE = [view for view in SNAPSHOT_VIEWS if view.id != "difference"]
@@ -136,6 +140,22 @@ async def test_without_a_verdict_i_says_why_and_the_figures_of_the_device_stay(
         await on.press("i")
         await on.until(lambda: "there is no verdict: its blocks overlap" in on.text)
         assert "live at peak" in on.text
+
+
+@pytest.mark.parametrize(("size", "drawn"), [((120, 40), True), ((80, 24), False)])
+async def test_empty_rows_below_the_verdict_show_the_memory_until_then(
+    size: tuple[int, int], drawn: bool
+) -> None:
+    async with running(size) as on:
+        await open_file(on, str(DEMO))
+        (verdict,) = on.app.screen.query(VerdictPane)
+        assert verdict.picture.display is drawn
+        assert ("OOM, peak" in on.text) is drawn
+        if drawn:
+            assert verdict.picture.size.height + len(verdict.body.shown_lines) <= size[1]
+            (peak,) = (row for row in on.rows if "OOM, peak" in row)
+            assert peak.rstrip().endswith("X")
+            assert "reserved" in on.rows[-2]
 
 
 async def test_i_gives_the_reasons_for_the_verdict(tmp_path: Path) -> None:

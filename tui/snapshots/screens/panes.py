@@ -13,11 +13,21 @@ from tui.core.text import glyphs
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.lists import OfferList
-from tui.kit.pane import LineBar, LinesView, Pane
-from tui.snapshots.model.calls import VERDICT, Arguments, Need, Value, VerdictArguments
+from tui.kit.pane import FittedView, LineBar, LinesView, Pane
+from tui.snapshots.model.calls import (
+    TIMELINE,
+    VERDICT,
+    Arguments,
+    Need,
+    TimelineArguments,
+    Value,
+    VerdictArguments,
+)
+from tui.snapshots.model.pictures import Timeline
 from tui.snapshots.model.results import Summary, Verdict
 from tui.snapshots.session.snapshot_reader import Answered, Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
+from tui.snapshots.views import layers
 from tui.snapshots.views.overview import (
     exception_lines,
     explain_lines,
@@ -34,6 +44,12 @@ from tui.snapshots.views.shared_lines import (
     waiting_mark,
 )
 
+LEAST_PICTURE_ROWS, MOST_PICTURE_ROWS = 9, 30
+"""Rows of the timeline below the verdict with its legend; with fewer empty rows, there is none."""
+LEAST_SHARE = 0.05
+"""Share of the peak below which a layer is not in the picture's legend."""
+LEGEND_SHARE = 5
+"""Divisor that limits the legend: at most one row in this many of the picture."""
 STILL_JUDGING = "the verdict is not ready yet: press i again when it is shown"
 NO_OOM = "nothing to explain: no allocation failed"
 
@@ -141,13 +157,21 @@ class VerdictPane(SnapshotPane):
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
         super().__init__(session, id=id)
         self.body = LinesView(self._lines_of)
+        # The copied text has the verdict, without the picture.
+        self.picture = FittedView(self._picture_lines, points=tuple)
         self._shown: object = None
 
     def compose(self) -> ComposeResult:
         yield self.body
+        yield self.picture
 
     def focus_first(self) -> None:
         self.body.focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw the picture if the rows below the text suffice."""
+        super().on_resize(event)
+        self.call_after_refresh(self._size_picture)
 
     @property
     def oom(self) -> int | None:
@@ -168,6 +192,36 @@ class VerdictPane(SnapshotPane):
         whose = f"   exception's text: {source}" if source else ""
         self.retitle(f"Verdict{whose}" if self.oom is not None else "Verdict   no OOM")
         self.body.rebuild()
+        self._size_picture()
+
+    # ---- the picture of the memory until the failure ----
+
+    def _timeline_need(self) -> Need[TimelineArguments, Timeline] | None:
+        focus, cells = self.session.focus, self.size.width - layers.GUTTER
+        if focus is None or cells < 1 or self.size.height < LEAST_PICTURE_ROWS:
+            return None
+        return Need(TIMELINE, TimelineArguments(focus.device, cells))
+
+    def _size_picture(self) -> None:
+        """Give the picture the rows that the text leaves empty, or hide it if they are few."""
+        timeline = self.value(self._timeline_need())
+        rows = min(self.size.height - len(self.body.shown_lines), MOST_PICTURE_ROWS)
+        shown = timeline is not None and bool(timeline.buckets) and rows >= LEAST_PICTURE_ROWS
+        self.picture.display = shown
+        if shown:
+            self.picture.styles.height = rows
+            self.picture.rebuild()
+
+    def _picture_lines(self, cells: int, rows: int) -> list[Line]:
+        timeline = self.value(self._timeline_need())
+        if timeline is None:
+            return []
+        letters = self.app.no_color
+        least = max(1, int(LEAST_SHARE * timeline.peak))
+        legend = layers.legend_lines(timeline, cells, letters=letters, least=least)
+        legend = legend[: rows // LEGEND_SHARE]
+        chart = layers.chart_lines(timeline, rows - len(legend), self.oom, letters=letters)
+        return [*chart, *legend]
 
     def _lines_of(self, cells: int) -> list[Line]:
         summary, loaded = self.session.summary, self.session.main.store.loaded
@@ -190,7 +244,8 @@ class VerdictPane(SnapshotPane):
         return Need(VERDICT, VerdictArguments(focus.device, event))
 
     def needs(self) -> Sequence[Need[Any, Any] | None]:
-        return (self._need(),)
+        """Return requests for the verdict and for the picture of the timeline."""
+        return self._need(), self._timeline_need()
 
     def explanation(self) -> TextScreen | str:
         """Return a dialog with the reasons for the verdict, or why there is none."""

@@ -405,14 +405,22 @@ def _annotation_lines(timeline: Timeline) -> list[Line]:
 
 
 def legend_lines(
-    timeline: Timeline, cells: int, chosen: str | None, *, letters: bool
+    timeline: Timeline, cells: int, chosen: str | None = None, *, letters: bool, least: int = 1
 ) -> list[Line]:
-    """Draw each layer from the bottom up with its maximum in view and its purpose."""
+    """Draw each layer from the bottom up with its maximum in view and its purpose.
+
+    Args:
+        timeline: the layers.
+        cells: width of a line.
+        chosen: the key of the layer under the cursor.
+        letters: layers are filled with their letters: for displays without colors.
+        least: bytes below which a layer is left out.
+    """
     narrow = cells < _WIDE
     room = max(12, cells // 2 - 16 if narrow else _MOST_LABEL)
     parts: list[Line] = []
     for number, layer in enumerate(timeline.layers):
-        if not max(layer.bytes, default=0):
+        if max(layer.bytes, default=0) < least:
             continue
         style = TextStyle.STRONG if letters else _on_area(timeline, number)
         name = TextStyle.CURSOR if layer.key == chosen else TextStyle.PLAIN

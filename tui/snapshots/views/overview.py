@@ -379,10 +379,11 @@ def exception_lines(message: str, source: str, cells: int) -> list[Line]:
 
 def file_lines(info: FileInfo, cells: int) -> list[Line]:
     """Draw a file's type, its allocator settings and its irregularities."""
-    rows: list[Line] = [(), line(Span("File", TextStyle.STRONG))]
-    rows += indented(wrap(info.file, max(10, cells - 3)), 3)
-    parts = [line(f"   {text.size(info.byte)}" if info.byte else "   from a pipe")]
-    parts.append(line(info.container))
+    parts = [
+        line(Span("File", TextStyle.STRONG), f"  {info.file}"),
+        line(text.size(info.byte) if info.byte else "from a pipe"),
+        line(info.container),
+    ]
     if info.form != "snapshot":
         words = {
             "segments": "a bare list of segments: no trace in it",
@@ -396,7 +397,7 @@ def file_lines(info: FileInfo, cells: int) -> list[Line]:
     ]
     if info.host_segments:
         parts.append(line(f"{text.count(info.host_segments, 'pinned-host segment')}, not shown"))
-    rows += flow(parts, cells, indent="   ")
+    rows: list[Line] = [(), *flow(parts, cells, indent="   ")]
     for warning in info.warnings:
         rows += bulleted(warning, cells, TextStyle.NOTE, "!")
     return rows
