@@ -92,6 +92,17 @@ def test_another_driver_is_named_beside_what_has_become_slower(tmp_path: Path) -
     assert "0.1 false alarms" in text
 
 
+def test_what_differs_comes_first_and_most_of_all_what_has_become_slower(tmp_path: Path) -> None:
+    factors = {"conv2d": 1.0, "linalg": 1.1, "matmul": 1.5, "softmax": 0.5, "tf32": 0.8}
+    a, b = [], []
+    for number, (workload, factor) in enumerate(factors.items()):
+        a += _runs(1e-3, 1000 * number, workload=workload)
+        b += _runs(factor * 1e-3, 1000 * number + 500, facts=NEW, workload=workload)
+    found = WorkbenchState(tmp_path / "r", a, b).compared()
+    order = [question.workload for question in found.questions]
+    assert order == ["matmul", "linalg", "softmax", "tf32", "conv2d"]
+
+
 def test_sides_without_a_common_workload_are_not_said_to_differ_in_nothing(tmp_path: Path) -> None:
     b = _runs(1e-3, 100, facts=NEW, workload="softmax")
     text = _text(WorkbenchState(tmp_path / "r", _runs(1e-3), b).compared())

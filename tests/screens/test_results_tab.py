@@ -179,7 +179,6 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         assert "differences (not causes) of B from A: driver 570.1 → 590.2" in said(at)
         assert "false alarms are expected" in said(at)
         assert at.row("slower 0.")
-        await at.press("down")
         assert "matmul on cuda:0 slower: 0.909x the speed of A, 95% interval 0." in said(at)
         await at.press("enter")
         await read(at)
@@ -274,7 +273,6 @@ async def test_throttled_runs_are_marked_in_the_list_and_in_the_comparison(place
         assert at.row(f"! {hot}")
         await at.press("space", "end", "space", "c")
         await read(at)
-        await at.press("down")
         assert "A: 1 of 5 runs with warnings, such as held back by heat" in said(at)
 
 

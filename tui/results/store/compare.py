@@ -23,12 +23,15 @@ from tui.results.store.statistics import (
     compute_typical_s,
 )
 from workloads.measure.estimates import THRESHOLD
+from workloads.protocol.results import Verdict
 
 UNKNOWN = "not known"
 IDLE = "idle"
 """The monitor's word for an idle GPU, as between two blocks."""
 GAP_S = 1800.0
 """Seconds; a run that ends later than this after the previous run begins a new session."""
+_VERDICT_ORDER: tuple[Verdict, ...] = ("slower", "faster", "unclear", "same")
+"""The order of the workloads in a comparison: what differs comes first."""
 Environments = Mapping[str, Facts]
 
 
@@ -171,8 +174,22 @@ def compare(
         )
         for (first, other), answer in zip(pairs, answers, strict=True)
     ]
-    questions.sort(key=lambda question: (question.workload, question.devices, question.parameters))
+    questions.sort(key=_rank)
     return StoreComparison(tuple(questions), only)
+
+
+def _rank(question: Question) -> tuple[int, float, str, tuple[str, str], str]:
+    """Return the sort key of a question: differences first, the largest of each kind leading."""
+    verdict, ratio = question.answer.verdict, question.answer.ratio.value
+    differs = verdict in ("slower", "faster")
+    size = abs(math.log(ratio)) if differs and ratio > 0 else 0.0
+    return (
+        _VERDICT_ORDER.index(verdict),
+        -size,
+        question.workload,
+        question.devices,
+        question.parameters,
+    )
 
 
 def _filter_timed(rows: Iterable[StoredRow]) -> list[StoredRow]:
