@@ -1,29 +1,35 @@
-"""Histories: fixed scales, gaps where nothing was sampled, and a picture that stands still."""
+"""Histories: they fill their width soon, have fixed scales, and say where they have gaps."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.screens.helpers import GIB, NOW, gpu, make_store, sample
+from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, uuid
 from tui.core.text import glyphs
-from tui.devices.state.history import MOST_POINTS, Point
+from tui.devices.state.history import MOST_POINTS, Point, stale_after
 from tui.devices.state.watched_processes import StepPoint
 from tui.devices.views.device_columns import columns, heading
 from tui.devices.views.history import (
     LABEL,
+    SAMPLES_PER_COLUMN,
+    DrawnLoads,
     PlottedFigure,
     RecentReadings,
     block_lines,
     block_rows,
     compute_shares,
     draw_history,
+    draw_loads,
     format_points,
+    format_span,
     plotted_figures,
     span_rule,
+    split_into_columns,
     whole_lines,
     whole_rows,
 )
@@ -50,7 +56,7 @@ def test_a_gap_is_where_nothing_was_sampled_and_a_zero_is_not() -> None:
     actual = compute_shares(points, LOAD, 4, 4.0, EVEN + 13)
     assert actual == [0.5, None, None, 0.0]
     seen = sample(gpu(), at=EVEN + 13)
-    (row,) = draw_history(RecentReadings(points, seen, EVEN + 13), LOAD, 2, 1).rows
+    (row,) = draw_history(RecentReadings(points, seen, EVEN + 13), LOAD, 2, 1, 4.0).rows
     # Half of the height, nothing, nothing, the lowest dot.
     assert row == "\u2844\u2880"
 
@@ -60,7 +66,7 @@ def test_a_blank_cell_of_a_small_history_says_why() -> None:
     seen = sample(gpu(), at=EVEN + 39)
 
     def gap(*points: Point) -> str:
-        return draw_history(RecentReadings(points, seen, EVEN + 39), LOAD, 5, 1).gap
+        return draw_history(RecentReadings(points, seen, EVEN + 39), LOAD, 5, 1, 4.0).gap
 
     busy = loads(*[10.0] * 8), loads(*[10.0] * 16, start=EVEN + 24)
     silent = [Point(EVEN + at) for at in range(8, 24)]
@@ -75,8 +81,8 @@ def test_a_blank_cell_of_a_small_history_says_why() -> None:
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        (100, "cuda:0, last 10 min 32 s; blank: nothing was sampled"),
-        (48, "cuda:0, blank: nothing was sampled"),
+        (100, "cuda:0, last 2 min 38 s; blank: nothing was sampled"),
+        (45, "cuda:0, blank: nothing was sampled"),
         (30, "blank: nothing was sampled"),
     ],
 )
@@ -88,46 +94,145 @@ def test_the_line_above_the_histories_says_why_they_have_gaps(cells: int, words:
     assert width(rule) == cells
 
 
-def test_the_heading_of_the_rows_histories_says_why_they_have_gaps() -> None:
-    views = make_store("two gpus").machine.devices
-    for cells, words in ((100, "blank: no"), (150, "blank: no samples")):
-        plan = columns(views, cells)
-        assert plan.history
-        gap = "blank: no samples"
-        before = plain(heading(plan, "index"))
-        after = plain(heading(plan, "index", gap))
-        assert "0\u2013100%" in before
-        assert words in after
-        assert len(after) <= cells
+@pytest.mark.parametrize(
+    ("cells", "gap", "words"),
+    [
+        (150, "", "util 0\u2013100%, last 60 s"),
+        (100, "", "util 0\u2013100%, last 60 s"),
+        (96, "", "util 0\u2013100%, last 60 s"),
+        (100, "blank: no samples", "60 s; blank: no samples"),
+        (200, "blank: no samples", "util 0\u2013100%, last 60 s; blank: no samples"),
+    ],
+)
+def test_the_heading_of_the_rows_histories_says_how_long_they_are_and_why_they_have_gaps(
+    cells: int, gap: str, words: str
+) -> None:
+    plan = columns(make_store("two gpus").machine.devices, cells)
+    assert plan.history
+    drawn = plain(heading(plan, "index", DrawnLoads({}, 60.0, gap)))
+    assert f" {words}" in drawn
+    assert len(drawn) <= cells
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0.4 s"), (60, "60 s"), (111, "111 s"), (120, "2 min"), (222, "3 min 42 s")],
+)
+def test_a_span_is_written_briefly(seconds: float, words: str) -> None:
+    assert format_span(seconds) == words
 
 
 def test_the_picture_stands_still_until_a_cell_is_full() -> None:
     points = loads(*range(40))
     seen = sample(gpu(), at=EVEN + 40)
-    before = draw_history(RecentReadings(points, seen, EVEN + 40), LOAD, 8, 1).rows[0]
+    before = draw_history(RecentReadings(points, seen, EVEN + 40), LOAD, 8, 1, 4.0).rows[0]
     more = [*points, Point(EVEN + 40, utilization=7.0)]
-    later = draw_history(RecentReadings(more, seen, EVEN + 40), LOAD, 8, 1).rows[0]
+    later = draw_history(RecentReadings(more, seen, EVEN + 40), LOAD, 8, 1, 4.0).rows[0]
     assert later[:-1] == before[:-1]
     next_cell = sample(gpu(), at=EVEN + 48)
-    moved = draw_history(RecentReadings(points, next_cell, EVEN + 48), LOAD, 8, 1).rows[0]
+    moved = draw_history(RecentReadings(points, next_cell, EVEN + 48), LOAD, 8, 1, 4.0).rows[0]
     assert moved[:-2] == before[1:-1]
+
+
+def recent_of(points: list[Point], interval: float = 1.0) -> RecentReadings:
+    at = points[-1].at
+    return RecentReadings(points, sample(gpu(), at=at, interval_s=interval), at)
+
+
+def test_a_history_has_a_column_for_each_sample_until_its_width_is_full() -> None:
+    """After half a minute, half of a minute's columns are drawn: a dot for each reading."""
+    points = loads(*[100.0] * 30)
+    recent = recent_of(points)
+    assert recent.column_s(60) == 1.0
+    (row,) = draw_history(recent, LOAD, 30, 1, 1.0).rows
+    assert row == " " * 15 + "\u28ff" * 15
+
+
+@pytest.mark.parametrize(
+    ("samples", "interval", "seconds"),
+    [
+        (58, 1, 1), (61, 1, 2), (121, 1, 5), (301, 1, 10), (900, 1, 10),
+        (30, 0.2, 0.2), (61, 0.2, 0.4), (30, 3, 3), (61, 3, 6), (900, 60, 600),
+    ],
+)  # fmt: skip
+def test_columns_become_longer_once_the_width_is_full(
+    samples: int, interval: float, seconds: float
+) -> None:
+    assert recent_of(loads(*[1.0] * samples, every=interval), interval).column_s(60) == seconds
+
+
+@given(
+    st.integers(1, MOST_POINTS),
+    st.integers(3, 400),
+    st.sampled_from([0.2, 1.0, 3.0, 60.0]),
+    st.floats(0, 1000),
+)
+def test_columns_become_longer_only_when_readings_would_leave_the_picture(
+    samples: int, columns: int, interval: float, start: float
+) -> None:
+    points = loads(*[1.0] * samples, start=EVEN + start, every=interval)
+    recent = recent_of(points, interval)
+    seconds = recent.column_s(columns)
+    options = [n * interval for n in SAMPLES_PER_COLUMN if n == 1 or n * columns <= MOST_POINTS]
+    assert seconds in options
+    # With two columns to a cell, the last one may lie in the future.
+    first = math.floor(recent.end / seconds) + 2 - columns
+    split = split_into_columns(points, seconds, first, columns)
+    if seconds < options[-1]:
+        assert {id(point) for column in split for point in column} == set(map(id, points))
+    if seconds > interval:
+        shorter = options[options.index(seconds) - 1]
+        assert (samples - 1) * interval > shorter * (columns - 3)
+    assert "10" not in "".join("1" if column else "0" for column in split).rstrip("0")
+    assert recent_of(points[: samples // 2 + 1], interval).column_s(columns) <= seconds
+
+
+def test_after_a_long_gap_the_columns_are_short_again() -> None:
+    """As after a suspended machine wakes up."""
+    points = [*loads(*[1.0] * 900), *loads(*[1.0] * 20, start=EVEN + 7200)]
+    assert recent_of(points).column_s(60) == 1.0
+
+
+def test_a_clock_that_was_set_back_hides_no_reading_since_then() -> None:
+    points = [*loads(*[100.0] * 600, start=EVEN + 3600), *loads(*[50.0] * 20)]
+    recent = recent_of(points)
+    assert compute_shares(points, LOAD, 20, 1.0, recent.end) == [0.5] * 20
+    assert recent.column_s(60) == 1.0
+
+
+def test_a_sample_that_comes_late_leaves_no_gap() -> None:
+    seen = sample(gpu())
+    late, lost = stale_after(seen), stale_after(seen) + 1
+    for distance, gap in ((late, ""), (lost, "blank: no samples")):
+        points = [
+            Point(EVEN, utilization=50.0),
+            Point(EVEN + distance, utilization=100.0, covers_s=late),
+        ]
+        drawn = draw_history(recent_of(points), LOAD, 4, 1, 1.0)
+        assert drawn.gap == gap
+    # A reading that the driver did not give is a gap at any distance.
+    points = loads(50.0, *[None] * 3, 50.0)
+    assert (
+        draw_history(recent_of(points), LOAD, 4, 1, 1.0).gap == "blank: the driver gave no reading"
+    )
+
+
+def test_all_rows_have_the_columns_of_the_longest_history() -> None:
+    alone = [sample(gpu(0), at=NOW + at) for at in range(1, 90)]
+    machine = make_store("one gpu", *alone, sample(gpu(0), gpu(1), at=NOW + 90)).machine
+    drawn = draw_loads(machine, NOW + 90, 30)
+    assert (drawn.span_s, drawn.gap) == (120.0, "")
+    cells = {key: len(row) - row.count(" ") for key, row in drawn.rows.items()}
+    assert set(cells) == {view.key for view in machine.devices}
+    assert [cells[uuid(0)], cells[uuid(1)]] == [23, 1]
 
 
 def test_what_comes_no_more_leaves_a_gap_up_to_the_present() -> None:
     points, seen = loads(*[80] * 20), sample(gpu(), at=EVEN + 19)
-    assert draw_history(RecentReadings(points, seen, EVEN + 20), LOAD, 4, 1).rows[0].strip()
-    late = draw_history(RecentReadings(points, seen, EVEN + 36), LOAD, 4, 1).rows[0]
+    assert draw_history(RecentReadings(points, seen, EVEN + 20), LOAD, 4, 1, 4.0).rows[0].strip()
+    late = draw_history(RecentReadings(points, seen, EVEN + 36), LOAD, 4, 1, 4.0).rows[0]
     assert late.endswith("  ")
     assert late.strip()
-
-
-@pytest.mark.parametrize(
-    ("interval", "took", "seconds"), [(1, 0, 4), (0.2, 0, 4), (3, 0, 6), (1, 4.5, 10)]
-)
-def test_a_column_is_as_long_as_two_samples(interval: float, took: float, seconds: float) -> None:
-    assert (
-        RecentReadings((), sample(gpu(), interval_s=interval, took_s=took), NOW).column_s == seconds
-    )
 
 
 @given(

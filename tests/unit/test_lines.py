@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.style import Style
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
@@ -13,6 +14,7 @@ from tui.kit.lines import (
     Line,
     LinesOnDemand,
     Span,
+    TextStyle,
     fit,
     fit_line,
     flow,
@@ -23,6 +25,7 @@ from tui.kit.lines import (
     width,
     wrap,
 )
+from tui.kit.styles import strip_of
 
 TEXTS = st.text(max_size=60)
 WIDTHS = st.integers(min_value=1, max_value=80)
@@ -120,3 +123,35 @@ def test_lines_on_demand_are_those_of_a_list_and_made_once(
     assert made == list(range(count))[first:last]
     assert list(lines) == whole
     assert sorted(made) == list(range(count))
+
+
+STYLES = st.sampled_from(
+    [TextStyle.PLAIN, TextStyle.GOOD, TextStyle.QUIET, TextStyle.CURSOR, TextStyle.FULL_LAYER_A]
+)
+ON_BLACK = Style(bgcolor="black")
+
+
+def appearances(spans: Line, cells: int) -> list[object]:
+    """Return what is visible of each cell of a drawn line: a blank has no color of its own."""
+    return [
+        (cell, style) if cell != " " else (style.bgcolor, bool(style.reverse))
+        for text, style, _ in strip_of(spans, cells, ON_BLACK)
+        for cell in text
+        if style is not None
+    ]
+
+
+@given(st.lists(st.tuples(st.sampled_from([" ", "   ", "x", " y", "z "]), STYLES), max_size=8))
+def test_a_blank_has_the_style_of_its_neighbor_where_it_looks_the_same(
+    parts: list[tuple[str, TextStyle]],
+) -> None:
+    spans = tuple(Span(text, style) for text, style in (*parts, ("x", TextStyle.PLAIN)))
+    alone = [cell for span in spans for cell in appearances((span,), span.width)]
+    assert appearances(spans, width(spans)) == alone
+    texts = [text for text, _, _ in strip_of(spans, width(spans), ON_BLACK)]
+    assert "".join(texts) == plain(spans)
+
+
+def test_a_bar_between_blanks_is_one_segment() -> None:
+    spans = (Span("  "), Span("\u2588\u2588", TextStyle.GOOD), Span("   "))
+    assert len(list(strip_of(spans, 10, ON_BLACK))) == 1

@@ -221,17 +221,30 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     merged = _merged(base, over or _NO_STYLE)
     segments: list[Segment] = []
     text, style = "", _NO_STYLE
-    # Equal styles become one segment, because each takes some twenty bytes of output.
+    # Equal styles become one segment, because each takes some forty bytes of output. A blank takes
+    # the style of its neighbor where it looks the same in it.
     for span in filled:
         key = (span.style, span.upper) if isinstance(span, HalfBlocks) else span.style
         own = merged.upright(key) if merged.reversed and _is_bar(span.text) else merged[key]
         if own is not style and own != style and text:
-            segments.append(Segment(text, style))
-            text = ""
+            shares = _are_equal_behind_blanks(style, own)
+            if shares and not span.text.strip(" "):
+                own = style
+            elif not (shares and not text.strip(" ")):
+                segments.append(Segment(text, style))
+                text = ""
         text, style = text + span.text, own
     if text:
         segments.append(Segment(text, style))
     return Strip(segments, cells)
+
+
+@functools.lru_cache(maxsize=1024)
+def _are_equal_behind_blanks(one: Style, other: Style) -> bool:
+    """Return whether a blank looks the same in both styles."""
+    return one.bgcolor == other.bgcolor and not any(
+        style.reverse or style.underline or style.strike for style in (one, other)
+    )
 
 
 _StyleKey = Union[TextStyle, tuple[TextStyle, TextStyle]]

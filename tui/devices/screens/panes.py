@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
 from textual import events, on
@@ -26,13 +26,12 @@ from tui.devices.views.device_page import device_page
 from tui.devices.views.devices import NO_HISTORY, device_row, devices_title, notice_lines
 from tui.devices.views.history import (
     LOAD_STYLE,
-    DrawnHistory,
+    DrawnLoads,
     RecentReadings,
     block_lines,
     block_rows,
-    draw_history,
+    draw_loads,
     format_points,
-    plotted_figures,
 )
 from tui.devices.views.host_rows import (
     MORE,
@@ -151,9 +150,7 @@ class DeviceList(KeyedList):
         """Key of the device that was selected when the cursor came to that row."""
         self._folds: dict[str, bool] = {}
         """The hosts, by name, that the user has folded or unfolded."""
-        self._drawn_histories: (
-            tuple[int, float, tuple[DeviceView, ...], Mapping[str, DrawnHistory]] | None
-        ) = None
+        self._drawn_loads: tuple[int, float, tuple[DeviceView, ...], DrawnLoads] | None = None
         """The rows' histories, after the width, the time and the devices that they are of."""
 
     def sort_by(self, order: Order) -> None:
@@ -303,7 +300,7 @@ class DeviceList(KeyedList):
         if machine.hosts:
             return self._host_lines(cells)
         plan = columns(machine.devices, cells)
-        histories = self._draw_histories(plan.history)
+        loads = self.draw_loads(plan.history)
         return [
             more_row(row, cells)
             if row.view is None
@@ -313,39 +310,25 @@ class DeviceList(KeyedList):
                 now,
                 plan,
                 selected=row.key == machine.selected,
-                history=Span(histories[row.key].rows[0], LOAD_STYLE) if histories else NO_HISTORY,
+                history=Span(loads.rows[row.key], LOAD_STYLE) if loads else NO_HISTORY,
             )
             for row in self._host_rows
         ]
 
-    def explain_gaps(self, cells: int) -> str:
-        """Return why cells of the rows' histories are blank; empty if none are.
-
-        Args:
-            cells: width of a history; 0 if the rows have none.
-        """
-        return next(
-            (history.gap for history in self._draw_histories(cells).values() if history.gap), ""
-        )
-
-    def _draw_histories(self, cells: int) -> Mapping[str, DrawnHistory]:
+    def draw_loads(self, cells: int) -> DrawnLoads | None:
         """Return the load of each device over the last minutes, drawn once for each sample.
 
         Args:
             cells: width of a history; 0 if the rows have none.
         """
-        machine, sample = self._machine, self._machine.sample
+        machine = self._machine
         if machine.hosts or not cells:
-            return {}
-        end = RecentReadings((), sample, self._clock()).end
-        drawn = self._drawn_histories
+            return None
+        end = RecentReadings((), machine.sample, self._clock()).end
+        drawn = self._drawn_loads
         if drawn is None or drawn[:3] != (cells, end, machine.devices):
-            histories = {}
-            for view in machine.devices:
-                recent = RecentReadings(machine.history.points(view.key), sample, end)
-                load = plotted_figures(view, sample)[0]
-                histories[view.key] = draw_history(recent, load, cells, 1)
-            self._drawn_histories = drawn = (cells, end, machine.devices, histories)
+            loads = draw_loads(machine, end, cells)
+            self._drawn_loads = drawn = (cells, end, machine.devices, loads)
         return drawn[3]
 
     def rebuild(self) -> None:
@@ -377,7 +360,7 @@ class DevicesHeading(LineBar):
 
     def _draw(self, _cells: int) -> Line:
         plan = self._plan()
-        return heading(plan, self._devices.order, self._devices.explain_gaps(plan.history))
+        return heading(plan, self._devices.order, self._devices.draw_loads(plan.history))
 
     def _plan(self) -> DeviceColumns:
         machine, cells = self._machine, self._devices.cells or self.size.width
@@ -404,7 +387,8 @@ class DevicesPane(AgingPane):
         "answer. '12 s old' marks old figures. Tab 2 gives the reason for n/a. s sorts by the "
         "figures shown. Later, a row moves up once its mean since then, of at most ten seconds, "
         "is 10 points of load, 2 of memory or 3 degrees ahead. Plots have fixed scales; a gap "
-        "has no reading. An area is solid up to the mean and shaded up to the highest. With "
+        "has no reading. A column is one reading until the plot is full; then columns become "
+        "longer. An area is solid up to the mean and shaded up to the highest. With "
         "--host, each host has a heading with its driver (\u2260: not that of most), round-trip"
         " time, CPU and memory. Enter folds a host. Idle GPUs that are alike share a row, as do "
         "busy ones of several hosts that do not fit. Enter unfolds it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tui.devices.state.devices import CPU, DeviceView
@@ -14,6 +14,9 @@ from workloads.protocol.messages import TorchMemory
 
 MOST_POINTS = 900
 """The most points stored per device: 15 minutes at one sample a second."""
+LATE_S = 2.0
+"""Seconds that a sample may be late, as on a busy machine, before its figures count as old."""
+USUAL_INTERVAL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class MemoryPoint:
     """Bytes of our worker, by NVML; for the CPU, the worker's resident memory."""
     allocated: int | None = None
     reserved: int | None = None
+    covers_s: float = field(default=USUAL_INTERVAL_S + LATE_S, kw_only=True)
+    """The most seconds since the point before, for the time between both to be no gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,7 @@ class History:
             host = sample.host
             return Point(
                 sample.at,
+                covers_s=stale_after(sample),
                 used=host.memory.total - host.memory.available,
                 process=next(iter(resident), None),
                 utilization=host.cpu.load_percent,
@@ -116,6 +122,7 @@ class History:
         return Point(
             *(sample.at, used, process, allocated, reserved),
             *(utilization, power, temperature, traffic),
+            covers_s=stale_after(sample),
         )
 
 
@@ -146,11 +153,6 @@ def _higher(first: int | None, other: int | None) -> int | None:
     if other is None or (first is not None and first >= other):
         return first
     return other
-
-
-LATE_S = 2.0
-"""Seconds that a sample may be late, as on a busy machine, before its figures count as old."""
-USUAL_INTERVAL_S = 1.0
 
 
 def stale_after(sample: Sample | None) -> float:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tui.core.text import glyphs
 from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import ORDERS, Order
-from tui.devices.views.history import NO_READING, NO_SAMPLE
+from tui.devices.views.history import NO_READING, NO_SAMPLE, DrawnLoads, format_span
 from tui.kit.lines import Line
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, order_at
 
@@ -115,7 +115,7 @@ _BAR_GAP = 1
 
 
 def _history() -> str:
-    return "util, 0-100%" if glyphs.GLYPHS.ascii else "util, 0\u2013100%"
+    return "util 0-100%" if glyphs.GLYPHS.ascii else "util 0\u2013100%"
 
 
 def _beside_bars(least: int) -> int:
@@ -179,21 +179,23 @@ _BLANK = {NO_READING: "blank: no value", NO_SAMPLE: "blank: no sample"}
 """Why cells of a history are blank, for the narrowest column."""
 
 
-def heading(plan: DeviceColumns, by: Order, gap: str = "") -> Line:
+def heading(plan: DeviceColumns, by: Order, loads: DrawnLoads | None = None) -> Line:
     """Return the column names, with a mark on the sort column.
 
     Args:
         plan: the columns.
         by: the sort order.
-        gap: why the rows' histories have gaps, in place of their heading; empty if none do.
+        loads: the rows' histories, whose duration is part of their heading, or why they have gaps;
+            ``None`` without any.
     """
     layout = plan.layout
-    if gap and plan.history:
-        words = next(
-            title
-            for title in (f"{_history()}; {gap}", gap, _BLANK[gap])
-            if len(title) <= plan.history or title == _BLANK[gap]
-        )
+    if loads and plan.history:
+        span = format_span(loads.span_s)
+        titles = [f"{_history()}, last {span}", f"util, last {span}", f"util, {span}"]
+        if loads.gap:
+            titles = [f"{titles[0]}; {loads.gap}", f"{span}; {loads.gap}", loads.gap]
+            titles.append(_BLANK[loads.gap])
+        words = next((title for title in titles if len(title) <= plan.history), titles[-1])
         layout = tuple(
             replace(placed, column=replace(placed.column, name=words))
             if placed.column.name == _history()

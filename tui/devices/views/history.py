@@ -1,15 +1,21 @@
-"""A device's figures over the last minutes, in braille dots on fixed scales. Pure."""
+"""A device's figures over the last minutes, in braille dots on fixed scales. Pure.
+
+A column has one sample at first, so that a history fills its width within a minute or two. Then the
+columns become longer, which shows more time and redraws less often.
+"""
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.state.history import MemoryPoint, stale_after
+from tui.devices.state.history import MOST_POINTS, USUAL_INTERVAL_S, MemoryPoint, stale_after
+from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.braille import ACROSS, braille, filled
 from tui.kit.lines import Line, Span, TextStyle, beside, fit, left, right
@@ -17,9 +23,8 @@ from tui.monitor.messages import Sample
 
 LABEL = 21
 """Cells in front of a history, for its name and scale."""
-LEAST_COLUMN_S = 4.0
-"""The fewest seconds per column of dots. A picture that moves each second would send as much over
-the terminal link as all figures do."""
+SAMPLES_PER_COLUMN = (1, 2, 5, 10, 20, 30, 60, 120, 300)
+"""Numbers of samples that a column can have."""
 
 
 LOAD_STYLE = TextStyle.GOOD
@@ -36,12 +41,25 @@ class RecentReadings(NamedTuple):
     now: float
     """Unix time."""
 
-    @property
-    def column_s(self) -> float:
-        """Seconds per column of dots: at least two samples, so that a late one leaves no gap."""
-        sample = self.sample
-        pace = max(sample.interval_s, sample.took_s) if sample else 1.0
-        return max(LEAST_COLUMN_S, 2 * math.ceil(pace))
+    def column_s(self, columns: int) -> float:
+        """Return the seconds per column: as few as show all readings that can be shown at all.
+
+        Args:
+            columns: width of the picture in columns.
+        """
+        interval_s = self.sample.interval_s if self.sample else USUAL_INTERVAL_S
+        first, *longer = SAMPLES_PER_COLUMN
+        # Older points than these are not stored.
+        fitting = [samples for samples in longer if samples * columns <= MOST_POINTS]
+        options = [samples * interval_s for samples in (first, *fitting)]
+        # Readings may take part of the first column, and the last one may lie in the future.
+        whole = max(1, columns - ACROSS)
+        oldest = self.end - options[-1] * whole
+        index = bisect.bisect_left(self.points, oldest, key=_get_time)
+        if index == len(self.points):
+            return options[0]
+        duration = self.end - self.points[index].at
+        return next((option for option in options if duration <= option * whole), options[-1])
 
     @property
     def end(self) -> float:
@@ -96,6 +114,40 @@ def plotted_figures(
     return plotted
 
 
+def split_into_columns(
+    points: Sequence[MemoryPoint], seconds: float, first: int, columns: int
+) -> list[list[MemoryPoint]]:
+    """Return the points of each column; none for a gap.
+
+    A column without a point has the next one, unless the point before that is so much older that
+    there is a gap: samples come late and early.
+
+    Args:
+        points: oldest first.
+        seconds: duration of a column; columns begin at whole multiples of it.
+        first: number of the first column of the picture.
+        columns: number of columns; later points have none.
+    """
+    # A clock that was set back leaves points of the future.
+    ordered = sorted(points, key=_get_time)
+    times = [point.at for point in ordered]
+    start = bisect.bisect_left(times, first * seconds)
+    split = []
+    for column in range(first + 1, first + columns + 1):
+        end = bisect.bisect_left(times, column * seconds, start)
+        split.append(ordered[start:end])
+        if start == end and 0 < start < len(ordered):
+            point = ordered[start]
+            if point.at - times[start - 1] <= point.covers_s:
+                split[-1].append(point)
+        start = end
+    return split
+
+
+def _get_time(point: MemoryPoint) -> float:
+    return point.at
+
+
 def compute_shares(
     points: Sequence[MemoryPoint], figure: PlottedFigure, columns: int, seconds: float, until: float
 ) -> list[float | None]:
@@ -111,17 +163,14 @@ def compute_shares(
         seconds: duration of a column.
         until: Unix time within the last cell.
     """
-    shares: list[float | None] = [None] * columns
+    if not figure.full:
+        return [None] * columns
     first = (math.floor(until / seconds / ACROSS) + 1) * ACROSS - columns
-    for point in reversed(points):
-        column = math.floor(point.at / seconds) - first
-        if column < 0:
-            break
-        value = getattr(point, figure.name)
-        if value is None or not figure.full or column >= columns:
-            continue
-        share = min(1.0, max(0.0, value / figure.full))
-        shares[column] = max(share, shares[column] or 0.0)
+    shares: list[float | None] = []
+    for column in split_into_columns(points, seconds, first, columns):
+        values = [getattr(point, figure.name) for point in column]
+        highest = max((value for value in values if value is not None), default=None)
+        shares.append(None if highest is None else min(1.0, max(0.0, highest / figure.full)))
     return shares
 
 
@@ -168,6 +217,13 @@ NO_SAMPLE = "blank: no samples"
 the machine slept or the monitor was started again."""
 
 
+def format_span(seconds: float) -> str:
+    """Format the time that a column or a history stands for: ``0.4 s``, ``60 s``, ``2 min``."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} min" if seconds % 60 < 1 else text.duration(seconds)
+
+
 def explain_gap(
     points: Sequence[MemoryPoint], values: Sequence[object | None], seconds: float, until: float
 ) -> str:
@@ -186,8 +242,8 @@ def explain_gap(
     if not blank:
         return ""
     first = math.floor(until / seconds) + 1 - len(values)
-    sampled = {math.floor(point.at / seconds) - first for point in points}
-    return NO_READING if blank & sampled else NO_SAMPLE
+    sampled = split_into_columns(points, seconds, first, len(values))
+    return NO_READING if any(sampled[cell] for cell in blank) else NO_SAMPLE
 
 
 class DrawnHistory(NamedTuple):
@@ -199,7 +255,7 @@ class DrawnHistory(NamedTuple):
 
 
 def draw_history(
-    recent: RecentReadings, figure: PlottedFigure, cells: int, rows: int
+    recent: RecentReadings, figure: PlottedFigure, cells: int, rows: int, seconds: float
 ) -> DrawnHistory:
     """Draw a history: a sampled zero is one dot high, a gap has no dots.
 
@@ -208,8 +264,9 @@ def draw_history(
         figure: the figure of the history.
         cells: width of the picture.
         rows: height of the picture.
+        seconds: duration of a column of dots.
     """
-    points, seconds, until = recent.points, recent.column_s, recent.end
+    points, until = recent.points, recent.end
     shares = compute_shares(points, figure, cells * ACROSS, seconds, until)
     pairs = zip(shares[0::ACROSS], shares[1::ACROSS], strict=True)
     merged = [pair if pair is not None else other for pair, other in pairs]
@@ -217,6 +274,42 @@ def draw_history(
     dots = filled([share if share is None else share or 1e-9 for share in shares], rows)
     gap = explain_gap(points, merged, seconds * ACROSS, until)
     return DrawnHistory(braille(dots, cells, rows), gap)
+
+
+class DrawnLoads(NamedTuple):
+    """The histories of the devices' load, one line each."""
+
+    rows: Mapping[str, str]
+    """By the devices' keys."""
+    span_s: float
+    """Duration of each, seconds."""
+    gap: str
+    """Why cells in some of them are blank; empty if none are."""
+
+
+def draw_loads(machine: MachineState, now: float, cells: int) -> DrawnLoads:
+    """Draw the load of each device; all have the same columns.
+
+    Args:
+        machine: the state of the machine.
+        now: Unix time.
+        cells: width of a history.
+    """
+    sample, columns = machine.sample, cells * ACROSS
+    recents = {
+        view.key: RecentReadings(machine.history.points(view.key), sample, now)
+        for view in machine.devices
+    }
+    seconds = max((recent.column_s(columns) for recent in recents.values()), default=0.0)
+    drawn = {
+        view.key: draw_history(
+            recents[view.key], plotted_figures(view, sample)[0], cells, 1, seconds
+        )
+        for view in machine.devices
+    }
+    gap = next((history.gap for history in drawn.values() if history.gap), "")
+    rows = {key: history.rows[0] for key, history in drawn.items()}
+    return DrawnLoads(rows, columns * seconds, gap)
 
 
 def history_lines(
@@ -233,13 +326,14 @@ def history_lines(
         rows: height of each figure.
     """
     room = max(0, cells - LABEL)
+    seconds = recent.column_s(room * ACROSS)
     lines: list[Line] = []
     gap = ""
     for figure in plotted:
         if figure.full is None:
             lines += [explain_no_scale(figure, cells), *[()] * (rows - 1)]
             continue
-        drawn = draw_history(recent, figure, room, rows)
+        drawn = draw_history(recent, figure, room, rows, seconds)
         gap = gap or drawn.gap
         for row, picture in enumerate(drawn.rows):
             label = scale_label(figure, row, rows)
@@ -328,7 +422,8 @@ def span_rule(device: str, recent: RecentReadings, room: int, cells: int, gap: s
         cells: width of the line.
         gap: why cells are blank; empty if none are.
     """
-    span = text.duration(max(0, room - LABEL) * ACROSS * recent.column_s)
+    columns = max(0, room - LABEL) * ACROSS
+    span = format_span(columns * recent.column_s(columns))
     name = f"{device}, " if device else ""
     words = f"{name}last {span}"
     return title_rule([f"{words}; {gap}", f"{name}{gap}", gap, words] if gap else [words], cells)

@@ -1,8 +1,8 @@
 """One figure of a device over the last minutes, as a filled area of several rows. Pure.
 
-A cell of the picture stands for some seconds: its solid part reaches the mean of their readings,
-its shaded part the highest. So a device that idles between bursts looks different from one that
-is half busy all the time.
+A cell of the picture has one reading at first. Later it stands for some seconds: its solid part
+reaches the mean of their readings, its shaded part the highest. So a device that idles between
+bursts looks different from one that is half busy all the time.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from tui.devices.views.history import (
     RecentReadings,
     explain_gap,
     explain_no_scale,
+    format_span,
     plotted_figures,
+    split_into_columns,
     title_rule,
 )
-from tui.kit.braille import ACROSS
 from tui.kit.lines import REACHES, Line, Span, TextStyle, left, right
 from tui.monitor.messages import Sample
 
@@ -139,19 +140,15 @@ def collect_readings(
         seconds: duration of a cell.
         until: Unix time within the last cell.
     """
-    values: list[list[float]] = [[] for _ in range(cells)]
+    if not figure.full:
+        return [None] * cells
     first = math.floor(until / seconds) + 1 - cells
-    for point in reversed(points):
-        cell = math.floor(point.at / seconds) - first
-        if cell < 0:
-            break
-        value = getattr(point, figure.name)
-        if value is not None and figure.full and cell < cells:
-            values[cell].append(min(1.0, max(0.0, value / figure.full)))
-    return [
-        Readings(sum(readings) / len(readings), max(readings)) if readings else None
-        for readings in values
-    ]
+    readings: list[Readings | None] = []
+    for cell in split_into_columns(points, seconds, first, cells):
+        values = [getattr(point, figure.name) for point in cell]
+        shares = [min(1.0, max(0.0, v / figure.full)) for v in values if v is not None]
+        readings.append(Readings(sum(shares) / len(shares), max(shares)) if shares else None)
+    return readings
 
 
 def draw_area(
@@ -272,17 +269,18 @@ def large_lines(
     """
     figure = choose_figure(view, recent.sample, name, format_size)
     scale = max(SCALE, len(figure.full_text) + 1)
-    seconds, until = recent.column_s * ACROSS, recent.end
     room, rows = max(0, cells - scale), max(1, height - 1)
+    seconds, until = recent.column_s(room), recent.end
     readings = collect_readings(recent.points, figure, room, seconds, until)
     titles = [figure.label]
     if not brief:
-        head, span = f"{view.label} {figure.label}", text.duration(room * seconds)
+        head, span = f"{view.label} {figure.label}", format_span(room * seconds)
         gap = figure.full is not None and explain_gap(recent.points, readings, seconds, until)
-        period, shade = text.duration(seconds), glyphs.GLYPHS.shade
+        period, shade = format_span(seconds), glyphs.GLYPHS.shade
+        merges = recent.sample is not None and seconds > recent.sample.interval_s
         titles = [
             *([f"{head}, last {span}; {gap}{hint}", f"{head}; {gap}"] if gap else []),
-            f"{head}, last {span}, mean and {shade} highest of each {period}{hint}",
+            *([f"{head}, last {span}, mean and {shade} highest of each {period}{hint}"] * merges),
             f"{head}, last {span}{hint}",
             head,
         ]
