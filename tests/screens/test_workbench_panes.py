@@ -5,6 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.screens.app_helpers import running
+from tests.screens.helpers import (
+    GIB,
+    STRANGER,
+    WORKER,
+    environment,
+    gpu,
+    gpu_process,
+    hello,
+    sample,
+    torch_gpu,
+    torch_memory,
+)
 from tests.screens.results import compared, ran
 from tests.tiers import with_variants
 from workloads.protocol import messages
@@ -98,6 +110,22 @@ async def test_on_the_heading_of_a_group_the_detail_has_bars_of_its_workloads() 
         assert on.row("matmul  100x")
         bars = [row for row in on.rows if "█" in row and (" cpu " in row or "cuda:0 " in row)]
         assert any("271 ms" in row for row in bars)
+
+
+async def test_in_three_columns_the_memory_pane_grows_with_its_account() -> None:
+    alone = sample(gpu(0, processes=()))
+    holders = tuple(gpu_process(pid, GIB) for pid in (WORKER, STRANGER, 778, 779))
+    async with running((200, 60), "empty", alone, hello()) as on:
+        body = on.workbench.memory.body
+        before = len(body.shown_lines)
+        await on.tell(
+            messages.Ready(environment(torch_gpu()), 1.8),
+            messages.WorkerStarted(WORKER),
+            torch_memory(),
+            sample(gpu(0, processes=holders)),
+        )
+        assert on.row("779 ada")
+        assert before < len(body.shown_lines) <= body.size.height
 
 
 async def test_escape_leads_from_any_pane_back_to_the_table() -> None:

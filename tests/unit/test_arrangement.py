@@ -108,20 +108,28 @@ def test_eight_gpus_and_their_headings_fit_on_the_smallest_usual_screen() -> Non
 def test_in_a_stack_the_devices_leave_the_other_panes_what_these_need(
     rows: int, bare: int, history: int, memory: bool, lower: bool
 ) -> None:
-    height = devices_height(rows, bare, bare + history, memory=memory, lower=lower)
-    assert height <= max(2, rows_for_devices(rows, memory=memory, lower=lower))
-    # The history is shown whole or not at all.
-    assert height in (bare, bare + history) or height < bare
+    least, whole = bare + history // 2, bare + history
+    height = devices_height(rows, bare, least, whole, memory=memory, lower=lower)
+    room = rows_for_devices(rows, memory=memory, lower=lower)
+    assert height <= max(2, room)
+    # The history has at least its lowest height, or no row.
+    assert height in (bare, whole) or height < bare or least <= height == room
 
 
 @given(st.integers(30, 100), st.integers(3, 40), st.integers(0, 40))
 def test_side_by_side_the_devices_leave_the_table_its_rows(
     rows: int, bare: int, history: int
 ) -> None:
-    height = top_height(rows, bare, bare + history)
+    height = top_height(rows, bare, bare + history // 2, bare + history)
     assert TOP_ROWS <= height <= max(TOP_ROWS, rows * 2 // 5)
     assert rows - height >= TABLE_ROWS
     assert height >= min(bare, rows * 2 // 5)
+
+
+def test_a_history_shrinks_to_the_rows_that_the_table_leaves() -> None:
+    assert top_height(40, 11, least=14, whole=18) == 16
+    assert top_height(40, 14, least=17, whole=21) == 14
+    assert devices_height(50, 15, least=18, whole=22, memory=True, lower=True) == 21
 
 
 def test_what_is_wrong_takes_rows_of_the_table_where_it_can_spare_them() -> None:

@@ -12,6 +12,7 @@ from tui.core.text import glyphs
 from tui.devices.state.history import Point
 from tui.devices.views.history import PlottedFigure, RecentReadings, explain_gap
 from tui.devices.views.large_history import (
+    CRAMPED_ROWS,
     LEAST_ROWS,
     MOST_ROWS,
     Readings,
@@ -185,3 +186,13 @@ async def test_with_more_gpus_each_figure_has_a_row_and_h_draws_one_large() -> N
         for _ in range(5):
             await on.press("h")
         assert on.row(" memory   0")
+
+
+async def test_a_large_history_shrinks_where_the_table_leaves_it_few_rows() -> None:
+    busy = Utilization(50.0, 0.0)
+    seen = sample(*(gpu(at, utilization=busy) for at in range(8)))
+    async with running((120, 40), "one gpu", seen) as on:
+        for keys in (("h",), ("m",), ("w",), ("h", "m")):
+            await on.press(*keys)
+            assert on.workbench.devices.history.size.height > CRAMPED_ROWS
+            assert on.row(" last ") or on.row("no value")

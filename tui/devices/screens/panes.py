@@ -49,6 +49,7 @@ from tui.devices.views.host_rows import (
 )
 from tui.devices.views.jobs import rank_spans
 from tui.devices.views.large_history import (
+    CRAMPED_ROWS,
     FOR_GPUS,
     LEAST_ROWS,
     MOST_STACKED_ROWS,
@@ -439,6 +440,11 @@ class DevicesPane(AgingPane):
         if self._is_large and history:
             return devices + 1 + LEAST_ROWS
         return devices + block_rows(self._view, history)
+
+    def count_least_rows(self, notice: int = 1) -> int:
+        """Count the pane's rows with its lowest history; see :meth:`count_rows`."""
+        lowest = 1 + CRAMPED_ROWS if self._is_large else block_rows(self._view, 1)
+        return self.count_rows(0, notice) + lowest
 
     @property
     def _has_few_rows(self) -> bool:

@@ -37,6 +37,8 @@ LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 
 up to the second, 128b/130b up to the fifth, flits of 242 of 256 bytes from the sixth."""
 LEAST_ROWS, MOST_ROWS = 6, 10
 """Least rows of the picture, and its rows on a screen with empty rows."""
+CRAMPED_ROWS = 2
+"""Least rows of the picture where the other panes leave it no more."""
 MOST_STACKED_ROWS = 20
 """Rows of each of several pictures below each other, where rows would stay empty."""
 SCALE = 9

@@ -81,6 +81,8 @@ class WorkbenchScreen(CommandScreen):
         self._fitted = (0, 0, False, False)
         """Rows that the devices and the backends needed at the last layout, and whether there
         were comparisons and runs."""
+        self._memory_rows = 0
+        """Rows of the memory pane at the last layout in three columns."""
         self._was_away = False
 
     @property
@@ -197,15 +199,16 @@ class WorkbenchScreen(CommandScreen):
         set_height(self.backend, self._count_rows()[1] if fitted else None)
         notice = arrangement.notice_rows(rows, self.devices.list.count_rows())
         bare = self.devices.count_rows(0, notice)
+        least = self.devices.count_least_rows(notice)
         whole = self.devices.count_rows(arrangement.history_rows(rows), notice)
         is_open = {
             "memory": not self.memory.has_class("-folded"),
             "lower": self.panes[self.lower].display,
         }
-        height = arrangement.devices_height(rows, bare, whole, **is_open)
+        height = arrangement.devices_height(rows, bare, least, whole, **is_open)
         set_height(self.devices, height if stack else None)
         if self.top is not None:
-            height = arrangement.top_height(rows, bare, whole)
+            height = arrangement.top_height(rows, bare, least, whole)
             set_height(self.top, height if self.has_class("-grid") else None)
         brief = self._is_brief()
         set_height(self.detail, arrangement.BRIEF_ROWS if brief and stack else None)
@@ -218,11 +221,17 @@ class WorkbenchScreen(CommandScreen):
         started = self.state.started or self.detail.roofline
         return not started and self.lower == "detail" and self.focused_pane != "detail"
 
+    def _count_memory_rows(self) -> int:
+        """Return the rows that the memory pane fills in three columns."""
+        return self.memory.count_rows(
+            max(1, self.app.size.width * self.program.borders.left // 100 - 2)
+        )
+
     def _fit_heights(self, rows: int) -> None:
         """Give the panes of three columns the rows that they fill; the others have the rest."""
         width = self.app.size.width
         borders = self.program.borders
-        memory = self.memory.count_rows(max(1, width * borders.left // 100 - 1))
+        memory = self._memory_rows = self._count_memory_rows()
         cells = max(1, width * (100 - borders.right) // 100 - 2)
         backend = self.backend.count_rows(cells, rows // 3)
         fitted = arrangement.column_rows(rows, memory, backend)
@@ -327,6 +336,18 @@ class WorkbenchScreen(CommandScreen):
         if self.workloads.have_aged():
             parts |= {Topic.WORKLOADS}
         super().draw(parts)
+        self._refit_memory(parts)
+
+    def _refit_memory(self, parts: Topics) -> None:
+        """Give the memory pane of three columns the rows of its redrawn account.
+
+        For the same device it only grows: figures that come and go move no other pane.
+        """
+        if not self.has_class("-columns") or not parts & self.memory.SHOWS:
+            return
+        needed = self._count_memory_rows()
+        if needed > self._memory_rows or (needed < self._memory_rows and Topic.SELECTION in parts):
+            self.fit_devices()
 
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
@@ -506,6 +527,7 @@ class WorkbenchScreen(CommandScreen):
     def action_next_figure(self) -> None:
         """Draw the next figure of the selected device's history."""
         self.devices.next_figure()
+        self.fit_devices()
 
     def action_go_to_memory(self) -> None:
         self.focus_pane("memory")

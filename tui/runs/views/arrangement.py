@@ -76,26 +76,32 @@ def rows_for_devices(rows: int, *, memory: bool, lower: bool) -> int:
     return rows - others - (LOWER_OPEN if lower else 0)
 
 
-def devices_height(rows: int, bare: int, whole: int, *, memory: bool, lower: bool) -> int:
+def devices_height(
+    rows: int, bare: int, least: int, whole: int, *, memory: bool, lower: bool
+) -> int:
     """Return the rows of the devices pane in a stack: as many as it needs and are available.
 
     Args:
         rows: height of the screen.
         bare: rows that the devices take without their history.
+        least: rows that the devices take with their lowest history.
         whole: rows that the devices take with their history.
         memory: the memory pane is open.
         lower: the lower pane is open.
     """
     room = rows_for_devices(rows, memory=memory, lower=lower)
     # On a low screen the table needs the rows of a history.
-    height = whole if lower and whole <= room else bare
-    return max(2, min(height, room))
+    return max(2, _fit_history(room, bare, least, whole) if lower else min(bare, room))
 
 
-def top_height(rows: int, bare: int, whole: int) -> int:
+def top_height(rows: int, bare: int, least: int, whole: int) -> int:
     """Return the rows of devices and memory side by side; see :func:`devices_height`."""
-    most = rows * 2 // 5
-    return max(TOP_ROWS, whole if whole <= most else min(bare, most))
+    return max(TOP_ROWS, _fit_history(rows * 2 // 5, bare, least, whole))
+
+
+def _fit_history(most: int, bare: int, least: int, whole: int) -> int:
+    """Return the rows of the devices, whose history shrinks to the rows that are left."""
+    return min(whole if least <= most else bare, most)
 
 
 def column_rows(rows: int, memory: int, backend: int) -> tuple[int, int, int]:
