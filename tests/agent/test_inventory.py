@@ -335,6 +335,47 @@ def test_another_thread_s_variables_and_stack_are_reported() -> None:
     assert found.threads[0].made_request
 
 
+def test_one_local_of_many_threads_is_one_row_with_their_number() -> None:
+    go_on = threading.Event()
+
+    def work(argument: torch.Tensor, shared: torch.Tensor, ready: threading.Event) -> None:
+        made = argument + shared
+        few = [tensor(), tensor()]
+        graph = torch.ones(2, device="cuda", requires_grad=True).sum()
+        ready.set()
+        go_on.wait()
+        assert all(each is not None for each in (made, few, graph))
+
+    shared, threads = tensor(), []
+    for _ in range(40):
+        ready = threading.Event()
+        thread = threading.Thread(target=work, args=(tensor(), shared, ready))
+        threads.append(thread)
+        thread.start()
+        ready.wait(60)
+    names = [f"thread-{thread.name}" for thread in threads]
+    del thread, threads
+    try:
+        found = taken()
+    finally:
+        go_on.set()
+        for other in threading.enumerate():
+            if f"thread-{other.name}" in names:
+                other.join()
+    rows = {(each.kind, each.name): each for each in found.containers if each.bytes}
+    assert {key: (row.length, row.tensors, row.bytes) for key, row in rows.items()} == {
+        ("threads", "argument"): (40, 40, 80 * MIB),
+        ("threads", "made"): (40, 40, 80 * MIB),
+        ("threads", "few"): (40, 80, 160 * MIB),
+    }
+    assert {row.scope for row in rows.values()} == {"local of work()"}
+    made = rows["threads", "made"].adds
+    assert made is not None
+    assert made.name == "work"
+    # One tensor in all threads is no group, and neither are graphs.
+    assert [each.bytes for each in found.variables if each.name == "shared"] == [2 * MIB]
+
+
 def test_models_of_one_long_list_are_one_row_with_their_number() -> None:
     results = [torch.nn.Linear(1024, 1024, bias=False, device="cuda") for _ in range(20)]
     (part,) = taken().parts

@@ -11,6 +11,7 @@ from tests.explain.scenes import (
     GIB,
     LOAD,
     MIB,
+    PROGRAM,
     STATE,
     TO_CUDA,
     check_explanation,
@@ -20,8 +21,9 @@ from tests.explain.scenes import (
     part,
     variable,
 )
-from tui.snapshots.explain.evidence import Evidence, Purpose
+from tui.snapshots.explain.evidence import Evidence, Purpose, Rate
 from tui.snapshots.explain.explain import explain
+from tui.snapshots.explain.frames import Frame
 
 MODEL = part("parameters", 16)
 ROWS: list[tuple[str, Evidence, str, str, str]] = [
@@ -163,6 +165,44 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "fragmentation",
         "Fragmentation: 2.2 GiB",
         "set PYTORCH_ALLOC_CONF=expandable_segments:True",
+    ),
+    (
+        "a batch in each of many threads",
+        evidence(
+            inventory(
+                MODEL,
+                container(
+                    *("batch", 3000, 215),
+                    kind="threads",
+                    scope="local of keep()",
+                    adds=Frame(PROGRAM, 7, "keep"),
+                ),
+                container("images", 2000, 1),
+                container("labels", 2000, 1),
+            ),
+            rate=Rate(2e8, 1e8, 3e8, "s", "measured", 30),
+        ),
+        "other tensors",
+        "of which batch (local of keep() in 215 threads) is the largest with 2.9 GiB, train.py:7.",
+        "run fewer threads at once",
+    ),
+    (
+        "only these",
+        evidence(
+            inventory(
+                MODEL,
+                container(
+                    *("batch", 6880, 430),
+                    kind="threads",
+                    scope="local of keep()",
+                    adds=Frame(PROGRAM, 7, "keep"),
+                ),
+            ),
+            rate=Rate(2e8, 1e8, 3e8, "s", "measured", 30),
+        ),
+        "other tensors",
+        "most of it in batch (local of keep() in 430 threads), train.py:7.",
+        "run fewer threads at once, end those that wait, or free batch (train.py:7)",
     ),
     (
         "optimizer state",

@@ -245,6 +245,20 @@ PROGRAMS = (
     Program("prefetching_loader", "activations", helps=LESS, never=("detach()",)),
     Program("validation_batch_too_large", "activations", helps=(*LESS, "no_grad()"), never=()),
     Program("convolutions", "activations", helps=LESS, never=("detach()",)),
+    Program(
+        "waiting_threads",
+        "other tensors",
+        ("most of it in batch (local of compute() in", "threads), waiting_threads.py:1"),
+        ("run fewer threads at once",),
+        alone=("leak",),
+    ),
+    Program(
+        "batches_of_threads",
+        "other tensors",
+        ("most of it in batch (local of evaluate() in",),
+        ("run fewer threads at once",),
+        alone=("leak",),
+    ),
     Program("dataset_on_the_gpu", "other tensors", ("images",), ("on the host",)),
 )
 """All but ``rank_of_two``, which torchrun starts."""

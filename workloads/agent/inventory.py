@@ -25,6 +25,7 @@ from .reach import Holding, OutOfTimeError, VariablePlace, Walk
 from .source_lines import CodePlace, VariableUses, find_uses
 from .stacks import code_line, frames_of_threads, thread_stacks
 from .tensors import TensorReader, class_dict, inherits, instance_dict, mro, name_of, slots
+from .thread_locals import THREADS, Extent, group_locals
 
 SCHEMA = 1
 LONGEST_S = 2.0
@@ -105,6 +106,7 @@ class _Stock:
         self._deadline = deadline
         self._reader = TensorReader(torch, device)
         self._walk = Walk(self._reader, torch, MOST_OBJECTS, deadline)
+        self._threads: list[Extent] = []
         self._counted: set[int] = set()
         self.roles: dict[str, list[int]] = defaultdict(list)
         """Addresses of the storages of each role."""
@@ -181,7 +183,10 @@ class _Stock:
         """Follow all names, within the time limit."""
         try:
             for frames in frames_of_threads(threading.get_ident(), __name__.rpartition(".")[0]):
+                extent = Extent(self._walk)
                 self._walk.frames(frames)
+                extent.close()
+                self._threads.append(extent)
             self._walk.modules()
             self._walk.hooks()
             self._walk.last_failure()
@@ -274,8 +279,11 @@ class _Stock:
     def rows(self, allocated: int) -> dict[str, Any]:
         """Return all rows as plain data."""
         parts = self._merge_parts()
-        counted = [self._container(holding) for holding in self._walk.holdings]
-        named = [self._variable(*variable) for variable in self._walk.variables]
+        counted: list[dict[str, Any]] = []
+        named: list[dict[str, Any]] = []
+        for findings in group_locals(self._walk, self._threads, self._has_graph):
+            counted += map(self._container, findings.holdings)
+            named += [self._variable(*variable) for variable in findings.variables]
         containers, variables = self._select_rows(counted), self._select_rows(named)
         # After the lines that add to each, which matter more, as the time may end.
         roots = [row.pop("root") for row in variables]
@@ -325,12 +333,13 @@ class _Stock:
             largest = sorted(selected[MOST_ROWS // 2 :], key=lambda row: -row["graph_nodes"])
             selected = selected[: MOST_ROWS // 2] + largest[: MOST_ROWS // 2]
         for row in selected:
-            row.update(self._uses(row.pop("place"), collection="kind" in row))
+            row.update(self._uses(row.pop("place"), row.get("kind")))
         return selected
 
-    def _uses(self, place: VariablePlace, *, collection: bool) -> dict[str, Any]:
+    def _uses(self, place: VariablePlace, kind: str | None) -> dict[str, Any]:
         """Return the lines that change a row's variable, as far as its code shows them."""
-        uses = self._find_uses(place, collection=collection)
+        collection = kind is not None
+        uses = self._find_uses(place, collection=collection and kind != THREADS)
         lines = dict(adds=_code_place(uses.adds), backward=_code_place(self._find_backward(place)))
         if collection:
             return dict(lines, enlarges=uses.enlarges, empties=_code_place(uses.empties))
@@ -412,6 +421,9 @@ class _Stock:
 
     def _graph(self, tensor: Any) -> Any:
         return self._reader.graph(tensor)
+
+    def _has_graph(self, tensor: Any) -> bool:
+        return self._graph(tensor) is not None
 
     def _nodes(self, roots: list[Any]) -> int:
         if not roots or time.monotonic() > self._deadline:

@@ -34,6 +34,7 @@ from tui.snapshots.explain.holders import (
     find_waiting_graphs,
     format_names,
     holder_line,
+    is_of_threads,
     is_training,
 )
 from tui.snapshots.explain.inventory import Container
@@ -334,6 +335,12 @@ def _advise_on_tensors(request: FailedRequest) -> Iterator[Remedy]:
         yield Remedy(
             f"empty {most.name}{place} more often than at {format_line(emptied)}, or keep it "
             "on the host",
+            why,
+        )
+    elif is_of_threads(most):
+        yield Remedy(
+            f"run fewer threads at once, end those that wait, or free {most.name}{place} in each "
+            "before it waits",
             why,
         )
     else:

@@ -24,8 +24,10 @@ from tui.snapshots.explain.holders import (
     find_unfillable,
     find_waiting_graphs,
     format_holder,
+    format_name,
     format_names,
     full_size,
+    is_of_threads,
 )
 from tui.snapshots.explain.inventory import Container
 from tui.snapshots.explain.lead import in_optimizer, loads_checkpoint, rounds_sizes_up
@@ -183,17 +185,19 @@ def _describe_tensors(evidence: Evidence, account: Account, device: Capacity) ->
         if named and named[0].bytes:
             most = named[0]
             line = most.adds or most.where
-            place = f", {format_place(line)}" if line is not None else ""
+            # The description of threads already names their function.
+            format_code = format_line if is_of_threads(most) else format_place
+            place = f", {format_code(line)}" if line is not None else ""
             emptied = most.empties if isinstance(most, Container) else None
             if emptied is not None:
                 place += f", emptied at {format_line(emptied)}"
             if 2 * most.bytes < account.of("other tensors"):
                 size = round_size(most.bytes)
                 return (
-                    f"Tensors of the program hold {share}, of which {most.name} is the largest "
-                    f"with {size}{place}."
+                    f"Tensors of the program hold {share}, of which {format_name(most)} is the "
+                    f"largest with {size}{place}."
                 )
-            return f"Tensors of the program hold {share}, most of it in {most.name}{place}."
+            return f"Tensors of the program hold {share}, most of it in {format_name(most)}{place}."
         return f"Tensors reachable from Python hold {share}."
     growth = evidence.growth
     if growth is not None and growth.fills:

@@ -26,6 +26,8 @@ UNFILLABLE = 0.3
 """The same share of a collection that would not fit the device if it were full."""
 COPIED_WITHIN = 0.01
 """Largest difference of the request to a collection, as a share, if it copies its tensors."""
+THREADS = "threads"
+"""The :attr:`Container.kind` of one local of one function in several threads."""
 MOST_NAMES = 4
 """Most parts of a formatted list of names."""
 
@@ -70,9 +72,23 @@ def format_place(holder: Container | Variable) -> str:
     return holder.scope if line is None else format_line(line)
 
 
+def is_of_threads(holder: Container | Variable) -> bool:
+    """Return whether a holder is a local of several threads."""
+    return isinstance(holder, Container) and holder.kind == THREADS
+
+
+def format_name(holder: Container | Variable) -> str:
+    """Return the name, of several threads ``batch (local of keep() in 215 threads)``."""
+    if isinstance(holder, Container) and is_of_threads(holder):
+        return f"{holder.name} ({holder.scope} in {grouped(holder.length)} threads)"
+    return holder.name
+
+
 def format_holder(holder: Container | Variable) -> str:
     """Format a holder with its size: ``losses (list of 33, train.py:10)``."""
-    if isinstance(holder, Container) and holder.limit:
+    if isinstance(holder, Container) and is_of_threads(holder):
+        size = f"{holder.scope} in {grouped(holder.length)} threads"
+    elif isinstance(holder, Container) and holder.limit:
         kind = holder.kind.removeprefix("limited ")
         size = f"{kind} of {grouped(holder.length)} of at most {grouped(holder.limit)}"
     elif isinstance(holder, Container):

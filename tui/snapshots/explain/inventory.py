@@ -88,9 +88,10 @@ class Container:
     kind: str
     """``list``, ``dict``, ``tuple``, ``deque``, ``limited deque`` (with a ``maxlen``), ``set``,
     ``Queue``, ``limited Queue`` (with a ``maxsize``), ``cache`` (of functools), ``object`` with
-    attributes, ``stored exception``, or ``exception`` that is being handled or was a command's,
-    with its frames."""
+    attributes, ``threads`` (one local of one function in several), ``stored exception``, or
+    ``exception`` that is being handled or was a command's, with its frames."""
     length: int
+    """Number of items; of ``threads``, their number."""
     tensors: int
     bytes: int
     """Bytes of these tensors, without the memory held by their graphs."""

@@ -37,6 +37,7 @@ from tui.snapshots.explain.holders import (
     is_in_forward,
     is_of_one_graph,
     is_of_pass,
+    is_of_threads,
     is_training,
     make_leak,
     waits_for_backward,
@@ -161,12 +162,14 @@ def _find_named(
     evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
 ) -> Leak | None:
     """Return the leak whose holder explains the most bytes."""
+    # Each thread has its own, whatever the number of steps.
+    containers = [each for each in inventory.containers if not is_of_threads(each)]
     candidates = [
         *(
             _find_in_container(container, evidence, inventory, rate, grew)
-            for container in inventory.containers
+            for container in containers
         ),
-        *_find_in_collections(evidence, inventory, rate, grew),
+        *_find_in_collections(containers, evidence, inventory, rate, grew),
         _find_sum(evidence, inventory, rate, grew),
         *(_find_replaced(variable, evidence, inventory) for variable in inventory.variables),
         *_find_joined(evidence, inventory, rate, grew),
@@ -237,11 +240,15 @@ def _is_of_step(container: Container, *, graphs: bool, measured: bool, rate: Rat
 
 
 def _find_in_collections(
-    evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
+    containers: Sequence[Container],
+    evidence: Evidence,
+    inventory: Inventory,
+    rate: Rate | None,
+    grew: int,
 ) -> list[Leak | None]:
     """Return the leaks of collections that one function fills, such as a list in every layer."""
     by_function: dict[tuple[str, str], list[Container]] = defaultdict(list)
-    for container in inventory.containers:
+    for container in containers:
         adds = container.adds
         if adds is not None and container.enlarges and TRACEBACK not in container.through:
             by_function[adds.filename, adds.name].append(container)
