@@ -129,6 +129,14 @@ def test_a_comparison_tells_each_pair_and_ends_with_a_verdict(runner: Driver) ->
     assert comparison.unavailable["break_even_calls"]
 
 
+def test_a_comparison_has_the_values_that_its_workload_chose(runner: Driver) -> None:
+    small = {"channels": 4, "size": 8}
+    compared = runner.compare("conv_block", "mkldnn.enabled", (True, False), 1, batch=0, **small)
+    result = runner.run("conv_block", batch=0, **small)
+    assert compared.parameters == {**result.parameters, **result.chosen}
+    assert compared.parameters["batch"] != 0
+
+
 def test_a_flag_without_effect_here_is_refused_with_the_reason(runner: Driver) -> None:
     comparison = runner.compare("conv2d", "mkldnn.fast", (True, False))
     assert comparison.status == "failed"

@@ -83,6 +83,15 @@ def test_the_ratio_is_old_over_new_and_the_search_is_priced() -> None:
     assert found.parameters == {"size": 224}
 
 
+def test_it_has_the_values_that_the_workload_chose() -> None:
+    job = ProcessesJob(REQUEST)
+    result = replace(_result(1e-3, 0.1), parameters={"batch": 0, "size": 8}, chosen={"batch": 64})
+    for _ in range(2):
+        event = job.apply(_came(Finished(result)))
+    assert isinstance(event, Compared)
+    assert event.comparison.parameters == {"batch": 64, "size": 8}
+
+
 def test_progress_counts_pairs_not_blocks() -> None:
     job = ProcessesJob(REQUEST)
     job.apply(_finished(1e-3, 0.1))

@@ -156,7 +156,7 @@ class ProcessesJob:
         result = event.decode(Finished).result
         if result.status != "ok" or result.time is None:
             return self.end(result.status, result.reason or "no time was taken")
-        self._parameters = result.parameters
+        self._parameters = {**result.parameters, **result.chosen}
         for warning in result.warnings:
             flag = self._request.flag
             setting = format_setting(flag, result.flags.get(flag, False))

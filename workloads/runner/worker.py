@@ -80,7 +80,7 @@ def compare_blocks(
         control.report("preparing")
         base = {**request.flags, request.flag: request.settings[0]}
         with prepared(request.workload, request.device, request.parameters, base) as ready:
-            parameters.update(ready.parameters)
+            parameters.update({**ready.parameters, **ready.case.chosen})
             devices = ready.case.devices
             blocks = _Blocks(request, ready, control)
             pair_count = comparison.pairs_wanted(request, False)
