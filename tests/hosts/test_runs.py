@@ -60,7 +60,7 @@ def test_two_hosts_run_and_their_results_are_compared_here(
     done = _run(boxes, *SMALL, "--host", "a,b", *together)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "2 of 2 runs ended well"
+    assert lines[0] == "2 of 2 runs succeeded"
     assert [line for line in lines if line in ("a", "b")] == ["a", "b"]
     assert sum(line.startswith("matmul n=64") for line in lines) == 2
     assert lines[-1] == "to compare two hosts: gpu-workbench results compare box=a box=b"
@@ -150,7 +150,7 @@ def test_a_users_workload_runs_on_a_host(boxes: Boxes, tmp_path: Path) -> None:
     broken.write_text(OWN.format(first="1 / 0"), encoding="utf-8")
     files = ("--workloads", str(own), "--workloads", str(broken))
     done = _run(boxes, "doubled", *files, "--device", "cpu", "--quick", "--host", "a", "--no-store")
-    assert done.stdout.startswith("1 of 1 run ended well"), done.stderr
+    assert done.stdout.startswith("1 of 1 run succeeded"), done.stderr
     assert f"a: {broken}:3: ZeroDivisionError" in done.stderr
 
 
@@ -159,7 +159,7 @@ def test_ranks_start_from_memory(boxes: Boxes) -> None:
     boxes.add("a", AS_IT_IS)
     done = _run(boxes, "all_reduce", "--device", "cpu", "--quick", "--host", "a", "--no-store")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("1 of 1 run ended well")
+    assert done.stdout.startswith("1 of 1 run succeeded")
 
 
 @pytest.mark.slow

@@ -192,15 +192,16 @@ def test_a_wide_interval_leaves_the_headline_two_digits() -> None:
 def test_a_finished_comparison_says_what_it_did_and_what_it_cost() -> None:
     state = make_store("one gpu", *compared())
     assert shown(state)[1] == (
-        "conv2d cuda:0 benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)  off 412 µs → "
-        "on 287 µs (first call 12.1 → 392 ms)  search costs 380 ms: pays after 3 040 calls"
+        "conv2d on cuda:0: cudnn.benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)  "
+        "off 412 µs → on 287 µs (first call 12.1 → 392 ms)  "
+        "search costs 380 ms: pays after 3 040 calls"
     )
 
 
 def test_it_breaks_between_its_parts_where_it_is_narrow() -> None:
     state = make_store("one gpu", *compared())
     assert shown(state, 79)[1:4] == [
-        "conv2d cuda:0 benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)",
+        "conv2d on cuda:0: benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)",
         "  off 412 µs → on 287 µs (first call 12.1 → 392 ms)",
         "  search costs 380 ms: pays after 3 040 calls",
     ]
@@ -208,19 +209,19 @@ def test_it_breaks_between_its_parts_where_it_is_narrow() -> None:
 
 def test_a_queued_comparison_says_so() -> None:
     state = make_store("one gpu", compare_queued())
-    assert shown(state)[1] == "conv2d cuda:0 benchmark off→on  queued"
+    assert shown(state)[1] == "conv2d on cuda:0: cudnn.benchmark off→on  queued"
 
 
 def test_a_comparison_that_goes_on_shows_the_verdict_so_far_and_its_phase() -> None:
     state = make_store("one gpu", compare_queued())
     state.publish(progress(id="cudnn.benchmark of conv2d", phase="warm-up"))
-    assert shown(state)[1] == "conv2d cuda:0 benchmark off→on  warm-up"
+    assert shown(state)[1] == "conv2d on cuda:0: cudnn.benchmark off→on  warm-up"
     so_far = comparison(pairs=1, ratio=None, ci95=None, arms=UNTIMED)
     state.publish(messages.Compared(so_far, done=False))
-    assert shown(state)[1] == "conv2d cuda:0 benchmark off→on  warm-up, pair 2 of 5"
+    assert shown(state)[1] == "conv2d on cuda:0: cudnn.benchmark off→on  warm-up, pair 2 of 5"
     state.publish(messages.Compared(comparison(pairs=3), done=False))
     assert shown(state)[1].startswith(
-        "conv2d cuda:0 benchmark off→on  warm-up, pair 4 of 5: 1.44x faster so far  "
+        "conv2d on cuda:0: cudnn.benchmark off→on  warm-up, pair 4 of 5: 1.44x faster so far  "
     )
     for verdict, ratio, words in (
         ("slower", 0.5, "pair 4 of 5: 2.00x slower so far"),
@@ -252,7 +253,7 @@ def test_a_cancelled_comparison_reads_cancelled_and_not_unclear() -> None:
     )
     rows = shown(make_store("one gpu", *told), 79)
     assert rows[1:3] == [
-        "conv2d cuda:0 benchmark off→on  cancelled after 2 of 5 pairs",
+        "conv2d on cuda:0: cudnn.benchmark off→on  cancelled after 2 of 5 pairs",
         "  so far 0.70x (0.57–0.95)  the pairs so far are kept",
     ]
 
@@ -275,7 +276,7 @@ def test_one_that_was_cancelled_before_it_began_has_no_verdict() -> None:
         status="cancelled", reason="before it began", ratio=None, ci95=None, pairs=0, arms=UNTIMED
     )
     assert shown(make_store("one gpu", *told))[1] == (
-        "conv2d cuda:0 benchmark off→on  cancelled: before it began"
+        "conv2d on cuda:0: cudnn.benchmark off→on  cancelled: before it began"
     )
 
 
@@ -288,9 +289,9 @@ def test_where_there_are_few_rows_and_no_keys_each_comparison_is_one_line() -> N
     )
     brief = [plain(row) for row in build_view(state.runs, None, 60, focused=False, rows=5).lines]
     assert brief[2:] == [
-        "conv2d cuda:0 deterministic off→on  cancelled after 2 of 5…",
-        "conv2d cuda:0 fp32_precision ieee→tf32  unclear: 1.02x",
-        "conv2d cuda:0 benchmark off→on  1.44x faster",
+        "conv2d on cuda:0: deterministic off→on  cancelled after 2 o…",
+        "conv2d on cuda:0: fp32_precision ieee→tf32  unclear: 1.02x",
+        "conv2d on cuda:0: benchmark off→on  1.44x faster",
         CUBLAS_LINE,
     ]
     everything = build_view(state.runs, None, 60).lines
@@ -312,7 +313,7 @@ def test_without_a_pair_there_is_no_verdict_but_a_reason() -> None:
 def test_without_a_break_even_there_is_its_reason() -> None:
     why = {"break_even_calls": "the second setting is not faster once warm, so it never pays"}
     state = make_store("one gpu", *compared(break_even_calls=None, unavailable=why))
-    assert shown(state)[1].endswith(
+    assert shown(state, 240)[1].endswith(
         "no break-even: the second setting is not faster once warm, so it never pays"
     )
 

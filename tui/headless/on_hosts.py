@@ -211,7 +211,7 @@ def format_host_results(
     well = sum(entry.succeeded for entry in runs) + sum(run.succeeded for run in over_all)
     total = len(runs) + len(over_all)
     useless = sum(bool(lane.error) for lane in lanes)
-    first = f"{well} of {fmt.count(total, 'run')} ended well" if total else "nothing ran"
+    first = f"{well} of {fmt.count(total, 'run')} succeeded" if total else "nothing ran"
     if useless:
         first += f"; {fmt.count(useless, 'host')} of {len(lanes)} cannot run"
     text = rows_of_text([first, *problems])

@@ -34,7 +34,7 @@ class SpanningRun:
 
     @property
     def succeeded(self) -> bool:
-        """True if it ended well on every host."""
+        """True if it succeeded on every host."""
         return all(state.succeeded for state in self.states.values())
 
 

@@ -214,7 +214,11 @@ def comparison_lines(
         cells: width of a line.
         drawn: draw the interval of the ratio.
     """
-    parts = [_format_subject(state, compared), *_format_outcome(compared)]
+    outcome = _format_outcome(compared)
+    subject = _format_subject(state, compared, cells, *outcome[:1])
+    if outcome and width((*subject, Span("  "), *outcome[0])) > cells:
+        subject = _format_subject(state, compared, cells)
+    parts = [subject, *outcome]
     comparison = compared.comparison
     if comparison is not None:
         parts += [_format_times_of_arms(comparison), *_format_cost(comparison, done=compared.done)]
@@ -235,8 +239,8 @@ def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
 
 def format_headline(state: RunsState, compared: CompareState, cells: int) -> Line:
     """Format one comparison as one line: the switched flag and its effect, as far as they fit."""
-    subject = _format_subject(state, compared)
     outcome = next(iter(_format_outcome(compared)), ())
+    subject = _format_subject(state, compared, cells, outcome)
     # Drop the interval before cutting the words of the verdict.
     for phrase in (outcome, outcome[:-1] or outcome):
         joined = (*subject, Span("  "), *phrase)
@@ -250,23 +254,37 @@ def warning_lines(state: RunsState, flag: str | None, cells: int) -> list[Line]:
     rows: list[Line] = []
     for compared in list_newest(state):
         if compared.request.flag == flag and compared.warnings:
-            rows += flow([_format_subject(state, compared)], cells)
+            rows += flow([_format_subject(state, compared, cells)], cells)
             for warning in compared.warnings:
                 words = f"{glyphs.GLYPHS.warning} {warning}"
                 rows += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     return rows or paragraph("no warning about this flag", cells)
 
 
-def _format_subject(state: RunsState, compared: CompareState) -> Line:
+def _format_subject(
+    state: RunsState, compared: CompareState, cells: int, outcome: Line = ()
+) -> Line:
+    """Format what is compared: ``conv2d on cuda:0: cudnn.benchmark off→on``.
+
+    Args:
+        state: the state of the runs.
+        compared: the comparison.
+        cells: width of a line. If the outcome does not fit beside the flag's full name, the flag
+            has only its title.
+        outcome: what follows.
+    """
     request = compared.request
     arrow = glyphs.GLYPHS.arrow
     old, new = (format_setting(request.flag, setting) for setting in request.settings)
     titles = {flag.name: flag.title for flag in state.known_flags}
-    title = titles.get(request.flag, request.flag)
-    return line(
-        Span(f"{request.workload} ", TextStyle.STRONG),
-        f"{request.device} {title} {old}{arrow}{new}",
+    full, short = (
+        line(
+            Span(f"{request.workload} ", TextStyle.STRONG),
+            f"on {request.device}: {name} {old}{arrow}{new}",
+        )
+        for name in (request.flag, titles.get(request.flag, request.flag))
     )
+    return full if width((*full, Span("  "), *outcome)) <= cells else short
 
 
 def _format_outcome(compared: CompareState) -> list[Line]:
