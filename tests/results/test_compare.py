@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -320,18 +321,40 @@ def test_lists_say_once_what_all_share_and_markdown_cannot_be_broken(tmp_path: P
     markdown = format_markdown(rows, facts)
     assert any(line.startswith("| a\\|b\\_c n=4096 | cuda:0 |") for line in markdown)
     assert any("| 3 | ±" in line for line in markdown)
-    assert any("| 1 | fewer than 3 runs |" in line for line in markdown)
+    assert any("| 1 | fewer than 3 runs | x; y |" in line for line in markdown)
     # Each line of the table has as many cells as its head.
     cells = {line.replace("\\|", "").count("|") for line in markdown if line.startswith("|")}
-    assert cells == {7}
+    assert cells == {8}
+    assert "left out" not in "".join(markdown)
 
 
-def test_the_median_of_two_runs_lies_between_them(tmp_path: Path) -> None:
+def test_markdown_gives_two_runs_as_their_range_with_their_warnings(tmp_path: Path) -> None:
     with Database(tmp_path / "r", writing=True) as database:
-        database.add([*_runs(1e-3, 0, 1, 0.0), *_runs(3e-3, 1, 1, 0.0)])
+        database.add([*_runs(1e-3, 0, 1, 0.0, warnings=("noisy",)), *_runs(3e-3, 1, 1, 0.0)])
         rows, facts = database.read_rows(), database.read_facts()
     (row,) = [line for line in format_markdown(rows, facts) if line.startswith("| matmul")]
-    assert "| 2.00 ms | 2 |" in row
+    assert "| 1.00 ms to 3.00 ms | 2 | fewer than 3 runs | 1 of 2 runs, such as: noisy |" in row
+
+
+def test_markdown_gives_the_median_and_the_range_of_three_runs(tmp_path: Path) -> None:
+    with Database(tmp_path / "r", writing=True) as database:
+        database.add(_runs(1e-3, 0, 1, 0.0))
+        database.add([*_runs(2e-3, 1, 1, 0.0), *_runs(9e-3, 2, 1, 0.0)])
+        rows, facts = database.read_rows(), database.read_facts()
+    (row,) = [line for line in format_markdown(rows, facts) if line.startswith("| matmul")]
+    assert "| 2.00 ms (1.00 ms to 9.00 ms) | 3 |" in row
+
+
+def test_markdown_counts_the_results_without_a_line(tmp_path: Path) -> None:
+    with Database(tmp_path / "r", writing=True) as database:
+        database.add(_runs(1e-3, 0, 1))
+        (row,), facts = database.read_rows(), database.read_facts()
+    compared = replace(row, kind="comparison", median_s=None)
+    stopped = replace(row, status="cancelled")
+    assert format_markdown([row, compared], facts)[-1] == "1 comparison is left out."
+    assert format_markdown([row, stopped, compared], facts)[-1] == (
+        "1 comparison and 1 run without a complete time are left out."
+    )
 
 
 def test_a_time_of_another_year_is_its_date() -> None:

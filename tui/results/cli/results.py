@@ -321,7 +321,8 @@ def _export(options: ResultsOptions) -> int:
             if options.without_names:
                 used = {row.environment for row in rows}
                 known = {key: redacted.facts(known[key]) for key in used}
-            print_text(rows_of_text(format_markdown(rows, known)))
+            redact = redacted.text if options.without_names else str
+            print_text(rows_of_text(format_markdown(rows, known, redact)))
             return 0
         left_out: list[str] = []
         results = _read_valid(database, rows, left_out)

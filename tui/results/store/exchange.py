@@ -112,19 +112,20 @@ class ResultRedaction:
         A box may be called ``cpu``. The id stays, so that copies from several sources are imported
         once.
         """
-        changed = with_texts(result, self._text, keys=False)
+        changed = with_texts(result, self.text, keys=False)
         own_words = {name: getattr(result, name) for name in _OWN_WORDS if hasattr(result, name)}
         return replace(changed, **own_words)
 
     def facts(self, facts: Facts) -> Facts:
         """Return the facts without names."""
         values = {
-            name: self._replace_box(name, text) if name in ("box", "gpu uuid") else self._text(text)
+            name: self._replace_box(name, text) if name in ("box", "gpu uuid") else self.text(text)
             for name, text in facts.values.items()
         }
         return replace(facts, values=values)
 
-    def _text(self, text: str) -> str:
+    def text(self, text: str) -> str:
+        """Return a text without the names of users and boxes."""
         text = self._users(text)
         return text if self._boxes is None else self._boxes.sub(HOST, text)
 

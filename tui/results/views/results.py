@@ -7,7 +7,7 @@ import json
 import shlex
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import escape_markdown
@@ -412,8 +412,16 @@ def format_result(stored: StoredResult, outcome: str) -> list[str]:
 # ---- for an issue --------------------------------------------------------------------------------
 
 
-def format_markdown(rows: Sequence[StoredRow], facts: Environments) -> list[str]:
-    """Return a Markdown table of workloads and environments, and a list of the environments."""
+def format_markdown(
+    rows: Sequence[StoredRow], facts: Environments, redact: Callable[[str], str] = str
+) -> list[str]:
+    """Return a Markdown table of workloads and environments, and a list of the environments.
+
+    Args:
+        rows: the results; those without a time are counted below the table.
+        facts: facts by hash.
+        redact: removes names from a warning's text.
+    """
     groups: dict[tuple[str, str, str, str], list[StoredRow]] = {}
     for row in rows:
         if row.median_s and row.status == "ok":
@@ -421,8 +429,9 @@ def format_markdown(rows: Sequence[StoredRow], facts: Environments) -> list[str]
             groups.setdefault(key, []).append(row)
     used = list(dict.fromkeys(key[3] for key in groups))
     lines = [
-        "| workload | device | median | runs | from run to run | environment |",
-        "| --- | --- | ---: | ---: | ---: | --- |",
+        "| workload | device | median (fastest to slowest run) | runs | from run to run"
+        " | warnings | environment |",
+        "| --- | --- | ---: | ---: | ---: | --- | --- |",
     ]
     for (workload, _, device, environment), group in sorted(groups.items()):
         times = [row.median_s for row in group if row.median_s]
@@ -430,15 +439,49 @@ def format_markdown(rows: Sequence[StoredRow], facts: Environments) -> list[str]
         cells = (
             format_name(workload, group[0].parameters),
             device,
-            text.seconds(statistics.median(times)),
+            _format_run_times(times),
             str(len(times)),
             text.spread(varied.share) if varied else f"fewer than {FEWEST} runs",
+            redact(_format_marked(group)),
             str(used.index(environment) + 1),
         )
         lines.append(f"| {' | '.join(map(escape_markdown, cells))} |")
     for number, environment in enumerate(used, 1):
         lines += ["", f"{number}. {escape_markdown(_format_facts(facts[environment]))}"]
-    return lines
+    left_out = _format_left_out(rows, sum(map(len, groups.values())))
+    return [*lines, "", left_out] if left_out else lines
+
+
+def _format_run_times(times: Sequence[float]) -> str:
+    """Format the runs' median and range; of two runs the range alone, as no run is between."""
+    low, high = text.seconds(min(times)), text.seconds(max(times))
+    if len(times) == 1:
+        return low
+    if len(times) < FEWEST:
+        return f"{low} to {high}"
+    return f"{text.seconds(statistics.median(times))} ({low} to {high})"
+
+
+def _format_marked(group: Sequence[StoredRow]) -> str:
+    """Count a group's runs with warnings and give one of them; empty without any."""
+    marked = [row for row in group if row.marks]
+    if not marked:
+        return ""
+    if len(group) == len(marked) == 1:
+        return "; ".join(marked[0].marks)
+    return f"{len(marked)} of {text.count(len(group), 'run')}, such as: {marked[0].marks[0]}"
+
+
+def _format_left_out(rows: Sequence[StoredRow], listed: int) -> str:
+    """Return a sentence that counts the results without a line in the table; empty without any."""
+    comparisons = sum(row.kind == "comparison" for row in rows)
+    runs = len(rows) - comparisons - listed
+    counted = [
+        *([text.count(comparisons, "comparison")] if comparisons else []),
+        *([f"{text.count(runs, 'run')} without a complete time"] if runs else []),
+    ]
+    verb = "is" if comparisons + runs == 1 else "are"
+    return f"{' and '.join(counted)} {verb} left out." if counted else ""
 
 
 def _format_facts(facts: Facts) -> str:
