@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -194,3 +195,38 @@ def test_the_screen_warns_of_an_inconsistent_trace() -> None:
     info = FileInfo("memory.pickle", "pickle", "snapshot", 1, {}, _checked(normalise(objects)), 0)
     drawn = " ".join(" ".join(map(plain, file_lines(info, 80))).split())
     assert "! device 0: the trace is inconsistent: live memory peaks at 2.0 GiB" in drawn
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["diff --json --peak {0} {0}", "diff {0} --json --peak {0}", "--json --peak diff {0} {0}"],
+)
+def test_the_options_of_a_comparison_stand_anywhere(arguments: str) -> None:
+    path = str(FILES[0])
+    done = run_here("snapshot", *arguments.format(path).split(" "))
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["a"].endswith(FILES[0].name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("x --peak", "--peak compares the peaks of two files: snapshot diff A B --peak"),
+        ("--at 3 diff x x", "--at is for one file: snapshot FILE --at"),
+        ("--oom-text x diff x x", "--oom-text is for one file"),
+        ("diff --at 3 x x", "no option --at"),
+        ("diff x", "required: B; see gpu-workbench snapshot diff --help"),
+        ("diff x x x", "too many arguments: x"),
+    ],
+)
+def test_options_without_an_effect_are_refused(arguments: str, reason: str) -> None:
+    done = run_here("snapshot", *arguments.split(" "))
+    assert done.code == 2
+    assert reason in done.err
+
+
+def test_the_comparison_has_a_help_of_its_own() -> None:
+    done = run_here("snapshot", "diff", "--help")
+    assert done.code == 0
+    assert "gpu-workbench snapshot diff" in done.out
+    assert "--at" not in done.out

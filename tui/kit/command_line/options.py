@@ -28,12 +28,41 @@ class Parser(argparse.ArgumentParser):
         """The options added to it, without groups of mutually exclusive options."""
         self.commands: dict[str, Parser] = {}
         """The parsers of its commands."""
+        self.defaults: dict[str, Any] = {}
+        """The defaults that are no argument's."""
+        self.actions: dict[str, Parser] = {}
+        """The parsers of the actions that its first argument may name; see :meth:`add_action`."""
         super().__init__(argument_default=argparse.SUPPRESS, **named)
 
     def add_argument(self, *names: Any, **named: Any) -> argparse.Action:
         """Add an argument as ``argparse.ArgumentParser.add_argument`` does."""
         self.arguments.append(super().add_argument(*names, **named))
         return self.arguments[-1]
+
+    def add_action(self, name: str, about: str) -> Parser:
+        """Return a parser of its own for the arguments after a name that stands first.
+
+        Unlike argparse's subparsers, other first arguments remain possible, such as a file.
+        """
+        action = Parser(prog=f"{self.prog} {name}", description=about)
+        action.set_defaults(**self.defaults)
+        self.actions[name] = action
+        return action
+
+    def set_defaults(self, **named: Any) -> None:
+        """Set defaults as ``argparse.ArgumentParser`` does; later actions get them too."""
+        self.defaults |= named
+        super().set_defaults(**named)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse as ``argparse.ArgumentParser`` does, except for an action."""
+        action = self.actions.get(args[0]) if args else None
+        if action is None:
+            return super().parse_known_args(args, namespace)
+        parsed, rest = action.parse_known_args(args[1:], namespace)
+        if rest:
+            action.unknown(rest)
+        return parsed, rest
 
     def unknown(self, rest: Sequence[str], screens: Sequence[str] = ()) -> NoReturn:
         """Refuse unknown arguments.

@@ -32,7 +32,9 @@ class SnapshotOptions:
     """The files, the part to analyse and the output format."""
 
     names: Sequence[str]
-    """A file, or ``diff`` and two files."""
+    """A file, or two to compare; with options before the word, ``diff`` is the first name."""
+    compares: bool = False
+    """Compare two files: ``diff`` is the first argument."""
     json: bool = False
     markdown: bool = False
     devices: Sequence[str] = ()
@@ -58,32 +60,48 @@ class SnapshotOptions:
 
 
 def add_options(parser: Parser) -> None:
-    """Add the options of the command."""
+    """Add the options of the command, and those of ``diff``."""
     add_output(parser)
     parser.add_argument(
         "names", nargs="+", metavar="FILE", help="a snapshot, - for standard input, or: diff A B"
     )
-    parser.add_argument("--markdown", action="store_true", help="print a report as Markdown")
-    add_devices(parser, "I", "show only the device of this index in the file")
+    _add_report(parser)
     parser.add_argument(
         "--at", type=int, metavar="EVENT", help="show the state right after this event"
     )
-    parser.add_argument("--top", type=int, metavar="N", help="list N sites")
+    _add_peak(parser, "with diff: compare the peaks, not the ends")
     parser.add_argument(
-        "--peak", action="store_true", help="with diff: compare the peaks, not the ends"
+        "--oom-text",
+        dest="exceptions",
+        metavar="FILE",
+        help="read the exception's text, or a log with it, from this file; - for standard input",
     )
+    diff = parser.add_action(
+        "diff", "Compare two snapshots: what has grown, is new, gone or shrunk?"
+    )
+    diff.set_defaults(compares=True)
+    add_output(diff)
+    diff.add_argument("names", action="append", metavar="A", help="the earlier snapshot")
+    diff.add_argument("names", action="append", metavar="B", help="the later snapshot")
+    _add_report(diff)
+    _add_peak(diff, "compare the peaks, not the ends")
+
+
+def _add_peak(parser: Parser, about: str) -> None:
+    parser.add_argument("--peak", action="store_true", help=about)
+
+
+def _add_report(parser: Parser) -> None:
+    """Add the options on what to read and how to print it, which ``diff`` has too."""
+    parser.add_argument("--markdown", action="store_true", help="print a report as Markdown")
+    add_devices(parser, "I", "show only the device of this index in the file")
+    parser.add_argument("--top", type=int, metavar="N", help="list N sites")
     # The names differ from those of the workbench's own options before the command.
     parser.add_argument(
         "--redact",
         dest="without_names",
         action="store_true",
         help="leave out user names and home directories",
-    )
-    parser.add_argument(
-        "--oom-text",
-        dest="exceptions",
-        metavar="FILE",
-        help="read the exception's text, or a log with it, from this file; - for standard input",
     )
     # An empty text, as of a shell's variable that is not set, is the same as none.
     parser.add_argument(
@@ -133,11 +151,17 @@ def snapshot(options: SnapshotOptions) -> int:
         raise UsageError(f"--top {options.top}: at least 1")
     if options.json and options.markdown:
         raise UsageError("--json and --markdown: give one of them")
-    names = options.names
-    compares = len(names) == 3 and names[0] == "diff"
+    names, compares = tuple(options.names), options.compares
+    if not compares and len(names) == 3 and names[0] == "diff":
+        names, compares = names[1:], True
     if not compares and len(names) != 1:
         raise UsageError("snapshot: give one FILE, or diff A B (a file named diff is ./diff)")
-    paths = tuple(names[1:] if compares else names)
+    if options.peak and not compares:
+        raise UsageError("--peak compares the peaks of two files: snapshot diff A B --peak")
+    if compares and (options.at is not None or options.exceptions):
+        flag = "--oom-text" if options.at is None else "--at"
+        raise UsageError(f"{flag} is for one file: snapshot FILE {flag} …")
+    paths = names
     text = read_oom_text(options.exceptions, paths)
     if STANDARD_INPUT in paths:
         if compares:
