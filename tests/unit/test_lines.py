@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.color import ColorSystem
 from rich.style import Style
 
 from tui.core.text import glyphs
@@ -155,3 +156,16 @@ def test_a_blank_has_the_style_of_its_neighbor_where_it_looks_the_same(
 def test_a_bar_between_blanks_is_one_segment() -> None:
     spans = (Span("  "), Span("\u2588\u2588", TextStyle.GOOD), Span("   "))
     assert len(list(strip_of(spans, 10, ON_BLACK))) == 1
+
+
+@pytest.mark.parametrize(
+    ("color", "codes"),
+    [("#87d787", "38;5;114"), ("#9e9e9e", "38;5;247"), ("#87d788", "38;2;135;215;136")],
+)
+def test_a_color_that_has_a_number_is_written_as_its_number(color: str, codes: str) -> None:
+    (segment,) = strip_of((Span("x"),), 1, Style(color=color))
+    drawn = segment.style
+    assert drawn is not None
+    assert drawn.render("x", color_system=ColorSystem.TRUECOLOR) == f"\x1b[{codes}mx\x1b[0m"
+    assert drawn.color is not None
+    assert drawn.color.get_truecolor().hex == color
