@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import CUDNN_FLAGS, HOSTILE, environment, feed, make_store, torch_gpu
 from tests.screens.results import compare_queued, compared, comparison, progress
+from tui.core.text.ratios import format_interval
 from tui.devices.state.machine import DeviceSelected
 from tui.kit.lines import Span, TextStyle, plain, width
 from tui.runs.state.events import FlagSet
@@ -19,7 +20,6 @@ from tui.runs.state.state import WorkbenchState
 from tui.runs.views.backend import (
     build_view,
     format_folded_title,
-    format_interval,
     format_verdict,
     list_newest,
     list_switches,
@@ -184,6 +184,32 @@ def test_the_headline_is_never_outside_its_printed_interval(
 def test_a_wide_interval_leaves_the_headline_two_digits() -> None:
     wide = comparison(verdict="slower", ratio=0.706, ci95=(1 / 3.40, 1 / 1.33))
     assert plain(format_verdict(wide)).startswith("1.4x slower (1.33–3.40,")
+
+
+def test_pairs_that_disagree_show_neither_a_ratio_nor_times_but_their_reach() -> None:
+    """A recorded ratio of two modes, 0.56x, contradicts the medians beside it: 0.05x."""
+    modes = (0.05,) * 12 + (1.0,) * 12
+    of_modes = comparison(
+        verdict="unclear",
+        ratio=0.56,
+        ci95=(0.05, 1.0),
+        pairs=24,
+        pairs_wanted=24,
+        pair_ratios=modes,
+        arms=(Arm(False, 400e-6, None), Arm(True, 8.44e-3, None)),
+        break_even_calls=None,
+    )
+    state = make_store("one gpu", compare_queued(), messages.Compared(of_modes, done=True))
+    assert shown(state)[1] == (
+        "conv2d on cuda:0: cudnn.benchmark off→on  "
+        "no verdict: the pairs disagree: 0.05x to 1.00x (24 pairs, c runs more)"
+    )
+    stated = next(iter(state.runs.comparisons.values())).comparison
+    assert stated is not None
+    assert stated.ratio is None
+    assert format_comparison_line(stated).endswith(
+        "  no verdict: the pairs disagree: 0.05x to 1.00x (24 pairs, --pairs for more)"
+    )
 
 
 # ---- comparisons -------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.screens.results import timing
 from workloads import catalog
@@ -22,7 +24,7 @@ from workloads.protocol.messages import (
     Progress,
     Run,
 )
-from workloads.protocol.results import RunResult, Status, Timing
+from workloads.protocol.results import Comparison, RunResult, Status, Timing
 from workloads.protocol.wire import EncodedMessage
 from workloads.runner.jobs import BlocksJob, ProcessesJob, RunJob
 
@@ -176,6 +178,50 @@ def test_medians_that_contradict_the_pairs_give_no_false_reason() -> None:
     found = comparison.summarise(REQUEST, pairs, fresh_process=True, parameters={})
     reason = found.unavailable.get("break_even_calls", "")
     assert "first call" not in reason
+
+
+def _summarised(times: list[tuple[float, float]]) -> Comparison:
+    pairs = [Pair(ArmSample(a, None), ArmSample(b, None)) for a, b in times]
+    return comparison.summarise(REQUEST, pairs, fresh_process=False, parameters={})
+
+
+@pytest.mark.parametrize(
+    ("times", "reach"),
+    [
+        # Half of the blocks of one setting are slow.
+        ([(4e-4, 8.4e-3)] * 13 + [(4e-4, 4e-4)] * 11, "0.048x to 1.00x"),
+        # The pairs favor one setting, the medians the other.
+        ([(1.0, 1.6), (2.0, 2.5), (3.0, 1.7), (0.9, 1.6), (2.0, 2.6), (2.1, 2.0)], "0.56x"),
+        ([(1.0, 1.2), (1.0, 1.2), (4.0, 1.0)], "0.83x to 4.00x"),
+    ],
+)
+def test_pairs_that_disagree_have_no_ratio(times: list[tuple[float, float]], reach: str) -> None:
+    found = _summarised(times)
+    assert found.verdict == "unclear"
+    assert found.ratio is None
+    assert found.unavailable["ratio"].startswith(f"the pairs disagree: {reach}")
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-4, 1e-1), st.floats(1e-4, 1e-1)), min_size=3, max_size=40),
+    st.floats(0.2, 5),
+    st.booleans(),
+)
+def test_a_ratio_never_contradicts_the_times_beside_it(
+    times: list[tuple[float, float]], factor: float, related: bool
+) -> None:
+    """Whether the machine's speed drifts while its pairs agree, or the pairs are at random."""
+    found = _summarised([(a, a / factor * (1 + b / 10)) for a, b in times] if related else times)
+    if found.ratio is None:
+        return
+    one, other = (arm.median_s or 0.0 for arm in found.arms)
+    assert found.ci95 is not None
+    low, high = found.ci95
+    quotient = one / other
+    if found.verdict in ("faster", "slower"):
+        assert (quotient > 1) is (found.verdict == "faster")
+    assert low / 1.02 <= quotient <= high * 1.02 or quotient == pytest.approx(found.ratio)
+    assert found.ratio / 1.12 <= quotient <= found.ratio * 1.12
 
 
 def test_one_process_shows_no_first_calls() -> None:

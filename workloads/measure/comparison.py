@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workloads.measure import estimates
 from workloads.protocol.messages import Budget, Compare
@@ -64,13 +64,13 @@ def summarise(
             unavailable["ci95"] = "one pair has no interval"
     else:
         unavailable["ratio"] = unavailable["ci95"] = "no pair was measured"
-    arms = (_arm(request.settings[0], pairs, 0), _arm(request.settings[1], pairs, 1))
+    arms = _arms(request.settings, pairs, ratio)
     verdict = estimates.verdict(ratio) if ratio else "unclear"
     break_even = _break_even(arms, fresh_process, verdict, unavailable)
     if not fresh_process:
         reason = "one process: the first arm's first call loads what the second's then finds"
         unavailable |= {"arms.0.first_call_s": reason, "arms.1.first_call_s": reason}
-    return Comparison(
+    found = Comparison(
         id=request.id,
         workload=request.workload,
         device=request.device,
@@ -90,18 +90,46 @@ def summarise(
         warnings=warnings,
         unavailable=unavailable,
     )
+    return withdraw_ratio(found)
 
 
-def _arm(setting: bool, pairs: Sequence[Pair], index: int) -> Arm:
-    samples = [pair.a if index == 0 else pair.b for pair in pairs]
-    if not samples:
-        return Arm(setting, None, None)
-    first_calls = [item.first_call_s for item in samples if item.first_call_s is not None]
-    return Arm(
-        setting,
-        statistics.median([sample.steady_s for sample in samples]),
-        statistics.median(first_calls) if first_calls else None,
+def withdraw_ratio(compared: Comparison) -> Comparison:
+    """Return the comparison without a ratio, and with the reason, if its pairs disagree."""
+    medians = [arm.median_s for arm in compared.arms if arm.median_s]
+    if not compared.ratio or len(medians) != 2 or not compared.pair_ratios:
+        return compared
+    ratio = estimates.Ratio(compared.ratio, compared.ci95, len(compared.pair_ratios))
+    reach = estimates.find_disagreement(ratio, compared.pair_ratios, (medians[0], medians[1]))
+    if reach is None:
+        return compared
+    low, high = (f"{end:.2f}x" if end >= 0.1 else f"{end:.2g}x" for end in reach)
+    reason = f"the pairs disagree: {low} to {high}"
+    return replace(compared, ratio=None, unavailable={**compared.unavailable, "ratio": reason})
+
+
+def _arms(
+    settings: tuple[bool, bool], pairs: Sequence[Pair], ratio: estimates.Ratio | None
+) -> tuple[Arm, Arm]:
+    """Return both settings' times; medians, or times of the pairs that the ratio comes from."""
+    if ratio is None:
+        return Arm(settings[0], None, None), Arm(settings[1], None, None)
+    a, b = [pair.a for pair in pairs], [pair.b for pair in pairs]
+    steady = [(pair.a.steady_s, pair.b.steady_s) for pair in pairs]
+    medians = (
+        statistics.median(sample.steady_s for sample in a),
+        statistics.median(sample.steady_s for sample in b),
     )
+    if estimates.find_disagreement(ratio, [one / other for one, other in steady], medians) is None:
+        medians = estimates.times_of_ratio(ratio, steady)
+    return (
+        Arm(settings[0], medians[0], _median_first_call(a)),
+        Arm(settings[1], medians[1], _median_first_call(b)),
+    )
+
+
+def _median_first_call(samples: Sequence[ArmSample]) -> float | None:
+    known = [sample.first_call_s for sample in samples if sample.first_call_s is not None]
+    return statistics.median(known) if known else None
 
 
 def _break_even(

@@ -214,6 +214,59 @@ def verdict(ratio: Ratio) -> Verdict:
     return "unclear"
 
 
+SCATTERED = 2.0
+"""Pairs without a verdict disagree if their ratios reach over more than this factor."""
+CLOSE = 1.1
+"""The quotient of two times agrees with a ratio up to this factor."""
+
+
+def find_disagreement(
+    ratio: Ratio, pair_ratios: Sequence[float], medians: tuple[float, float]
+) -> tuple[float, float] | None:
+    """Return the reach of pairs that give no common ratio; ``None`` if they do.
+
+    Two modes or a drift can leave the pairs' median where few pairs are, or opposite to the
+    quotient of the settings' medians. No figure then stands for the pairs. A verdict needs all of
+    an interval on one side, so only pairs without one can disagree.
+
+    Args:
+        ratio: the center of the pairs' ratios.
+        pair_ratios: one per pair, each positive.
+        medians: each setting's median, seconds.
+    """
+    if verdict(ratio) != "unclear" or ratio.ci95 is None or ratio.pairs < 3:
+        return None
+    few = ratio.pairs < MEDIAN_FROM
+    low, high = (min(pair_ratios), max(pair_ratios)) if few else ratio.ci95
+    quotient = medians[0] / medians[1]
+    outside = not low / CLOSE <= quotient <= high * CLOSE
+    against = min(ratio.value, quotient) < 1 / CLOSE and max(ratio.value, quotient) > 1 + THRESHOLD
+    return (low, high) if high > SCATTERED * low or outside or against else None
+
+
+def times_of_ratio(ratio: Ratio, pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return a time of each setting, seconds, whose quotient agrees with the ratio.
+
+    They are the settings' medians where these agree with it. Otherwise, as when the machine's speed
+    drifts, they are the geometric means of the pairs that the ratio comes from: the ones in the
+    middle, or all pairs if they are few.
+
+    Args:
+        ratio: the center of the pairs' ratios.
+        pairs: both times of each pair, positive; not empty.
+    """
+    a, b = (statistics.median(times) for times in zip(*pairs, strict=True))
+    low, high = ratio.ci95 or (ratio.value, ratio.value)
+    low, high = max(low, ratio.value / CLOSE), min(high, ratio.value * CLOSE)
+    if low / (1 + THRESHOLD) <= a / b <= high * (1 + THRESHOLD):
+        return a, b
+    ordered = sorted(pairs, key=lambda pair: pair[0] / pair[1])
+    if len(pairs) >= MEDIAN_FROM:
+        ordered = ordered[(len(pairs) - 1) // 2 : len(pairs) // 2 + 1]
+    first, second = (statistics.geometric_mean(times) for times in zip(*ordered, strict=True))
+    return first, second
+
+
 def break_even_calls(
     first_a: float, steady_a: float, first_b: float, steady_b: float
 ) -> float | str:

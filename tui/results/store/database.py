@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.core import reports
+from tui.core.text.ratios import format_ratio
 from tui.results.store import StoreError
 from tui.results.store.records import (
     Facts,
@@ -28,6 +29,7 @@ from tui.results.store.validity import (
     has_same_content,
     parse_finite,
 )
+from workloads.measure.comparison import withdraw_ratio
 from workloads.protocol import wire
 from workloads.protocol.results import Setting
 
@@ -394,6 +396,9 @@ def _parse_requested(body: Any) -> dict[str, Setting]:
 def describe_outcome(record: Record) -> str:
     """Return the text that a list shows for a record without a time."""
     compared = record.comparison
-    if compared is not None and compared.ratio is not None:
-        return f"{compared.flag}: {compared.verdict}, {compared.ratio:.3g}x"
+    if compared is not None and compared.status == "ok" and compared.pairs:
+        compared = withdraw_ratio(compared)
+        ratio = "" if compared.ratio is None else format_ratio(compared.ratio, compared.ci95)
+        found = ratio or compared.unavailable.get("ratio", "no ratio")
+        return f"{compared.flag}: {compared.verdict}, {found}"
     return (record.reason or "") if record.median_s is None or record.status != "ok" else ""

@@ -10,6 +10,7 @@ from itertools import pairwise
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
+from tui.core.text.ratios import format_interval
 from tui.kit import scale
 from tui.kit.lines import Line, Span, TextStyle, cell_len, left, line, paragraph, right
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
@@ -30,7 +31,6 @@ from tui.results.views.results import (
     format_side,
     format_verdict,
 )
-from tui.runs.views.backend import format_interval
 
 _MOST_NAME, _LEAST_NAME = 40, 14
 _LEAST_DRAWN = 15

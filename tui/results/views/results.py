@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import escape_markdown
+from tui.core.text.ratios import format_interval, format_ratio
 from tui.results.store.compare import (
     GAP_S,
     UNKNOWN,
@@ -26,7 +27,6 @@ from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, comput
 from tui.results.store.validity import is_time
 from tui.runs.state.parameters import format_short, format_value
 from tui.runs.state.result_format import format_end, format_time
-from tui.runs.views.backend import format_interval, format_ratio
 from workloads.protocol.results import DataColumn, Table
 
 SHORT_ID = 8

@@ -37,6 +37,7 @@ from tui.runs.state.runs import (
     end_comparison,
     select_standing,
 )
+from workloads.measure.comparison import withdraw_ratio
 from workloads.protocol import messages
 from workloads.protocol.flag_words import compares
 from workloads.protocol.messages import ended_run
@@ -299,7 +300,8 @@ class RunsState:
         return frozenset({Topic.WORKLOADS, Topic.LOG})
 
     def _on_compared(self, event: messages.Compared) -> Topics:
-        comparison = event.comparison
+        # A recording may come from a version that stored a ratio of pairs that disagree.
+        comparison = withdraw_ratio(event.comparison)
         if not self._change_comparison(comparison.id, comparison=comparison, done=event.done):
             return frozenset()
         if comparison.status == "failed":

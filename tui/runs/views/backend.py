@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.core.text.ratios import format_interval, format_ratio
 from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, plain, width
 from tui.kit.scale import ratio_line
@@ -300,9 +300,20 @@ def _format_outcome(compared: CompareState) -> list[Line]:
     if comparison.status != "ok":
         return format_unfinished(comparison)
     if comparison.ratio is None:
-        reason = comparison.unavailable.get("ratio", "no pair was measured")
-        return [(Span(f"no verdict: {reason}", TextStyle.NOTE),)]
+        return [format_no_ratio(comparison)]
     return [format_verdict(comparison)]
+
+
+def format_no_ratio(comparison: Comparison, hint: str = "c runs more") -> Line:
+    """Say why there is no ratio: ``no verdict: the pairs disagree: 0.05x to 1.00x (24 pairs, …)``.
+
+    Args:
+        comparison: one without a ratio.
+        hint: advice where there are pairs.
+    """
+    reason = comparison.unavailable.get("ratio", "no pair was measured")
+    more = f" ({text.count(comparison.pairs, 'pair')}, {hint})" if comparison.pairs else ""
+    return line(Span(f"no verdict: {reason}", TextStyle.NOTE), more)
 
 
 def format_unfinished(comparison: Comparison) -> list[Line]:
@@ -367,46 +378,9 @@ def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | No
     return f"{times} {word}" if word in ("faster", "slower") else times, interval
 
 
-def format_ratio(ratio: float, interval: tuple[float, float] | None) -> str:
-    """Format a ratio to the digits that its interval supports: ``1.43x``.
-
-    It lies within the interval as :func:`format_interval` prints it, if need be with more digits.
-
-    Args:
-        ratio: above zero.
-        interval: its 95% interval; ``None`` if unknown.
-    """
-    if interval is None or not interval[0] <= ratio <= interval[1]:
-        return text.ratio(ratio)
-    low, high = interval
-    form = _choose_interval_form(low, high)
-    ends = [Decimal(format(end, form)) for end in interval]
-    shown = text.significant(ratio, (high - low) / 2 / ratio, text.RATIO_DIGITS)
-    if not ends[0] <= shown <= ends[1]:
-        # Rounded like the ends, it cannot lie outside them.
-        shown = Decimal(format(ratio, form))
-    return f"{text.plain(shown)}x"
-
-
-def format_interval(low: float, high: float) -> str:
-    """Format an interval of ratios: ``1.40–1.47``, with digits enough to distinguish its ends."""
-    form = _choose_interval_form(low, high)
-    return f"{low:{form}}{glyphs.GLYPHS.dash}{high:{form}}"
-
-
-def _choose_interval_form(low: float, high: float) -> str:
-    """Return the format of both ends of an interval of ratios, as of :func:`format`."""
-    if high >= 1e6 or low < 0.01 * high:
-        return ".3g"
-    decimals = 2 if high < 10 else 1 if high < 100 else 0
-    while f"{low:.{decimals}f}" == f"{high:.{decimals}f}" and low != high and decimals < 4:
-        decimals += 1
-    return f".{decimals}f"
-
-
 def _format_times_of_arms(comparison: Comparison) -> Line:
     """Format medians and first calls: ``off 412 µs → on 287 µs (first call 12.1 → 392 ms)``."""
-    if all(arm.median_s is None for arm in comparison.arms):
+    if comparison.ratio is None or all(arm.median_s is None for arm in comparison.arms):
         return ()
     arrow = glyphs.GLYPHS.arrow
     halves = [
@@ -425,7 +399,7 @@ def _format_times_of_arms(comparison: Comparison) -> Line:
 def _format_cost(comparison: Comparison, *, done: bool) -> list[Line]:
     """Return the number of calls that repays the slower first call, or why there is none."""
     first_a, first_b = (arm.first_call_s for arm in comparison.arms)
-    if first_a is None or first_b is None or not done:
+    if comparison.ratio is None or first_a is None or first_b is None or not done:
         return []
     words: list[Line] = []
     calls = comparison.break_even_calls
@@ -470,7 +444,7 @@ def format_verdict_sentence(state: RunsState, compared: CompareState) -> str:
     ]
     old, new = (format_setting(comparison.flag, arm.setting) for arm in comparison.arms)
     medians = [arm.median_s for arm in comparison.arms]
-    if None not in medians:
+    if None not in medians and comparison.ratio is not None:
         times = [text.seconds(median) for median in medians]
         sentences.append(f"A call takes {times[0]} with {old} and {times[1]} with {new}.")
     first = [arm.first_call_s for arm in comparison.arms]

@@ -24,7 +24,7 @@ from tui.runs.state.result_format import (
 from tui.runs.state.runs import CompareState, RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_sweep_progress
-from tui.runs.views.backend import format_unfinished, format_verdict
+from tui.runs.views.backend import format_no_ratio, format_unfinished, format_verdict
 from tui.runs.views.chart import crossing_lines, finding_lines, gap_lines, plot_rows
 from tui.runs.views.outcome import check_lines
 from workloads.protocol import wire
@@ -247,6 +247,8 @@ def _format_parts(comparison: Comparison) -> list[str]:
         parts += [plain(sentence) for sentence in format_unfinished(comparison) if sentence]
     elif comparison.ratio is not None:
         parts.append(plain(format_verdict(comparison, "--pairs for more")))
+    elif comparison.pairs:
+        parts.append(plain(format_no_ratio(comparison, "--pairs for more")))
     if comparison.ratio is not None:
         times = f"{old} {fmt.seconds(a.median_s)} {arrow} {new} {fmt.seconds(b.median_s)}"
         calls = comparison.break_even_calls
