@@ -6,7 +6,7 @@ from typing import Any
 
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explain import explain
-from tui.snapshots.explain.frames import Frame
+from tui.snapshots.explain.frames import Frame, goes_through
 from tui.snapshots.explain.inventory import (
     SCHEMA,
     Container,
@@ -165,5 +165,6 @@ def check_explanation(found: Evidence, cause: str, line: str, advice: str) -> No
     if found.watched:
         assert "gpu-workbench watch -- python" not in whats
     of_batch = ("activations", "temporaries", "other tensors", "full", "unknown")
-    if cause not in of_batch and not explanation.backward:
+    of_model = cause.startswith("larger than") and goes_through(found.stack, "/torch/nn/modules/")
+    if cause not in of_batch and not explanation.backward and not of_model:
         assert "a smaller batch" not in whats

@@ -26,6 +26,7 @@ from tui.snapshots.explain.inventory import NamedBytes
 
 LOSSES = container("losses", 6080, 190, graphs=190)
 EVALUATE = Frame(PROGRAM, 22, "evaluate")
+ADDS = Frame(PROGRAM, 13, "evaluate")
 MODEL = part("parameters", 16)
 SUM_BACKWARD = Frame(PROGRAM, 20, "train")
 ROWS: list[tuple[str, Evidence, str, str, str]] = [
@@ -57,7 +58,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         evidence(
             inventory(
                 MODEL,
-                container("preds", 1984, 62, graphs=62, where=EVALUATE),
+                container("preds", 1984, 62, graphs=62, where=EVALUATE, adds=ADDS),
                 remainder=4800,
             )
         ),
@@ -104,11 +105,25 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "add loss.item() or loss.detach() to total",
     ),
     (
+        "outputs of training steps with their graphs",
+        evidence(
+            inventory(
+                MODEL,
+                container("outputs", 2400, 231, graphs=231),
+                remainder=4400,
+                steps=growing(100, 96, 66),
+            )
+        ),
+        "leak",
+        "Leak: outputs (list of 231, train.py:13) grows by 96 MiB per step.",
+        "store detach() or item() of each tensor in outputs at train.py:13",
+    ),
+    (
         "outputs of an evaluation after a training",
         evidence(
             inventory(
                 MODEL,
-                container("preds", 2400, 231, graphs=231, where=EVALUATE),
+                container("preds", 2400, 231, graphs=231, where=EVALUATE, adds=ADDS),
                 remainder=4400,
                 steps=((1, 96), (29, 96), (59, 96), (87, 96)),
             )
@@ -411,3 +426,19 @@ def test_models_of_one_list_are_counted_though_they_are_one_row() -> None:
         steps=growing(200, 42, 150),
     )
     assert "Parameters: 25 models in results" in explain(evidence(taken)).line
+
+
+@pytest.mark.parametrize("name", ["history", "outputs"])
+def test_a_training_is_not_advised_to_run_without_gradients(name: str) -> None:
+    found = evidence(
+        inventory(
+            MODEL,
+            container(name, 2400, 231, graphs=231),
+            remainder=4400,
+            steps=growing(100, 96, 66),
+        )
+    )
+    first, *others = [remedy.what for remedy in explain(found).advice]
+    assert first.startswith(f"store detach() or item() of each tensor in {name}")
+    assert not any("wrap the evaluation" in what for what in others)
+    assert any("if no backward follows" in what for what in others) is (name == "outputs")

@@ -372,6 +372,12 @@ def _advise_on_request(request: FailedRequest) -> Iterator[Remedy]:
             "backward requests the gradient of a tensor, which is as large as the tensor",
         )
         return
+    if any(goes_through(stack, "/torch/nn/modules/") for stack in request.evidence.stacks):
+        yield Remedy(
+            f"use a smaller batch or a shorter sequence{request.line}, or compute it in parts",
+            "what a model computes grows with them: logits have a value for each token and word "
+            "of the vocabulary, attention weights one for each pair of tokens",
+        )
     yield Remedy(
         f"allocate a smaller tensor{request.line}, or compute it in parts",
         "such a size often comes from a tensor over all pairs: x[:, None] with y[None, :], "

@@ -16,6 +16,8 @@ VIEW_RATIO = 4
 """Ratio of the bytes kept to the bytes of the views from which a clone helps."""
 EVALUATES = re.compile(r"eval|valid|test|predict|infer|generate|score|embed", re.IGNORECASE)
 """Words in the names of functions that evaluate a model."""
+_TRAINS = re.compile(r"train|fit|step|optimi[sz]e|update", re.IGNORECASE)
+"""Words in the names of functions that train a model."""
 _OUTPUTS = re.compile(r"pred|out|logit|embed|feat|score|result|prob", re.IGNORECASE)
 _OF_TRAINING = re.compile(r"penalt|grad|norm|regular", re.IGNORECASE)
 
@@ -135,17 +137,26 @@ def _advise_on_longer_tensor(leak: Leak, place: str, clause: str) -> Iterator[Re
 
 def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> Iterator[Remedy]:
     function = leak.where.name if leak.where is not None else ""
-    evaluates = bool(EVALUATES.search(function) or _OUTPUTS.search(name)) or not (
-        leak.training or _OF_TRAINING.search(name)
-    )
-    no_grad = Remedy(
-        f"wrap the evaluation{place} in torch.no_grad() or torch.inference_mode()",
-        f"{count(leak.graphs, 'tensor')} in {name} carry a graph, which keeps each pass's "
-        f"activations; {remark}",
-    )
+    number = count(leak.graphs, "tensor")
     detach = Remedy(
         f"store detach() or item() of each tensor in {name}{place}, and move large ones to the "
         "host with .cpu()",
-        f"{count(leak.graphs, 'tensor')} in {name} carry a graph (grad_fn); {remark}",
+        f"{number} in {name} carry a graph (grad_fn); {remark}",
+    )
+    named_so = bool(EVALUATES.search(function))
+    trains = bool(_TRAINS.search(function)) and not named_so
+    certain = named_so or not (leak.training or trains)
+    wrap = f"wrap the evaluation{place}" if certain else f"if no backward follows{place}, wrap it"
+    no_grad = Remedy(
+        f"{wrap} in torch.no_grad() or torch.inference_mode()",
+        f"{number} in {name} carry a graph, which keeps each pass's activations; {remark}",
+    )
+    if trains:
+        yield detach  # a backward pass may need the graphs
+        if _OUTPUTS.search(name):
+            yield no_grad
+        return
+    evaluates = (
+        named_so or _OUTPUTS.search(name) or not (leak.training or _OF_TRAINING.search(name))
     )
     yield from [no_grad, detach] if evaluates else [detach, no_grad]
