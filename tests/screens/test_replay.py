@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from tests.recordings.making import Clock, recorded
+from tests.recordings.making import Clock, recorded, script
 from tests.screens.app_helpers import POLL_S, TIMEOUT_S
 from tests.screens.driving import press, settle
-from tests.screens.helpers import hello, screen_text, workload
+from tests.screens.helpers import environment, hello, screen_text, workload
 from tui.app.replay import ReplayApp
 from tui.devices.state.machine import SIMULATED_SHORT
 from tui.kit.pane import LinesView
@@ -22,6 +22,7 @@ from tui.recordings.lines import AnyEvent, Scene, scan_recording
 from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.watch.screens.tab import WatchTab
+from workloads.protocol import messages
 
 
 @dataclass
@@ -117,10 +118,11 @@ async def test_keys_pause_hasten_and_slow_it_and_begin_anew(tmp_path: Path) -> N
         await press(found.pilot, "left_square_bracket")
         await found.shows("2x")
         found.clock.wait(100)
-        await press(found.pilot, "right_square_bracket")
         await found.shows("0:03/0:03 end", "P again")
+        assert "faster" not in found.text
+        assert "slower" not in found.text
         await press(found.pilot, "P")
-        await found.shows("0:00/0:03 4x")
+        await found.shows("0:00/0:03 2x")
 
 
 @pytest.mark.parametrize("key", ["r", "R", "e", "N", "equals_sign", "x"])
@@ -212,6 +214,48 @@ async def test_who_goes_elsewhere_stays_there(tmp_path: Path) -> None:
         on.clock.wait(10)
         await on.shows("Why did it run out?")
         assert on.place() == ("processes", None)
+
+
+async def test_the_caption_gives_way_to_the_keys_at_the_first_key_after_the_end(
+    tmp_path: Path,
+) -> None:
+    async with playing(tmp_path, events=story()) as on:
+        on.clock.wait(1.5)
+        await on.shows("The GPU wins")
+        await press(on.pilot, "v", "w")
+        await on.shows("The GPU wins")
+        on.clock.wait(20)
+        await on.shows("The end", "P again")
+        await press(on.pilot, "w")
+        await on.shows("P again", "i detail", "? help")
+        assert "The end" not in on.text
+        await press(on.pilot, "P")
+        on.clock.wait(1.5)
+        await on.shows("The GPU wins")
+
+
+async def test_a_page_of_the_demo_keeps_its_keys_beside_a_scene(tmp_path: Path) -> None:
+    async with playing(tmp_path, events=story()) as on:
+        on.clock.wait(1.5)
+        await on.shows("The GPU wins")
+        await press(on.pilot, "D")
+        await on.shows("right next", "q end")
+        await press(on.pilot, "q")
+        await on.shows("The GPU wins", "P pause")
+
+
+async def test_what_ran_when_the_recording_ended_is_not_said_to_run(tmp_path: Path) -> None:
+    events: list[tuple[float, AnyEvent]] = [
+        (0.0, hello(workload())),
+        (0.0, messages.Ready(environment(), 1.0)),
+        *script()[2:],
+    ]
+    async with playing(tmp_path, (120, 30), events=events) as on:
+        on.clock.wait(2)
+        await on.shows("running matmul")
+        on.clock.wait(20)
+        await on.shows("P again")
+        assert "matmul" not in screen_text(on.app)[0]
 
 
 async def test_what_is_played_at_once_has_no_scenes(tmp_path: Path) -> None:

@@ -48,3 +48,25 @@ async def test_a_longer_text_stays_longer() -> None:
         short, long = (notification.timeout for notification in notifications(on.app))
         assert short == 3
         assert long > 10
+
+
+async def test_a_key_of_another_tab_says_which() -> None:
+    async with running((80, 24)) as on:
+        await on.press("W")
+        await on.until(lambda: toast_rows(on) == ["W verdict: a key of tab 3, Snapshot"])
+
+
+async def test_a_key_that_acts_has_no_answer() -> None:
+    async with running((80, 24)) as on:
+        await on.press("v", "j", "k", "m", "i")
+        assert len(on.app.screen_stack) == 2, "the dialog that explains the memory"
+        await on.press("W")
+        assert notifications(on.app) == []
+
+
+async def test_a_history_without_room_says_so() -> None:
+    async with running((80, 24), "two gpus") as on:
+        await on.press("h")
+        await on.until(lambda: "h history: no room" in on.text)
+        await on.press("v", "Z", "h")
+        assert on.workbench.devices.history.display

@@ -11,6 +11,7 @@ from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
 from tui.snapshots.commands import SNAPSHOT_COMMANDS
 from tui.watch.commands import WATCH_COMMANDS
 
+_NO_SAMPLES = "a recording has its own samples"
 PROGRAM = (
     Command(
         "change_theme",
@@ -39,6 +40,7 @@ PROGRAM = (
         "Program",
         meaning="more detail",
         now=lambda now: not now.replay,
+        otherwise=_NO_SAMPLES,
         target="app",
     ),
     Command(
@@ -49,6 +51,7 @@ PROGRAM = (
         "Program",
         meaning="less detail",
         now=lambda now: not now.replay,
+        otherwise=_NO_SAMPLES,
         target="app",
     ),
     Command(

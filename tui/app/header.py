@@ -132,7 +132,13 @@ def tab_at(machine: MachineState, x: int, cells: int, tab: str) -> str | None:
 
 
 def header_line(
-    runs: RunsState, tab: str, cells: int, *, readonly: bool = False, note: str = ""
+    runs: RunsState,
+    tab: str,
+    cells: int,
+    *,
+    readonly: bool = False,
+    note: str = "",
+    ended: bool = False,
 ) -> Line:
     """Return the runner's state, the tabs, and as many facts as there is room for.
 
@@ -144,13 +150,14 @@ def header_line(
         tab: the open tab.
         cells: width of the header.
         readonly: nothing can be run.
-        note: caption of the recording.
+        note: position in the recording.
+        ended: the recording has ended; the runs of its last moment do not continue.
     """
     machine = runs.machine
     runs = runs.shown
     tabs = tabs_shown(machine, tab, cells)
     room = max(0, cells - width(tabs))
-    busy = bool(format_current_run(runs))
+    busy = bool(format_current_run(runs)) and not ended
     both = bool(machine.hosts) and machine.hosts.here
     named = not (busy or machine.simulated or both) or cells >= NAMED_FROM
     left: Line = (Span(f" {PROGRAM}", TextStyle.STRONG),) if named else ()
@@ -159,7 +166,7 @@ def header_line(
     if note or readonly:
         left = (*left, Span("  " if left else " "), Span(note or "read only", TextStyle.NOTE))
     gap = "  " if left else " "
-    words = describe_runner(runs, room - width(left) - len(gap) - 1)
+    words = Span("") if ended else describe_runner(runs, room - width(left) - len(gap) - 1)
     # The words change several times a second: the facts must not come and go with them.
     least = max(words.width, GOING_ON) if busy else words.width
     least += 2 if least else 0

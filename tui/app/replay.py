@@ -13,11 +13,10 @@ from tui.app.workbench import WorkbenchApp
 from tui.core.settings import THEME
 from tui.kit.command_line.output import print_notice
 from tui.kit.command_line.values import with_theme
-from tui.kit.commands.command import key_text
 from tui.kit.themes import theme_for
 from tui.recordings import DEMO, DEMO_SNAPSHOT, FOLDER
 from tui.recordings.lines import RecordingSummary, Scene, scan_recording
-from tui.recordings.replay import NOTHING_RUNS, ReplaySession
+from tui.recordings.replay import ReplaySession
 from tui.runs.screens.tab import WorkbenchScreen
 from tui.watch.state.host_ooms import explain_host_ooms
 
@@ -57,15 +56,12 @@ class ReplayApp(WorkbenchApp):
             self.snapshot.session.open(str(self._shown_snapshot), self._replay.out_of_memory())
         return screen
 
-    def on_key(self, event: events.Key) -> None:
-        """Explain why a key does nothing here that needs a runner."""
-        if self.front is None:
-            return
-        now = self.front.situation()
-        for command in self.commands.commands:
-            if command.changes_state and event.key in command.keys and now.tab in command.tabs:
-                words = f"{key_text(event.key)} {command.label}: {NOTHING_RUNS}"
-                self.notify(words, severity="warning", markup=False)
+    async def on_event(self, event: events.Event) -> None:
+        """Give the footer back its keys at the first key after the recording's end."""
+        if isinstance(event, events.Key) and self._replay.ended and self._replay.caption:
+            self._replay.hide_caption()
+            self.call_later(self.draw_now)
+        await super().on_event(event)
 
     def _place(self) -> tuple[str, str | None]:
         """Return the tab in front, and the workload under the cursor of its table."""

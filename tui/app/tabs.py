@@ -129,7 +129,10 @@ class TabbedApp(textual_private.HookedApp):
     def header_line(self, tab: str, cells: int) -> Line:
         """Return the header of a tab's screen."""
         note = self.header_note()
-        return header_line(self.all_runs, tab, cells, readonly=self.readonly, note=note)
+        ended = self.replay_ended()
+        return header_line(
+            self.all_runs, tab, cells, readonly=self.readonly, note=note, ended=ended
+        )
 
     def tab_at(self, tab: str, x: int, cells: int) -> str | None:
         """Return the tab under a column of that header."""

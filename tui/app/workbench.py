@@ -42,6 +42,7 @@ from tui.core.text.glyphs import clean
 from tui.kit import styles
 from tui.kit.command_line.values import theme_names
 from tui.kit.command_screen import bindings_of
+from tui.kit.commands.silent_keys import explain_silent_key
 from tui.kit.dialogs import ConfirmScreen, HelpScreen, Palette, WorkbenchCommands
 from tui.kit.pane import AsciiScrollBar, pane_of
 from tui.kit.styles import Nearest256
@@ -351,6 +352,18 @@ class WorkbenchApp(TabbedApp):
         if command is None or command.target != "app":
             return super().check_action(action, parameters)
         return False if self.front is None else command.check(self.front.situation())
+
+    def on_key(self, event: events.Key) -> None:
+        """Say why a key does nothing, unless a dialog has the keys."""
+        if self.front is None or self.screen is not self.front:
+            return
+        words = explain_silent_key(REGISTRY, self.front.situation(), event.key)
+        if not words:
+            return
+        # A widget may have bound the key for itself.
+        bound = self.screen.active_bindings.get(event.key)
+        if bound is None or not bound.enabled:
+            self.notify(words, markup=False)
 
     def action_command_palette(self) -> None:
         self.push_screen(Palette(placeholder="words of a command", id="--command-palette"))

@@ -23,6 +23,7 @@ DEVICES = (
         group="Devices and memory",
         tabs=("memory", "processes"),
         now=lambda now: now.tab == "memory" or now.pane == PROCESS_MEMORY,
+        otherwise="explains the memory of one process: enter shows it",
         meaning="detail",
         footer=11,
     ),
@@ -35,6 +36,7 @@ DEVICES = (
         tabs=(*WORKBENCH, "memory"),
         changes_state=True,
         now=lambda now: now.has_worker,
+        otherwise="no process of the workbench has a cache",
         target="app",
     ),
     Command(
@@ -76,6 +78,7 @@ DEVICES = (
         tabs=PROCESSES,
         changes_state=True,
         now=lambda now: now.on_process,
+        otherwise="needs a process under the cursor",
         footer=3,
     ),
 )

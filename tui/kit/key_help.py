@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.kit.commands.command import (
+    DEMO,
     EVERYWHERE,
     NAMES,
     Command,
@@ -67,9 +68,17 @@ def _first_key(command: Command) -> str:
 @functools.lru_cache(maxsize=16)
 def footer(registry: CommandRegistry, now: Situation, cells: int) -> Line:
     """Return the footer for a situation; cached, because every redraw needs it."""
-    if now.caption and not now.typing:
+    if shows_caption(now):
         return caption_line(registry, now, cells)
     return TYPING if now.typing else footer_line(registry.in_footer(now), cells)
+
+
+def shows_caption(now: Situation) -> bool:
+    """Return whether a recording's caption takes the place of the keys.
+
+    A text field and a page of the demo need their keys.
+    """
+    return bool(now.caption) and not now.typing and now.tab not in DEMO
 
 
 CAPTION_KEYS = ("replay_pause", "quit")

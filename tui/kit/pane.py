@@ -23,7 +23,7 @@ from textual.widget import Widget
 
 from tui.core.events import Topic
 from tui.kit.commands.command import CommandRegistry, Situation
-from tui.kit.key_help import command_at, footer
+from tui.kit.key_help import command_at, footer, shows_caption
 from tui.kit.lines import Line, cell_len, changes, plain
 from tui.kit.styles import strip_of
 
@@ -250,7 +250,7 @@ class FooterBar(LineBar):
     async def on_click(self, event: events.Click) -> None:
         """Run the command under the mouse."""
         now = self._situation()
-        if now.caption:
+        if shows_caption(now):
             return  # a caption takes the place of most keys
         commands = self._registry.in_footer(now)
         command = command_at(event.x, commands, self.size.width)

@@ -104,7 +104,6 @@ def format_speed(speed: float) -> str:
     return f"{speed:g}x"
 
 
-NOTHING_RUNS = "this is a recording: nothing runs or changes"
 POSITION_EVERY_S = 1.0
 """Seconds between two updates of the position while the recording has no events."""
 REDRAW_AFTER_S = 0.02
@@ -217,6 +216,11 @@ class ReplaySession:
             if isinstance(reason, str) and OUT_OF_MEMORY in reason:
                 return reason
         return ""
+
+    def hide_caption(self) -> None:
+        """Forget the caption of the present scene; the next scene has its own."""
+        self.caption = ""
+        self.state.bus.announce(frozenset({Topic.RUNNER}))
 
     def toggle(self) -> None:
         """Pause, resume, or restart after the end."""

@@ -11,7 +11,13 @@ def _on_result(now: Situation) -> bool:
     return now.pane == "results" and now.has_selection
 
 
-_command = partial(Command, group="Results", tabs=RESULTS, now=_on_result)
+_command = partial(
+    Command,
+    group="Results",
+    tabs=RESULTS,
+    now=_on_result,
+    otherwise="needs a result under the cursor",
+)
 RESULTS_COMMANDS = (
     _command(
         "mark_result",

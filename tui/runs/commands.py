@@ -11,6 +11,7 @@ def _can_run(now: Situation) -> bool:
     return now.runner_usable and now.has_workloads
 
 
+_NOTHING_PENDING = "nothing runs or waits"
 _run_command = partial(Command, group="Runs", tabs=WORKBENCH, changes_state=True)
 RUNS = (
     _run_command(
@@ -31,6 +32,7 @@ RUNS = (
         "cancel",
         "Cancel the row's runs or comparisons, else all on its host.",
         now=lambda now: now.pending,
+        otherwise=_NOTHING_PENDING,
         meaning="end",
         footer=4,
     ),
@@ -42,6 +44,7 @@ RUNS = (
         group="Runs",
         changes_state=True,
         now=lambda now: now.pending_anywhere,
+        otherwise=_NOTHING_PENDING,
         target="app",
     ),
     _run_command(
@@ -50,6 +53,7 @@ RUNS = (
         "sweep",
         "Edit or sweep parameters.",
         now=lambda now: now.has_selection,
+        otherwise="needs a workload under the cursor",
     ),
     Command(
         "sort_rows",
@@ -109,6 +113,7 @@ BACKEND = (
         "Switch the flag and compare.",
         changes_state=True,
         now=lambda now: now.pane == "backend" and now.has_switches and now.runner_usable,
+        otherwise="needs a flag under the cursor: F goes to the flags",
         meaning="toggle",
     ),
     _backend_command(
@@ -146,6 +151,7 @@ PANES = (
             label,
             f"Move the focused column's border {label}.",
             now=lambda now: now.has_columns,
+            otherwise="no columns at this width",
             call=f"move_border({by})",
         )
         for name, key, label, by in (

@@ -18,7 +18,19 @@ def _has_snapshot(now: Situation) -> bool:
     return now.snapshot
 
 
-_command = partial(Command, group="Snapshot", tabs=SNAPSHOT, now=_has_snapshot)
+def _can_group(now: Situation) -> bool:
+    return now.snapshot and now.pane in ("timeline", "sites", "flame", "difference")
+
+
+_ZOOMS = "zooms the timeline and the map"
+
+_command = partial(
+    Command,
+    group="Snapshot",
+    tabs=SNAPSHOT,
+    now=_has_snapshot,
+    otherwise="needs an open snapshot: o opens one",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,7 @@ SNAPSHOT_COMMANDS = (
         "Cancel reading the snapshot.",
         meaning="end",
         now=lambda now: now.snapshot_loading,
+        otherwise="no file is being read",
         footer=1,
     ),
     *(view.command for view in VIEWS),
@@ -92,6 +105,7 @@ SNAPSHOT_COMMANDS = (
         "Go to the next OOM.",
         meaning="next",
         now=lambda now: now.snapshot and now.snapshot_ooms,
+        otherwise="needs a snapshot with an OOM",
         footer=3,
     ),
     _command("snapshot_end", ("E",), "end", "Go to the end of the trace.", footer=4),
@@ -101,7 +115,8 @@ SNAPSHOT_COMMANDS = (
         ("b",),
         "group by",
         "Group by the next criterion, such as site, function, file or category.",
-        now=lambda now: now.snapshot and now.pane in ("timeline", "sites", "flame", "difference"),
+        now=_can_group,
+        otherwise="groups the timeline, the sites and the flame view",
         footer=5,
     ),
     _command(
@@ -110,6 +125,7 @@ SNAPSHOT_COMMANDS = (
         "sort",
         "Sort the sites by bytes, count or name.",
         now=lambda now: now.snapshot and now.pane == "sites",
+        otherwise="sorts the sites: a shows them",
         footer=10,
     ),
     _command(
@@ -128,6 +144,7 @@ SNAPSHOT_COMMANDS = (
         "Zoom in on the cursor.",
         meaning="more detail",
         now=lambda now: now.snapshot and now.pane in ("timeline", "map"),
+        otherwise=_ZOOMS,
         footer=11,
     ),
     _command(
@@ -137,6 +154,7 @@ SNAPSHOT_COMMANDS = (
         "Zoom out.",
         meaning="less detail",
         now=lambda now: now.snapshot and now.pane in ("timeline", "map"),
+        otherwise=_ZOOMS,
         footer=12,
     ),
     _command(
@@ -146,6 +164,7 @@ SNAPSHOT_COMMANDS = (
         "Give the reasons for the verdict and its advice.",
         meaning="detail",
         now=lambda now: now.snapshot_ooms and now.pane == VERDICT_PANE,
+        otherwise="explains the verdict of an OOM: W shows it",
         footer=0,
     ),
     _command(

@@ -15,7 +15,7 @@ def _run_is_open(now: Situation) -> bool:
 
 
 _command = partial(Command, group="Watch", tabs=WATCH)
-_run_command = partial(_command, now=_run_is_open)
+_run_command = partial(_command, now=_run_is_open, otherwise="needs an open run: enter opens one")
 WATCH_COMMANDS = (
     _command(
         "watch_open",

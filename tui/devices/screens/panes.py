@@ -485,6 +485,8 @@ class DevicesPane(AgingPane):
         few = self._has_few_rows or self._stacked
         self.figure = next_figure(self._view, sample, self.figure, few=few)
         self.state_changed()
+        if not self.history.display:
+            self.notify("h history: no room; v, then Z zooms the devices", markup=False)
 
     def sort_by(self, order: Order) -> None:
         """Sort the rows; hosts stay in their order, with the devices of each sorted."""

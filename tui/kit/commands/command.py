@@ -131,6 +131,8 @@ class Command:
     """Moves through a recording; offered only during a replay."""
     now: Rule = field(default=always, compare=False)
     """Returns whether the offered command is valid."""
+    otherwise: str = "not possible now"
+    """The answer to its key where it is offered but not valid: the reason, and what to do."""
     opens_field: bool = False
     """Opens a text field. The key has priority, so keys typed right after it reach the field and
     not the previously focused widget."""

@@ -61,6 +61,7 @@ SHARED = (
         tabs=(*WORKBENCH, *PROCESSES, *RESULTS),
         meaning="find",
         now=_can_filter,
+        otherwise="no list to filter",
         opens_field=True,
         footer=7,
     ),

@@ -49,6 +49,8 @@ class FlameChart(FittedView, can_focus=True):
         self._pane.move(direction)
 
     def action_walk_in(self) -> None:
+        if self._pane.chosen == self._pane.root:
+            self.notify("this frame has the whole width: down goes inwards", markup=False)
         self._pane.walk_to(self._pane.chosen)
 
     def action_walk_out(self) -> None:

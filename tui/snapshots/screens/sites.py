@@ -201,6 +201,9 @@ class SitesPane(SnapshotPane):
         opened = not is_open if opened is None else opened
         if opened and node.row is not None and node.row.children:
             self._open[node.path] = True
+        elif opened:
+            self.notify("no callers to show below this row", markup=False)
+            return
         elif not opened and is_open:
             del self._open[node.path]
         elif not opened and len(node.path) > 1:
