@@ -113,8 +113,8 @@ def test_what_is_exported_is_what_a_command_is_started_with(state: Path, tmp_pat
 def test_a_program_that_is_not_there_leaves_no_run(state: Path) -> None:
     for how in ("--no-screen", "--here"):
         done = tui(how, "--", "no-such-program")
-        assert (done.returncode, done.stdout) == (1, b"")
-        assert b"no-such-program: No such file or directory" in done.stderr
+        assert (done.returncode, done.stdout) == (127, b"")
+        assert b"no-such-program: no such program on PATH" in done.stderr
     assert runs.stored_runs() == []
     assert (state / "runs").exists()
 

@@ -185,7 +185,7 @@ def test_what_is_no_recording_is_refused_in_one_line(
 
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match="none: No such file or directory"):
+    with pytest.raises(RecordingError, match="none: does not exist"):
         lines.scan_recording(tmp_path / "none")
 
 

@@ -153,7 +153,7 @@ def test_what_goes_out_comes_in_elsewhere(
     assert run("import", str(place)).endswith("0 results were imported, 4 were stored already\n")
     assert run("list", "--tag", "new").startswith("4 results, box host")
     missing = tmp_path / "none"
-    assert f"{missing}: No such file" in run("import", str(missing), code=1)
+    assert f"{missing}: does not exist" in run("import", str(missing), code=1)
 
 
 @pytest.mark.usefixtures("store")

@@ -114,6 +114,16 @@ def test_sides_without_a_common_workload_are_not_said_to_differ_in_nothing(tmp_p
     assert "runs/sessions" not in text
 
 
+def test_one_workload_with_other_parameters_on_each_side_names_what_differs(tmp_path: Path) -> None:
+    a = _runs(1e-3, parameters={"n": 2048, "dtype": "float32"})
+    b = _runs(1e-3, 100, parameters={"n": 128, "dtype": "float32"})
+    found = WorkbenchState(tmp_path / "r", a, b).compared()
+    text = _text(found)
+    assert text.startswith("no workload with the same settings on both sides\n")
+    assert "matmul is not compared: n is 2048 in A and 128 in B\n" in text
+    assert found.only == (1, 1)
+
+
 def test_the_columns_say_of_what_they_are_and_fit_80_columns(tmp_path: Path) -> None:
     a, b = _runs(1e-3), _runs(1.1e-3, 200, facts=NEW) + _runs(1.1e-3, 1000, 4, facts=NEW)
     text = _text(WorkbenchState(tmp_path / "r", a, b).compared(), 80)

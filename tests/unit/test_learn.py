@@ -39,9 +39,16 @@ def test_the_steps_come_in_the_order_of_learning_and_keep_their_numbers() -> Non
     assert chosen(name="placement") == [(STEPS.index("placement") + 1, "placement")]
 
 
+def test_a_step_can_be_named_by_its_number() -> None:
+    assert chosen(name="2") == [(2, STEPS[1])]
+    assert chosen(start=str(len(STEPS))) == [(len(STEPS), STEPS[-1])]
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
+        ("0", f"no step 0: gpu-workbench list first_steps shows the {len(STEPS)}, in their order"),
+        ("nonesuch", f"no step nonesuch: gpu-workbench list first_steps names all {len(STEPS)}"),
         ("placment", "no step placment (did you mean placement?)"),
         ("matmul", "matmul is not one of the first steps: gpu-workbench run matmul runs it"),
     ],

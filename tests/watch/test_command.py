@@ -362,6 +362,8 @@ def test_what_gives_no_figures_is_exit_code_1_and_says_why(target: ScriptedTarge
         ("--pid", "0"),
         ("--for", "0", "--pid", "1"),
         ("--for", "nan"),
+        ("rm",),
+        ("keep",),
         ("--every", "0.01", "--for", "1"),
         ("--json", "--jsonl"),
     ],

@@ -138,7 +138,7 @@ def test_a_folder_that_is_gone_is_a_line(ended: StartedRun) -> None:
         session = WatchedRunSession()
         with pytest.raises(RunError, match="cannot be read: No such file or directory; gpu-work"):
             session.open(ended)
-        with pytest.raises(start.StartError, match="no-such-program: No such file or directory"):
+        with pytest.raises(start.StartError, match="no-such-program: no such program on PATH"):
             begun(session, ["no-such-program"])
         assert session.state is None
 

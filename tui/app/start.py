@@ -110,7 +110,7 @@ def open_run(find: Callable[[], StartedRun], instead: str, overrides: Mapping[st
         return open_workbench(WorkbenchOptions(overrides=overrides, run=find))
     except Failure as failure:
         print_notice(str(failure))
-        return 1
+        return failure.code
 
 
 def _open(options: WorkbenchOptions) -> tuple[int, bool]:

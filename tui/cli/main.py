@@ -19,7 +19,8 @@ def main() -> int:
     """Run the program; returns its exit code.
 
     0: success. 1: a failure, or a check that found a problem. 2: wrong usage. 130: ended by
-    Ctrl-C. 141: the reader of the output has gone, as other filters are ended by SIGPIPE then.
+    Ctrl-C. 127: the watched program does not exist, as in a shell. 141: the reader of the output
+    has gone, as other filters are ended by SIGPIPE then.
     """
     output.prepare()
     try:
@@ -29,7 +30,7 @@ def main() -> int:
         return 2
     except Failure as failure:
         output.print_notice(str(failure))
-        return 1
+        return failure.code
     except KeyboardInterrupt:
         return 130
     except OutputClosedError:

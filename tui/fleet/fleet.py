@@ -22,6 +22,7 @@ from tui.hosts.address import HostAddress
 from tui.kit.command_line.options import Parser, Subcommand, add_devices, add_output, add_python
 from tui.kit.command_line.output import Failure, UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
+from tui.kit.command_line.values import whole_number
 from workloads.protocol.machine_identity import MachineIdentity
 
 
@@ -42,7 +43,7 @@ def add_options(parser: Parser) -> None:
     add_measured_hosts(parser, "compare the devices of these hosts (default: of this machine)")
     parser.add_argument(
         "--rounds",
-        type=int,
+        type=whole_number("--rounds"),
         metavar="N",
         help="rounds of every device (default: 6, and 12 more for suspects)",
     )

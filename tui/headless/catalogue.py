@@ -20,6 +20,10 @@ from workloads.protocol.messages import Event
 
 if TYPE_CHECKING:
     from tui.core.settings import Value
+    from workloads.protocol.results import WorkloadInfo
+
+FEW_MEMBERS = 4
+"""Most workloads of a group to name in an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,28 @@ def unknown_name(
     """
     error = Failure if hello is not None and hello.problems else UsageError
     return error(not_known(kind, name, known, "gpu-workbench list"))
+
+
+def unknown_workload(
+    hello: messages.Hello | None, name: str, catalogue: Sequence[WorkloadInfo]
+) -> UsageError | Failure:
+    """Return the error for a name that no workload has; for a group, with its first workloads.
+
+    It is a :class:`Failure` if the workload may be declared in a file that could not be read.
+
+    Args:
+        hello: the catalogue, and the problems with the user's files.
+        name: the name, as typed.
+        catalogue: the workloads.
+    """
+    members = [info.name for info in catalogue if info.group == name]
+    if not members:
+        return unknown_name(hello, "workload", name, [info.name for info in catalogue])
+    further = ", …" if len(members) > FEW_MEMBERS else ""
+    names = ", ".join(members[:FEW_MEMBERS])
+    return UsageError(
+        f"{name} is a group: name one of {names}{further}; run --group {name} runs all"
+    )
 
 
 async def _report_silence(files: Sequence[str], progress: ProgressLine) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tui.headless.catalogue import CatalogueOptions, read_catalogue, unknown_name
+from tui.headless.catalogue import CatalogueOptions, read_catalogue, unknown_workload
 from tui.kit.command_line.options import Parser, Subcommand, add_common
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_text
 from tui.kit.command_line.progress import run_to_exit
@@ -59,7 +59,7 @@ def find_script(hello: Hello, name: str) -> str:
     """
     info = next((workload for workload in hello.workloads if workload.name == name), None)
     if info is None:
-        raise unknown_name(hello, "workload", name, [workload.name for workload in hello.workloads])
+        raise unknown_workload(hello, name, hello.workloads)
     if not info.script:
         raise Failure(f"{name} has no script: your own file declares it; copy its code from there")
     return info.script

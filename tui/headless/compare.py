@@ -32,6 +32,7 @@ from tui.kit.command_line.output import (
     print_text,
 )
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
+from tui.kit.command_line.values import whole_number
 from tui.results.store.recorder import ResultRecorder
 from tui.runs.session.session import Session
 from tui.runs.views.backend import format_backend_name
@@ -77,7 +78,9 @@ def add_options(parser: Parser) -> None:
         help="flag and settings, such as cudnn.benchmark=off,on; without it, list the flags",
     )
     add_devices(parser, "D", "cpu, cuda:0, … (default: the first device that the flag acts on)")
-    parser.add_argument("--pairs", type=int, metavar="N", help="time each setting N times")
+    parser.add_argument(
+        "--pairs", type=whole_number("--pairs"), metavar="N", help="time each setting N times"
+    )
     add_parameters(parser)
     add_budget(parser)
     add_no_store(parser)
@@ -92,9 +95,13 @@ def parse_flag_setting(text: str) -> Flag:
     name, _, values = text.partition("=")
     name = name.strip()
     settings = [parse_setting(name, part) for part in values.split(",")]
-    if not name or len(settings) != 2 or settings[0] is None or settings[1] is None:
-        example = ",".join(format_setting(name, value) for value in (False, True))
+    usual = [format_setting(name, value) for value in (False, True)]
+    if not name or len(settings) != 2:
+        example = ",".join(usual)
         raise UsageError(f"--flag {text}: give a name and two settings, such as {name}={example}")
+    if settings[0] is None or settings[1] is None:
+        invalid = values.split(",")[0 if settings[0] is None else 1].strip() or "an empty text"
+        raise UsageError(f"--flag {text}: {invalid} is no setting of {name}: {', '.join(usual)}")
     return name, (settings[0], settings[1])
 
 
@@ -164,8 +171,12 @@ def _require_flag(session: Session, flag: Flag | None) -> Flag:
     """
     if flag is not None:
         return flag
-    usable = [known.name for known in session.state.runs.known_flags if known.unavailable is None]
-    names = f"the flags here are {', '.join(usable)}" if usable else "no flag has an effect here"
+    usable = [
+        f"{known.name}={format_setting(known.name, False)},{format_setting(known.name, True)}"
+        for known in session.state.runs.known_flags
+        if known.unavailable is None
+    ]
+    names = f"the flags here are {' '.join(usable)}" if usable else "no flag has an effect here"
     raise UsageError(f"compare: give --flag F=A,B; {names}")
 
 

@@ -31,6 +31,9 @@ from workloads.protocol.results import WorkloadInfo
 ENDS = ("q", "Q", "\x04", "")
 """Keys that end the walk: q, Ctrl-D, and a terminal that is gone."""
 
+STEP_LIST = f"gpu-workbench list {FIRST_STEPS}"
+"""The command that lists the steps."""
+
 MOST_BYTES = 64
 """One key can send several bytes, such as an arrow key's escape sequence."""
 
@@ -40,9 +43,9 @@ class LearnOptions(CatalogueOptions):
     """The steps to walk through, and the devices that they run on."""
 
     name: str = ""
-    """The only step; empty for all."""
+    """Name or number of the only step; empty for all."""
     start: str = ""
-    """The first step; empty for the first of all."""
+    """Name or number of the first step; empty for the first of all."""
     devices: Sequence[str] = ()
     """Torch devices; empty for the CPU and the first GPU."""
 
@@ -50,7 +53,9 @@ class LearnOptions(CatalogueOptions):
 def add_options(parser: Parser) -> None:
     """Add the step, the start and the devices."""
     add_common(parser)
-    parser.add_argument("name", nargs="?", metavar="STEP", help="show only this step")
+    parser.add_argument(
+        "name", nargs="?", metavar="STEP", help="show only this step: its name or number"
+    )
     parser.add_argument("--from", dest="start", metavar="STEP", help="begin with this step")
     add_devices(
         parser,
@@ -82,24 +87,39 @@ def choose_steps(
 
     Args:
         catalogue: the workloads.
-        name: the only step; empty for all.
-        start: the first step; empty for the first of all.
+        name: name or number of the only step; empty for all.
+        start: name or number of the first step; empty for the first of all.
 
     Raises:
         UsageError: a name is not one of the steps.
     """
     steps = list(enumerate((info for info in catalogue if info.group == FIRST_STEPS), 1))
     known = [info.name for _, info in steps]
+    name, start = (_resolve_number(typed, known) for typed in (name, start))
     for typed in filter(None, (name, start)):
         if typed not in known:
             others = {info.name for info in catalogue}
             if typed in others:
                 words = f"{typed} is not one of the first steps: gpu-workbench run {typed} runs it"
                 raise UsageError(f"learn: {words}")
-            raise UsageError(f"learn: {not_known('step', typed, known, 'gpu-workbench list')}")
+            raise UsageError(f"learn: {not_known('step', typed, known, STEP_LIST)}")
     if name:
         return [steps[known.index(name)]]
     return steps[known.index(start) if start else 0 :]
+
+
+def _resolve_number(typed: str, names: Sequence[str]) -> str:
+    """Return the name of the step with a typed number, from 1; other text unchanged.
+
+    Raises:
+        UsageError: no step has this number.
+    """
+    if not (typed.isascii() and typed.isdigit()):
+        return typed
+    if not 1 <= int(typed) <= len(names):
+        count = len(names)
+        raise UsageError(f"learn: no step {typed}: {STEP_LIST} shows the {count}, in their order")
+    return names[int(typed) - 1]
 
 
 def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> list[Line]:
@@ -152,6 +172,10 @@ class Lesson:
         """
         await self._session.start()
         try:
+            if await self._waiter.catalogue(self._progress):
+                choose_steps(
+                    self._session.state.runs.catalogue, self._options.name, self._options.start
+                )
             if await self._waiter.ready(self._progress):
                 await self._walk()
         finally:

@@ -22,7 +22,7 @@ from tui.kit.command_line.options import (
 )
 from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.progress import run_to_exit
-from tui.kit.command_line.values import python_to_use
+from tui.kit.command_line.values import python_to_use, whole_number
 from tui.results.store.statistics import FEWEST
 from tui.runs.state.alarms import RunAlarms
 from tui.runs.state.state import RunsState
@@ -89,7 +89,7 @@ def add_options(parser: Parser) -> None:
     add_budget(parser)
     parser.add_argument(
         "--runs",
-        type=int,
+        type=whole_number("--runs"),
         metavar="N",
         help="repeat N times, each in a new process (default: 1; 3 with --against)",
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tui.core.text import numbers as fmt
 from tui.devices.state.devices import CPU
-from tui.headless.catalogue import unknown_name
+from tui.headless.catalogue import unknown_name, unknown_workload
 from tui.kit.command_line.output import Failure, UsageError, not_known
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS, handle_signals
@@ -79,6 +79,23 @@ class Waiter:
             await self._changed.wait()
         return True
 
+    async def catalogue(self, progress: ProgressLine) -> bool:
+        """Wait for the catalogue, which arrives before torch; return ``False`` after a signal."""
+        state = self._session.state.runs
+        reached = await self.until(
+            lambda: state.hello is not None or state.runner.status in ("unusable", "restarting"),
+            lambda: self._show_start(progress),
+        )
+        progress.clear()
+        return reached and state.hello is not None
+
+    def _show_start(self, progress: ProgressLine) -> None:
+        runner = self._session.state.runs.runner
+        # A first start has a reason only if the runner is silent.
+        silent = runner.status == "starting" and runner.reason
+        words = f"{runner.reason}; {runner.advice}" if silent else ""
+        progress.show_silence(words, f"runner: {runner.status} {runner.reason}")
+
     async def ready(self, progress: ProgressLine) -> bool:
         """Wait until the runner has imported torch; return ``False`` after a signal.
 
@@ -87,20 +104,13 @@ class Waiter:
         """
         state = self._session.state.runs
 
-        def show_progress() -> None:
-            runner = state.runner
-            # A first start has a reason only if the runner is silent.
-            silent = runner.status == "starting" and runner.reason
-            words = f"{runner.reason}; {runner.advice}" if silent else ""
-            progress.show_silence(words, f"runner: {runner.status} {runner.reason}")
-
         def is_ready() -> bool:
             return state.machine.environment is not None or state.runner.status in (
                 "unusable",
                 "restarting",
             )
 
-        reached = await self.until(is_ready, show_progress)
+        reached = await self.until(is_ready, lambda: self._show_start(progress))
         progress.clear()
         if reached and state.machine.environment is None:
             runner = state.runner
@@ -158,7 +168,7 @@ def choose_workloads(
         if name not in known:
             if "=" in name:
                 raise UsageError(f"no workload {name} (did you mean --set {name}?)")
-            raise unknown_name(state.hello, "workload", name, known)
+            raise unknown_workload(state.hello, name, catalogue)
     for group in groups:
         if group not in known_groups:
             raise unknown_name(state.hello, "group", group, known_groups)

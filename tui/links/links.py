@@ -24,6 +24,7 @@ from tui.hosts.survey import query_topology
 from tui.kit.command_line.options import Parser, Subcommand, add_devices, add_output, add_python
 from tui.kit.command_line.output import Failure, UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
+from tui.kit.command_line.values import whole_number
 from tui.links.measure import BetweenHosts, LinkFindings, measure_within
 from tui.links.views import encode_links, is_slow, links_lines
 from tui.monitor.topology import GpuTopology
@@ -49,7 +50,7 @@ def add_options(parser: Parser) -> None:
     )
     parser.add_argument(
         "--largest",
-        type=int,
+        type=whole_number("--largest"),
         metavar="MIB",
         help="largest all-reduce (default: 1024 on GPUs, 64 on CPUs)",
     )

@@ -30,6 +30,7 @@ from tui.allocators.messages import WATCH_EVENTS, WatchEvent
 from tui.core.events import CoreEvent
 from tui.devices.state.machine import DeviceEvent
 from tui.hosts.events import AnyHostEvent
+from tui.kit.command_line.output import describe_os_error
 from tui.monitor.messages import MONITOR_EVENTS, MonitorEvent
 from tui.runs.state.events import HostRunEvent, RunEvent, RunsOfHostEvent
 from workloads.protocol import messages, wire
@@ -333,7 +334,7 @@ class _Reader:
                 if unpack.unused_data or (chunk and file.read(1)):
                     raise RecordingError(f"{self._path} is damaged: something follows its end")
         except OSError as error:
-            raise RecordingError(f"{self._path}: {error.strerror or error}") from error
+            raise RecordingError(f"{self._path}: {describe_os_error(error)}") from error
         except zlib.error as error:
             raise RecordingError(
                 f"{self._path} is damaged: it cannot be unpacked: {error}"

@@ -17,6 +17,7 @@ from tui.core.text.glyphs import rows_of_text
 from tui.kit.command_line.options import Parser, Subcommand, add_ascii
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_notice, print_text
 from tui.kit.command_line.progress import ProgressLine
+from tui.kit.command_line.values import parse_duration, whole_number
 from tui.rehearsal.cards import CARDS, Card, UnknownCardError, find_card
 from tui.rehearsal.changes import changes, find_batch, savings
 from tui.rehearsal.device.installation import CannotSimulateError
@@ -80,16 +81,6 @@ class RehearseOptions:
     json: bool = False
 
 
-def _parse_seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9:
-        raise UsageError(f"--for {text}: give seconds, above 0")
-    return value
-
-
 def _parse_target(text: str) -> TargetLibraries:
     try:
         return read_target(Path(text))
@@ -114,19 +105,21 @@ def _add_options(parser: Parser) -> None:
         metavar="CARD",
         help="card: h100, 4090, a size such as 24G, or all for a table (default: h100)",
     )
-    parser.add_argument("--gpus", type=int, metavar="N", help="number of cards (default: 1)")
+    parser.add_argument(
+        "--gpus", type=whole_number("--gpus"), metavar="N", help="number of cards (default: 1)"
+    )
     parser.add_argument(
         "--steps",
-        type=int,
+        type=whole_number("--steps"),
         metavar="N",
         help=f"end each process after N optimizer steps (default: {STEPS}; 0: never)",
     )
     parser.add_argument(
         "--for",
         dest="seconds",
-        type=_parse_seconds,
-        metavar="S",
-        help="end the program after S seconds",
+        type=parse_duration,
+        metavar="TIME",
+        help="end the program after this long, such as 90s, 5m or 1h",
     )
     parser.add_argument(
         "--find",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tui.kit.command_line.output import UsageError
+from tui.kit.command_line.output import UsageError, describe_os_error
 from tui.kit.command_line.values import size_of
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 
@@ -47,4 +47,4 @@ def read_oom_text(where: str, paths: Sequence[str]) -> str:
     try:
         return Path(where).expanduser().read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise UsageError(f"--oom-text {where}: {error.strerror or error}") from error
+        raise UsageError(f"--oom-text {where}: {describe_os_error(error)}") from error

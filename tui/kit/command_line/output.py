@@ -32,7 +32,16 @@ class UsageError(Exception):
 
 
 class Failure(Exception):  # noqa: N818 (it ends a command with exit code 1)
-    """A failure that keeps a command from doing its work: one line for stderr."""
+    """A failure that keeps a command from doing its work.
+
+    Args:
+        message: one line for stderr.
+        code: the exit code.
+    """
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class OutputClosedError(Exception):
@@ -211,6 +220,13 @@ def print_json(value: dict[str, Any], file_suffix: str = "") -> None:
     """
     text = json.dumps({"schema": SCHEMA, **wire.to_plain(value)}, allow_nan=False, indent=2)
     print_text(text, file_suffix and f"{file_suffix}.json")
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return why a named file cannot be read, to follow its name: ``does not exist``."""
+    if isinstance(error, FileNotFoundError):
+        return "does not exist"
+    return error.strerror or str(error)
 
 
 FEW = 12

@@ -62,9 +62,9 @@ class ProgressLine:
 
 
 def run_to_exit(work: Coroutine[Any, Any, int]) -> int:
-    """Run a command; a failure is one line on stderr and exit code 1."""
+    """Run a command; a failure is one line on stderr, and its exit code."""
     try:
         return asyncio.run(work)
     except Failure as failure:
         print_notice(str(failure))
-        return 1
+        return failure.code

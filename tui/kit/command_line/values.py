@@ -99,19 +99,43 @@ def size_of(text: str, flag: str) -> int:
 
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_MOST_SECONDS = 1e9
+"""A longer time is a mistake."""
 
 
-def parse_duration(text: str) -> float:
+def parse_duration(text: str, flag: str = "--for") -> float:
     """Return the seconds of ``90``, ``90s``, ``5m`` or ``1.5h``.
+
+    Args:
+        text: as typed.
+        flag: the option, for the message.
 
     Raises:
         UsageError: the text is not a time above zero.
     """
-    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([smhd]?)\s*", text)
-    seconds = float(match[1]) * _SECONDS[match[2]] if match is not None else 0.0
-    if seconds <= 0:
-        raise UsageError(f"{text}: give a time such as 90s, 5m or 1h")
+    match = re.fullmatch(r"\s*(\d{0,9}(?:\.\d{1,9})?)\s*([smhd]?)\s*", text)
+    seconds = float(match[1]) * _SECONDS[match[2]] if match is not None and match[1] else 0.0
+    if not 0 < seconds < _MOST_SECONDS:
+        raise UsageError(f"{flag} {text}: give a time such as 90s, 5m or 1h")
     return seconds
+
+
+def whole_number(flag: str) -> Callable[[str], int]:
+    """Return a parser for an option that takes a whole number.
+
+    Args:
+        flag: the option, for the message.
+
+    Returns:
+        A function that raises ``UsageError`` for text that is not a whole number.
+    """
+
+    def parse(text: str) -> int:
+        if re.fullmatch(r"\s*[+-]?[0-9]{1,30}\s*", text) is None:
+            raise UsageError(f"{flag} {text}: give a whole number")
+        return int(text)
+
+    return parse
 
 
 def resolve(overrides: Mapping[str, Value]) -> tuple[Settings, tuple[str, ...]]:

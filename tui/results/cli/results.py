@@ -13,6 +13,7 @@ from tui.kit.command_line.options import Parser, Subcommand
 from tui.kit.command_line.output import (
     Failure,
     UsageError,
+    describe_os_error,
     fit_to_terminal,
     print_json,
     print_line,
@@ -20,6 +21,7 @@ from tui.kit.command_line.output import (
     print_text,
     width,
 )
+from tui.kit.command_line.values import whole_number
 from tui.results.cli.store import (
     explain_no_match,
     format_table,
@@ -31,7 +33,7 @@ from tui.results.store.database import Database
 from tui.results.store.exchange import ExchangeError, ResultRedaction, encode_lines, read_file
 from tui.results.store.queries import check_tag, compare_rows
 from tui.results.store.records import StoredResult, StoredRow
-from tui.results.store.selection import FORMS, Selection, intersect, parse_time
+from tui.results.store.selection import FORMS, Selection, SelectionError, intersect, parse_time
 from tui.results.store.validity import ImpossibleError, check_result
 from tui.results.views.results import (
     build_comparison_table,
@@ -152,7 +154,12 @@ def _add_filter(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit", type=int, metavar="N", help=f"show N results (default: {SHOWN})")
+    parser.add_argument(
+        "--limit",
+        type=whole_number("--limit"),
+        metavar="N",
+        help=f"show N results (default: {SHOWN})",
+    )
     _add_json(parser)
 
 
@@ -185,11 +192,23 @@ def _build_selection(options: ResultsOptions) -> Selection:
     return Selection(
         facts=(("box", options.of_box),) if options.of_box else (),
         tags=(options.tagged,) if options.tagged else (),
-        before=parse_time(options.before) if options.before else None,
-        since=parse_time(options.since) if options.since else None,
+        before=_parse_time("--before", options.before) if options.before else None,
+        since=_parse_time("--since", options.since) if options.since else None,
         workload=options.of_workload,
         device=options.on_device,
     )
+
+
+def _parse_time(flag: str, text: str) -> float:
+    """Parse the time of an option as Unix time.
+
+    Raises:
+        SelectionError: it is no time; the message names the option.
+    """
+    try:
+        return parse_time(text)
+    except SelectionError as error:
+        raise SelectionError(f"{flag} {error}") from error
 
 
 def _list(options: ResultsOptions) -> int:
@@ -273,7 +292,7 @@ def _delete(options: ResultsOptions) -> int:
 
 def _prune(options: ResultsOptions) -> int:
     with open_store(writing=True) as database:
-        rows = database.read_rows(Selection(before=parse_time(options.older)))
+        rows = database.read_rows(Selection(before=_parse_time("--older", options.older)))
         tagged = database.read_tags(rows)
         old = [row.number for row in rows if row.number not in tagged]
         database.delete(old)
@@ -359,7 +378,7 @@ def _import(options: ResultsOptions) -> int:
         except ExchangeError as error:
             raise Failure(str(error)) from error
         except OSError as error:
-            raise Failure(f"{name}: {error.strerror or error}") from error
+            raise Failure(f"{name}: {describe_os_error(error)}") from error
     with open_store(writing=True) as database:
         for name, results in zip(options.words, files, strict=True):
             new = database.add(results)

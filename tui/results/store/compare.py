@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections import Counter
@@ -22,6 +23,7 @@ from tui.results.store.statistics import (
     compute_spread,
     compute_typical_s,
 )
+from tui.runs.state.parameters import format_value
 from workloads.measure.estimates import THRESHOLD
 from workloads.protocol.results import Verdict
 
@@ -33,6 +35,7 @@ GAP_S = 1800.0
 _VERDICT_ORDER: tuple[Verdict, ...] = ("slower", "faster", "unclear", "same")
 """The order of the workloads in a comparison: what differs comes first."""
 Environments = Mapping[str, Facts]
+_Groups = Sequence[tuple[StoredRow, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,23 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class UnpairedWorkload:
+    """A workload on both sides whose runs differ in what was measured."""
+
+    workload: str
+    differences: tuple[DifferingFact, ...]
+    """The parameters, and the device, whose values differ."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoreComparison:
     """The comparison of all workloads that A and B share."""
 
     questions: tuple[Question, ...]
     only: tuple[int, int]
     """Number of workloads only in A, and only in B."""
+    unpaired: tuple[UnpairedWorkload, ...] = ()
+    """Workloads among :attr:`only` of both sides, which measured different things."""
 
     @property
     def tested(self) -> int:
@@ -148,7 +162,7 @@ def compare(
             shared = f"{min(twice)} is in both A and B"
         raise SelectionError(f"{shared}: a result cannot be compared with itself")
     of_a, of_b = _filter_timed(a), _filter_timed(b)
-    pairs, only = _pair(of_a, of_b, facts)
+    pairs, left = _pair(of_a, of_b, facts)
     answers = apply_holm(
         [compare_sessions(first.sessions, other.sessions) for first, other in pairs]
     )
@@ -175,7 +189,8 @@ def compare(
         for (first, other), answer in zip(pairs, answers, strict=True)
     ]
     questions.sort(key=_rank)
-    return StoreComparison(tuple(questions), only)
+    only = len(left[0]), len(left[1])
+    return StoreComparison(tuple(questions), only, _find_unpaired(*left))
 
 
 def _rank(question: Question) -> tuple[int, float, str, tuple[str, str], str]:
@@ -205,8 +220,8 @@ def question_of(row: StoredRow) -> tuple[str, str, str]:
 
 def _pair(
     a: Sequence[StoredRow], b: Sequence[StoredRow], facts: Environments
-) -> tuple[list[tuple[ComparisonSide, ComparisonSide]], tuple[int, int]]:
-    """Pair the runs of A and B that answer one question, and count the groups left on each side.
+) -> tuple[list[tuple[ComparisonSide, ComparisonSide]], tuple[_Groups, _Groups]]:
+    """Pair the runs of A and B that answer one question; return the groups left on each side too.
 
     First pair groups that agree in workload, device, parameters and flags. Then pair the rest that
     agree in all but the flags, and then in all but the device's number, if each side has exactly
@@ -229,7 +244,31 @@ def _pair(
             left_a.remove(first)
             left_b.remove(other)
             pairs.append((_build_side(first, other, boxes), _build_side(other, first, boxes)))
-    return pairs, (len(left_a), len(left_b))
+    return pairs, (left_a, left_b)
+
+
+def _find_unpaired(a: _Groups, b: _Groups) -> tuple[UnpairedWorkload, ...]:
+    """Return the workloads that were left on both sides, with the settings that differ."""
+    unpaired = []
+    for workload in dict.fromkeys(group[0].workload for group in a):
+        of_a, of_b = (_collect_settings(groups, workload) for groups in (a, b))
+        differences = tuple(
+            DifferingFact(name, of_a.get(name, (UNKNOWN,)), of_b.get(name, (UNKNOWN,)))
+            for name in dict.fromkeys([*of_a, *of_b])
+            if {*of_a.get(name, ())} != {*of_b.get(name, ())}
+        )
+        if of_b and differences:
+            unpaired.append(UnpairedWorkload(workload, differences))
+    return tuple(unpaired)
+
+
+def _collect_settings(groups: _Groups, workload: str) -> dict[str, tuple[str, ...]]:
+    """Return the values of a workload's parameters and device in all its groups, by name."""
+    values: dict[str, dict[str, None]] = {}
+    for row in (group[0] for group in groups if group[0].workload == workload):
+        for name, value in {**json.loads(row.measured), "device": row.device}.items():
+            values.setdefault(name, {})[format_value(value)] = None
+    return {name: tuple(texts) for name, texts in values.items()}
 
 
 def _build_side(

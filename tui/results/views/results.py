@@ -20,6 +20,7 @@ from tui.results.store.compare import (
     Environments,
     Question,
     StoreComparison,
+    UnpairedWorkload,
     format_difference,
 )
 from tui.results.store.records import FLAG, VARIABLE, Facts, StoredResult, StoredRow
@@ -35,6 +36,10 @@ _SHOWN = ("box", "gpu", "driver", "torch")
 """Facts that get a column if the listed results differ in them."""
 _OF_A_PYTHON = frozenset({"torch", "python", "cuda", "cudnn"})
 """Facts that can differ between two Pythons on the same box at the same time."""
+_MOST_UNPAIRED = 4
+"""Most workloads to list that both sides ran with different settings."""
+_MOST_VALUES = 6
+"""Most values of a parameter to list."""
 _FOLLOWS = frozenset({"SM clock", "clocks limited by", "threads", "interop threads", "malloc"})
 """Facts that follow from other facts, and that no command sets."""
 
@@ -130,7 +135,8 @@ def build_comparison_table(comparison: StoreComparison) -> Table:
     Without a workload on both sides, the title alone says so.
     """
     if not comparison.questions:
-        return Table("compare", "no workload on both sides", (), ())
+        same = " with the same settings" if comparison.unpaired else ""
+        return Table("compare", f"no workload{same} on both sides", (), ())
     devices = {format_devices(question) for question in comparison.questions}
     counts = {
         _count_runs(side) for question in comparison.questions for side in (question.a, question.b)
@@ -298,9 +304,24 @@ def format_closing_notes(comparison: StoreComparison) -> list[str]:
             f" in twenty shows a difference by chance; uncorrected, {comparison.false_alone:.1f}"
             " false alarms are expected" + (f"; {corrected} became unclear" if corrected else "")
         )
+    lines += [_format_unpaired(item) for item in comparison.unpaired[:_MOST_UNPAIRED]]
     if any(comparison.only):
         lines.append(f"on one side only: {comparison.only[0]} of A, {comparison.only[1]} of B")
     return lines
+
+
+def _format_unpaired(unpaired: UnpairedWorkload) -> str:
+    """Return why the runs of a workload were not compared: ``n is 2048 in A and 128 in B``."""
+    words = [
+        f"{fact.name} is {_list_values(fact.a)} in A and {_list_values(fact.b)} in B"
+        for fact in unpaired.differences
+    ]
+    return f"{unpaired.workload} is not compared: {'; '.join(words)}"
+
+
+def _list_values(values: Sequence[str]) -> str:
+    further = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
+    return ", ".join(values[:_MOST_VALUES]) + further
 
 
 def _format_advice(short: Sequence[Question]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from tui.kit.command_line.options import Subcommand, add_devices, add_output
 from tui.kit.command_line.output import UsageError, print_text
 from tui.kit.command_line.progress import run_to_exit
-from tui.kit.command_line.values import size_of
+from tui.kit.command_line.values import size_of, whole_number
 from tui.snapshots import MEMORY_OPTION, STANDARD_INPUT
 from tui.snapshots.cli.output import open_reader, snapshot_text, without_context
 from tui.snapshots.explain.evidence import OomContext
@@ -67,7 +67,10 @@ def add_options(parser: Parser) -> None:
     )
     _add_report(parser)
     parser.add_argument(
-        "--at", type=int, metavar="EVENT", help="show the state right after this event"
+        "--at",
+        type=whole_number("--at"),
+        metavar="EVENT",
+        help="show the state right after this event",
     )
     _add_peak(parser, "with diff: compare the peaks, not the ends")
     parser.add_argument(
@@ -95,7 +98,7 @@ def _add_report(parser: Parser) -> None:
     """Add the options on what to read and how to print it, which ``diff`` has too."""
     parser.add_argument("--markdown", action="store_true", help="print a report as Markdown")
     add_devices(parser, "I", "show only the device of this index in the file")
-    parser.add_argument("--top", type=int, metavar="N", help="list N sites")
+    parser.add_argument("--top", type=whole_number("--top"), metavar="N", help="list N sites")
     # The names differ from those of the workbench's own options before the command.
     parser.add_argument(
         "--redact",

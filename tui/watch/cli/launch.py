@@ -151,7 +151,7 @@ class RunWithoutScreen:
                 on_oom=self._on_oom,
             )
         except start.StartError as error:
-            raise Failure(str(error)) from error
+            raise Failure(str(error), error.code) from error
         if not self._shows_output:
             print_notice(f"its output is in {run.log}")
         self._note_alarm(run, ())

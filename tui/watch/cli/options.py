@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from tui.devices.host_options import add_connection
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.options import Parser, add_screen
 from tui.kit.command_line.output import UsageError
+from tui.kit.command_line.values import parse_duration
 from tui.watch.runs.runs import StartedRun
 from workloads.agent import ENTRIES
 
@@ -93,18 +93,8 @@ class WatchOptions(HostChoice):
         return self.jsonl or follows or self.seconds is not None
 
 
-def _parse_seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise UsageError(f"{text}: give seconds, above 0")
-    return value
-
-
 def _parse_interval(text: str) -> float:
-    value = _parse_seconds(text)
+    value = parse_duration(text, "--every")
     if value < 0.05:
         raise UsageError(f"--every {text}: at least 0.05 s")
     return value
@@ -140,13 +130,17 @@ def add_options(parser: Parser) -> None:
         "--jsonl", action="store_true", help="print one JSON object per line, until stopped"
     )
     parser.add_argument(
-        "--for", dest="seconds", type=_parse_seconds, metavar="S", help="watch for S seconds"
+        "--for",
+        dest="seconds",
+        type=parse_duration,
+        metavar="TIME",
+        help="watch for this long, such as 90s, 5m or 1h",
     )
     parser.add_argument(
         "--every",
         type=_parse_interval,
-        metavar="S",
-        help="print every S seconds (default: 1)",
+        metavar="TIME",
+        help="print this often, such as 5s or 1m (default: 1s)",
     )
     parser.add_argument(
         "--no-screen",

@@ -85,6 +85,9 @@ def print_stacks(name: str, *, as_json: bool) -> int:
 
 def _show(options: WatchOptions) -> int:
     name, *more = options.command
+    if name in _VERBS and not more:
+        action = {"rm": "remove", "keep": "protect"}[name]
+        raise UsageError(f"watch {name}: name the run to {action}; gpu-workbench watch lists them")
     if name in _VERBS and len(more) == 1 and not options.prints:
         return _change_run(name, more[0])
     if more or options.prints:
@@ -175,7 +178,7 @@ def _under_the_screen(options: WatchOptions) -> int:
                 options.command, options.entries, environment, on_oom=options.on_oom
             )[0]
         except start.StartError as error:
-            raise Failure(str(error)) from error
+            raise Failure(str(error), error.code) from error
 
     instead = "add --no-screen, which prints its output and its end; or --here"
     return options.open_run(begin, instead, options.overrides)
@@ -198,7 +201,8 @@ def _in_place(options: WatchOptions) -> int:
     except OSError as error:
         if run is not None:
             runs.drop(run)
-        raise Failure(f"{options.command[0]}: {error.strerror}") from error
+        reason, code = start.describe_start_error(options.command, error)
+        raise Failure(reason, code) from error
     raise AssertionError("the command has taken the place of this program")
 
 

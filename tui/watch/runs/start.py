@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -182,8 +183,36 @@ def variables(run: Path, entries: int | None, present: Mapping[str, str]) -> dic
     return settings if entries is None else {**settings, RECORD: str(entries)}
 
 
+NO_PROGRAM = 127
+"""The exit code of a shell for a program that does not exist."""
+
+
 class StartError(Exception):
-    """A command that cannot be started; the text is the reason, in one line."""
+    """A command that cannot be started; the text is the reason, in one line.
+
+    Args:
+        reason: the reason.
+        code: the exit code: 127, as of a shell, if the program does not exist.
+    """
+
+    def __init__(self, reason: str, code: int = 1) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+def describe_start_error(command: Sequence[str], error: OSError) -> tuple[str, int]:
+    """Return why a command did not start, and the exit code: 127, as of a shell, for no program.
+
+    Args:
+        command: program and arguments.
+        error: the error of its start.
+    """
+    program = command[0]
+    if isinstance(error, FileNotFoundError) and shutil.which(program) is None:
+        if os.sep in program:
+            return f"{program}: no such program", NO_PROGRAM
+        return f"{program}: no such program on PATH", NO_PROGRAM
+    return f"{program}: {error.strerror or error}", 1
 
 
 def begin(
@@ -231,7 +260,7 @@ def begin(
         )
     except OSError as error:
         drop(run)
-        raise StartError(f"{command[0]}: {error.strerror}") from error
+        raise StartError(*describe_start_error(command, error)) from error
     _STARTED[run.folder] = process
     run = read_again(run)
     return run if run.pid == process.pid else of_process(run, process.pid), process
