@@ -87,6 +87,23 @@ def test_a_table_that_does_not_fit_is_told_a_row_at_a_time() -> None:
     ]
 
 
+def test_a_table_breaks_a_long_word_at_a_sign() -> None:
+    columns = (DataColumn("id"), DataColumn("result"), DataColumn("buffers"))
+    cells = ("5f3a", "mkldnn.enabled: unclear", "1.num_batches_tracked")
+    table = Table("t", "t", columns, (cells,))
+    assert texts([*table_lines(table, {}, 40)]) == [
+        "t",
+        "  id    result           buffers",
+        "  5f3a  mkldnn.enabled:  1.num_batches_",
+        "        unclear          tracked",
+    ]
+    # Only a text of several words is narrower than it could be.
+    assert texts([*table_lines(table, {}, 46)])[2:] == [
+        "  5f3a  mkldnn.enabled:  1.num_batches_tracked",
+        "        unclear",
+    ]
+
+
 def test_a_curve_has_a_mark_of_its_own_in_every_set_of_glyphs() -> None:
     rows = texts([*chart_lines(CURVES, {}, 60)])
     assert rows[0] == "time over n   µs (log scales)   ● cpu   ○ cuda:0"

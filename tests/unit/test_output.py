@@ -175,6 +175,17 @@ def test_a_row_that_is_too_long_is_wrapped_below_its_column() -> None:
     assert wrap_rows("one two\n\nc", 6) == "one\n  two\n\nc"
 
 
+def test_a_row_is_broken_between_its_columns_and_not_within_a_figure() -> None:
+    row = "matmul n=64      cpu      58.9 µs ±2%  9.14 GFLOP/s  857 MB/s  peak 2.5 MiB"
+    assert wrap_rows(row, 60) == (
+        "matmul n=64      cpu      58.9 µs ±2%  9.14 GFLOP/s\n"
+        "                          857 MB/s  peak 2.5 MiB"
+    )
+    assert wrap_rows("  a  a long sentence of words  b", 16) == (
+        "  a  a long\n     sentence of\n     words  b"
+    )
+
+
 WORDS = st.lists(st.text("abc-/=", min_size=1, max_size=20), max_size=12)
 
 

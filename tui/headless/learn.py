@@ -17,7 +17,14 @@ from tui.core.text.glyphs import rows_of_text
 from tui.headless.catalogue import CatalogueOptions, print_problems
 from tui.headless.waiter import Waiter, choose_devices, choose_interval, describe_current_run
 from tui.kit.command_line.options import Parser, Subcommand, add_common, add_devices
-from tui.kit.command_line.output import UsageError, not_known, print_json, print_text, width
+from tui.kit.command_line.output import (
+    UsageError,
+    fit_to_terminal,
+    not_known,
+    print_json,
+    print_text,
+    width,
+)
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.lines import Line, fit, line, paragraph, plain
 from tui.runs.session.session import Session
@@ -202,7 +209,7 @@ class Lesson:
             if options.json:
                 encoded.append(self._encode(number, info, entries))
                 continue
-            print_text(format_results(state, entries))
+            print_text(fit_to_terminal(format_results(state, entries)))
             following = steps[place + 1][1].name if place + 1 < len(steps) else ""
             if not await self._show_question(info, following):
                 return

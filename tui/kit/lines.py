@@ -202,7 +202,7 @@ def fit_line(spans: Line, cells: int) -> Line:
 
 
 def wrap(text: str, cells: int, indent: str = "") -> list[str]:
-    """Wrap a paragraph at blanks, and inside words longer than a line.
+    """Wrap a paragraph at blanks; break words longer than a line, if possible at a sign in them.
 
     Args:
         text: one paragraph.
@@ -224,11 +224,28 @@ def wrap(text: str, cells: int, indent: str = "") -> list[str]:
             head = _head(current, max(cells, len(indent) + 2))
             if head == current:
                 break
+            head = _end_at_sign(head, len(indent) if lines else 0)
             lines.append(head)
             current = indent + current[len(head) :]
     if current.strip() or not lines:
         lines.append(current)
     return lines
+
+
+SIGNS = "._:/=,-"
+"""Characters after which a word that is longer than a line is broken."""
+
+
+def _end_at_sign(head: str, start: int) -> str:
+    """Return the beginning of a long word up to its last sign; all of it without one.
+
+    Args:
+        head: the part of the word that fits on the line, after ``start`` cells of indent.
+        start: length of the indent.
+    """
+    end = 1 + max(head.rfind(sign) for sign in SIGNS)
+    # A sign near the line's start would leave the line almost empty.
+    return head[:end] if end - start > (len(head) - start) // 3 else head
 
 
 def _head(text: str, cells: int) -> str:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import quantity
-from tui.kit.lines import Line, Span, TextStyle, cell_len, flow, left, line, paragraph, right, wrap
+from tui.kit.lines import (
+    SIGNS,
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    flow,
+    left,
+    line,
+    paragraph,
+    right,
+    wrap,
+)
 from workloads.protocol.results import Table
 
 GAP = 2
@@ -108,12 +121,10 @@ def _widths(
     narrow = [max(pair) for pair in zip(content, words, strict=True)]
     if sum(narrow) <= room:
         return narrow
-    unbroken = [
-        max((cell_len(word) for row in texts for word in row[index].split()), default=0)
-        for index in range(len(names))
-    ]
-    # Break a word only where the columns do not fit otherwise.
-    for kept in (unbroken, [0] * len(names)):
+    unbroken = [_longest(str.split, texts, index) for index in range(len(names))]
+    between_signs = [_longest(_PART.findall, texts, index) for index in range(len(names))]
+    # Break a word only where the columns do not fit otherwise, and at a sign in it if possible.
+    for kept in (unbroken, between_signs, [0] * len(names)):
         least = [
             width if number else max(word, min(width, max(NARROWEST, whole_word)))
             for width, word, whole_word, number in zip(narrow, words, kept, numeric, strict=True)
@@ -123,12 +134,26 @@ def _widths(
     else:
         return None
     spare = room - sum(least)
-    # The columns share the remaining cells, the longest texts first.
-    for index in sorted(range(len(names)), key=lambda index: least[index] - narrow[index]):
-        more = min(spare, narrow[index] - least[index])
-        least[index] += more
-        spare -= more
+    # The columns share the remaining cells: first for whole words, the nearest to them first, then
+    # the longest texts first.
+    words_whole = [min(pair) for pair in zip(narrow, unbroken, strict=True)]
+    order = sorted(range(len(names)), key=lambda index: least[index] - narrow[index])
+    nearest = sorted(order, key=lambda index: words_whole[index] - least[index])
+    for wanted, indexes in ((words_whole, nearest), (narrow, order)):
+        for index in indexes:
+            more = min(spare, max(0, wanted[index] - least[index]))
+            least[index] += more
+            spare -= more
     return least
+
+
+_PART = re.compile(rf"[^\s{re.escape(SIGNS)}]*[{re.escape(SIGNS)}]+|[^\s{re.escape(SIGNS)}]+")
+"""A part of a word that ends with a sign, or with the word."""
+
+
+def _longest(split: Callable[[str], list[str]], texts: list[list[str]], index: int) -> int:
+    """Return the cells of the longest part of a column's texts."""
+    return max((cell_len(part) for row in texts for part in split(row[index])), default=0)
 
 
 def _row(parts: list[str], widths: list[int], numeric: list[bool], style: TextStyle) -> Line:

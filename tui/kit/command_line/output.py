@@ -272,10 +272,11 @@ _GAP = re.compile(r" {2,}(?=\S)")
 
 
 def wrap_rows(text: str, cells: int) -> str:
-    """Wrap long rows at blanks, and indent the continuation to its column.
+    """Wrap long rows between their columns, and indent the continuation to its column.
 
     Args:
-        text: rows; rows that fit and words longer than a line stay unchanged.
+        text: rows; rows that fit and words longer than a line stay unchanged. A column's text is
+            broken only where it is longer than a line.
         cells: width of the terminal.
     """
     return "\n".join(wrapped for row in text.split("\n") for wrapped in _wrap(row, cells))
@@ -288,15 +289,39 @@ def _wrap(row: str, cells: int) -> list[str]:
     # Below the last column that begins in the left half; a row without columns is indented.
     starts = [gap.end() for gap in _GAP.finditer(row) if lead < gap.end() <= cells // 2]
     indent = " " * (starts[-1] if starts else min(lead + 2, cells // 2))
-    return textwrap.wrap(
-        row,
+    lines: list[str] = []
+    current, end = row[:lead], lead
+    for gap in [*_GAP.finditer(row, lead), None]:
+        column = row[end : gap.start() if gap else len(row)].rstrip()
+        if len(current) + len(column) <= cells:
+            current += column
+        elif current.strip() and len(indent) + len(column) <= cells:
+            lines.append(current)
+            current = indent + column
+        else:
+            *broken, current = _break(column, current, indent, cells)
+            lines += broken
+        if gap:
+            current += gap[0]
+            end = gap.end()
+    return [line.rstrip() for line in [*lines, current]]
+
+
+def _break(column: str, before: str, indent: str, cells: int) -> list[str]:
+    """Break a column's text at blanks; its first words follow the row's begin, if one fits."""
+    first = column.partition(" ")[0]
+    whole = [before] if before.strip() and len(before) + len(first) > cells else []
+    wrapped = textwrap.wrap(
+        column,
         cells,
+        initial_indent=indent if whole else before,
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
         expand_tabs=False,
         replace_whitespace=False,
     )
+    return [*whole, *wrapped] or [before]
 
 
 def fit_to_terminal(text: str) -> str:
