@@ -65,3 +65,7 @@ def test_many_small_rows_stand_in_one() -> None:
     found = explain(evidence(taken, streams_cached=1 << 20, stuck=3 << 20))
     text = "\n".join(plain(row) for row in account_lines(found, 120))
     assert "less than 1%: optimizer state 30.0 MiB" in text
+    narrow = [plain(row) for row in account_lines(found, 60)]
+    assert all(len(row) <= 60 for row in narrow)
+    small = " ".join(" ".join(narrow).split()).partition("less than 1%: ")[2]
+    assert small == " ".join(text.split()).partition("less than 1%: ")[2]

@@ -425,7 +425,10 @@ def account_lines(explanation: Explanation, cells: int, *, whole: bool = True) -
         rows += _account_rows(row, cells) if whole else [account_line(row, cells)]
     if small:
         names = ", ".join(f"{row.name} {text.size(row.bytes)}" for row in small)
-        rows += [fit_line(line(Span(f"{'':>14}less than 1%: {names}", TextStyle.QUIET)), cells)]
+        words = f"less than 1%: {names}"
+        lead = min(14, cells // 4)
+        wrapped = wrap(words, cells - lead) if whole else [words]
+        rows += [fit_line(row, cells) for row in indented(wrapped, lead, TextStyle.QUIET)]
     return rows
 
 
