@@ -210,6 +210,9 @@ def test_a_sample_that_comes_late_leaves_no_gap() -> None:
         ]
         drawn = draw_history(recent_of(points), LOAD, 4, 1, 1.0)
         assert drawn.gap == gap
+    # The interval was five seconds, and is one.
+    points = [Point(EVEN, utilization=50.0, covers_s=9.5), Point(EVEN + 7, utilization=50.0)]
+    assert draw_history(recent_of(points), LOAD, 8, 1, 1.0).gap == ""
     # A reading that the driver did not give is a gap at any distance.
     points = loads(50.0, *[None] * 3, 50.0)
     assert (
@@ -315,6 +318,13 @@ def test_the_store_keeps_load_power_and_heat_of_each_sample_and_no_more_than_it_
         NOW + 948,
         NOW + 949,
     ]
+
+
+def test_the_first_two_samples_are_up_to_one_and_a_half_intervals_apart() -> None:
+    slow = [sample(gpu(), at=EVEN + at, interval_s=60.0) for at in (0, 90, 150)]
+    state = watched(*slow)
+    points = [*state.machine.history.points(uuid(0))][-3:]
+    assert draw_history(recent_of(points, 60.0), LOAD, 4, 1, 60.0).gap == ""
 
 
 def test_while_the_driver_is_silent_old_figures_are_no_new_points() -> None:

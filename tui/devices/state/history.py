@@ -31,7 +31,7 @@ class MemoryPoint:
     allocated: int | None = None
     reserved: int | None = None
     covers_s: float = field(default=USUAL_INTERVAL_S + LATE_S, kw_only=True)
-    """The most seconds since the point before, for the time between both to be no gap."""
+    """The most seconds to the next point, or from the last, for the time between to be no gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class History:
             host = sample.host
             return Point(
                 sample.at,
-                covers_s=stale_after(sample),
+                covers_s=_compute_cover(sample),
                 used=host.memory.total - host.memory.available,
                 process=next(iter(resident), None),
                 utilization=host.cpu.load_percent,
@@ -122,8 +122,17 @@ class History:
         return Point(
             *(sample.at, used, process, allocated, reserved),
             *(utilization, power, temperature, traffic),
-            covers_s=stale_after(sample),
+            covers_s=_compute_cover(sample),
         )
+
+
+def _compute_cover(sample: Sample) -> float:
+    """Return the most seconds between two samples without a gap.
+
+    Samples are due at multiples of their interval. So the first two are up to one and a half
+    intervals apart.
+    """
+    return sample.interval_s / 2 + stale_after(sample)
 
 
 def _compute_traffic(sample: Sample, key: str) -> float | None:

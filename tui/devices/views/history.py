@@ -137,8 +137,9 @@ def split_into_columns(
         end = bisect.bisect_left(times, column * seconds, start)
         split.append(ordered[start:end])
         if start == end and 0 < start < len(ordered):
-            point = ordered[start]
-            if point.at - times[start - 1] <= point.covers_s:
+            before, point = ordered[start - 1 : start + 1]
+            # The interval between samples may have changed.
+            if point.at - before.at <= max(before.covers_s, point.covers_s):
                 split[-1].append(point)
         start = end
     return split
