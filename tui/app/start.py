@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tui.core import interrupt
 from tui.core.child.launch import FOLDER, Launched, launch
-from tui.core.events import LogLine
 from tui.core.text import glyphs
 from tui.hosts.choice import HostChoice
 from tui.kit import terminal
@@ -60,6 +59,11 @@ class WorkbenchOptions(HostChoice):
     """Store the measured results."""
     run: Callable[[], StartedRun] | None = None
     """Starts or finds the watched run to show first; called once everything else is ready."""
+
+    @property
+    def stores(self) -> bool:
+        """Return whether measured results are stored."""
+        return self.storing and not self.readonly
 
 
 def open_workbench(options: WorkbenchOptions) -> int:
@@ -123,76 +127,33 @@ def _open(options: WorkbenchOptions) -> tuple[int, bool]:
     python = python_of(chosen)
     extras = _find_extras(options)
     plan = extras.hosts if extras is not None else None
-    recorder = extras.recorder if extras is not None else None
     # First, because it queries the driver while the screens are imported.
     monitor = _monitor(chosen) if plan is None or plan.here else None
     prepare_screen(chosen)
     # Deferred: the monitor starts and Textual's variables are set before the screens (270 ms).
+    from tui.app.build import ResultAttachments, build_app, build_session
     from tui.app.preferences import Preferences
-    from tui.app.workbench import WorkbenchApp
-    from tui.results.store import store_path
-    from tui.results.store.recorder import ResultHistory, ResultRecorder
-    from tui.runs.session.session import Session
 
     preferences = Preferences(*with_theme(chosen, problems), write_back=not options.readonly)
-    stores = options.storing and not options.readonly
-    result_recorders: list[ResultRecorder] = []
-
-    def attach_results() -> list[ResultRecorder | ResultHistory]:
-        """Create the recorder and the history of one machine's results."""
-        own = ResultRecorder() if stores else None
-        history = ResultHistory(recorder=own, traceless=options.readonly)
-        if own is None:
-            return [history]
-        result_recorders.append(own)
-        return [own, history]
-
-    session = Session(
-        python.path,
-        preferences.refresh,
-        options.files,
-        [*([] if recorder is None else [recorder]), *attach_results()],
-        monitor,
-        readonly=options.readonly,
-        hosts=plan,
-        host_attachments=attach_results,
-    )
-    if python.is_detected:
-        words = f"workloads run in {python.path}: {python.why}"
-        session.state.publish(LogLine("workbench", words))
-    preferences.attach(session.state)
-    if extras is not None:
-        extras.attach(session.state)
-    app = WorkbenchApp(
-        session, readonly=options.readonly, demo=options.demo, preferences=preferences
-    )
+    results = ResultAttachments(stores=options.stores, readonly=options.readonly)
+    session = build_session(options, python, preferences, results, extras, monitor)
+    app = build_app(options, session, preferences, text)
+    app.alarms_enabled = chosen.value("alarm")
     # A recording of the session would end with the app.
+    recorder = extras.recorder if extras is not None else None
     app.can_play_demo = recorder is None
-    app.first_start = not store_path().exists()
-    if options.snapshot:
-        app.open_at_start(options.snapshot, text)
     first = options.run() if options.run is not None else None
     if first is not None:
         app.open_run_at_start(first)
-    app.shared_watch = session.shared_watch
-    app.snapshot_memory = options.memory
-    app.stores_results = stores
-    app.alarms_enabled = chosen.value("alarm")
-    app.handles_signals = True
     app.run(mouse=chosen.value("mouse"))
     # By folder: a run that was opened twice has several records.
     runs = {run.folder: run for run in (first, app.run_left) if run is not None}
-    for words in filter(None, map(app.tab_screens.describe_run, runs.values()) if runs else ()):
-        print_notice(words)
-    stored = dict.fromkeys(
-        problem for recorder in result_recorders for problem in recorder.problems
-    )
-    for problem in (*preferences.problems, *stored):
-        print_notice(problem)
-    if recorder is not None and recorder.problem:
-        print_notice(recorder.problem)
-    code = app.return_code or int(recorder is not None and bool(recorder.problem))
-    return code, app.demo_requested
+    left = filter(None, map(app.tab_screens.describe_run, runs.values())) if runs else ()
+    problem = recorder.problem if recorder is not None else ""
+    for words in (*left, *preferences.problems, *results.problems, problem):
+        if words:
+            print_notice(words)
+    return app.return_code or int(bool(problem)), app.demo_requested
 
 
 def _find_extras(options: WorkbenchOptions) -> Extras | None:
