@@ -273,6 +273,22 @@ def test_parameters_in_a_graph_that_no_optimizer_updates_are_counted() -> None:
     assert kept.requires_grad
 
 
+def test_the_owners_of_a_rehearsal_are_found_without_a_walk_through_graphs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def walked(_roots: list[Any]) -> list[Any]:
+        raise AssertionError("it followed a graph")
+
+    model = torch.nn.Linear(64, 64, device="cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss = model(torch.ones(8, 64, device="cuda")).sum()
+    monkeypatch.setattr(inventory, "_find_nodes", walked)
+    roles = find_roles(torch, 0)
+    assert len(roles["parameters"]) == 2
+    assert loss.requires_grad
+    assert optimizer.param_groups
+
+
 def test_the_graphs_of_two_passes_are_separate_and_those_of_one_pass_are_not() -> None:
     module = torch.nn.Linear(8, MIB, device="cuda")
     x = torch.ones(8, device="cuda").expand(2, 8)

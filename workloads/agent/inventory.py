@@ -76,7 +76,7 @@ def find_roles(torch: Any, device: int) -> dict[str, list[int]]:
     """
     with _unnoticed(torch):
         stock = _Stock(torch, device, time.monotonic() + LONGEST_S)
-        stock.count_owned()
+        stock.count_owned(finds_untrained=False)
         return stock.roles
 
 
@@ -122,11 +122,15 @@ class _Stock:
 
     def count_all(self) -> None:
         """Find all tensors, and categorize them by their owners and their names."""
-        self.count_owned()
+        self.count_owned(finds_untrained=True)
         self._follow()
 
-    def count_owned(self) -> None:
-        """Find all tensors, and categorize the tensors of modules and optimizers."""
+    def count_owned(self, *, finds_untrained: bool) -> None:
+        """Find all tensors, and categorize the tensors of modules and optimizers.
+
+        Args:
+            finds_untrained: follow the graphs to the parameters that no optimizer updates.
+        """
         modules, optimizers = self._find()
         owned = {id(child): module for module in modules for child in _children(module)}
         roots = [module for module in modules if id(module) not in owned]
@@ -134,7 +138,7 @@ class _Stock:
         optimized = {
             id(each) for optimizer in optimizers for each in _optimized(optimizer, self._tensors_in)
         }
-        if optimized:
+        if optimized and finds_untrained:
             self._used = self._find_used() - optimized
         for role in ("parameters", "buffers"):
             for root in roots:
