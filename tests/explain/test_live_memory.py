@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.explain.scenes import (
@@ -23,6 +25,7 @@ from tests.explain.scenes import (
 )
 from tui.snapshots.explain.evidence import Evidence, Purpose, Rate
 from tui.snapshots.explain.explain import explain
+from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import Frame
 
 MODEL = part("parameters", 16)
@@ -332,3 +335,31 @@ def test_a_backward_pass_that_has_begun_needs_no_advice_against_it() -> None:
     assert not any("no_grad" in each.what for each in explain(begun).advice)
     forward = evidence(inventory(part("parameters", 500), variable("x", 64), remainder=6000))
     assert any("no_grad" in each.what for each in explain(forward).advice)
+
+
+def test_a_tensor_of_the_previous_iteration_is_named_if_the_request_had_fit_without_it() -> None:
+    def explained(mib: int, **more: Any) -> Explanation:
+        logits = variable("logits", mib, left_over=("outputs", "logits"), **more)
+        return explain(evidence(inventory(MODEL, logits, variable("loss", 0, 40), remainder=4000)))
+
+    freed = Frame(PROGRAM, 14, "train")
+    found = explained(1500, nodes=40, backward=freed)
+    assert found.cause == "activations"
+    assert found.conclusion.endswith("; logits of the previous iteration still holds 1.5 GiB.")
+    best = found.advice[0]
+    assert best.what == "delete outputs and logits (del) at the end of each iteration"
+    assert best.why.startswith("logits keeps 1.5 GiB of the previous iteration until it is")
+    # Its graph may be alive, or it is too small.
+    for other in (explained(1500, nodes=40), explained(50, nodes=40, backward=freed)):
+        assert "previous iteration" not in other.conclusion
+        assert not any("previous iteration" in remedy.why for remedy in other.advice)
+
+
+def test_one_result_left_over_keeps_the_graph_of_its_pass() -> None:
+    scores = variable("scores", 40, 300, separate=True, left_over=("scores",))
+    found = explain(evidence(inventory(MODEL, scores, remainder=6000)))
+    assert "Activations of 2 passes hold" in found.conclusion
+    assert found.conclusion.endswith(": scores keeps those of the earlier one.")
+    assert "else delete scores once it is used" in found.advice[0].what
+    trained = explain(evidence(inventory(MODEL, scores, remainder=6000, steps=((3, 3000),))))
+    assert "passes" not in trained.conclusion

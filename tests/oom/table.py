@@ -254,6 +254,22 @@ PROGRAMS = (
     Program("validation_batch_too_large", "activations", helps=(*LESS, "no_grad()"), never=()),
     Program("convolutions", "activations", helps=LESS, never=("detach()",)),
     Program(
+        "output_of_last_iteration",
+        "larger than what was free",
+        ("; picture of the previous iteration still holds 2.5 GiB.",),
+        ("delete picture (del) at the end of each iteration",),
+        never=(),
+        alone=("other tensors", "temporaries", "activations"),
+    ),
+    Program(
+        "graph_of_last_iteration",
+        "activations",
+        ("Activations of 2 passes hold", "scores keeps those of the earlier one"),
+        ("wrap the passes in torch.no_grad(); else delete scores once it is used",),
+        never=(),
+        alone=("leak",),
+    ),
+    Program(
         "waiting_threads",
         "other tensors",
         ("most of it in batch (local of compute() in", "threads), waiting_threads.py:1"),

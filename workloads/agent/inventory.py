@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Iterable, Iterator
 
 from .backward_lines import find_backward
+from .leftovers import RunningFunctions
 from .reach import Holding, OutOfTimeError, VariablePlace, Walk
 from .source_lines import CodePlace, VariableUses, find_uses
 from .stacks import code_line, frames_of_threads, thread_stacks
@@ -107,6 +108,7 @@ class _Stock:
         self._reader = TensorReader(torch, device)
         self._walk = Walk(self._reader, torch, MOST_OBJECTS, deadline)
         self._threads: list[Extent] = []
+        self._running = RunningFunctions()
         self._counted: set[int] = set()
         self.roles: dict[str, list[int]] = defaultdict(list)
         """Addresses of the storages of each role."""
@@ -189,6 +191,7 @@ class _Stock:
             for frames in frames_of_threads(threading.get_ident(), __name__.rpartition(".")[0]):
                 extent = Extent(self._walk)
                 self._walk.frames(frames)
+                self._running.add(frames)
                 extent.close()
                 self._threads.append(extent)
             self._walk.modules()
@@ -293,6 +296,8 @@ class _Stock:
         roots = [row.pop("root") for row in variables]
         for row, separate in zip(variables, self._find_separate(roots)):
             row["separate"] = separate
+        for row in variables:
+            row["left_over"] = self._find_left_over(row.pop("tensor"))
         other = [size for size in map(self._count, self._tensors) if size]
         return dict(
             objects=max(self._objects, self._walk.visited),
@@ -399,10 +404,30 @@ class _Stock:
             dtype=self._reader.dtype(tensor),
             graph_nodes=0 if node is None else self._nodes([node]),
             root=node,
+            tensor=tensor,
             where=_where(place),
             scope=place.scope,
             place=place,
         )
+
+    def _find_left_over(self, tensor: Any) -> list[str]:
+        """Return the variables to delete to free a tensor that nothing needs any more; else none.
+
+        The list is empty if another place holds its storage, which may be needed.
+        """
+        variables = self._walk.variables
+        places = [place for place, other in variables if other is tensor]
+        names = [self._running.find_left_over(place) for place in places]
+        if not all(names) or time.monotonic() > self._deadline:
+            return []
+        storage = self._reader.storage(tensor)
+        for place, other in variables:
+            if other is not tensor and self._reader.storage(other) == storage:
+                names.append(self._running.find_left_over(place))
+        held = (other for holding in self._walk.holdings for other in holding.tensors)
+        if not all(names) or any(self._reader.storage(other) == storage for other in held):
+            return []
+        return list(dict.fromkeys(names))
 
     def _find_separate(self, roots: list[Any]) -> list[bool]:
         """Return which graphs share no operation with another one; none after the deadline.

@@ -23,12 +23,13 @@ from tui.snapshots.explain.account import (
     list_owners,
 )
 from tui.snapshots.explain.allocator_advice import FailedRequest
-from tui.snapshots.explain.conclusion import find_roundup
+from tui.snapshots.explain.conclusion import BESIDE_LEFT_OVERS, find_roundup
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
 from tui.snapshots.explain.frames import Frame, format_line, goes_through, in_backward
 from tui.snapshots.explain.holders import (
     find_copied,
+    find_left_over,
     find_stored_passes,
     find_unfillable,
     find_waiting_graphs,
@@ -76,6 +77,7 @@ def advise(
     request = FailedRequest(evidence, account, leak, where)
     of_cause, cast = _OF_CAUSE[cause](request), _advise_on_cast(request, cause)
     return (
+        *_advise_on_left_over(request, cause),
         # The dtype of a named tensor is reliable; equal sizes may be a coincidence.
         *(chain(cast, of_cause) if evidence.half_block_is_narrow else chain(of_cause, cast)),
         *_advise_on_roundup(request, cause),
@@ -83,6 +85,18 @@ def advise(
         *_warn_expandable_segments(request, cause),
         *_advise_history(request, cause),
     )
+
+
+def _advise_on_left_over(request: FailedRequest, cause: LeadingCause) -> Iterator[Remedy]:
+    variable = find_left_over(request.evidence) if cause in BESIDE_LEFT_OVERS else None
+    if variable is not None:
+        line = variable.adds or variable.where
+        place = f" at {format_line(line)}" if line is not None else ""
+        yield Remedy(
+            f"delete {' and '.join(variable.left_over)} (del) at the end of each iteration",
+            f"{variable.name} keeps {round_size(variable.bytes)} of the previous iteration until "
+            f"it is assigned again{place}, and nothing reads it before",
+        )
 
 
 # ---- memory of the model ----
@@ -225,7 +239,7 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
         names = format_names(stored)
         yield Remedy(
             f"if no backward pass follows, wrap the passes in torch.no_grad(); else delete {names} "
-            "once they are used",
+            f"once {'they are' if len(stored) > 1 else 'it is'} used",
             "each result keeps the graph of its pass, and so its activations",
         )
     else:

@@ -20,6 +20,7 @@ from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import format_line, format_place
 from tui.snapshots.explain.holders import (
     find_copied,
+    find_left_over,
     find_stored_passes,
     find_unfillable,
     find_waiting_graphs,
@@ -34,6 +35,10 @@ from tui.snapshots.explain.lead import in_optimizer, loads_checkpoint, rounds_si
 from tui.snapshots.explain.leak_facts import Leak, describe_pace, describe_site
 from tui.snapshots.explain.thresholds import has_fitting_piece
 
+BESIDE_LEFT_OVERS: tuple[LeadingCause, ...] = (
+    *("activations", "gradients", "temporaries", "other tensors", "larger than what was free"),
+)
+"""Causes beside which a tensor of the previous iteration matters."""
 Sentence = Callable[[Evidence, Account, Capacity], str]
 
 
@@ -46,7 +51,14 @@ def conclude(
     size = round_size(evidence.requested)
     words = _OF_CAUSE.get(cause)
     if words is not None:
-        return words(evidence, account, device)
+        sentence = words(evidence, account, device)
+        left_over = find_left_over(evidence) if cause in BESIDE_LEFT_OVERS else None
+        if left_over is None:
+            return sentence
+        return (
+            f"{sentence[:-1]}; {left_over.name} of the previous iteration still holds "
+            f"{round_size(left_over.bytes)}."
+        )
     if cause == "full":
         return f"Full: live tensors hold {_of_device(evidence.allocated, device)}."
     if has_fitting_piece(evidence.requested, evidence.largest):
@@ -146,10 +158,10 @@ def _describe_activations(evidence: Evidence, account: Account, device: Capacity
         return f"Activations: tensors of forward passes hold {share}."
     stored = find_stored_passes(evidence)
     if stored:
-        names = format_names(stored)
+        several = len(stored) > 1
         return (
-            f"Activations of {len(stored) + 1} passes hold {share}: {names} keep those of the "
-            "earlier ones."
+            f"Activations of {len(stored) + 1} passes hold {share}: {format_names(stored)} "
+            f"{'keep' if several else 'keeps'} those of the earlier {'ones' if several else 'one'}."
         )
     return f"Activations: tensors saved for backward hold {share}."
 

@@ -128,7 +128,30 @@ def find_stored_passes(evidence: Evidence) -> tuple[Variable, ...]:
         and 2 * variable.graph_nodes >= longest
         and not is_in_forward(variable.where, evidence)
     )
-    return stored if len(stored) > 1 else ()
+    # A single one may be of the pass that is running, unless a loop has left it over.
+    return stored if len(stored) > 1 or any(variable.left_over for variable in stored) else ()
+
+
+def find_left_over(evidence: Evidence) -> Variable | None:
+    """Return the largest tensor of a loop's previous iteration without which the request had fit.
+
+    Its graph must have been freed, or it keeps more than itself: a line passes it to a backward
+    pass, or it has no graph.
+    """
+    if evidence.inventory is None:
+        return None
+    least = max(evidence.shortfall, int(SHARE * evidence.allocated))
+    return max(
+        (
+            variable
+            for variable in evidence.inventory.variables
+            if variable.left_over
+            and variable.bytes >= least
+            and (variable.backward is not None or not variable.graph_nodes)
+        ),
+        key=lambda variable: variable.bytes,
+        default=None,
+    )
 
 
 def format_names(variables: Sequence[Variable]) -> str:

@@ -145,6 +145,9 @@ class Variable:
     """True if that line is in a loop and computes the tensor from what it was."""
     backward: Frame | None = None
     """A line that passes it, or what is computed from it, to a backward pass."""
+    left_over: tuple[str, ...] = ()
+    """The variables that keep it from the previous iteration of a loop, and that no line reads
+    before it assigns them again; empty if its value may still be needed."""
 
 
 @dataclass(frozen=True, slots=True)
