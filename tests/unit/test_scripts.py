@@ -29,13 +29,16 @@ from workloads.declare.workload import (
     with_code,
     workload,
 )
+from workloads.protocol.groups import FIRST_STEPS
 from workloads.protocol.messages import Hello
 from workloads.protocol.results import WorkloadInfo
 
 assert catalog
 FOLDER = Path(workloads.scripts.__path__[0])
-LONGEST = 40
+LONGEST = 50
 """Lines of a script: what fits on a screen and in a message."""
+WIDEST = 76
+"""Cells of a line of the first steps: 80 columns without the lesson's margins."""
 NAMES = list(registered())
 ELSEWHERE = [
     name
@@ -75,6 +78,17 @@ def _imports(name: str) -> set[str]:
             else [each.name for each in node.names]
         )
     }
+
+
+def test_a_script_of_the_first_steps_fits_a_terminal_of_80_columns() -> None:
+    wide = {
+        f"{name}:{number}": line
+        for name, entry in registered().items()
+        if entry.info.group == FIRST_STEPS
+        for number, line in enumerate(_path(name).read_text("utf-8").splitlines(), 1)
+        if len(line) > WIDEST
+    }
+    assert wide == {}
 
 
 def test_a_script_imports_torch_and_the_standard_library_alone() -> None:

@@ -32,7 +32,7 @@ from tui.runs.state.runs import RunState
 from tui.runs.views.demo import answer_lines, question_lines, source_lines
 from tui.runs.views.result_text import encode_results, format_results
 from workloads.protocol import wire
-from workloads.protocol.groups import FIRST_STEPS
+from workloads.protocol.groups import FIRST_STEPS, UNTIMED_STEPS
 from workloads.protocol.results import WorkloadInfo
 
 ENDS = ("q", "Q", "\x04", "")
@@ -209,7 +209,8 @@ class Lesson:
             if options.json:
                 encoded.append(self._encode(number, info, entries))
                 continue
-            print_text(fit_to_terminal(format_results(state, entries)))
+            timed = info.name not in UNTIMED_STEPS
+            print_text(fit_to_terminal(format_results(state, entries, timed=timed)))
             following = steps[place + 1][1].name if place + 1 < len(steps) else ""
             if not await self._show_question(info, following):
                 return

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 FIRST_STEPS = "first_steps"
 """The group that teaches; its order is the order of learning, and lists fold it at first."""
 
+UNTIMED_STEPS = frozenset({"device_list", "placement", "comparing_results"})
+"""First steps that teach no time; the lesson does not show how long their lines take."""
+
 QUESTIONS: Mapping[str, str] = {
     "health": "Is this machine healthy?",
     "flags": "What does this flag or option do?",

@@ -1,4 +1,4 @@
-"""Read the loss in each step, or once at the end: .item() waits for the GPU."""
+"""Read the loss in each step, or once: .item() waits for the GPU."""
 
 import torch
 from torch.utils.benchmark import Timer
@@ -8,29 +8,40 @@ def loss_of(inputs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     return (inputs @ weights).relu().square().mean()
 
 
-def item_at_end(inputs: torch.Tensor, weights: torch.Tensor, steps: int) -> float:
+def item_at_end(
+    inputs: torch.Tensor,
+    weights: torch.Tensor,
+    steps: int,
+) -> float:
     total = torch.zeros((), device=inputs.device)
     for _ in range(steps):
-        total += loss_of(inputs, weights)  # stays on the device: the steps are queued
+        total += loss_of(inputs, weights)  # stays on the device, queued
     return total.item()
 
 
-def item_each_step(inputs: torch.Tensor, weights: torch.Tensor, steps: int) -> float:
+def item_each_step(
+    inputs: torch.Tensor,
+    weights: torch.Tensor,
+    steps: int,
+) -> float:
     total = 0.0
     for _ in range(steps):
-        total += loss_of(inputs, weights).item()  # waits until all queued work is done
+        total += loss_of(inputs, weights).item()  # waits for queued work
     return total
 
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     threads = torch.get_num_threads()
-    inputs, weights = torch.randn(64, 64, device=device), torch.randn(64, 64, device=device)
+    inputs = torch.randn(64, 64, device=device)
+    weights = torch.randn(64, 64, device=device)
     times = []
     for way in (item_each_step, item_at_end):
-        timer = Timer("way(inputs, weights, 50)", globals=globals(), num_threads=threads)
+        call = "way(inputs, weights, 50)"
+        timer = Timer(call, globals=globals(), num_threads=threads)
         times.append(timer.blocked_autorange(min_run_time=0.5).median)
-        print(f"{way.__name__}: {times[-1] * 1e3:.2f} ms for 50 steps on {device}")
+        print(f"{way.__name__}: {times[-1] * 1e3:.2f} ms for 50 steps")
     more = (times[0] - times[1]) / 50
-    print(f"Difference: {more * 1e6:+.1f} µs a step. A CPU has no queue; that of a GPU runs empty")
-    print("meanwhile. print(loss) and float(loss) wait just as .item() does.")
+    print(f"Difference: {more * 1e6:+.1f} µs a step on {device}.")
+    print("A CPU has no queue; that of a GPU runs empty.")
+    print("print(loss) waits as .item() does.")

@@ -1,4 +1,4 @@
-"""Multiply matrices of several shapes: few operations per byte leave the units waiting."""
+"""Multiply several shapes: few operations per byte wait for memory."""
 
 import torch
 from torch.utils.benchmark import Timer
@@ -18,17 +18,17 @@ SHAPES = (
 
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    result = multiply(torch.randn(1000, 500, device=device), torch.randn(500, 200, device=device))
-    print(f"1000 x 500 times 500 x 200: {tuple(result.shape)}, {result.dtype}, {result.device}")
+    threads = torch.get_num_threads()
     for name, rows, inner, columns in SHAPES:
         x = torch.randn(rows, inner, device=device)
         y = torch.randn(inner, columns, device=device)
-        timer = Timer("multiply(x, y)", globals=globals(), num_threads=torch.get_num_threads())
+        print(f"{name}: {rows}x{inner} times {inner}x{columns} is")
+        print(f"  {tuple(multiply(x, y).shape)} of {x.dtype} on {x.device}")
+        call = "multiply(x, y)"
+        timer = Timer(call, globals=globals(), num_threads=threads)
         seconds = timer.blocked_autorange(min_run_time=0.2).median
         flop = 2 * rows * inner * columns
         moved = 4 * (rows * inner + inner * columns + rows * columns)
-        print(
-            f"{name:14} {rows}x{inner} · {inner}x{columns}: {seconds * 1e6:7.0f} µs, "
-            f"{flop / seconds / 1e9:7.1f} GFLOP/s, {flop / moved:5.1f} FLOP per byte"
-        )
-    print("A shape with few operations per byte waits for memory, not for arithmetic.")
+        print(f"  {seconds * 1e6:.0f} µs, {flop / moved:.1f} FLOP per byte")
+        print(f"  {flop / seconds / 1e9:.1f} GFLOP/s")
+    print("A shape with few operations per byte waits for memory.")

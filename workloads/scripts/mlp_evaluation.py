@@ -7,13 +7,18 @@ from torch.utils.data import DataLoader, TensorDataset
 Batches = DataLoader[tuple[torch.Tensor, ...]]
 
 
-def evaluate(model: torch.nn.Module, loader: Batches, device: torch.device) -> float:
+def evaluate(
+    model: torch.nn.Module,
+    loader: Batches,
+    device: torch.device,
+) -> float:
     model.eval()
     total_error, samples = 0.0, 0
     with torch.no_grad():
         for inputs, targets in loader:
             inputs, targets = inputs.to(device), targets.to(device)
-            total_error += torch.abs(model(inputs) - targets).sum().item()  # waits for the GPU
+            error = torch.abs(model(inputs) - targets).sum()
+            total_error += error.item()  # waits for the GPU
             samples += inputs.size(0)
     return total_error / samples
 
@@ -23,14 +28,17 @@ if __name__ == "__main__":
     threads = torch.get_num_threads()
     dataset = TensorDataset(torch.randn(1024, 16), torch.randn(1024, 1))
     loader = DataLoader(dataset, batch_size=64)
-    layers = torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1)
-    model = torch.nn.Sequential(*layers).to(device)
-    print(f"Mean absolute error of the untrained model: {evaluate(model, loader, device):.3f}")
-    timer = Timer("evaluate(model, loader, device)", globals=globals(), num_threads=threads)
+    hidden, output = torch.nn.Linear(16, 64), torch.nn.Linear(64, 1)
+    model = torch.nn.Sequential(hidden, torch.nn.ReLU(), output).to(device)
+    mean_error = evaluate(model, loader, device)
+    print(f"Mean absolute error of the untrained model: {mean_error:.3f}")
+    call = "evaluate(model, loader, device)"
+    timer = Timer(call, globals=globals(), num_threads=threads)
     seconds = timer.timeit(5).median
-    print(f"One pass on {device}: {seconds * 1e3:.1f} ms, {1024 / seconds:,.0f} samples/s")
+    print(f"One pass on {device}: {seconds * 1e3:.1f} ms")
+    print(f"{1024 / seconds:,.0f} samples/s")
 
     inputs = torch.randn(64, 16, device=device)
-    print(f"With gradients, the result keeps the graph: grad_fn={model(inputs).grad_fn}")
+    print(f"The result keeps the graph: grad_fn={model(inputs).grad_fn}")
     with torch.no_grad():
-        print(f"Under torch.no_grad() it keeps nothing: grad_fn={model(inputs).grad_fn}")
+        print(f"Under torch.no_grad(): grad_fn={model(inputs).grad_fn}")

@@ -1,4 +1,4 @@
-"""Train a small model: the complete loop, from the DataLoader to the optimizer's step."""
+"""Train a small model: from the DataLoader to the optimizer's step."""
 
 import time
 
@@ -9,7 +9,10 @@ Batches = DataLoader[tuple[torch.Tensor, ...]]
 
 
 def train_epoch(
-    model: torch.nn.Module, loader: Batches, optimizer: torch.optim.Optimizer, device: torch.device
+    model: torch.nn.Module,
+    loader: Batches,
+    optimizer: torch.optim.Optimizer,
+    device: torch.device,
 ) -> torch.Tensor:
     model.train()
     for inputs, targets in loader:
@@ -25,16 +28,23 @@ def train_epoch(
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     dataset = TensorDataset(torch.randn(1024, 16), torch.randn(1024, 1))
-    layers = torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1)
-    model = torch.nn.Sequential(*layers)
+    hidden, output = torch.nn.Linear(16, 64), torch.nn.Linear(64, 1)
+    model = torch.nn.Sequential(hidden, torch.nn.ReLU(), output)
     model.to(device)  # once, before the optimizer is made
     optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
     for workers in (0, 2):
         pinned = device.type == "cuda"
-        loader = DataLoader(dataset, 64, shuffle=True, num_workers=workers, pin_memory=pinned)
+        loader = DataLoader(
+            dataset,
+            batch_size=64,
+            shuffle=True,
+            num_workers=workers,
+            pin_memory=pinned,
+        )
         for epoch in range(3):
             began = time.perf_counter()
             loss = train_epoch(model, loader, optimizer, device).item()
             seconds = time.perf_counter() - began
-            print(f"num_workers={workers}, epoch {epoch}: {seconds:.3f} s, loss {loss:.3f}")
-    print(f"Trained on {device}. The first epoch also pays for what torch loads at a first use.")
+            print(f"num_workers={workers}, epoch {epoch}: {seconds:.3f} s")
+            print(f"  loss {loss:.3f}")
+    print(f"Trained on {device}. The first epoch also loads libraries.")

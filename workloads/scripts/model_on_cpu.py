@@ -1,19 +1,21 @@
-"""Forget model.to(device): the model trains on the CPU, and nothing says so."""
+"""Forget model.to(device): it trains on the CPU, and nothing says so."""
 
 import torch
 from torch.utils.benchmark import Timer
 
 
-def build(features: int, width: int, device: torch.device) -> torch.nn.Module:
-    model = torch.nn.Sequential(
-        torch.nn.Linear(features, width), torch.nn.ReLU(),
-        torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, 1),
-    )  # fmt: skip
+def build(inputs: int, width: int, device: torch.device) -> torch.nn.Module:
+    layers: list[torch.nn.Module] = []
+    for features in (inputs, width):
+        layers += [torch.nn.Linear(features, width), torch.nn.ReLU()]
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(width, 1))
     return model.to(device)  # the line that is forgotten
 
 
 def train_step(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, *batch: torch.Tensor
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *batch: torch.Tensor,
 ) -> torch.Tensor:
     inputs, targets = batch
     loss = torch.nn.functional.mse_loss(model(inputs), targets)
@@ -31,9 +33,11 @@ if __name__ == "__main__":
         model = build(32, 256, where)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
         data = inputs.to(where), (inputs.sum(1, keepdim=True) + 1).to(where)
-        losses = [train_step(model, optimizer, *data).item() for _ in range(40)]
-        timer = Timer("train_step(model, optimizer, *data)", globals=globals(), num_threads=threads)
+        losses = [train_step(model, optimizer, *data) for _ in range(40)]
+        call = "train_step(model, optimizer, *data)"
+        timer = Timer(call, globals=globals(), num_threads=threads)
         seconds = timer.timeit(50).median
-        print(f"parameters on {next(model.parameters()).device}: {seconds * 1e3:.2f} ms a step,")
-        print(f"  the loss falls from {losses[0]:.2f} to {losses[-1]:.2f} in 40 steps")
-    print("So the loss does not tell. next(model.parameters()).device does.")
+        place = next(model.parameters()).device
+        print(f"parameters on {place}: {seconds * 1e3:.2f} ms a step")
+        print(f"  the loss falls from {losses[0]:.2f} to {losses[-1]:.2f}")
+    print("The loss does not tell. next(model.parameters()).device does.")

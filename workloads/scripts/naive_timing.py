@@ -14,7 +14,8 @@ if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     threads = torch.get_num_threads()
     n = 2000
-    a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
+    a = torch.randn(n, n, device=device)
+    b = torch.randn(n, n, device=device)
     multiply(a, b)  # the first call also loads libraries
 
     def synchronize() -> None:
@@ -32,7 +33,9 @@ if __name__ == "__main__":
     waited = time.time() - began
     timer = Timer("multiply(a, b)", globals=globals(), num_threads=threads)
     blocks = timer.blocked_autorange().median
-    for clock, seconds in ("naive", naive), ("synchronized", waited), ("blocks of calls", blocks):
+    times = {"naive": naive, "synchronized": waited, "blocks": blocks}
+    for clock, seconds in times.items():
         rate = 2 * n**3 / seconds / 1e12
-        print(f"{clock:15}: {seconds * 1e3:8.3f} ms, which implies {rate:.3g} TFLOP/s")
-    print(f"On {device}. A rate above the hardware's own shows that a clock did not wait.")
+        print(f"{clock:12}: {seconds * 1e3:8.3f} ms, {rate:.3g} TFLOP/s")
+    print(f"On {device}. A clock that did not wait shows a rate above the")
+    print("hardware's own.")

@@ -1,9 +1,13 @@
-"""Select a device, move a model there once, and each batch of data when it is needed."""
+"""Move a model to a device once, and each batch when it is needed."""
 
 import torch
 
 
-def predict(model: torch.nn.Module, data: torch.Tensor, device: torch.device) -> torch.Tensor:
+def predict(
+    model: torch.nn.Module,
+    data: torch.Tensor,
+    device: torch.device,
+) -> torch.Tensor:
     with torch.no_grad():
         inputs = data.to(device)  # the same tensor if it is there already
         outputs: torch.Tensor = model(inputs)
@@ -23,10 +27,12 @@ if __name__ == "__main__":
 
     data = torch.randn(256, 512)
     there = data.to(device)
-    print(f"data.to(device) returned the same tensor: {there is data}; data is on {data.device}")
-    print(f"A second .to(device) returned the same tensor: {there.to(device) is there}")
+    print(f"data.to(device) returned the same tensor: {there is data}")
+    print(f"data is on {data.device}")
+    same = there.to(device) is there
+    print(f"A second .to(device) returned the same tensor: {same}")
 
     result = predict(model, data, device)
-    print(f"The result, of shape {tuple(result.shape)}, is on {result.device}.")
+    print(f"The result, {tuple(result.shape)}, is on {result.device}.")
     created = torch.zeros(256, 512, device=device)
-    print(f"A tensor made with device=device is on {created.device} without a copy.")
+    print(f"With device=device it is on {created.device} without a copy.")

@@ -1,4 +1,4 @@
-"""Sum products in a Python loop over tensor elements, over floats, and in one expression."""
+"""Sum products in a loop over tensor elements, and in one expression."""
 
 import torch
 from torch.utils.benchmark import Timer
@@ -11,7 +11,8 @@ def one_expression(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def tensor_loop(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     total = a[0] * b[0] + 1
     for index in range(1, len(a)):
-        total = total + (a[index] * b[index] + 1)  # several operations for a single number
+        # Several operations for a single number.
+        total = total + (a[index] * b[index] + 1)
     return total
 
 
@@ -22,10 +23,13 @@ def float_loop(a: list[float], b: list[float]) -> float:
 if __name__ == "__main__":
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     threads = torch.get_num_threads()
-    a, b = torch.randn(1000, device=device), torch.randn(1000, device=device)
+    a = torch.randn(1000, device=device)
+    b = torch.randn(1000, device=device)
     floats = a.tolist(), b.tolist()
-    for call in ("tensor_loop(a, b)", "float_loop(*floats)", "one_expression(a, b)"):
+    loops = "tensor_loop(a, b)", "float_loop(*floats)"
+    for call in (*loops, "one_expression(a, b)"):
         timer = Timer(call, globals=globals(), num_threads=threads)
         seconds = timer.blocked_autorange(min_run_time=0.3).median
-        print(f"{call:20}: {seconds * 1e6:10.1f} µs for 1000 elements on {device}")
-    print(f"All give the same: {float(one_expression(a, b)):.3f}, {float_loop(*floats):.3f}")
+        print(f"{call:20}: {seconds * 1e6:10.1f} µs on {device}")
+    sums = float(one_expression(a, b)), float_loop(*floats)
+    print(f"All give the same sum of 1000: {sums[0]:.3f}, {sums[1]:.3f}")

@@ -1,4 +1,4 @@
-"""Run models of several widths: while they are narrow, launches take nearly all of the time."""
+"""Run models of several widths: narrow ones wait for their launches."""
 
 import torch
 from torch.utils.benchmark import Timer
@@ -22,9 +22,11 @@ if __name__ == "__main__":
     for width in (4, 16, 64, 256, 1024):
         times = []
         for where in dict.fromkeys((torch.device("cpu"), device)):
-            model, inputs = build(8, width, where), torch.randn(8, width, device=where)
-            timer = Timer("forward(model, inputs)", globals=globals(), num_threads=threads)
+            model = build(8, width, where)
+            inputs = torch.randn(8, width, device=where)
+            call = "forward(model, inputs)"
+            timer = Timer(call, globals=globals(), num_threads=threads)
             seconds = timer.blocked_autorange().median
             times.append(f"{seconds * 1e6:8.1f} µs on {where}")
         print(f"width {width:4}: {', '.join(times)}")
-    print("Where the time does not grow with the width, it is overhead: 16 launches from Python.")
+    print("A time that does not grow with the width is of 16 launches.")

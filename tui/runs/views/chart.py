@@ -304,8 +304,8 @@ def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: 
         about = f" ({figure.about})" if figure.about else ""
         words = f"{label(name, figure.unit)}{about} n/a: {reason}"
     else:
-        about = f": {figure.about}" if figure.about else ""
-        words = f"{label(name, figure.unit)} {quantity(figure.value, figure.unit)}{about}"
+        about = f" ({figure.about})" if figure.about else ""
+        words = f"{label(name, figure.unit)}: {quantity(figure.value, figure.unit)}{about}"
     return paragraph(words, cells, indent="  ")
 
 

@@ -36,24 +36,40 @@ RATIO_CELLS = 72
 """Cells of the line that shows a ratio."""
 
 
-def format_results(state: RunsState, states: Sequence[RunState]) -> str:
-    """Return a line for each result with its notes below it, then the sweeps."""
-    return "".join(format_run(state, entry) for entry in states) + format_sweeps(state, states)
+def format_results(state: RunsState, states: Sequence[RunState], *, timed: bool = True) -> str:
+    """Return a line for each result with its notes below it, then the sweeps.
+
+    Args:
+        state: the state of the runs.
+        states: the runs.
+        timed: show the times of successful runs, and the doubts about them.
+    """
+    runs = "".join(format_run(state, entry, timed=timed) for entry in states)
+    return runs + format_sweeps(state, states)
 
 
-def format_run(state: RunsState, entry: RunState) -> str:
-    """Return a line for a result, with its notes below it."""
+def format_run(state: RunsState, entry: RunState, *, timed: bool = True) -> str:
+    """Return a line for a result, with its notes below it.
+
+    Args:
+        state: the state of the runs.
+        entry: the run.
+        timed: show the time of a successful run, and the doubts about it.
+    """
     result = entry.result
     if result is None:
         return rows_of_text([f"{entry.request.workload} on {entry.request.device}: not run"])
     known = next((find_autos(i) for i in state.catalogue if i.name == result.workload), ())
     name = f"{result.workload} {format_short({**result.parameters, **result.chosen}, known)}"
-    lines = [f"{name:<40} {result.device:<8} {format_summary(result)}"]
+    timed = timed or result.status != "ok"
+    summary = format_summary(result) if timed else "done"
+    lines = [f"{name:<40} {result.device:<8} {summary}"]
     cells = width() - len(INDENT)
+    warnings = entry.warnings if timed else ()
     if entry.request.workload in state.sweeps:
-        lines += [INDENT + row for row in _format_warnings(entry.warnings, cells)]
+        lines += [INDENT + row for row in _format_warnings(warnings, cells)]
     else:
-        lines += [f"{INDENT}{row}".rstrip() for row in _format_notes(entry, result, cells)]
+        lines += [f"{INDENT}{row}".rstrip() for row in _format_notes(warnings, result, cells)]
     return rows_of_text(lines)
 
 
@@ -88,10 +104,10 @@ def format_summary(result: RunResult) -> str:
     return "  ".join(parts)
 
 
-def _format_notes(entry: RunState, result: RunResult, cells: int) -> list[str]:
+def _format_notes(warnings: Sequence[str], result: RunResult, cells: int) -> list[str]:
     """Format check, warnings, figures, chart points with their marks, tables and the log."""
     rows = [row.strip() for row in _make_plain(check_lines(result, cells))]
-    rows += _format_warnings(entry.warnings, cells)
+    rows += _format_warnings(warnings, cells)
     return rows + _make_plain(finding_lines(result, cells, drawn=False))
 
 
