@@ -52,6 +52,8 @@ HOSTS_SIZE = (100, 40)
 MOST_TRIES = 400
 """Looks, a twentieth of a second apart, at whether something has come about."""
 SIZES = ((80, 24), (120, 40), (200, 55))
+CELL = 12.2
+"""Width of a character in Rich's SVG."""
 THEMES = {"sixteen": OWN_PALETTE, "dark": THEME, "light": "textual-light"}
 PICTURES: dict[str, tuple[str, ...]] = {
     "workbench": (),
@@ -159,11 +161,22 @@ async def _until(pilot: Pilot[None], holds: object) -> None:
 def normalised(svg: str) -> str:
     """Use the same class names in each run, and the reader's own font for what is code.
 
-    A page that shows the picture loads no font from elsewhere then.
+    A page that shows the picture loads no font from elsewhere then. A text starts at its first
+    letter, because some programs that draw SVG, such as librsvg, leave out blanks before it.
     """
     svg = re.sub(r"terminal-\d+", "terminal", svg)
     svg = re.sub(r"\s*@font-face \{.*?\}\n", "\n", svg, flags=re.DOTALL)
+    svg = re.sub(
+        r'x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*>)((?:&#160;)+)(?!<)', _indent, svg
+    )
     return svg.replace("Fira Code, monospace", "monospace").replace("Fira Code", "monospace")
+
+
+def _indent(text: re.Match[str]) -> str:
+    """Return the start of a text moved to the right by the blanks that it begins with."""
+    x, y, length, rest, blanks = text.groups()
+    indent = CELL * blanks.count(";")
+    return f'x="{float(x) + indent:.1f}" y="{y}" textLength="{float(length) - indent:.1f}"{rest}'
 
 
 def main() -> None:
