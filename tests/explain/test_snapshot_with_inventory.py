@@ -13,6 +13,7 @@ from tui.snapshots.analysis.verdict import judge, parse_oom_texts
 from tui.snapshots.explain.evidence import Circumstances, Holder, Rate
 from tui.snapshots.explain.inventory import AgentRecord, OomFacts
 from tui.snapshots.model.calls import ReportArguments
+from tui.snapshots.model.facts import format_used
 from tui.snapshots.model.results import Verdict
 from tui.snapshots.model.snapshot import Snapshot
 from tui.snapshots.reader.serve import redact_snapshot
@@ -109,9 +110,15 @@ def test_a_leak_may_fill_a_limit_below_the_devices_total() -> None:
     limited = replace(FACTS, free=3 * GIB, limit=TAKEN.allocated + 10 * MIB)
     verdict = judged(replace(watched(), agent=AgentRecord(limited, TAKEN)))
     assert (verdict.cause, verdict.explanation.cause) == ("process limit", "leak")
+    assert format_used(verdict.explanation).endswith(
+        "; this process reached its limit of 6.1 GiB (set_per_process_memory_fraction)"
+    )
     refused = replace(FACTS, free=3 * GIB, limit=24 * GIB)
     verdict = judged(replace(watched(), agent=AgentRecord(refused, TAKEN)))
     assert (verdict.cause, verdict.explanation.cause) == ("refused with memory free", "leak")
+    assert format_used(verdict.explanation).endswith(
+        "; the device had room; perhaps a limit refused it"
+    )
 
 
 def test_what_the_watch_measured_is_used() -> None:

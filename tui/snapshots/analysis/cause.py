@@ -22,6 +22,7 @@ from tui.snapshots.analysis.allocations import round_up
 from tui.snapshots.analysis.layout import LARGE_SEGMENT, SMALL_SEGMENT
 from tui.snapshots.explain.explanation import (
     LIVE_CAUSES,
+    REFUSED,
     AccountName,
     Explanation,
     LeadingCause,
@@ -196,7 +197,7 @@ WORDS: dict[Cause, str] = {
     "private pools": "the cached memory belongs to private pools",
     "other processes": "other processes use the memory",
     "process limit": "this process reached its memory limit",
-    "refused with memory free": "the device had room; perhaps a limit refused it",
+    "refused with memory free": REFUSED,
     "unknown": "the cause is unknown",
 }
 _FULL_OF_WHOM = "the device was full; it is unknown whether this process filled it"

@@ -177,6 +177,7 @@ def explanation_report(explanation: Explanation) -> Json:
         "used": explanation.used,
         "device_bytes": explanation.device_bytes,
         "device": explanation.device_words,
+        "refusal": explanation.refusal,
         "account": [
             {"name": row.name, "bytes": row.bytes, "share": row.share, "words": row.description}
             for row in explanation.account

@@ -17,6 +17,8 @@ from tui.snapshots.explain.advice import advise
 from tui.snapshots.explain.conclusion import conclude
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Holder
 from tui.snapshots.explain.explanation import (
+    LIVE_CAUSES,
+    REFUSED,
     AccountName,
     AccountRow,
     Explanation,
@@ -33,6 +35,7 @@ from tui.snapshots.explain.frames import (
 from tui.snapshots.explain.inventory import find_main_stack
 from tui.snapshots.explain.lead import find_leading_cause
 from tui.snapshots.explain.leak import find_leak
+from tui.snapshots.explain.thresholds import exceeds_process_limit
 
 
 def explain(evidence: Evidence) -> Explanation:
@@ -57,7 +60,19 @@ def explain(evidence: Evidence) -> Explanation:
         account=account.rows,
         advice=advise(evidence, account, leak, cause, where),
         unavailable=_list_unavailable(evidence, where, device),
+        refusal=_describe_refusal(evidence) if cause in LIVE_CAUSES else "",
     )
+
+
+def _describe_refusal(evidence: Evidence) -> str:
+    """Describe what refused a request of a process that did not fill the device; else empty."""
+    allowed = evidence.allowed
+    if allowed and exceeds_process_limit(evidence.needed, evidence.reserved, allowed):
+        return (
+            f"this process reached its limit of {round_size(allowed)} "
+            "(set_per_process_memory_fraction)"
+        )
+    return REFUSED if evidence.has_room else ""
 
 
 def find_place(evidence: Evidence) -> tuple[Frame | None, bool]:

@@ -58,6 +58,10 @@ LIVE_CAUSES: tuple[LeadingCause, ...] = (
 """Leading causes that consist of this process's live memory."""
 
 
+REFUSED = "the device had room; perhaps a limit refused it"
+"""The refusal of a request by an unknown limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """One suggested remedy with the figure that supports it."""
@@ -104,3 +108,5 @@ class Explanation:
     """The rows, largest first; ``unknown`` last."""
     advice: tuple[Remedy, ...]
     unavailable: dict[str, str]
+    refusal: str = ""
+    """What refused the request although the device had room, unless the conclusion says it."""

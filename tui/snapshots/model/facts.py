@@ -89,8 +89,9 @@ def list_verdict_facts(verdict: Verdict) -> tuple[Fact, ...]:
 
 
 def format_used(explanation: Explanation) -> str:
-    """Return the heading for the account of the used memory."""
-    return f"Used {numbers.size(explanation.used)} of {explanation.device_words}"
+    """Return the heading for the account of the used memory, and what refused more of it."""
+    refusal = f"; {explanation.refusal}" if explanation.refusal else ""
+    return f"Used {numbers.size(explanation.used)} of {explanation.device_words}{refusal}"
 
 
 def advice_markdown(advice: Sequence[Remedy], heading: str = "") -> list[str]:

@@ -419,7 +419,7 @@ def account_lines(explanation: Explanation, cells: int, *, whole: bool = True) -
         cells: width of a line.
         whole: wrap the words about a cause, else cut them to one line.
     """
-    rows: list[Line] = [(), line(Span(format_used(explanation), TextStyle.STRONG))]
+    rows: list[Line] = [(), *paragraph(format_used(explanation), cells, TextStyle.STRONG)]
     shown, small = _split_account(explanation.account)
     for row in shown:
         rows += _account_rows(row, cells) if whole else [account_line(row, cells)]

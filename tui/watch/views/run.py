@@ -22,6 +22,7 @@ from tui.kit.lines import (
     paragraph,
 )
 from tui.kit.table import REST, Column, fit_columns, heading_line, row_line
+from tui.snapshots.model.facts import format_used
 from tui.snapshots.views import overview
 from tui.watch.runs.ooms import Oom, describe_outcome, describe_request
 from tui.watch.runs.run_summary import describe_run_end, format_command
@@ -123,6 +124,9 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.BAD
         explanation = explain_without_snapshot(oom.oom, circumstances_of_row(oom.row))
         lines += paragraph(explanation.line, cells, style, indent="  ")
+        if explanation.refusal:
+            used = format_used(explanation)
+            lines += paragraph(used, cells, TextStyle.STRONG, indent="  ")
         account = [overview.account_line(row, cells) for row in explanation.account[:MOST_ROWS]]
     lines += rehearsal_lines(state, cells)
     if state.frozen_at is not None:
