@@ -228,7 +228,7 @@ async def test_layers_are_chosen_stacked_and_clicked() -> None:
     async with running((120, 40)) as on:
         await open_file(on, TRAINING)
         await press(on, "L")
-        assert "D  client.py:176 reset_model" in on.row("client.py:176 reset_model")
+        assert "B  client.py:176 reset_model" in on.row("client.py:176 reset_model")
         chart = on.app.screen.query_one("#chart")
         assert chart.size.height > on.app.screen.query_one("#timeline").size.height / 2
         for _ in range(6):

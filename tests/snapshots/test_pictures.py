@@ -72,6 +72,22 @@ def test_layers_add_up_to_what_was_live(
 
 @given(SEEDS, OPTIONS)
 @settings(max_examples=20, deadline=None)
+def test_layers_are_ranked_by_the_most_that_they_held(seed: int, options: Options) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        whole = device.timeline(10**4)
+        named = [layer for layer in whole.layers if layer.key != REST]
+        named.sort(key=lambda layer: layer.rank)
+        assert [layer.rank for layer in named] == list(range(len(named)))
+        most = [max(layer.bytes, default=0) for layer in named]
+        assert most == sorted(most, reverse=True)
+        parts = device.timeline(7, first=3).layers
+        assert [(one.key, one.rank) for one in parts if one.key != REST] == [
+            (one.key, one.rank) for one in whole.layers if one.key != REST
+        ]
+
+
+@given(SEEDS, OPTIONS)
+@settings(max_examples=20, deadline=None)
 def test_layers_by_site_hold_what_the_tree_of_sites_says(seed: int, options: Options) -> None:
     for device in analysed(seed, options)[2].devices.values():
         line = device.timeline(7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.kit.lines import TextStyle, plain, width
+from tui.kit.lines import ON_LAYERS, TextStyle, plain, width
 from tui.snapshots.model.pictures import Flame, FlameFrame
 from tui.snapshots.model.results import FrameKind
 from tui.snapshots.views.flame import (
@@ -66,6 +66,12 @@ def test_neighbors_have_different_colors_and_libraries_none() -> None:
     row = flame_lines(FLAME, 80, 3, ())[1]
     assert row[0].style is not row[1].style
     assert flame_lines(FLAME, 80, 3, ())[2][1].style is TextStyle.ON_LAYER_REST
+
+
+def test_the_largest_line_of_the_program_has_the_first_color() -> None:
+    rows = flame_lines(FLAME, 80, 3, ("nowhere",))
+    assert [span.style for span in rows[1]] == [ON_LAYERS[0], ON_LAYERS[2]]
+    assert rows[2][0].style is ON_LAYERS[1]
 
 
 def test_the_cursor_walks_in_out_and_along() -> None:

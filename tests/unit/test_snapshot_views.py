@@ -18,7 +18,7 @@ from tui.core.text import glyphs
 from tui.core.text.commands import EXAMPLE
 from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.values import size_of
-from tui.kit.lines import FULL_LAYERS, LAYERS, HalfBlocks, Line, TextStyle, plain, width
+from tui.kit.lines import FULL_LAYERS, LAYERS, ON_LAYERS, HalfBlocks, Line, TextStyle, plain, width
 from tui.kit.styles import strip_of
 from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.explain.frames import Frame
@@ -117,7 +117,7 @@ def test_a_boundary_between_layers_is_drawn_to_half_a_cell(sixteenths: int) -> N
     rows, bottom = 8, GIB * sixteenths // 16
     layers = (
         Layer("a.py:1 f", "a.py:1 f", (bottom,) * 3, ()),
-        Layer("b.py:2 g", "b.py:2 g", (GIB - bottom,) * 3, ()),
+        Layer("b.py:2 g", "b.py:2 g", (GIB - bottom,) * 3, (), rank=1),
     )
     shown = replace(timeline([(GIB, GIB)] * 3, GIB), layers=layers)
     lines = chart_lines(shown, rows + 3, None)[1 : rows + 1]
@@ -194,6 +194,21 @@ def test_the_legend_names_each_layer_with_its_letter(sizes: tuple[int, int], cel
     words = " ".join(rows)
     assert ("A  a.py:1 f" in words) == (sizes[0] > 1)
     assert ("other sites" in words) == (sizes[0] > 0)
+
+
+def test_the_largest_layer_has_the_first_letter_and_color_wherever_it_is_stacked() -> None:
+    layers = (
+        Layer("a.py:1 f", "a.py:1 f", (4,) * 9, (), rank=1),
+        Layer("b.py:2 g", "b.py:2 g", (GIB - 4,) * 9, (), rank=0),
+    )
+    shown = replace(timeline([(GIB, GIB)] * 9, GIB), layers=layers)
+    lines = chart_lines(shown, 12, None)
+    spans = [span for line in lines for span in line]
+    assert any("A" in span.text and span.style is ON_LAYERS[0] for span in spans)
+    assert any(span.style is FULL_LAYERS[0] for span in spans)
+    assert not any(span.style is FULL_LAYERS[1] for span in spans)
+    legend = plain(legend_lines(shown, 120, None, letters=False)[0])
+    assert legend.startswith(" A  b.py:2 g 1.0 GiB   B  a.py:1 f 4 B")
 
 
 @given(st.integers(-50, 200), st.integers(1, 120), st.integers(1, 150))

@@ -220,12 +220,13 @@ class Layers:
         self._categories = categories
         self.stacking: Stacking = stacking
         self._sites: dict[int, tuple[str, str]] = {}
-        self._named = self._largest(moments)
+        self._named, self._rank = self._largest(moments)
 
-    def _largest(self, moments: Sequence[int]) -> dict[str, str]:
-        """Return the keys and labels of the separate layers, the steadiest first.
+    def _largest(self, moments: Sequence[int]) -> tuple[dict[str, str], dict[str, int]]:
+        """Return the labels of the separate layers by key, the steadiest first, and their ranks.
 
-        The steadiest layer is lowest, since a layer above a changing one moves with it.
+        The rank of the largest layer is zero. The steadiest layer is lowest, since a layer above a
+        changing one moves with it.
         """
         labels: dict[str, str] = {}
         steps: dict[str, list[int]] = defaultdict(lambda: [0] * (len(moments) + 1))
@@ -237,7 +238,8 @@ class Layers:
         totals = {key: list(accumulate(step))[:-1] for key, step in steps.items()}
         most = sorted(totals, key=lambda key: (-max(totals[key]), key))[:MOST_LAYERS]
         steadiest = sorted(most, key=lambda key: (_total_change(totals[key]), key))
-        return {key: labels[key] for key in steadiest}
+        ranks = {key: rank for rank, key in enumerate(most)}
+        return {key: labels[key] for key in steadiest}, ranks
 
     def at(self, moments: Sequence[int], live: Sequence[int]) -> tuple[Layer, ...]:
         """Return the layers at some moments.
@@ -265,7 +267,7 @@ class Layers:
             totals = tuple(accumulate(changes[:-1]))
             rest = [size - layer for size, layer in zip(rest, totals, strict=True)]
             names = tuple(name for name, _ in by_key[key].most_common())
-            layers.append(Layer(key, self._named[key], totals, names))
+            layers.append(Layer(key, self._named[key], totals, names, self._rank[key]))
         # Negative only if the trace and the blocks disagree, which ``doubts`` reports.
         others = tuple(max(0, left) for left in rest)
         if any(others):

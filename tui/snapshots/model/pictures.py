@@ -61,6 +61,8 @@ class Layer:
     categories: tuple[str, ...]
     """Categories of the allocations in :attr:`bytes`, largest first; empty if there are none, and
     for the rest."""
+    rank: int = 0
+    """Number of layers with a larger maximum over the whole trace; without meaning for the rest."""
 
 
 @dataclass(frozen=True, slots=True)

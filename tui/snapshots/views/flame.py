@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Literal
-from zlib import crc32
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -45,15 +45,32 @@ def flame_lines(flame: Flame, cells: int, rows: int, chosen: Path, top: int = 0)
         chosen: path of the frame under the cursor.
         top: number of levels that are scrolled out of view.
     """
+    ranks = _rank_frames(flame)
     levels: dict[int, list[FlameFrame]] = {}
     for frame in flame.frames:
         levels.setdefault(len(frame.path), []).append(frame)
     return [
-        _level_line(flame, levels.get(depth, ()), cells, chosen) for depth in range(top, top + rows)
+        _level_line(flame, levels.get(depth, ()), cells, chosen, ranks)
+        for depth in range(top, top + rows)
     ]
 
 
-def _level_line(flame: Flame, frames: Sequence[FlameFrame], cells: int, chosen: Path) -> Line:
+def _rank_frames(flame: Flame) -> dict[str, int]:
+    """Return the rank of each line of the program by its bytes; the largest has rank zero."""
+    sizes: Counter[str] = Counter()
+    for frame in flame.frames:
+        if frame.kind == "user":
+            sizes[frame.path[-1]] += frame.bytes
+    return {key: rank for rank, (key, _) in enumerate(sizes.most_common())}
+
+
+def _level_line(
+    flame: Flame,
+    frames: Sequence[FlameFrame],
+    cells: int,
+    chosen: Path,
+    ranks: Mapping[str, int],
+) -> Line:
     spans: list[Span] = []
     at = 0
     before: TextStyle | None = None
@@ -64,7 +81,7 @@ def _level_line(flame: Flame, frames: Sequence[FlameFrame], cells: int, chosen: 
         if first > at:
             spans.append(Span(" " * (first - at)))
             before = None
-        style = _style_of(frame, before)
+        style = _style_of(frame, ranks, before)
         under_cursor = frame.path == chosen
         spans.append(
             Span(
@@ -76,11 +93,11 @@ def _level_line(flame: Flame, frames: Sequence[FlameFrame], cells: int, chosen: 
     return tuple(spans)
 
 
-def _style_of(frame: FlameFrame, before: TextStyle | None) -> TextStyle:
-    """Return the frame's own color, which differs from its left neighbor's."""
+def _style_of(frame: FlameFrame, ranks: Mapping[str, int], before: TextStyle | None) -> TextStyle:
+    """Return the color of the frame's rank, or the next one if its left neighbor has that."""
     if frame.kind != "user":
         return TextStyle.ON_LAYER_REST
-    number = crc32(frame.path[-1].encode()) % len(ON_LAYERS)
+    number = ranks[frame.path[-1]] % len(ON_LAYERS)
     if ON_LAYERS[number] is before:
         number = (number + 1) % len(ON_LAYERS)
     return ON_LAYERS[number]

@@ -1,7 +1,8 @@
 """A device's live bytes over its events: colored layers, on axes with round values. Pure.
 
 Each column shows the moment of its most live bytes, so no peak is lost between two columns. Each
-layer has a letter as well as a color; without colors, the letter fills the layer's area.
+layer has a letter as well as a color, the largest layer the first of both, wherever it is stacked;
+without colors, the letter fills the layer's area.
 """
 
 from __future__ import annotations
@@ -53,18 +54,18 @@ def get_letter(timeline: Timeline, number: int) -> str:
     """Return a layer's letter in the chart and in the legend."""
     if timeline.layers[number].key == REST:
         return _OTHERS[glyphs.GLYPHS.ascii]
-    return _LETTERS[number % len(_LETTERS)]
+    return _LETTERS[timeline.layers[number].rank % len(_LETTERS)]
 
 
 def _area(timeline: Timeline, number: int) -> TextStyle:
     """Return a layer's color."""
-    rest = timeline.layers[number].key == REST
-    return TextStyle.LAYER_REST if rest else LAYERS[number % len(LAYERS)]
+    layer = timeline.layers[number]
+    return TextStyle.LAYER_REST if layer.key == REST else LAYERS[layer.rank % len(LAYERS)]
 
 
 def _on_area(timeline: Timeline, number: int) -> TextStyle:
-    rest = timeline.layers[number].key == REST
-    return TextStyle.ON_LAYER_REST if rest else ON_LAYERS[number % len(ON_LAYERS)]
+    layer = timeline.layers[number]
+    return TextStyle.ON_LAYER_REST if layer.key == REST else ON_LAYERS[layer.rank % len(ON_LAYERS)]
 
 
 def rows_of(timeline: Timeline, height: int) -> int:
@@ -138,9 +139,10 @@ def _cell_drawn(timeline: Timeline, cell: _Filled, *, letters: bool) -> Cell:
         return glyph, _area(timeline, number), None
     if glyph != _FULL:
         return glyph, _on_area(timeline, number), None
-    if timeline.layers[number].key == REST:
+    layer = timeline.layers[number]
+    if layer.key == REST:
         return " ", TextStyle.FULL_LAYER_REST, None
-    return glyphs.GLYPHS.vertical[-1], FULL_LAYERS[number % len(FULL_LAYERS)], None
+    return glyphs.GLYPHS.vertical[-1], FULL_LAYERS[layer.rank % len(FULL_LAYERS)], None
 
 
 def _grid(timeline: Timeline, rows: int, *, letters: bool) -> list[list[_Filled]]:
@@ -407,7 +409,7 @@ def _annotation_lines(timeline: Timeline) -> list[Line]:
 def legend_lines(
     timeline: Timeline, cells: int, chosen: str | None = None, *, letters: bool, least: int = 1
 ) -> list[Line]:
-    """Draw each layer from the bottom up with its maximum in view and its purpose.
+    """Draw each layer, the largest first, with its maximum in view and its purpose.
 
     Args:
         timeline: the layers.
@@ -419,7 +421,10 @@ def legend_lines(
     narrow = cells < _WIDE
     room = max(12, cells // 2 - 16 if narrow else _MOST_LABEL)
     parts: list[Line] = []
-    for number, layer in enumerate(timeline.layers):
+    in_order = sorted(
+        enumerate(timeline.layers), key=lambda item: (item[1].key == REST, item[1].rank)
+    )
+    for number, layer in in_order:
         if max(layer.bytes, default=0) < least:
             continue
         style = TextStyle.STRONG if letters else _on_area(timeline, number)
