@@ -184,7 +184,7 @@ def test_growth_is_reported_by_step_with_its_interval(state: Path) -> None:
     short.apply(held(1))
     found = build_report(RunOutcome(run, short))
     assert found["processes"][0]["growth"] is None
-    assert found["unavailable"]["processes.7.growth"] == "it was seen for less than 30 s"
+    assert found["unavailable"]["processes.0.growth"] == "it was seen for less than 30 s"
 
 
 def test_a_device_that_was_in_change_at_the_last_reading_is_listed_once_with_its_last_figures(
@@ -199,8 +199,8 @@ def test_a_device_that_was_in_change_at_the_last_reading_is_listed_once_with_its
     found = build_report(RunOutcome(run, processes))
     devices = found["processes"][0]["devices"]
     assert [(each["ordinal"], each["allocated"]) for each in devices] == [(0, 5 << 30), (1, None)]
-    assert "processes.7.devices.0.allocated" not in found["unavailable"]
-    assert found["unavailable"]["processes.7.devices.1.allocated"] == "in change too"
+    assert "processes.0.devices.0.allocated" not in found["unavailable"]
+    assert found["unavailable"]["processes.0.devices.1.allocated"] == "in change too"
 
 
 # ---- the runs that are kept ----

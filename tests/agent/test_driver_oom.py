@@ -40,8 +40,8 @@ def test_it_is_an_oom_that_names_who_holds_the_device(tmp_path: Path) -> None:
         )
     told = json.loads(done.stdout)
     ((path, oom),) = [
-        (f"processes.{process['pid']}.ooms.0", oom)
-        for process in told["processes"]
+        (f"processes.{index}.ooms.0", oom)
+        for index, process in enumerate(told["processes"])
         for oom in process["ooms"] or ()
     ]
     assert (oom["asked"], oom["free"], oom["handled"]) == (None, None, False)

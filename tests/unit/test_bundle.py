@@ -132,7 +132,10 @@ def test_with_a_driver_that_hangs_doctor_says_so_and_writes_the_bundle(
     text = place.read_text(encoding="utf-8")
     assert str(tmp_path) not in text
     assert ME not in text
-    for line in out.out.splitlines():
+    answer, _, *rows = out.out.splitlines()
+    assert answer.startswith(tuple("123456789"))
+    assert " failed: " in answer
+    for line in rows:
         outcome = line.split()[0]
         assert outcome in ("passed", "warning", "failed", "→")
     # Each that is not well says what to do.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,15 @@ from tui.core.text.commands import EXAMPLE
 from tui.doctor.checks import (
     CONTEXT_BYTES,
     CheckResult,
+    answer_line,
     as_text,
     driver_findings,
+    encode_check,
     format_indices,
     pairing_findings,
     room_findings,
     watch_finding,
+    worst_outcome,
 )
 from tui.monitor.messages import Device, DeviceMemory
 
@@ -56,8 +60,8 @@ def test_an_equal_finding_of_eight_gpus_is_one_line() -> None:
 def test_gpus_that_torch_does_not_see_are_told_together_and_apart_from_the_others() -> None:
     found = pairing_findings(sample(*(gpu(index) for index in range(4))), environment(torch_gpu()))
     rows = as_text(found).splitlines()
-    assert rows[0] == f"passed   device         cuda:0: NVIDIA H200 ({uuid(0)})"
-    assert rows[1].startswith("warning  device         nvml:1-3: NVIDIA H200: not among the ")
+    assert rows[0].startswith("warning  device         nvml:1-3: NVIDIA H200: not among the ")
+    assert rows[2] == f"passed   device         cuda:0: NVIDIA H200 ({uuid(0)})"
     assert len(rows) == 3
 
 
@@ -70,7 +74,36 @@ def test_lost_gpus_are_named_by_their_index() -> None:
 def test_findings_that_are_of_no_gpu_are_told_each_for_itself() -> None:
     assert as_text(
         [CheckResult("torch", "passed", "2.9"), CheckResult("CUDA", "warning", "none", "x")]
-    ) == ("passed   torch          2.9\nwarning  CUDA           none\n" + " " * 24 + "→ x\n")
+    ) == ("warning  CUDA           none\n" + " " * 24 + "→ x\npassed   torch          2.9\n")
+
+
+PASSED = CheckResult("torch", "passed", "2.9")
+WARNED = CheckResult("CUDA", "warning", "none", "x")
+FAILED = CheckResult("memory", "failed", "full", "y", device="nvml:0", key="u")
+
+
+@pytest.mark.parametrize(
+    ("findings", "answer", "outcome"),
+    [
+        ([PASSED], "All checks passed", "passed"),
+        ([PASSED, WARNED], "No check failed; 1 warning: CUDA", "warning"),
+        (
+            [WARNED, PASSED, FAILED, replace(FAILED, key="v")],
+            "1 check failed: memory; 1 warning: CUDA",
+            "failed",
+        ),
+    ],
+)
+def test_the_first_line_answers(findings: list[CheckResult], answer: str, outcome: str) -> None:
+    assert answer_line(findings) == answer
+    assert worst_outcome(findings) == outcome
+
+
+def test_a_finding_of_no_gpu_names_no_device() -> None:
+    assert encode_check(PASSED) == {
+        "name": "torch", "outcome": "passed", "found": "2.9", "advice": ""
+    }  # fmt: skip
+    assert encode_check(FAILED)["device"] == "nvml:0"
 
 
 def with_free(free: int | None, **changes: object) -> Device:

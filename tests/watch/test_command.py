@@ -190,12 +190,11 @@ def every_null(value: Any, path: str) -> list[str]:
 def nulls(plain: dict[str, Any]) -> set[str]:
     """Return the paths that must have a reason."""
     found = set()
-    for each in plain["processes"]:
-        path = f"processes.{each['pid']}"
+    for place, each in enumerate(plain["processes"]):
+        path = f"processes.{place}"
         found |= set(every_null({key: each[key] for key in each if key != "devices"}, path))
-        for device in each["devices"]:
-            name = device["id"] if device["ordinal"] is None else device["ordinal"]
-            found |= set(every_null(device, f"{path}.devices.{name}"))
+        for index, device in enumerate(each["devices"]):
+            found |= set(every_null(device, f"{path}.devices.{index}"))
     return found
 
 
@@ -220,7 +219,7 @@ def test_each_null_has_its_reason_and_there_is_no_other(
 ) -> None:
     plain = encode_processes(rows_of([of], said, nvml))
     assert plain["processes"][0]["sources"] == sources
-    about_the_process = {f"processes.{PID}"} if of.reason else set()
+    about_the_process = {"processes.0"} if of.reason else set()
     assert set(plain["unavailable"]) == nulls(plain) | about_the_process
     assert all(plain["unavailable"].values())
 
@@ -325,12 +324,13 @@ def test_every_with_a_process_prints_a_table_until_it_has_ended(target: Scripted
     target.do("churn", 0, 40)
     running = start("--pid", target.pid, "--every", 0.05)
     assert running.stdout is not None
-    lines = [running.stdout.readline() for _ in range(5)]
-    assert [line.split()[0] for line in lines[2::2]] == [str(target.pid)] * 2
+    lines = [running.stdout.readline() for _ in range(4)]
+    assert [line.split()[0] for line in lines[1::2]] == [str(target.pid)] * 2
     target.process.kill()
     target.process.wait()
-    _, errors = running.communicate(timeout=60)
+    out, errors = running.communicate(timeout=60)
     assert (running.returncode, errors) == (0, "")
+    assert out.endswith(f"{WHAT_IS_READ}\n")
 
 
 def test_ctrl_c_ends_it_with_what_was_seen(target: ScriptedTarget) -> None:
@@ -338,19 +338,35 @@ def test_ctrl_c_ends_it_with_what_was_seen(target: ScriptedTarget) -> None:
     target.do("churn", 0, 40)
     running = start("--pid", target.pid, "--for", 60)
     assert running.stdout is not None
-    lines = [running.stdout.readline() for _ in range(3)]
-    assert lines[0] == f"{WHAT_IS_READ}\n"
-    assert lines[2].split()[0] == str(target.pid)
+    lines = [running.stdout.readline() for _ in range(2)]
+    assert lines[1].split()[0] == str(target.pid)
     running.send_signal(signal.SIGINT)
     out, errors = running.communicate(timeout=60)
     assert running.returncode == 130
     assert "Traceback" not in out + errors
+    assert out.endswith(f"{WHAT_IS_READ}\n")
 
 
 def test_what_gives_no_figures_is_exit_code_1_and_says_why(target: ScriptedTarget) -> None:
     code, out, _ = done("--pid", target.pid)
     assert code == 1
     assert f"{target.pid}: CUDA is not used yet" in out
+    assert WHAT_IS_READ not in out
+
+
+def test_what_has_no_figures_yet_is_printed_once(target: ScriptedTarget) -> None:
+    code, out, _ = done("--pid", target.pid, "--for", 0.5, "--every", 0.05)
+    assert code == 1
+    assert out.count(f"{target.pid}: CUDA is not used yet") == 1
+    assert len(out.splitlines()) == 3
+
+
+def test_of_a_process_that_does_not_exist_only_the_reason_is_printed() -> None:
+    pid = 2**22 + 1  # above the largest pid of Linux
+    code, out, errors = done("--pid", pid)
+    assert code == 1
+    assert out.startswith(f"{pid}: there is no process {pid}")
+    assert (out.count("\n"), errors) == (1, "")
 
 
 @pytest.mark.parametrize(

@@ -341,6 +341,13 @@ def test_a_cpu_build_of_torch_is_distinguished_from_one_for_a_gpu() -> None:
     assert found.path == "/x/torch/lib/libc10_cuda.so"
 
 
+def test_the_version_of_a_cpu_build_is_found_beside_its_library() -> None:
+    found = peek.find_torch_library(_maps("libtorch_cpu.so") + _maps("libc10.so"))
+    assert found is not None
+    assert found.path == "/x/torch/lib/libc10.so"
+    assert peek.find_torch_library(_maps("libc.so.6")) is None
+
+
 def test_a_rocm_build_says_that_it_is_not_read() -> None:
     with pytest.raises(UnreadableError, match="a ROCm build of torch"):
         peek.library_of_torch(_maps("libtorch_cpu.so") + _maps("libc10_hip.so"))

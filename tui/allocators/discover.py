@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tui.allocators.messages import RankJob, TorchProcess, WatchTargets, undescribed
-from tui.allocators.peek import LIBRARY
+from tui.allocators.peek import LIBRARY, find_torch_library
 from tui.allocators.process_files import PROC, GoneError, ProcessFiles, Refusal, library_in
 from tui.monitor.processes import ProcessOwners
 
@@ -220,7 +220,7 @@ def _version(files: ProcessFiles) -> tuple[str | None, str]:
         maps = files.read("maps")
     except OSError as error:
         return None, f"torch's path may not be read: {error.strerror}"
-    library = library_in(maps, LIBRARY)
+    library = find_torch_library(maps)
     if library is None:
         return None, "torch's library is not loaded"
     if library.deleted:

@@ -39,6 +39,8 @@ from workloads.protocol.torch_memory import TorchMemory
 
 LIBRARY = b"libc10_cuda"
 """The torch library with the allocator."""
+_LIBRARY_OF_ANY_BUILD = b"libc10.so"
+"""It lies beside :data:`LIBRARY`, which a CPU build lacks."""
 _SYMBOL = b"_ZN3c104cuda20CUDACachingAllocator9allocatorE"
 """The symbol of the pointer to the allocator."""
 
@@ -250,6 +252,11 @@ class DeviceStatsReader:
             self._other_start = before
             if self._times_seen >= _EQUAL_STARTS:
                 self._before = before
+
+
+def find_torch_library(maps: bytes) -> Mapping | None:
+    """Return a library of torch, of a CPU build too, from the text of ``/proc/PID/maps``."""
+    return library_in(maps, LIBRARY) or library_in(maps, _LIBRARY_OF_ANY_BUILD)
 
 
 def library_of_torch(maps: bytes) -> Mapping:

@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, TypeVar, cast
@@ -20,11 +20,12 @@ from tui.core.text.glyphs import rows_of_text
 from tui.core.text.numbers import count, size
 from tui.devices.state.devices import NVML_UNAVAILABLE, pair, reconcile_driver, uses_cuda
 from tui.monitor.messages import GpuProcess, Sample
-from workloads.protocol import messages
+from workloads.protocol import messages, wire
 from workloads.protocol.results import Environment
 
 T = TypeVar("T")
 Outcome = Literal["passed", "warning", "failed"]
+WORST_FIRST: tuple[Outcome, ...] = ("failed", "warning", "passed")
 PACKAGES = ("textual", "nvidia-ml-py", "psutil")
 STATE_S = 5.0
 """Seconds to wait for the state folder, which may be on a network."""
@@ -277,10 +278,36 @@ async def run_with_timeout(seconds: float, check: Callable[[], T], otherwise: T)
         return otherwise
 
 
+def worst_outcome(findings: Iterable[CheckResult]) -> Outcome:
+    """Return the outcome of all checks together: that of the worst finding."""
+    outcomes = {finding.outcome for finding in findings}
+    return next((outcome for outcome in WORST_FIRST if outcome in outcomes), "passed")
+
+
+def answer_line(findings: Sequence[CheckResult]) -> str:
+    """Return which checks failed, and which gave a warning, in a line."""
+    failed, warned = (
+        list(dict.fromkeys(finding.name for finding in findings if finding.outcome == outcome))
+        for outcome in ("failed", "warning")
+    )
+    if not failed and not warned:
+        return "All checks passed"
+    words = f"{count(len(failed), 'check')} failed: {', '.join(failed)}"
+    if not failed:
+        words = "No check failed"
+    return words + (f"; {count(len(warned), 'warning')}: {', '.join(warned)}" if warned else "")
+
+
+def encode_check(finding: CheckResult) -> dict[str, str]:
+    """Return a finding as plain data, without ``device`` and ``key`` if it is of no GPU."""
+    plain: dict[str, str] = wire.to_plain(finding)
+    return {name: text for name, text in plain.items() if text or name not in ("device", "key")}
+
+
 def as_text(findings: Sequence[CheckResult]) -> str:
-    """Return one line per check, and a second line with advice if there is any."""
+    """Return one line per check, the worst first, and a line below with advice if there is any."""
     alike: dict[CheckResult, list[CheckResult]] = {}
-    for finding in findings:
+    for finding in sorted(findings, key=lambda item: WORST_FIRST.index(item.outcome)):
         alike.setdefault(replace(finding, device="", key=""), []).append(finding)
     lines = []
     for finding, results in alike.items():

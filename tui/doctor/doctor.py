@@ -34,8 +34,10 @@ from tui.devices.host_plan import find_other_hosts
 from tui.doctor.checks import (
     STATE_S,
     CheckResult,
+    answer_line,
     as_text,
     driver_findings,
+    encode_check,
     pairing_findings,
     program_findings,
     room_findings,
@@ -45,6 +47,7 @@ from tui.doctor.checks import (
     terminal_finding,
     torch_findings,
     watch_finding,
+    worst_outcome,
 )
 from tui.doctor.hosts import print_hosts
 from tui.hosts.choice import HostChoice
@@ -140,10 +143,12 @@ def examine(python: PythonChoice, options: DoctorOptions) -> int:
         if options.bundle:
             _write_bundle_or_fail(options, findings, sample, environment)
         if options.json:
-            print_json({"checks": findings})
+            checks = [encode_check(finding) for finding in findings]
+            print_json({"outcome": worst_outcome(findings), "checks": checks})
         else:
-            print_text(fit_to_terminal(as_text(findings)))
-        return 1 if any(finding.outcome == "failed" for finding in findings) else 0
+            text = rows_of_text([answer_line(findings), ""]) + as_text(findings)
+            print_text(fit_to_terminal(text))
+        return 1 if worst_outcome(findings) == "failed" else 0
 
     return run_to_exit(run_checks())
 
@@ -246,7 +251,7 @@ def _read_own_name() -> str:
 
 
 def build_bundle(
-    checks: Sequence[object],
+    checks: Sequence[CheckResult],
     sample: Sample | str,
     environment: object,
     *,
@@ -263,7 +268,7 @@ def build_bundle(
     whole: dict[str, Any] = {
         "version": version("gpu-workbench"),
         "names": with_names,
-        "checks": list(checks),
+        "checks": [encode_check(check) for check in checks],
         "sample": sample if with_names or isinstance(sample, str) else _anonymize(sample),
         "environment": environment,
         "reports": read_newest_reports(),
@@ -312,7 +317,7 @@ def _anonymize(sample: Sample) -> Sample:
 
 def write_bundle(
     place: Path,
-    checks: Sequence[object],
+    checks: Sequence[CheckResult],
     sample: Sample | str,
     environment: object,
     *,

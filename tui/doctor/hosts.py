@@ -15,9 +15,11 @@ from tui.doctor.checks import (
     CheckResult,
     as_text,
     driver_findings,
+    encode_check,
     pairing_findings,
     room_findings,
     torch_findings,
+    worst_outcome,
 )
 from tui.hosts.address import HERE, HostAddress
 from tui.hosts.boot import OLDEST
@@ -66,7 +68,9 @@ async def print_hosts(plan: HostPlan, *, as_json: bool) -> int:
     examined = add_overlaps(answers, read_machine_identity())
     progress.clear()
     if as_json:
-        print_json({"hosts": [encode_host(host) for host in examined]})
+        findings = [finding for host in examined for finding in host.findings]
+        hosts = [encode_host(host) for host in examined]
+        print_json({"outcome": worst_outcome(findings), "hosts": hosts})
     else:
         print_text(hosts_text(examined))
     return 1 if any(host.number_of("failed") for host in examined) else 0
@@ -255,4 +259,4 @@ def encode_host(host: HostFindings) -> dict[str, Any]:
     encoded: dict[str, Any] = {"host": host.host}
     if not host.reached:
         encoded["error"] = HostFailure(host.findings[0].found, host.findings[0].advice).text
-    return {**encoded, "checks": list(host.findings)}
+    return {**encoded, "checks": [encode_check(finding) for finding in host.findings]}

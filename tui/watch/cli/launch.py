@@ -365,14 +365,15 @@ def build_report(
     for log in outcome.logs:
         programs.setdefault(log.pid, []).append(log)
     joined_logs = {pid: joined(program) for pid, program in programs.items()}
-    by_pid = {process["pid"]: process for process in processes}
+    sampled_pids = {process["pid"] for process in processes}
     for pid, log in joined_logs.items():
-        if pid not in by_pid:
-            by_pid[pid] = _build_unsampled_process(log, outcome, unavailable)
-            processes.append(by_pid[pid])
-    for pid, process in by_pid.items():
-        _add_log(process, joined_logs.get(pid), unavailable, explanations or {})
-        process["growth"] = _growth(pid, outcome, unavailable)
+        if pid not in sampled_pids:
+            path = f"processes.{len(processes)}"
+            processes.append(_build_unsampled_process(log, path, outcome, unavailable))
+    for index, process in enumerate(processes):
+        pid, path = process["pid"], f"processes.{index}"
+        _add_log(process, path, joined_logs.get(pid), unavailable, explanations or {})
+        process["growth"] = _growth(pid, path, outcome, unavailable)
     if run.code is None:
         unavailable["exit.code"] = "it was ended by a signal"
     if run.oom_kills is None:
@@ -395,10 +396,9 @@ def build_report(
 
 
 def _build_unsampled_process(
-    log: ProcessLog, outcome: RunOutcome, unavailable: dict[str, str]
+    log: ProcessLog, path: str, outcome: RunOutcome, unavailable: dict[str, str]
 ) -> dict[str, Any]:
     why = outcome.why_no_samples or "it ended before it was seen"
-    path = f"processes.{log.pid}"
     unavailable |= {path: why, f"{path}.user": why, f"{path}.command": why, f"{path}.start": why}
     unavailable[f"{path}.host_rss"] = why
     if log.rank_number is None:
@@ -410,11 +410,11 @@ def _build_unsampled_process(
 
 def _add_log(
     process: dict[str, Any],
+    path: str,
     log: ProcessLog | None,
     unavailable: dict[str, str],
     explanations: Mapping[tuple[int, int], Explanation],
 ) -> None:
-    path = f"processes.{process['pid']}"
     if log is None:
         process |= {"steps": None, "ooms": None}
         why = "no agent: it has not used CUDA, or its environment was not passed on"
@@ -432,7 +432,7 @@ def _add_log(
 
 
 def _growth(
-    pid: int, outcome: RunOutcome, unavailable: dict[str, str]
+    pid: int, path: str, outcome: RunOutcome, unavailable: dict[str, str]
 ) -> dict[str, dict[str, float | str]] | None:
     """Return bytes per step or per second with the bounds of the 95% interval, by device."""
     growth: dict[str, dict[str, float | str]] = {}
@@ -442,5 +442,5 @@ def _growth(
             rates = {"rate": grows.rate, "low": grows.low, "high": grows.high}
             growth[device] = {**rates, "per": track.growth_per}
     if not growth:
-        unavailable[f"processes.{pid}.growth"] = NO_GROWTH
+        unavailable[f"{path}.growth"] = NO_GROWTH
     return growth or None

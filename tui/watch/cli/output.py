@@ -180,12 +180,16 @@ def _format_process_memory(row: _TableRow) -> str:
 def encode_processes(rows: Sequence[WatchedProcessRow]) -> dict[str, Any]:
     """Return the object of ``--json``: bytes, and for each ``null`` a reason under its path."""
     unavailable: dict[str, str] = {}
-    processes = [_encode_process(row, unavailable) for row in rows]
+    processes = [
+        _encode_process(row, f"processes.{place}", unavailable) for place, row in enumerate(rows)
+    ]
     return {"processes": processes, "unavailable": unavailable}
 
 
-def _encode_process(row: WatchedProcessRow, unavailable: dict[str, str]) -> dict[str, Any]:
-    process, path = row.process, f"processes.{row.process.pid}"
+def _encode_process(
+    row: WatchedProcessRow, path: str, unavailable: dict[str, str]
+) -> dict[str, Any]:
+    process = row.process
     if process.reason:
         unavailable[path] = process.reason
     fields: dict[str, Any] = {"pid": process.pid}
@@ -201,19 +205,20 @@ def _encode_process(row: WatchedProcessRow, unavailable: dict[str, str]) -> dict
         *(["nvml"] if row.listed else []),
         *(["allocator"] if row.figures else []),
     ]
-    devices = [
-        _encode_device(figure, row.placed[figure.device], path, unavailable)
-        for figure in row.figures
-    ]
-    devices += [
-        _encode_silent_device(int(name.partition(":")[2]), why, path, unavailable)
-        for name, why in row.silent.items()
-    ]
+    devices: list[dict[str, Any]] = []
+    for figure in row.figures:
+        key = f"{path}.devices.{len(devices)}"
+        devices.append(_encode_device(figure, row.placed[figure.device], key, unavailable))
+    for name, why in row.silent.items():
+        key = f"{path}.devices.{len(devices)}"
+        ordinal = int(name.partition(":")[2])
+        devices.append(_encode_silent_device(ordinal, why, key, unavailable))
     if not devices:
-        devices = [
-            _encode_listed_device(identity, memory, why, process.reason, path, unavailable)
-            for identity, (memory, why) in row.listed.items()
-        ]
+        for identity, (memory, why) in row.listed.items():
+            key = f"{path}.devices.{len(devices)}"
+            devices.append(
+                _encode_listed_device(identity, memory, why, process.reason, key, unavailable)
+            )
     fields["devices"] = devices
     return fields
 
@@ -230,10 +235,9 @@ def _encode_figures(
 
 
 def _encode_device(
-    figures: TorchMemory, placed: Placed, path: str, unavailable: dict[str, str]
+    figures: TorchMemory, placed: Placed, key: str, unavailable: dict[str, str]
 ) -> dict[str, Any]:
     ordinal = int(figures.device.partition(":")[2])
-    key = f"{path}.devices.{ordinal}"
     if placed.id is None:
         unavailable[f"{key}.id"] = placed.why_no_id
     if placed.process is None:
@@ -243,9 +247,8 @@ def _encode_device(
 
 
 def _encode_silent_device(
-    ordinal: int, why: str, path: str, unavailable: dict[str, str]
+    ordinal: int, why: str, key: str, unavailable: dict[str, str]
 ) -> dict[str, Any]:
-    key = f"{path}.devices.{ordinal}"
     unavailable |= {f"{key}.{name}": why for name in (*FIGURES, "id", "process")}
     return _encode_figures(ordinal, None, {}, None)
 
@@ -255,10 +258,9 @@ def _encode_listed_device(
     memory: int | None,
     why: str,
     reason: str,
-    path: str,
+    key: str,
     unavailable: dict[str, str],
 ) -> dict[str, Any]:
-    key = f"{path}.devices.{identity}"
     unavailable |= {f"{key}.{name}": reason for name in (*FIGURES, "ordinal")}
     if memory is None:
         unavailable[f"{key}.process"] = why

@@ -67,6 +67,10 @@ class ProcessReport:
         self._devices: tuple[Device, ...] = ()
         self._signalled: signal.Signals | None = None
         self._began = self._due = 0.0
+        self._table: list[str] = []
+        """The newest table that was printed."""
+        self._reasons: set[str] = set()
+        """The reasons for missing figures that were printed."""
 
     async def run(self) -> int:
         """Print until the requested time or sample is reached; returns the exit code.
@@ -87,7 +91,8 @@ class ProcessReport:
         bus.subscribe(ProcessFigures, self._apply_figures)
         bus.subscribe(LogLine, self._apply_log_line)
         bus.publish(await read_sample())
-        self._print_source()
+        if options.jsonl:
+            print_notice(WHAT_IS_READ)  # a stream of objects has no place for a sentence
         handle_signals(_ENDS, self._apply_signal)
         self._began = self._due = time.monotonic()
         try:
@@ -136,12 +141,6 @@ class ProcessReport:
 
     # ---- output ----
 
-    def _print_source(self) -> None:
-        if self._options.jsonl:
-            print_notice(WHAT_IS_READ)  # a stream of objects has no place for a sentence
-        elif not self._options.json:
-            print_text(rows_of_text(_wrapped([WHAT_IS_READ])))
-
     def _is_complete(self, lasted: float) -> bool:
         options = self._options
         if not options.lasts:
@@ -173,8 +172,19 @@ class ProcessReport:
             plain = {"schema": SCHEMA, "at": at, **encode_processes(rows)}
             print_text(json.dumps(plain, allow_nan=False))
         else:
-            print_text(rows_of_text(table_lines(rows, terminal_width()) or [NOTHING]))
-            print_text(rows_of_text(_wrapped(reasons(rows))))
+            self._print_table(rows)
+
+    def _print_table(self, rows: Sequence[WatchedProcessRow]) -> None:
+        """Print the processes, and each reason for missing figures once."""
+        # Of a process that does not exist, all there is to say is the reason.
+        known = [row for row in rows if row.process.start is not None]
+        lines = table_lines(known, terminal_width()) if rows else [NOTHING]
+        if lines != self._table or any(row.figures for row in rows):
+            print_text(rows_of_text(lines))
+        self._table = lines
+        reasons_now = [reason for reason in reasons(rows) if reason not in self._reasons]
+        self._reasons.update(reasons_now)
+        print_text(rows_of_text(_wrapped(reasons_now)))
 
     def _end(self) -> int:
         options = self._options
@@ -185,6 +195,8 @@ class ProcessReport:
             self._print_rows()
         if not options.json and not options.jsonl:
             print_text(rows_of_text(_wrapped(self._findings())))
+            if self._processes.allocators():
+                print_text(rows_of_text(_wrapped([WHAT_IS_READ])))
             if options.pid is None and not options.lasts:
                 print_text(fit_to_terminal(rows_of_text(stored_run_lines())))
         if self._signalled is not None:

@@ -73,7 +73,9 @@ def print_stacks(name: str, *, as_json: bool) -> int:
         raise UsageError("--stacks: no run is active; gpu-workbench watch lists the stored runs")
     ranks, why = read_rank_stacks(run)
     if as_json:
-        unavailable = {f"processes.{rank.pid}": rank.why_none for rank in ranks if rank.why_none}
+        unavailable = {
+            f"processes.{index}": rank.why_none for index, rank in enumerate(ranks) if rank.why_none
+        }
         if why:
             unavailable["processes"] = why
         print_json({"folder": str(run.folder), "processes": ranks, "unavailable": unavailable})
