@@ -68,7 +68,7 @@ async def test_backends_without_a_comparison_are_a_title_with_the_switches(
         pane, detail = on.workbench.backend, on.workbench.detail
         assert pane.outer_size.height == 1
         assert detail.outer_size.width == size[0]
-        assert "Backends   cuDNN [x] enabled  [ ] benchmark" in on.text
+        assert "Backends   cudnn [x] enabled  [ ] benchmark" in on.text
         await on.press("F")
         assert pane.outer_size.height > 4
         assert detail.outer_size.width < size[0]
@@ -211,7 +211,7 @@ async def test_space_switches_the_flag_under_the_cursor() -> None:
     async with running() as on:
         await on.press("F", "right", "space")
         assert on.asked == [("set_flag", "cudnn.benchmark", True)]
-        assert "[x] benchmark" in on.row("cuDNN [x]")
+        assert "[x] benchmark" in on.row("cudnn [x]")
         await on.press("space")
         assert on.asked[1:] == [("set_flag", "cudnn.benchmark", False)]
 

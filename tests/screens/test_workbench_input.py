@@ -138,7 +138,7 @@ async def test_i_lists_the_warnings_about_a_flag() -> None:
     async with running((120, 40), "two gpus", *compared()) as on:
         await on.press("F", "i")
         assert isinstance(on.app.screen, TextScreen)
-        assert "Warnings about cuDNN " in on.text
+        assert "Warnings about cudnn." in on.text
 
 
 async def test_enter_explains_the_memory_and_the_palette_opens_by_either_key() -> None:

@@ -204,8 +204,8 @@ async def test_at_80_by_24_the_comparisons_have_the_screen_while_keys_go_to_them
         await on.press("F")
         assert len([row for row in on.rows if "off→on" in row]) >= 5
         assert "layouts" in on.text
-        assert "conv2d cuda:0" not in on.text
+        assert "conv2d on cuda:0" not in on.text
         await on.press(*["down"] * 12)
-        assert "conv2d cuda:0" in on.text
+        assert "conv2d on cuda:0" in on.text
         await on.press(*["up"] * 12)
-        assert "conv2d cuda:0" not in on.text
+        assert "conv2d on cuda:0" not in on.text

@@ -33,9 +33,9 @@ ONEDNN = (
     FlagInfo("mkldnn.deterministic", "deterministic", "", ("cpu",), False, False, None),
 )
 UNTIMED = (Arm(False, None, None), Arm(True, None, None))
-CUDNN_LINE = "cuDNN [x] enabled  [ ] benchmark  [ ] deterministic  [x] fp32_precision tf32"
-CUBLAS_LINE = "cuBLAS [ ] fp32_precision ieee"
-ONEDNN_LINE = "oneDNN [x] enabled  [ ] deterministic"
+CUDNN_LINE = "cudnn [x] enabled  [ ] benchmark  [ ] deterministic  [x] fp32_precision tf32"
+CUBLAS_LINE = "cuda [ ] fp32_precision ieee"
+ONEDNN_LINE = "mkldnn [x] enabled  [ ] deterministic"
 
 
 def shown(state: WorkbenchState, cells: int = 200, cursor: str | None = None) -> list[str]:
@@ -65,7 +65,7 @@ def test_the_selected_device_s_switches_come_first() -> None:
     [
         (120, f"Backends   {CUDNN_LINE}   3 more flags"),
         (100, f"Backends   {CUDNN_LINE}"),
-        (80, "Backends: cuDNN"),
+        (80, "Backends: cudnn"),
     ],
 )
 def test_the_folded_pane_has_the_switches_in_its_title(cells: int, title: str) -> None:
@@ -82,7 +82,7 @@ def test_a_switch_shows_its_present_setting() -> None:
 def test_without_cudnn_its_flags_are_idle_with_one_reason_and_onednn_s_work() -> None:
     assert shown(both("no gpu")) == [
         ONEDNN_LINE,
-        "cuDNN and cuBLAS flags are idle: this torch is a build without CUDA",
+        "cudnn and cuda flags are idle: this torch is a build without CUDA",
     ]
 
 

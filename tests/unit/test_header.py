@@ -63,9 +63,9 @@ def test_what_is_measured_now_is_named_with_how_far_it_is() -> None:
 def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
     state = make_store("one gpu", compare_queued())
     state.publish(progress(id="cudnn.benchmark of conv2d", phase="preparing"))
-    assert describe_runner(state.runs).text == "running conv2d with cuDNN benchmark, preparing"
+    assert describe_runner(state.runs).text == "running conv2d with cudnn.benchmark, preparing"
     state.publish(messages.Compared(comparison(pairs=2), done=False))
-    assert describe_runner(state.runs).text == "running conv2d with cuDNN benchmark, pair 3 of 5"
+    assert describe_runner(state.runs).text == "running conv2d with cudnn.benchmark, pair 3 of 5"
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,12 @@ from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import whole_number
 from tui.results.store.recorder import ResultRecorder
 from tui.runs.session.session import Session
-from tui.runs.views.backend import format_backend_name
 from tui.runs.views.result_text import (
     encode_comparison,
     format_comparison,
     format_comparison_progress,
 )
-from workloads.protocol.flag_words import format_setting, parse_setting
+from workloads.protocol.flag_words import ONEDNN, format_setting, parse_setting
 from workloads.protocol.messages import Budget
 
 Flag = tuple[str, tuple[bool, bool]]
@@ -117,7 +116,7 @@ def compare(options: CompareOptions) -> int:
 
 
 async def _run_comparison(python: str, options: CompareOptions) -> int:
-    of_cpu = options.flag is not None and format_backend_name(options.flag[0]) == "oneDNN"
+    of_cpu = options.flag is not None and options.flag[0].startswith(ONEDNN)
     interval = None if of_cpu else choose_interval(options.devices)
     recorder = ResultRecorder() if options.store else None
     session = Session(python, interval, options.files, [recorder] if recorder else [])

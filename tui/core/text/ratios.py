@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from workloads.protocol.results import Verdict
 
 
 def format_ratio(ratio: float, interval: tuple[float, float] | None) -> str:
@@ -27,6 +28,26 @@ def format_ratio(ratio: float, interval: tuple[float, float] | None) -> str:
         # Rounded like the ends, it cannot lie outside them.
         shown = Decimal(format(ratio, form))
     return f"{text.plain(shown)}x"
+
+
+def format_effect(
+    verdict: Verdict, ratio: float, interval: tuple[float, float] | None
+) -> tuple[str, tuple[float, float] | None]:
+    """Format a ratio with its verdict: ``1.43x faster``, ``1.28x slower``, ``1.02x``.
+
+    Args:
+        verdict: on the second of two settings.
+        ratio: time of the first over that of the second, above zero.
+        interval: its 95% interval; ``None`` if unknown.
+
+    Returns:
+        The text, and the interval of the ratio in it: a slower setting has its inverse.
+    """
+    if verdict == "slower":
+        ratio = 1 / ratio
+        interval = (1 / interval[1], 1 / interval[0]) if interval and interval[0] > 0 else None
+    times = format_ratio(ratio, interval)
+    return f"{times} {verdict}" if verdict in ("faster", "slower") else times, interval
 
 
 def format_interval(low: float, high: float) -> str:

@@ -18,7 +18,6 @@ from tui.runs.state.state import RunsState
 from tui.runs.views.backend import (
     build_view,
     format_backend_name,
-    format_flag,
     format_folded_title,
     format_verdicts,
     list_newest,
@@ -126,12 +125,13 @@ class BackendPane(RunsPane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.BACKEND, Topic.SELECTION, Topic.RUNNER})
     HELP = (
-        "Flags of cuDNN and cuBLAS (GPU) and oneDNN (CPU). A switch compares convolutions, or "
-        "for cuBLAS matmul, with the old and the new setting in alternating pairs. faster or "
-        "slower: the 95% interval of the ratio excludes 1, and the change is at least 1%. "
-        "same: the interval lies within 2% of 1. unclear: c runs more pairs. Below: both "
-        "medians, their first calls, and after how many calls a longer first call pays. Flags "
-        "that a process cannot change later are compared in fresh processes."
+        "Flags of torch.backends: cudnn and cuda (cuBLAS) for GPUs, mkldnn (oneDNN) for the CPU. "
+        "A switch compares convolutions, or for cuda matmul, with the old and the new setting in "
+        "alternating pairs. faster or slower: the 95% interval of the ratio excludes 1, and the "
+        "change is at least 1%. same: the interval lies within 2% of 1. unclear, or pairs that "
+        "disagree: c runs more pairs. Below: both medians, their first calls, and after how many "
+        "calls a longer first call pays. Flags that a process cannot change later are compared in "
+        "fresh processes."
     )
 
     def __init__(self, state: RunsState) -> None:
@@ -167,7 +167,7 @@ class BackendPane(RunsPane):
         """Return a dialog with the warnings of the comparisons of the flag under the cursor."""
         flag = self.body.flag
         return TextScreen(
-            f"Warnings about {format_flag(self.state, flag)}" if flag else "Warnings",
+            f"Warnings about {flag}" if flag else "Warnings",
             lambda cells: warning_lines(self.state, flag, cells),
         )
 

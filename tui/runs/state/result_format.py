@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 from tui.core.text import glyphs
@@ -28,6 +29,16 @@ def compute_half_width(time: Timed) -> float | None:
 def format_median(time: Timed) -> str:
     """Return the median with the digits that its interval supports."""
     return text.seconds(time.median_s, compute_half_width(time))
+
+
+def format_speed_up(first: Timed, second: Timed) -> str:
+    """Return the first median over the second with the digits that their intervals support."""
+    if not first.median_s or not second.median_s:
+        return text.NA
+    widths = [compute_half_width(time) for time in (first, second)]
+    # Relative errors of independent medians add in quadrature.
+    known = None if None in widths else math.hypot(*(width or 0.0 for width in widths))
+    return text.ratio(first.median_s / second.median_s, known)
 
 
 def format_time(time: Timed) -> str:

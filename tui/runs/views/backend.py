@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.core.text.ratios import format_interval, format_ratio
+from tui.core.text.ratios import format_effect, format_interval
 from tui.devices.state.machine import SIMULATED
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, plain, width
 from tui.kit.scale import ratio_line
@@ -18,9 +18,6 @@ from workloads.protocol.results import Comparison, FlagInfo, Verdict
 
 INTERVAL_MOST = 80
 """Most cells of the line that shows a ratio."""
-BACKENDS = {"cudnn": "cuDNN", "cuda": "cuBLAS", "mkldnn": "oneDNN"}
-"""Spelling of the backends, by the first part of a flag's name."""
-
 STYLES: dict[Verdict, TextStyle] = {
     "faster": TextStyle.GOOD,
     "slower": TextStyle.BAD,
@@ -30,16 +27,8 @@ STYLES: dict[Verdict, TextStyle] = {
 
 
 def format_backend_name(flag: str) -> str:
-    """Return the name of a flag's backend: ``cudnn.benchmark`` belongs to cuDNN."""
-    prefix = flag.partition(".")[0]
-    return BACKENDS.get(prefix, prefix)
-
-
-def format_flag(state: RunsState, flag: str) -> str:
-    """Return a flag's name with its backend, as the switch shows both: ``oneDNN enabled``."""
-    titles = {known.name: known.title for known in state.known_flags}
-    title = titles.get(flag, flag.partition(".")[2])
-    return f"{format_backend_name(flag)} {title}".strip()
+    """Return the name of a flag's backend in ``torch.backends``: ``cudnn`` of its benchmark."""
+    return flag.partition(".")[0]
 
 
 def list_switches(state: RunsState) -> tuple[FlagInfo, ...]:
@@ -336,13 +325,13 @@ def _format_step(comparison: Comparison | None, phase: str) -> Line:
         return (Span(phase, TextStyle.KEY),)
     pair = min(comparison.pairs + 1, comparison.pairs_wanted)
     step = f"{phase}, pair {pair} of {comparison.pairs_wanted}"
-    ratio, word = comparison.ratio, comparison.verdict
-    if ratio is None or ratio <= 0:
+    times, _ = _format_times(comparison)
+    if not times:
         return (Span(step, TextStyle.KEY),)
-    times = text.ratio(ratio)
-    if word in ("faster", "slower"):
-        times = f"{text.ratio(ratio if word == 'faster' else 1 / ratio)} {word}"
-    return (Span(f"{step}: ", TextStyle.KEY), Span(f"{times} so far", STYLES[word]))
+    return (
+        Span(f"{step}: ", TextStyle.KEY),
+        Span(f"{times} so far", STYLES[comparison.verdict]),
+    )
 
 
 def format_verdict(comparison: Comparison, hint: str = "c runs more") -> Line:
@@ -371,11 +360,7 @@ def _format_times(comparison: Comparison) -> tuple[str, tuple[float, float] | No
     ratio, interval, word = comparison.ratio, comparison.ci95, comparison.verdict
     if ratio is None or ratio <= 0:
         return "", None
-    if word == "slower":
-        ratio = 1 / ratio
-        interval = (1 / interval[1], 1 / interval[0]) if interval and interval[0] > 0 else None
-    times = format_ratio(ratio, interval)
-    return f"{times} {word}" if word in ("faster", "slower") else times, interval
+    return format_effect(word, ratio, interval)
 
 
 def _format_times_of_arms(comparison: Comparison) -> Line:

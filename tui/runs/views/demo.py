@@ -14,7 +14,7 @@ from tui.devices.state.machine import SIMULATED
 from tui.kit.bars import draw_bar
 from tui.kit.lines import Line, Span, TextStyle, flow, left, line, paragraph, width, wrap_code
 from tui.runs.state import parameters
-from tui.runs.state.result_format import compute_half_width, format_median
+from tui.runs.state.result_format import compute_half_width, format_median, format_speed_up
 from tui.runs.state.runs import RunState, are_comparable
 from tui.runs.state.state import RunsState
 from tui.runs.views.chart import finding_lines
@@ -104,11 +104,13 @@ def format_number(state: RunsState, info: WorkloadInfo) -> tuple[str, str]:
     runs = _find_runs(state, info)
     times = _find_times(runs)
     if len(times) > 1:
-        (slow, first), (fast, then) = list(times.items())[:2]
+        slow, fast = list(times)[:2]
         results = [run.result for device in times if (run := runs[device]) and run.result]
         if not are_comparable(*results[:2]):
             return "", NO_SPEED_UP
-        return text.ratio(first / then), f"as fast on {fast} as on {slow}"
+        first, then = (result.time for result in results[:2])
+        speed_up = format_speed_up(first, then) if first and then else ""
+        return speed_up, f"as fast on {fast} as on {slow}"
     for device, seconds in times.items():
         digits, _, unit = text.seconds(seconds).partition(" ")
         return digits, f"{unit} for a call on {device}"

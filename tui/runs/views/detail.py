@@ -191,7 +191,7 @@ def against_lines(state: RunsState, run: RunState, cells: int) -> list[Line]:
         return []
     earlier = text.count(against.runs[0], "run")
     words = (
-        f"{format_verdict(against.verdict, against.ratio)} beside {earlier} of earlier sessions, "
+        f"{format_verdict(against)} beside {earlier} of earlier sessions, "
         f"the last {text.age(state.now - against.at)}"
     )
     if against.ci95 is None:

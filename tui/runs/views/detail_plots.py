@@ -24,7 +24,7 @@ from tui.kit.plot import (
 from tui.kit.scale import Scale, above, below
 from tui.kit.tables import table_lines
 from tui.runs.state.parameters import format_short
-from tui.runs.state.result_format import format_median
+from tui.runs.state.result_format import format_median, format_speed_up
 from tui.runs.state.runs import RunState, get_median, get_timed_result
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.roofline import Roof, Roofline, RooflinePoint, build_roofline
@@ -80,8 +80,16 @@ def _draw_bars(
     base = choose_base_device(list(times))
     room = max(1, cells - 2 - label_cells - 1 - 1 - TIME_CELLS)
     others = [device for device in times if device != base]
-    ratios = [compute_speed_up(runs[device], runs[base]) for device in others]
-    formatted = "  ".join(text.ratio(ratio) for ratio in ratios if ratio is not None)
+    results = {device: get_timed_result(run) for device, run in runs.items()}
+    formatted = "  ".join(
+        format_speed_up(base_result.time, result.time)
+        for device in others
+        if compute_speed_up(runs[device], runs[base]) is not None
+        and (result := results[device])
+        and result.time
+        and (base_result := results[base])
+        and base_result.time
+    )
     head = line(
         Span(name, TextStyle.KEY), Span(f"  {formatted}" if formatted else "", TextStyle.STRONG)
     )

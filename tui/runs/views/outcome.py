@@ -30,6 +30,7 @@ from tui.runs.state.result_format import (
     format_limit_share,
     format_median,
     format_rates,
+    format_speed_up,
 )
 from tui.runs.state.runs import (
     NOT_SAMPLED,
@@ -178,8 +179,11 @@ def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line
             rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
             continue
         faster, slower = (device, base) if ratio >= 1 else (base, device)
-        words = f"{faster} is {text.ratio(max(ratio, 1 / ratio))} as fast as {slower}"
-        rows += paragraph(words, cells, TextStyle.STRONG, indent="  ")
+        first, second = results[slower], results[faster]
+        if first and first.time and second and second.time:
+            times = format_speed_up(first.time, second.time)
+            words = f"{faster} is {times} as fast as {slower}"
+            rows += paragraph(words, cells, TextStyle.STRONG, indent="  ")
     return rows
 
 

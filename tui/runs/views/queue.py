@@ -12,7 +12,6 @@ from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, fit, width
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
-from tui.runs.views.backend import format_flag
 from tui.runs.views.workload_table import list_devices
 from workloads.protocol.messages import Budget, Progress, Run
 
@@ -249,7 +248,7 @@ def format_current_run(state: RunsState) -> list[str]:
             done = compared.comparison
             if not state.runner.silence and done is not None and done.pairs < done.pairs_wanted:
                 how_far = f"pair {done.pairs + 1} of {done.pairs_wanted}"
-            where = f"with {format_flag(state, compared.request.flag)}"
+            where = f"with {compared.request.flag}"
             return _format_long(state, compared.request.workload, where, how_far)
     return []
 

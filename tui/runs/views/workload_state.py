@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.core.text.ratios import format_effect
 from tui.kit.lines import Line, Span, TextStyle
 from tui.monitor.messages import HARMFUL_REASONS
 from tui.runs.state import parameters
@@ -16,7 +17,7 @@ from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
 from workloads.protocol.flag_words import acts_on
 from workloads.protocol.messages import Progress
-from workloads.protocol.results import FlagInfo, Setting, Verdict
+from workloads.protocol.results import FlagInfo, Setting
 
 STYLES = {"failed": TextStyle.BAD, "skipped": TextStyle.QUIET, "cancelled": TextStyle.NOTE}
 REASON_WORDS = 30
@@ -184,7 +185,7 @@ def format_earlier_comparison(runs: list[RunState], now: float) -> tuple[Span, .
     device, main = chosen
     beside = " than" if main.verdict in AGAINST_STYLES else " as" if main.verdict == "same" else ","
     on = f" on {device}" if len(runs) > 1 else ""
-    words = f"{format_verdict(main.verdict, main.ratio)}{beside} {text.age(now - main.at)}{on}"
+    words = f"{format_verdict(main)}{beside} {text.age(now - main.at)}{on}"
     return (Span(words, AGAINST_STYLES.get(main.verdict, TextStyle.QUIET)),)
 
 
@@ -200,17 +201,15 @@ def _shorten_earlier_comparison(runs: list[RunState]) -> tuple[Span, ...]:
     if chosen is None:
         return ()
     main = chosen[1]
-    words = (format_verdict(main.verdict, main.ratio), main.verdict)
+    words = (format_verdict(main), main.verdict)
     return tuple(Span(word, AGAINST_STYLES.get(main.verdict, TextStyle.QUIET)) for word in words)
 
 
-def format_verdict(verdict: Verdict, ratio: float) -> str:
+def format_verdict(against: Against) -> str:
     """Format a verdict: ``1.04x faster``, ``same: 1.00x``, ``unclear: 1.02x``."""
-    if verdict == "faster":
-        return f"{text.ratio(ratio)} {verdict}"
-    if verdict == "slower":
-        return f"{text.ratio(1 / ratio)} {verdict}"
-    return f"{verdict}: {text.ratio(ratio)}"
+    word = against.verdict
+    times, _ = format_effect(word, against.ratio, against.ci95)
+    return times if word in AGAINST_STYLES else f"{word}: {times}"
 
 
 MOST_WARNINGS = 2

@@ -12,7 +12,7 @@ from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, paragraph
 from tui.kit.table import largest_first
 from tui.runs.state import parameters
-from tui.runs.state.result_format import compute_half_width, find_peak, format_median, format_rates
+from tui.runs.state.result_format import find_peak, format_median, format_rates, format_speed_up
 from tui.runs.state.runs import EarlierResult, RunState, are_comparable, get_median, get_result
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings
@@ -299,10 +299,7 @@ def _format_speed_up(results: list[RunResult | None]) -> Span:
         return Span("")
     if not are_comparable(timed[0], timed[1]):
         return Span(text.NA, TextStyle.QUIET)  # the detail gives the sizes or the failed check
-    widths = [compute_half_width(time) for time in times]
-    # Relative errors of independent medians add in quadrature.
-    known = None if None in widths else sum((width or 0.0) ** 2 for width in widths) ** 0.5
-    return Span(text.ratio(times[0].median_s / times[1].median_s, known))
+    return Span(format_speed_up(times[0], times[1]))
 
 
 def format_rate(result: RunResult | None) -> str:
