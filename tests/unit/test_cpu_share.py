@@ -112,7 +112,7 @@ def test_a_comparison_beside_another_process_says_so() -> None:
             "table sizes",
             marks=VARIANT,
         ),
-        ("naive_timing", {"n": 64}, "figure naive_s"),
+        ("naive_timing", {"n": 64}, "figure naive"),
         pytest.param("data_loading", {"samples": 64, "batch": 32}, "table workers", marks=VARIANT),
     ],
 )
@@ -123,4 +123,7 @@ def test_what_a_study_times_itself_is_watched_too(
     with patch.object(cpu_share, "now", lambda: CpuTime(next(cpu_s), 0.0)):
         found = ok(name, **parameters)
     (warning,) = (line for line in found.warnings if "kept up to" in line)
-    assert finding in warning.partition("busy: do not trust ")[2].split(", ")
+    kind, _, label = finding.partition(" ")
+    titles = {table.name: table.title for table in found.tables}
+    named = f'the {kind} "{titles.get(label, label)}"'
+    assert named in warning.partition("busy: do not trust ")[2]

@@ -13,7 +13,7 @@ from tests.unit.test_study import Scripted
 from workloads.declare.study import Study
 from workloads.measure.cpu_share import Others
 from workloads.protocol.messages import Run, make_empty_result
-from workloads.protocol.results import Rates
+from workloads.protocol.results import UNTRUSTED, Rates
 from workloads.runner import reporting
 
 NO_RATES = Rates(None, None, None)
@@ -51,6 +51,22 @@ def test_fewer_than_two_page_faults_are_not_rounded_to_none() -> None:
 
 
 @pytest.mark.parametrize(
+    ("apart", "words"),
+    [
+        (0.05, ""),
+        (0.5, "noisy: quartiles 50% apart"),
+        (1.25, f"noisy: quartiles 1.2x the median apart: {UNTRUSTED}"),
+        (101.27, f"noisy: quartiles 100x the median apart: {UNTRUSTED}"),
+    ],
+)
+def test_noise_is_given_with_the_digits_that_it_has(apart: float, words: str) -> None:
+    noisy = replace(timing(), median_s=1e-3, q1_s=1e-4, q3_s=1e-4 + apart * 1e-3)
+    assert [line for line in reporting.warnings(noisy, "cuda") if "noisy" in line] == [
+        *([words] if words else [])
+    ]
+
+
+@pytest.mark.parametrize(
     ("device", "cpu_s", "warned"), [("cpu", 2.0, True), ("cpu", 0.1, False), ("cuda:0", 2.0, False)]
 )
 def test_a_table_timed_beside_other_processes_is_named(
@@ -58,8 +74,12 @@ def test_a_table_timed_beside_other_processes_is_named(
 ) -> None:
     study = Study(1.0, "wall", Scripted(), lambda _study: None)
     study.beside["table ways"] = Others(1.0, cpu_s)
+    study.beside["figure cold_over_warm"] = Others(1.0, cpu_s)
+    study.beside["figure naive_flop_per_s"] = Others(1.0, cpu_s)
+    study.table("ways", "three ways to add", ("time", "s"))
     empty = make_empty_result(Run("1", "matmul", device, {}, {}))
     said = reporting.add_findings(empty, study).warnings
-    assert [("table ways" in line, "other processes" in line) for line in said] == (
-        [(True, True)] if warned else []
+    named = 'the table "three ways to add", the figure "cold over warm", the figure "naive rate"'
+    assert [line.partition(" busy: do not trust ")[2] for line in said] == (
+        [named] if warned else []
     )

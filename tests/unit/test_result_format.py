@@ -14,7 +14,7 @@ from tui.runs.state.result_format import find_peak, format_end, format_rates, fo
 from tui.runs.views.outcome import outcome_lines
 from tui.runs.views.result_text import format_summary
 from tui.runs.views.workload_table import build_row
-from workloads.protocol.results import Limit, PeakMemory, Rates
+from workloads.protocol.results import UNTRUSTED, Limit, PeakMemory, Rates
 
 LIMITS = [
     (Limit("float32", 67e12, 0.76, "told", "published"), "76% of float32 peak"),
@@ -47,6 +47,18 @@ def test_screen_and_command_give_time_and_rate_the_same_digits() -> None:
     state = make_store("one gpu", *ran(rates=done.rates))
     (info,) = (each for each in state.runs.catalogue if each.name == "matmul")
     assert build_row(state.runs, info).cells["rate"].text == first
+
+
+def test_a_time_that_is_not_trusted_has_no_rate() -> None:
+    limit = Limit("float32", 67e12, 0.76, "told", "published")
+    done = result(rates=Rates(50.7123e12, 26.0123e9, None), limit=limit)
+    doubted = replace(done, warnings=("noisy: quartiles 8% apart",))
+    assert format_summary(doubted) == format_summary(done)
+    assert "TFLOP/s" in format_summary(done)
+    unusable = replace(done, warnings=(f"other processes kept 2 cores busy: {UNTRUSTED}",))
+    assert format_summary(unusable).split("  ")[0] == "2.71 ms ±0.4%"
+    assert "/s" not in format_summary(unusable)
+    assert "% of" not in format_summary(unusable)
 
 
 def test_a_run_that_ended_without_a_reason_has_only_its_status() -> None:

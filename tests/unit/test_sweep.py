@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,9 +32,10 @@ from tui.runs.sweeps.sweep_result import (
 )
 from tui.runs.views.chart import plot_rows
 from tui.runs.views.detail import detail_lines
+from tui.runs.views.result_text import format_sweeps
 from tui.runs.views.workload_table import WorkloadRow, build_row
 from workloads.protocol import messages
-from workloads.protocol.results import Check, ParameterInfo, WorkloadInfo
+from workloads.protocol.results import UNTRUSTED, Check, ParameterInfo, TorchDevice, WorkloadInfo
 
 SIZE = ParameterInfo("size", 4096, "rows", minimum=16, maximum=65_536)
 DTYPE = ParameterInfo("dtype", "float32", "of the numbers", ("float32", "bfloat16", "float16"))
@@ -314,6 +317,38 @@ def test_a_size_that_was_refused_is_a_gap_with_its_reason() -> None:
     assert outcome.charts[0].series[1].values == (1e-5, None)
     assert outcome.unavailable["charts.time.cuda:0 size=128"].startswith("skipped: needs 12 GiB")
     assert format_sweep_progress(outcome) == "4 of 4 runs, 2 skipped"
+
+
+def publish_ended(state: WorkbenchState, size: int, **changes: Any) -> None:
+    """Publish a newer run on the CPU."""
+    parameters = {**DEFAULTS, "size": size}
+    name = f"newer {size}"
+    state.publish(RunQueued(messages.Run(name, "matmul", "cpu", parameters, {})))
+    ended = result("matmul", "cpu", id=name, parameters=parameters, **changes)
+    state.publish(messages.Finished(ended))
+
+
+def test_a_cancelled_run_is_not_one_of_those_that_ran() -> None:
+    state = swept_store({64: 1e-4}, {64: 1e-5, 128: 1e-5})
+    publish_ended(state, 128, status="cancelled", reason="before it began", time=None)
+    assert format_sweep_progress(found(state)) == "3 of 4 runs, 1 cancelled"
+
+
+def test_the_table_says_which_time_is_not_trusted() -> None:
+    state = swept_store({64: 1e-4}, {64: 1e-5, 128: 1e-5})
+    publish_ended(state, 128, time=timing(1e-4), warnings=(f"noisy: {UNTRUSTED}",))
+    assert [row[-1] for row in found(state).table.rows] == ["ok", "not trusted, ok"]
+
+
+def test_a_sweep_on_the_cpu_alone_answers_that_there_is_no_crossover() -> None:
+    state = swept_store({64: 1e-4, 128: 2e-4}, {})
+    entries = [run for run in state.runs.book.values() if run.request.device == "cpu"]
+    assert "    ran on cpu alone: no crossover\n" in format_sweeps(state.runs, entries)
+    machine = state.runs.machine
+    assert machine.environment is not None
+    cpu = TorchDevice("cpu", "AMD EPYC")
+    machine.environment = replace(machine.environment, devices=(cpu,))
+    assert "    no GPU: no crossover\n" in format_sweeps(state.runs, entries)
 
 
 def test_the_screen_shows_how_far_it_is_and_the_curves() -> None:

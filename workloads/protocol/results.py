@@ -130,6 +130,8 @@ class Environment:
 Status = Literal["ok", "failed", "skipped", "cancelled"]
 OUT_OF_MEMORY = "out of memory: "
 """Beginning of the reason of a run for which the device had no memory."""
+UNTRUSTED = "do not trust this figure"
+"""End of a warning about a time that says nothing of the workload."""
 Verdict = Literal["faster", "slower", "same", "unclear"]
 Basis = Literal["published", "derived", "measured"]
 """Source of a limit: a datasheet, the device's properties, or a measurement on this machine."""

@@ -28,6 +28,7 @@ from workloads.protocol.messages import (
 from workloads.protocol.process import Channel
 from workloads.protocol.results import (
     OUT_OF_MEMORY,
+    UNTRUSTED,
     Check,
     Limit,
     Rates,
@@ -119,6 +120,8 @@ LAUNCH_BOUND = 0.8
 DISTURBED = "the time limit or its target, with other processes at work"
 NOISY_IQR = 0.10
 """torch.utils.benchmark warns from this value on."""
+UNTRUSTED_IQR = 1.0
+"""From here on the quartiles are further apart than the median is from zero."""
 
 
 def rates(case: Case, seconds: float) -> Rates:
@@ -187,7 +190,7 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
     lines = []
     if _is_disturbed(measured, device_type):
         others = measured.other_cpu_cores
-        lines.append(f"other processes kept {others:.1f} cores busy: do not trust this figure")
+        lines.append(f"other processes kept {others:.1f} cores busy: {UNTRUSTED}")
     faults = measured.faults_per_call or 0.0
     if faults * FAULT_S > 0.01 * measured.median_s:
         number = f"{faults:.0f} page faults" if faults >= 1.5 else f"{faults:.1g} page faults"
@@ -199,7 +202,10 @@ def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
         if share >= LAUNCH_BOUND:
             lines.append(f"launch-bound: launching takes {share:.0%} of the time")
     spread = (measured.q3_s - measured.q1_s) / measured.median_s if measured.median_s else 0.0
-    if spread > NOISY_IQR:
+    if spread >= UNTRUSTED_IQR:
+        times = f"{spread:.1f}" if spread < 10 else f"{float(f'{spread:.1g}'):.0f}"
+        lines.append(f"noisy: quartiles {times}x the median apart: {UNTRUSTED}")
+    elif spread > NOISY_IQR:
         lines.append(f"noisy: quartiles {spread:.0%} apart")
     return tuple(lines)
 
@@ -242,9 +248,22 @@ def _warn_beside(study: Study, device: str) -> tuple[str, ...]:
     }
     if not busy:
         return ()
-    processes = ", ".join(busy)
+    findings = ", ".join(_label_finding(study, finding) for finding in busy)
     most = max(busy.values())
-    return (f"other processes kept up to {most:.1f} cores busy: do not trust {processes}",)
+    return (f"other processes kept up to {most:.1f} cores busy: do not trust {findings}",)
+
+
+def _label_finding(study: Study, finding: str) -> str:
+    """Return a table or a chart with its title, and a figure with its name as words."""
+    kind, _, name = finding.partition(" ")
+    if kind == "figure":
+        words = re.sub(r"_((flop|bytes?|item)_)?per_s$", "_rate", name).removesuffix("_s")
+        label = words.replace("_", " ")
+    elif kind == "table":
+        label = next((table.title for table in study.tables if table.name == name), "") or name
+    else:
+        label = next((chart.title for chart in study.charts if chart.name == name), "") or name
+    return f'the {kind} "{label}"'
 
 
 def find_pair_warning(others: Others, device: str) -> tuple[str, ...]:

@@ -10,7 +10,15 @@ from typing import Any, ClassVar
 
 from tui.runs.state.result_format import list_rates
 from workloads.protocol import messages
-from workloads.protocol.results import Arm, Comparison, RunResult, Setting, Verdict, may_claim
+from workloads.protocol.results import (
+    UNTRUSTED,
+    Arm,
+    Comparison,
+    RunResult,
+    Setting,
+    Verdict,
+    may_claim,
+)
 
 # Why a figure is absent.
 TOO_SHORT = "it was measured for less than the time between two samples"
@@ -300,6 +308,11 @@ def _sort_parameters(parameters: Mapping[str, Setting]) -> tuple[tuple[str, Sett
 def get_result(run: RunState | None) -> RunResult | None:
     """Return the result of a run that has ended."""
     return run.result if run else None
+
+
+def is_trusted(result: RunResult) -> bool:
+    """Return whether no warning says that the time of a result says nothing of the workload."""
+    return not any(warning.endswith(UNTRUSTED) for warning in result.warnings)
 
 
 def get_timed_result(run: RunState | None) -> RunResult | None:

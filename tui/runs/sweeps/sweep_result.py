@@ -23,6 +23,7 @@ from tui.runs.state.runs import (
     get_median,
     get_result,
     get_timed_result,
+    is_trusted,
     select_standing,
 )
 from tui.runs.state.state import RunsState
@@ -410,7 +411,8 @@ def _format_state(run: RunState | None) -> str:
     if run is None:
         return "not run"
     if run.result is not None:
-        return run.result.status
+        timed = run.result.status == "ok"
+        return run.result.status if not timed or is_trusted(run.result) else "not trusted"
     return "running" if run.progress else "queued"
 
 
@@ -427,14 +429,18 @@ def _find_gaps(sweep: Sweep, points: Sequence[tuple[dict[str, Setting], Runs]]) 
 
 
 def format_sweep_progress(sweep_result: SweepResult) -> str:
-    """Format the progress of a sweep: ``3 of 12 runs``, and the runs that ended badly."""
-    words = f"{sweep_result.done} of {quantity(float(sweep_result.total))} runs"
+    """Format the progress of a sweep: ``3 of 12 runs``, and the runs that ended badly.
+
+    A cancelled run is none of the first number.
+    """
     states = [
         run.result.status
         for _, runs in sweep_result.points
         for run in runs.values()
         if run and run.result and run.result.status != "ok"
     ]
+    done = sweep_result.done - states.count("cancelled")
+    words = f"{done} of {quantity(float(sweep_result.total))} runs"
     return ", ".join(
         [words, *(f"{states.count(state)} {state}" for state in dict.fromkeys(states))]
     )

@@ -9,6 +9,7 @@ from typing import Any
 from tui.core.text import glyphs
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import rows_of_text
+from tui.devices.state.devices import CPU
 from tui.kit.command_line.output import WIDTH, width
 from tui.kit.lines import Line, plain, wrap
 from tui.kit.scale import ratio_line
@@ -21,7 +22,7 @@ from tui.runs.state.result_format import (
     format_rates,
     format_time,
 )
-from tui.runs.state.runs import CompareState, RunState
+from tui.runs.state.runs import CompareState, RunState, is_trusted
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_sweep_progress
 from tui.runs.views.backend import format_no_ratio, format_unfinished, format_verdict
@@ -77,7 +78,9 @@ def format_sweeps(state: RunsState, states: Sequence[RunState]) -> str:
     """Format the sweeps that ran."""
     lines: list[str] = []
     for sweep in find_sweeps(state, states):
-        lines += ["", *_format_sweep(sweep, width())]
+        environment = state.machine.environment
+        has_gpu = environment is None or any(each.id != CPU for each in environment.devices)
+        lines += ["", *_format_sweep(sweep, width(), has_gpu=has_gpu)]
     return rows_of_text(lines)
 
 
@@ -90,12 +93,17 @@ def _format_warnings(warnings: Sequence[str], cells: int) -> list[str]:
 
 
 def format_summary(result: RunResult) -> str:
-    """Format median, interval, rates, share of a limit and peak, or why they are absent."""
+    """Format median, interval, rates, share of a limit and peak, or why they are absent.
+
+    Without rates where a warning says that the time is not to be trusted.
+    """
     if result.time is None:
         return format_end(result.status, result.reason)
-    parts = [format_time(result.time), *format_rates(result)]
-    if result.limit is not None:
-        parts.append(format_limit_share(result.limit))
+    parts = [format_time(result.time)]
+    # The rate of a time that says nothing of the workload would look as if it did.
+    if is_trusted(result):
+        parts += format_rates(result)
+        parts += [format_limit_share(result.limit)] if result.limit is not None else []
     peak = find_peak(result.memory)
     if peak is not None:
         parts.append(f"peak {fmt.size(peak)}")
@@ -173,8 +181,11 @@ def find_sweeps(state: RunsState, states: Sequence[RunState]) -> list[SweepResul
     return sweeps
 
 
-def _format_sweep(sweep_result: SweepResult, cells: int) -> list[str]:
+def _format_sweep(sweep_result: SweepResult, cells: int, *, has_gpu: bool) -> list[str]:
     rows = [f"sweep of {sweep_result.workload}: {format_sweep_progress(sweep_result)}"]
+    if len(sweep_result.devices) == 1:
+        alone = f"ran on {sweep_result.devices[0]} alone" if has_gpu else "no GPU"
+        rows.append(f"{INDENT}{alone}: no crossover")
     rows += _make_plain(crossing_lines(sweep_result, cells))
     rows += _make_plain(plot_rows(sweep_result, min(cells, WIDTH)))
     rows += ["", *_make_plain(table_lines(sweep_result.table, {}, cells)[1:])]
