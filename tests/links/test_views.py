@@ -6,6 +6,8 @@ import itertools
 import json
 from dataclasses import replace
 
+import pytest
+
 from tui.links.measure import (
     AllReduce,
     AllReducePoint,
@@ -57,6 +59,19 @@ def test_a_slow_host_is_named_first_with_what_others_reach() -> None:
     assert lines[-1] == "fewer than two GPUs, so no pair within the host: a, b, c, d"
     assert is_slow(found)
     assert json.loads(json.dumps(encode_links(found)))["slow_hosts"] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("problems", "reason"),
+    [
+        ([], "it takes several hosts"),
+        (["a: no GPU", "links between hosts: no route"], "links between hosts: no route"),
+    ],
+)
+def test_json_says_why_there_is_no_all_reduce(problems: list[str], reason: str) -> None:
+    found = encode_links(LinkFindings([_within("a")], None, problems=problems))
+    assert found["all_reduce"] is None
+    assert found["unavailable"] == {"all_reduce": reason}
 
 
 def test_one_slow_pair_names_no_host() -> None:

@@ -69,6 +69,9 @@ def test_they_are_listed_and_filtered(run: Run, store: list[StoredResult]) -> No
     found = json.loads(run("list", "--device", "cuda", "--json"))
     assert [row["id"] for row in found["results"]] == [one.record.id for one in reversed(store)]
     assert len(found["environments"]) == 2
+    assert {json.dumps(row["parameters"]) for row in found["results"]} == {'{"n": 4096}'}
+    nulls = [{name for name in row if row[name] is None} for row in found["results"]]
+    assert nulls == [{*row["unavailable"]} for row in found["results"]]
 
 
 def test_one_is_shown_by_the_beginning_of_its_id(run: Run, store: list[StoredResult]) -> None:

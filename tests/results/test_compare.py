@@ -26,6 +26,7 @@ from tui.results.store.selection import (
 from tui.results.views.results import (
     build_comparison_table,
     build_list_table,
+    encode_rows,
     format_comparison_notes,
     format_markdown,
     format_result,
@@ -361,6 +362,7 @@ def test_markdown_counts_the_results_without_a_line(tmp_path: Path) -> None:
         (row,), facts = database.read_rows(), database.read_facts()
     compared = replace(row, kind="comparison", median_s=None)
     stopped = replace(row, status="cancelled")
+    assert encode_rows([compared])[0]["unavailable"]["median_s"].startswith("a comparison has")
     assert format_markdown([row, compared], facts)[-1] == "1 comparison is left out."
     assert format_markdown([row, stopped, compared], facts)[-1] == (
         "1 comparison and 1 run without a complete time are left out."

@@ -199,4 +199,13 @@ def encode_links(findings: LinkFindings) -> dict[str, Any]:
             for host in findings.within
         ],
         "problems": list(findings.problems),
+        "unavailable": {}
+        if findings.over_all
+        else {"all_reduce": _explain_no_all_reduce(findings)},
     }
+
+
+def _explain_no_all_reduce(findings: LinkFindings) -> str:
+    between = ("all-reduce over all hosts: ", "links between hosts: ")
+    problems = (problem for problem in findings.problems if problem.startswith(between))
+    return next(problems, "it takes several hosts")

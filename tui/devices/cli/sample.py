@@ -11,6 +11,9 @@ from tui.kit.command_line.output import Failure
 from tui.monitor.messages import MONITOR_EVENTS, Device, Host, MonitorEvent, Sample
 from workloads.protocol import wire
 
+_OF_SCREENS = ("host_processes", "traffic", "detail")
+"""Parts of a sample that are read only where a screen shows them."""
+
 
 async def read_sample() -> Sample:
     """Return one sample of the monitor.
@@ -27,10 +30,20 @@ async def read_sample() -> Sample:
 
 
 def sample_json(sample: Sample) -> dict[str, Any]:
-    """Return a sample as an object of ``--json``, without processes of the program itself."""
+    """Return a sample as an object of ``--json``, with the reasons for its missing values.
+
+    It has no processes of the program itself, and none of what only the screens sample.
+    """
     plain: dict[str, Any] = wire.to_plain(sample)
     del plain["watched"]
-    return plain
+    for name in _OF_SCREENS:
+        if plain[name] is None:
+            del plain[name]
+    why = sample.driver.error or "the driver does not tell"
+    unavailable = {
+        f"driver.{name}": why for name in ("version", "cuda") if plain["driver"][name] is None
+    }
+    return {**plain, "unavailable": unavailable}
 
 
 def format_figures(device: Device) -> list[str]:

@@ -38,6 +38,7 @@ from tui.results.store.validity import ImpossibleError, check_result
 from tui.results.views.results import (
     build_comparison_table,
     build_list_table,
+    encode_rows,
     find_two_boxes,
     format_comparison_notes,
     format_markdown,
@@ -219,7 +220,7 @@ def _list(options: ResultsOptions) -> int:
         rows = database.read_rows(selection, options.limit or SHOWN)
         if options.json:
             facts = {row.environment: database.read_facts()[row.environment] for row in rows}
-            print_json({"results": rows, "environments": facts})
+            print_json({"results": encode_rows(rows), "environments": facts})
             return 0
         total = database.count(selection)
         if not rows:

@@ -8,6 +8,7 @@ import shlex
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import escape_markdown
@@ -28,6 +29,7 @@ from tui.results.store.statistics import FEWEST, FEWEST_SESSIONS, Spread, comput
 from tui.results.store.validity import is_time
 from tui.runs.state.parameters import format_short, format_value
 from tui.runs.state.result_format import format_end, format_time
+from workloads.protocol import wire
 from workloads.protocol.results import DataColumn, Table
 
 SHORT_ID = 8
@@ -123,6 +125,27 @@ def format_outcome(row: StoredRow) -> str:
         return row.outcome if row.kind == "comparison" else format_end(row.status, row.outcome)
     words = format_time(row)
     return words if row.status == "ok" else f"{words} {row.status}"
+
+
+def encode_rows(rows: Sequence[StoredRow]) -> list[dict[str, Any]]:
+    """Return results as plain data, with the reasons for their missing values."""
+    return [_encode_row(row) for row in rows]
+
+
+def _encode_row(row: StoredRow) -> dict[str, Any]:
+    plain: dict[str, Any] = wire.to_plain(row)
+    plain["parameters"] = json.loads(row.parameters)
+    shown = f"gpu-workbench results show {row.id[:SHORT_ID]} --json gives the reason"
+    no_time = "a comparison has a ratio and a verdict"
+    if row.kind == "run":
+        no_time = format_end(row.status, row.outcome or None)
+    reasons = {
+        "median_s": no_time,
+        "ci95_s": no_time if row.median_s is None else shown,
+        "clock_mhz": "no clock of a GPU was sampled",
+    }
+    plain["unavailable"] = {name: why for name, why in reasons.items() if plain[name] is None}
+    return plain
 
 
 # ---- two sets ----------------------------------------------------------------------------------
