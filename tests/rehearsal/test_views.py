@@ -77,7 +77,7 @@ def test_memory_that_torch_did_not_reserve_is_named() -> None:
 def test_a_peak_without_a_line_of_the_program_names_the_line_before() -> None:
     nowhere = Site("no stack recorded", None, None)
     peak = ProcessPeak(7, "1", account(GIB, site=nowhere, after=FITS.peaks[0].account.site), None)
-    assert place_line(peak).startswith("at rank 1, in a thread of torch's own after train.py:9")
+    assert place_line(peak).startswith("at rank 1, in the backward pass, after train.py:9")
 
 
 def test_reads_and_host_memory_are_limits() -> None:

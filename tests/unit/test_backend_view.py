@@ -24,7 +24,7 @@ from tui.runs.views.backend import (
     list_newest,
     list_switches,
 )
-from tui.runs.views.result_text import format_comparison_line
+from tui.runs.views.result_text import format_comparison_line, format_comparison_outcome
 from workloads.protocol import messages
 from workloads.protocol.results import Arm, FlagInfo, Verdict
 
@@ -380,3 +380,10 @@ def test_the_flag_under_the_cursor_comes_first() -> None:
 def test_no_line_is_wider_than_the_pane(cells: int, reason: str) -> None:
     state = make_store("one gpu", *compared(status="failed", reason=reason))
     assert all(width(row) <= cells for row in build_view(state.runs, None, cells).lines)
+
+
+def test_the_outcome_of_a_stored_comparison_has_its_interval_and_both_times() -> None:
+    outcome = format_comparison_outcome(comparison(verdict="unclear", ratio=1.06, ci95=(0.9, 1.2)))
+    assert outcome.startswith("cudnn.benchmark off→on  unclear: 1.1x (0.90–1.20, ")
+    assert " → on " in outcome
+    assert "--pairs" not in outcome

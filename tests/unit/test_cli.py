@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -270,6 +271,17 @@ def test_every_option_says_what_it_is_for() -> None:
         if not action.help and not isinstance(action, argparse._SubParsersAction)
     ]
     assert silent == []
+
+
+def test_the_help_of_a_command_ends_with_an_example() -> None:
+    examples = {name for name, listed in program.COMMANDS.items() if listed.example}
+    assert examples == {"run", "compare", "snapshot", "watch", "rehearse", "devices"}
+    for name in examples:
+        listed = program.COMMANDS[name]
+        last = " ".join(parser([name], first=name).commands[name].format_help().split())
+        assert last.endswith(f"gpu-workbench {name} {listed.example} (more in {listed.docs})")
+        words = [name, *shlex.split(listed.example)]
+        assert parse(words).name == name
 
 
 @pytest.mark.parametrize("command", program.COMMANDS)

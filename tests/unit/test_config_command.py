@@ -36,6 +36,8 @@ def test_each_value_is_printed_with_its_source(
     assert rows["theme"].split()[1:] == ["nord", "[TEXTUAL_THEME]"]
     assert rows["mouse"].split()[1:] == ["false", "[--no-mouse]"]
     assert rows["ascii"].split()[1:] == ["false", "[default]"]
+    assert rows["runs_size"].split()[1:] == ["5G", "[default]"]
+    assert rows["log_size"].split()[1:] == ["256M", "[default]"]
     assert rows["device"].split()[1:3] == ["not", "set:"]
     assert rows["parameters.matmul.n"].split()[1:] == ["512"]
     # The values are in one column.

@@ -197,3 +197,21 @@ def test_wrapping_breaks_no_word_and_loses_none(words: list[str], lead: int, cel
     longest = max(map(len, words), default=0)
     assert all(len(item) <= max(cells, cells // 2 + longest, lead + longest)
                for item in wrapped.split("\n"))  # fmt: skip
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("typed", "agrees"), [("y\n", True), ("\n", False), ("", False)])
+def test_a_question_is_asked_on_a_terminal_alone(
+    typed: str, agrees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", _Terminal(typed))
+    asked = _Terminal()
+    monkeypatch.setattr("sys.stderr", asked)
+    assert output.confirm("Delete 2 results?") is agrees
+    assert asked.getvalue() == "Delete 2 results? [y/N] "
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert output.confirm("Delete 2 results?")

@@ -21,6 +21,7 @@ from tui.runs.state.parameters import format_value, replace_invalid
 
 if TYPE_CHECKING:
     from tui.kit.command_line.options import Parser
+    from workloads.protocol.results import Setting
 
 BROUGHT = "not in the catalogue; used if --workloads adds it"
 
@@ -85,13 +86,20 @@ def _not_set(name: str) -> str:
     return "not set: the first GPU that torch can use, else the CPU"
 
 
+def _format(name: str, value: Setting) -> str:
+    """Format the value of a setting as its file has it."""
+    if settings.is_size(name) and isinstance(value, int):
+        return settings.format_size(value)
+    return format_value(value)
+
+
 def lines(chosen: settings.Settings) -> Iterator[str]:
     """Yield a line for the file, for each setting and for each remembered parameter."""
     suffix = "" if chosen.file.path.exists() else " (missing; created on the first change)"
     yield f"file: {chosen.file.path}{suffix}"
     width = max(map(len, chosen.chosen))
     for item in chosen.chosen.values():
-        shown = _not_set(item.name) if item.value is None else format_value(item.value)
+        shown = _not_set(item.name) if item.value is None else _format(item.name, item.value)
         source = "" if item.value is None else f"  [{item.source}]"
         yield f"{item.name:{width}}  {shown}{source}"
     known = {info.name for info in state_folder.catalogue()}

@@ -81,6 +81,10 @@ class ListedCommand:
     """The module that defines its ``SUBCOMMAND``."""
     about: str
     """Its effect in one sentence."""
+    example: str = ""
+    """Arguments of an example; empty for none."""
+    docs: str = "README.md"
+    """The page of the documentation on it."""
     passes: Mapping[str, str] = field(default_factory=dict)
     """Functions of packages above the command's own, as ``module:name``, by the field of the
     options that receives them; imported if the command is named."""
@@ -88,12 +92,17 @@ class ListedCommand:
 
 COMMANDS: dict[str, ListedCommand] = {
     "devices": ListedCommand(
-        "tui.devices.cli.devices", "Show the devices, here or on several hosts."
+        "tui.devices.cli.devices",
+        "Show the devices, here or on several hosts.",
+        example="--until 'free 20G' --for 1h",
+        docs="docs/hosts.md",
     ),
     "watch": ListedCommand(
         "tui.watch.cli.watch",
         "Run a command and explain an OOM, or show the memory of running processes.",
-        {"open_run": "tui.app.start:open_run"},
+        example="-- python train.py",
+        docs="docs/watching.md",
+        passes={"open_run": "tui.app.start:open_run"},
     ),
     "list": ListedCommand("tui.headless.list", "List the workloads, or the parameters of one."),
     "code": ListedCommand("tui.headless.code", "Print a workload as a PyTorch script."),
@@ -101,12 +110,18 @@ COMMANDS: dict[str, ListedCommand] = {
     "doctor": ListedCommand(
         "tui.doctor.doctor", "Check this machine, and say how to fix what fails."
     ),
-    "run": ListedCommand("tui.headless.run", "Time workloads on the CPU and the GPUs."),
+    "run": ListedCommand(
+        "tui.headless.run",
+        "Time workloads on the CPU and the GPUs.",
+        example="matmul --set n=1024,4096",
+    ),
     "learn": ListedCommand(
         "tui.headless.learn", "Walk through the first steps: script, run, one question each."
     ),
     "compare": ListedCommand(
-        "tui.headless.compare", "Compare two settings of a backend flag: does it matter?"
+        "tui.headless.compare",
+        "Compare two settings of a backend flag: does it matter?",
+        example="conv2d --flag cudnn.benchmark=off,on",
     ),
     "links": ListedCommand(
         "tui.links.links", "Measure the links between GPUs and hosts: which one is slow?"
@@ -115,7 +130,10 @@ COMMANDS: dict[str, ListedCommand] = {
         "tui.fleet.fleet", "Compare equal GPUs, here or on several hosts: which one is slow?"
     ),
     "rehearse": ListedCommand(
-        "tui.rehearsal.rehearse", "Rehearse a program on a GPU that is not here: will it fit?"
+        "tui.rehearsal.rehearse",
+        "Rehearse a program on a GPU that is not here: will it fit?",
+        example="--gpu h100 -- python train.py",
+        docs="docs/rehearsal.md",
     ),
     "results": ListedCommand(
         "tui.results.cli.results", "List, compare, export and import stored results."
@@ -123,12 +141,13 @@ COMMANDS: dict[str, ListedCommand] = {
     "snapshot": ListedCommand(
         "tui.snapshots.cli.snapshot",
         "Explain an allocator snapshot: why did memory run out?",
-        {"find_context": "tui.watch.state.explained:find_oom_context"},
+        example="memory.pickle --top 20",
+        passes={"find_context": "tui.watch.state.explained:find_oom_context"},
     ),
     "replay": ListedCommand(
         "tui.recordings.cli",
         "Play a recording; --record makes one.",
-        {"play": "tui.app.start:play_recording"},
+        passes={"play": "tui.app.start:play_recording"},
     ),
     "completion": ListedCommand(
         "tui.cli.completion",
@@ -230,12 +249,25 @@ def parser(names: Iterable[str] = COMMANDS, *, first: str = "") -> Parser:
         # A command that must stand first, and does not, accepts no options.
         knows = not subcommand.usage_when_first or first == name
         text = subcommand.description or listed.about
-        child = commands.add_parser(name, help=listed.about, description=text, add_help=knows)
+        child = commands.add_parser(
+            name,
+            help=listed.about,
+            description=text,
+            epilog=_format_epilog(name, listed),
+            add_help=knows,
+        )
         child.set_defaults(subcommand=(name, subcommand))
         program.commands[name] = child
         if knows:
             subcommand.add_options(child)
     return program
+
+
+def _format_epilog(name: str, listed: ListedCommand) -> str | None:
+    """Return the last paragraph of a command's help: an example, and where to read more."""
+    if not listed.example:
+        return None
+    return f"Example: gpu-workbench {name} {listed.example} (more in {listed.docs})"
 
 
 def _check_options(program: Parser, argv: Sequence[str]) -> None:

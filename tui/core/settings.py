@@ -104,6 +104,19 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * 1024 ** " KMGT".index((match[2] or " ").upper()))
 
 
+def format_size(size: int) -> str:
+    """Format bytes as :func:`parse_size` reads them, without rounding: ``5G``, ``256M``."""
+    for power, unit in ((4, "T"), (3, "G"), (2, "M"), (1, "K")):
+        if size and size % 1024**power == 0:
+            return f"{size // 1024**power}{unit}"
+    return str(size)
+
+
+def is_size(name: str) -> bool:
+    """Return whether the setting of this name is a size in bytes."""
+    return BY_NAME[name].parse is _size
+
+
 def _size(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError

@@ -18,7 +18,7 @@ from tui.headless.host_runs import (
     connect_hosts,
 )
 from tui.headless.waiter import choose_devices
-from tui.hosts.address import HostAddress
+from tui.hosts.address import HERE, HostAddress
 from tui.kit.command_line.options import Parser, Subcommand, add_devices, add_output, add_python
 from tui.kit.command_line.output import Failure, UsageError, fit_to_terminal, print_json, print_text
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
@@ -85,6 +85,8 @@ async def _compare(
         for model, alike in models.items():
             if len(alike) > 1:
                 fleets.append(FleetRounds(alike, options.together, progress.show))
+            elif hosts == (HERE,) and len(members) == 1 and alike[0].device == CPU:
+                problems.append("no GPU here; give --host A,B to compare the devices of hosts")
             else:
                 problems.append(f"{alike[0].name}: the only {model}")
         for fleet in fleets:

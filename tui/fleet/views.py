@@ -62,7 +62,8 @@ def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[
         problems: hosts that cannot run and devices without a peer, a line each.
     """
     slow = find_slow(fleets)
-    lines = answer_lines(fleets, slow)
+    lines = answer_lines(fleets, slow, problems)
+    problems = problems if fleets else problems[1:]  # the answer names the first
     for fleet in fleets:
         lines += ["", f"{len(fleet.members)} x {fleet.members[0].model}"]
         if 2 < len(fleet.members) <= FEWEST_PEERS:
@@ -88,8 +89,12 @@ def fleet_lines(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> list[
     return lines
 
 
-def answer_lines(fleets: Sequence[FleetRounds], slow: Sequence[SlowDevice]) -> list[str]:
+def answer_lines(
+    fleets: Sequence[FleetRounds], slow: Sequence[SlowDevice], problems: Sequence[str]
+) -> list[str]:
     """Return a line for each slower device, or a line if there is none."""
+    if not fleets and problems:
+        return [f"nothing was compared: {problems[0]}"]
     return [device.describe() for device in slow] or [_describe_none_slower(fleets)]
 
 
@@ -193,7 +198,7 @@ def _count_others(device: Device, own: int | None) -> float | None:
 def encode_fleet(fleets: Sequence[FleetRounds], problems: Sequence[str]) -> dict[str, Any]:
     """Return the object of ``--json``."""
     return {
-        "answer": answer_lines(fleets, find_slow(fleets))[0],
+        "answer": answer_lines(fleets, find_slow(fleets), problems)[0],
         "models": [
             {
                 "model": fleet.members[0].model,

@@ -9,6 +9,7 @@ from typing import Any
 
 from tui.core.text import numbers as fmt
 from tui.devices.views.device_page import ANCESTOR_WORDS
+from tui.hosts.address import HERE
 from tui.links.measure import AllReduce, GpuLink, HostLinks, LinkFindings, without_p2p
 from tui.links.verdict import LOW_BELOW, LinksVerdict, MeasuredLink, judge_links, links_of
 
@@ -82,6 +83,10 @@ def _no_slow_line(findings: LinkFindings) -> str:
         noun: len({link.ends for link in links}) for noun, links in measured.items() if links
     }
     if not distinct:
+        if [host.host for host in findings.within] == [HERE.name]:
+            gpus = len(findings.within[0].gpus)
+            here = "one GPU" if gpus == 1 else f"{gpus} GPUs" if gpus else "no GPU"
+            return f"nothing was measured: {here} here; give --host A,B to measure between hosts"
         return "nothing was measured: it takes two hosts, or two GPUs in one"
     parts = [
         fmt.count(count, noun, noun.replace("pair", "pairs")) for noun, count in distinct.items()

@@ -212,7 +212,8 @@ def place_line(peak: ProcessPeak) -> str:
     if account.site.kind == "user" and account.site.frame is not None:
         where = _line(account.site)
     elif account.after is not None:
-        where = f"in a thread of torch's own after {_line(account.after)}"
+        # torch runs the backward pass in threads of its own.
+        where = f"in the backward pass, after {_line(account.after)}"
     else:
         where = account.site.label
     return f"at {rank}{step}{where}"

@@ -106,7 +106,7 @@ def _plainer(message: str) -> str:
     if match is None:
         return message
     known = [word.strip("' ") for word in match[3].split(",")]
-    kind = "command" if match[1] == "COMMAND" else f"{match[1]}"
+    kind = {"COMMAND": "command", "WHAT": "action"}.get(match[1], match[1])
     return not_known(kind, match[2], known)
 
 

@@ -171,6 +171,14 @@ def print_notice(text: str) -> None:
     put_on_stderr(rows_of_text([f"{PROGRAM}: {text}"]))
 
 
+def confirm(question: str) -> bool:
+    """Ask a yes-or-no question on a terminal; without one, return ``True`` without asking."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    put_on_stderr(f"{rows_of_text([question]).rstrip()} [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def put_on_stderr(text: str) -> None:
     """Write text to standard error as it is; text from others must be cleaned first."""
     try:

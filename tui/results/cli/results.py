@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tui.core.text.glyphs import rows_of_text
+from tui.core.text.numbers import count
 from tui.kit.command_line.options import Parser, Subcommand
 from tui.kit.command_line.output import (
     Failure,
     UsageError,
+    confirm,
     describe_os_error,
     fit_to_terminal,
     print_json,
@@ -36,21 +38,25 @@ from tui.results.store.records import StoredResult, StoredRow
 from tui.results.store.selection import FORMS, Selection, SelectionError, intersect, parse_time
 from tui.results.store.validity import ImpossibleError, check_result
 from tui.results.views.results import (
+    SHORT_ID,
     build_comparison_table,
     build_list_table,
     encode_rows,
     find_two_boxes,
     format_comparison_notes,
     format_markdown,
+    format_name,
     format_result,
 )
-from tui.runs.views.result_text import format_summary
+from tui.runs.views.result_text import format_comparison_outcome, format_summary
 
 _SELECTS = (
     f"{FORMS}; several at once with commas; box= is a machine's name, or what --host named it"
 )
 SHOWN = 50
 """Default number of results in a list."""
+_MOST_NAMED = 5
+"""Most deleted results to name."""
 MOST_SHOWN = 1_000_000
 """Most rows of a list; SQLite bounds its limits."""
 
@@ -62,6 +68,10 @@ class ResultsOptions:
     verb: str = "list"
     words: Sequence[str] = ()
     """Ids, selections or files, depending on the verb."""
+    tag_name: Sequence[str] = ()
+    """The name that ``tag`` gives."""
+    asks: bool = True
+    """Ask on a terminal before results are deleted."""
     json: bool = False
     of_workload: str = ""
     of_box: str = ""
@@ -89,38 +99,42 @@ def add_options(parser: Parser) -> None:
         subparser.set_defaults(verb=name)
         return subparser
 
-    listed = verb("list", "list results, the newest first (the default)")
+    listed = verb("list", "List results, the newest first (the default).")
     _add_filter(listed)
     _add_list(listed)
-    shown = verb("show", "show everything about one result")
+    shown = verb("show", "Show everything about one result.")
     shown.add_argument("words", nargs=1, metavar="ID", help="the result's id, or its first digits")
     _add_json(shown)
-    tagged = verb("tag", "tag results with a name")
+    tagged = verb("tag", "Tag results with a name.")
     tagged.add_argument(
         "words",
         nargs="+",
         metavar="ID",
-        help="which results (id, tag, box=…, …), then the tag's name",
+        help="which results: an id, a tag, box=…, …",
     )
-    deleted = verb("delete", "delete results")
+    tagged.add_argument("tag_name", nargs=1, metavar="NAME", help="the tag's name")
+    deleted = verb("delete", "Delete results.")
     deleted.add_argument(
         "words", nargs="+", metavar="ID", help="which results: an id, a tag, box=…, …"
     )
-    pruned = verb("prune", "delete old results")
+    deleted.add_argument(
+        "--yes", dest="asks", action="store_false", help="do not ask on a terminal"
+    )
+    pruned = verb("prune", "Delete old results.")
     pruned.add_argument(
         "--older",
         required=True,
         metavar="T",
         help="delete results older than this, such as 90d or 2026-01-31",
     )
-    compared = verb("compare", "compare two sets of results: is B faster, slower or the same?")
+    compared = verb("compare", "Compare two sets of results: is B faster, slower or the same?")
     compared.add_argument("words", action="append", metavar="A", help=_SELECTS)
     compared.add_argument("words", action="append", metavar="B", help="the other set, likewise")
     compared.add_argument(
         "--workload", dest="of_workload", metavar="NAME", help="compare only this workload"
     )
     _add_json(compared)
-    exported = verb("export", "print results for another machine, or as a table for an issue")
+    exported = verb("export", "Print results for another machine, or as a table for an issue.")
     _add_filter(exported)
     exported.add_argument("words", nargs="*", metavar="ID", help=_SELECTS)
     exported.add_argument("--markdown", action="store_true", help="print a Markdown table")
@@ -130,7 +144,7 @@ def add_options(parser: Parser) -> None:
         action="store_true",
         help="leave out the names of users, machines and GPUs",
     )
-    imported = verb("import", "import results from files written by export or run --json")
+    imported = verb("import", "Import results from files written by export or run --json.")
     imported.add_argument(
         "words", nargs="+", metavar="FILE", help="a file from this or another machine"
     )
@@ -247,7 +261,12 @@ def _show(options: ResultsOptions) -> int:
     if options.json:
         print_json({"result": stored})
         return 0
-    summary = format_summary(stored.record.run) if stored.record.run else row.outcome
+    run, comparison = stored.record.run, stored.record.comparison
+    summary = row.outcome
+    if run is not None:
+        summary = format_summary(run)
+    elif comparison is not None:
+        summary = format_comparison_outcome(comparison)
     print_text(fit_to_terminal(rows_of_text(format_result(stored, summary))))
     return 0
 
@@ -272,23 +291,35 @@ def _find_rows(
 
 
 def _tag(options: ResultsOptions) -> int:
-    *words, name = options.words
-    if not words:
-        raise UsageError("results tag: give what selects results, and then the name")
+    (name,) = options.tag_name
     with open_store(writing=True) as database:
         check_tag(database, name)
-        rows = _find_rows(database, words)
+        rows = _find_rows(database, options.words)
         database.tag([row.number for row in rows], name)
-    print_line(f"{len(rows)} results have the tag {name}")
+    verb = "has" if len(rows) == 1 else "have"
+    print_line(f"{count(len(rows), 'result')} {verb} the tag {name}")
     return 0
 
 
 def _delete(options: ResultsOptions) -> int:
     with open_store(writing=True) as database:
         rows = _find_rows(database, options.words)
+        names = ", ".join(
+            f"{row.id[:SHORT_ID]} {format_name(row.workload, row.parameters)}"
+            for row in rows[:_MOST_NAMED]
+        )
+        names += ", …" if len(rows) > _MOST_NAMED else ""
+        question = f"Delete {count(len(rows), 'result')} for good: {names}?"
+        if options.asks and not confirm(question):
+            print_line("nothing was deleted")
+            return 1
         database.delete([row.number for row in rows])
-    print_line(f"{len(rows)} results were deleted")
+    print_line(f"{_describe_deleted(len(rows))}: {names}")
     return 0
+
+
+def _describe_deleted(number: int) -> str:
+    return f"{count(number, 'result')} {'was' if number == 1 else 'were'} deleted"
 
 
 def _prune(options: ResultsOptions) -> int:
@@ -298,7 +329,7 @@ def _prune(options: ResultsOptions) -> int:
         old = [row.number for row in rows if row.number not in tagged]
         database.delete(old)
     left = f"; {len(tagged)} older ones have tags and stay" if tagged else ""
-    print_line(f"{len(old)} results were deleted{left}")
+    print_line(f"{_describe_deleted(len(old))}{left}")
     return 0
 
 

@@ -264,7 +264,13 @@ def format_comparison_line(comparison: Comparison) -> str:
     return "  ".join(_format_parts(comparison))
 
 
-def _format_parts(comparison: Comparison) -> list[str]:
+def format_comparison_outcome(comparison: Comparison) -> str:
+    """Return the flag with its settings, the verdict, the times and the cost in a line."""
+    flag, *others = _format_parts(comparison, hint="")
+    return "  ".join([flag.partition("  ")[2], *others])
+
+
+def _format_parts(comparison: Comparison, hint: str = "--pairs for more") -> list[str]:
     """Return the settings, then the known ones of verdict, times and cost."""
     a, b = comparison.arms
     old, new = (format_setting(comparison.flag, arm.setting) for arm in (a, b))
@@ -273,7 +279,7 @@ def _format_parts(comparison: Comparison) -> list[str]:
     if comparison.status != "ok":
         parts += [plain(sentence) for sentence in format_unfinished(comparison) if sentence]
     elif comparison.ratio is not None:
-        parts.append(plain(format_verdict(comparison, "--pairs for more")))
+        parts.append(plain(format_verdict(comparison, hint)))
     elif comparison.pairs:
         parts.append(plain(format_no_ratio(comparison, "--pairs for more")))
     if comparison.ratio is not None:

@@ -275,7 +275,7 @@ def _state_figures(state: State) -> Sequence[tuple[str, str]]:
         ("cached", text.size(state.cached)),
         ("reserved", text.size(state.reserved)),
         ("largest free block", text.size(state.largest_free_block)),
-        ("in", text.count(state.allocations, "allocation")),
+        ("live allocations", text.count(state.allocations)),
     ]
     if state.pending:
         figures.insert(1, ("of it pending", text.size(state.pending)))

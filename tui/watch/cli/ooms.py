@@ -15,6 +15,7 @@ from tui.snapshots.cli.output import open_reader, snapshot_text
 from tui.snapshots.explain.evidence import Circumstances
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.model.calls import REPORT, VERDICT, ReportArguments, VerdictArguments
+from tui.snapshots.model.results import AGAINST_OOM
 from tui.snapshots.reader.messages import Load
 from tui.snapshots.views.overview import account_lines, advice_lines
 from tui.watch.runs.log_texts import texts_of
@@ -127,7 +128,7 @@ MOST_ADVICE = 3
 def explanation_lines(explanation: Explanation, cells: int) -> list[str]:
     """Return the account of the used memory and the first remedies."""
     advice = explanation.advice[:MOST_ADVICE]
-    rows = [*account_lines(explanation, cells), (), *advice_lines(advice, cells)]
+    rows = [*account_lines(explanation, cells), *advice_lines(advice, cells, AGAINST_OOM)]
     return [plain(row).rstrip() for row in rows]
 
 
