@@ -198,6 +198,24 @@ def test_the_numbers_of_an_axis_share_one_unit(
     assert (actual.unit, *(text for _, text in actual.ticks)) == expected
 
 
+@given(st.floats(1e-3, 1e3), st.floats(1.5, 1e9), st.integers(2, 24))
+def test_the_ticks_of_the_side_stand_at_nearly_even_steps(
+    low: float, ratio: float, height: int
+) -> None:
+    plot = replace(rates(), upright=Axis("", "", scale_for([low, low * ratio])), levels=())
+    rows = [plain(row) for row in plot_lines(plot, 60, height)]
+    ticks = [number for number, row in enumerate(rows) if glyphs.GLYPHS.wall_tick in row]
+    steps = [after - before for before, after in itertools.pairwise(ticks)]
+    assert not steps or max(steps) <= 1.5 * min(steps)
+
+
+def test_decades_on_five_rows_stand_at_even_steps() -> None:
+    plot = replace(rates(), upright=Axis("", "", scale_for([0.6, 60000.0])), levels=())
+    rows = [plain(row) for row in plot_lines(plot, 60, 5)]
+    words = [row.partition(glyphs.GLYPHS.wall_tick)[0].strip() for row in rows]
+    assert [word for word in words if word.isdigit()] == ["1000", "1"]
+
+
 def test_sizes_that_double_are_labelled_by_powers_of_two() -> None:
     assert labels(places_scale(SIZES), "", 6).ticks[1] == (512.0, "512")
     assert [text for _, text in labels(places_scale((32.0, 64.0)), "", 6).ticks] == ["32", "64"]

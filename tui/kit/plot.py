@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
@@ -29,6 +30,8 @@ _SPARSE = 3
 _MARK_EVERY = 10
 _TICK_ROWS, _TICK_CELLS = 2, 9
 """Rows per tick at the side, and cells per tick at the bottom."""
+_UNEVEN = 1.5
+"""Most that a step between two ticks of the side is of another one, in rows."""
 CURVE_STYLES = (
     TextStyle.ALLOCATED,
     TextStyle.OTHERS,
@@ -127,7 +130,7 @@ def plot_lines(plot: Plot, cells: int, height: int) -> list[Line]:
 
 def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
     """Return the lines, and the rows of the legend that explain the mark of several points."""
-    wall = labels(plot.upright.scale, plot.upright.unit, height // _TICK_ROWS + 1)
+    wall = _wall_labels(plot.upright, height)
     gutter = min(wall.cells, cells - LEAST_ROOM - 1)
     room = cells - gutter - 1
     floor = labels(plot.across.scale, plot.across.unit, room // _TICK_CELLS + 1)
@@ -143,6 +146,26 @@ def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
         lead = Span(right(texts.get(number, ""), gutter) + edge, TextStyle.QUIET)
         rows.append((lead, *canvas.line(number)))
     return rows + _floor_lines(canvas, floor, gutter), more
+
+
+def _wall_labels(upright: Axis, height: int) -> Labels:
+    """Return the ticks of the side: as many as stand at nearly even steps of rows.
+
+    Equal steps of values may take one row and two rows, which look like a kink in the curves.
+    """
+    most = max(2, height // _TICK_ROWS + 1)
+    for number in range(most, 2, -1):
+        wall = labels(upright.scale, upright.unit, number)
+        rows = [_dot_row(upright.scale, value, height) // DOWN for value, _ in wall.ticks]
+        steps = [lower - higher for lower, higher in pairwise(rows)]
+        if not steps or max(steps) <= _UNEVEN * min(steps):
+            return wall
+    return labels(upright.scale, upright.unit, 2)
+
+
+def _dot_row(scale: Scale, value: float, height: int) -> int:
+    """Return the row of dots of a value, from the top."""
+    return round((1 - scale.share(value)) * (height * DOWN - 1))
 
 
 class _Canvas:
@@ -172,8 +195,7 @@ class _Canvas:
     def dot(self, place: float, value: float) -> Dot:
         """Return the dot of a point; points outside the range are clipped to its edge."""
         x = self.plot.across.scale.share(place) * (self.room * ACROSS - 1)
-        y = (1 - self.plot.upright.scale.share(value)) * (self.height * DOWN - 1)
-        return round(x), round(y)
+        return round(x), _dot_row(self.plot.upright.scale, value, self.height)
 
     def column(self, place: float) -> int:
         return self.dot(place, self.plot.upright.scale.low)[0] // ACROSS
