@@ -111,6 +111,8 @@ def test_h_goes_through_the_figures_and_with_many_gpus_back_to_all() -> None:
     ]
     assert actual == ["", *names, ""]
     assert next_figure(view, seen, "traffic", few=True) == "utilization"
+    assert next_figure(view, seen, "utilization", few=True, drawn="used") == "power"
+    assert next_figure(view, seen, "traffic", few=False, drawn="utilization") == ""
     assert choose_figure(state.machine.devices[-1], seen, "power").name == "utilization"
 
 
@@ -181,10 +183,14 @@ async def test_with_more_gpus_each_figure_has_a_row_and_h_draws_one_large() -> N
     seen = sample(*(gpu(at, utilization=busy) for at in range(8)))
     async with running((120, 45), "one gpu", seen) as on:
         assert on.row(" memory   0")
-        await on.press("h")
-        assert "cuda:0 util, last " in on.text
-        for _ in range(5):
+        beside = on.workbench.memory.drawn_figure
+        assert beside == "used"  # the memory pane has rows for it
+        assert on.text.count("cuda:0 memory, last ") == 1
+        for label in ("util", "power", "temp", "PCIe"):
             await on.press("h")
+            assert f"cuda:0 {label}, last " in on.text
+            assert on.text.count("cuda:0 memory, last ") == 1
+        await on.press("h")
         assert on.row(" memory   0")
 
 

@@ -97,6 +97,10 @@ class AccountPane(AgingPane):
         self.call_after_refresh(self.state_changed)
 
 
+_DRAWN = "used"
+"""Name of the figure whose history the memory pane draws."""
+
+
 class MemoryPane(AccountPane):
     """Bar, legend and figures of the selected device; screen 2 shows the full account."""
 
@@ -135,9 +139,14 @@ class MemoryPane(AccountPane):
             self.history.styles.height = rows
             self.history.rebuild()
 
+    @property
+    def drawn_figure(self) -> str | None:
+        """The name of the figure whose history the pane draws; ``None`` for none."""
+        return _DRAWN if self.display and self.history.display else None
+
     def _history(self, cells: int, rows: int) -> list[Line]:
         sizes = self._choose_sizes()
-        return large_lines(self.view, self.recent, "used", cells, rows, hint="", format_size=sizes)
+        return large_lines(self.view, self.recent, _DRAWN, cells, rows, hint="", format_size=sizes)
 
     def _choose_sizes(self) -> text.SizeFormat:
         """Return how all sizes of the pane are written: as in the body."""

@@ -479,11 +479,15 @@ class DevicesPane(AgingPane):
         self._actions.watch_device(detail=True)
         self.app.push_screen(LiveTextScreen(title, build), closed)
 
-    def next_figure(self) -> None:
-        """Draw another figure's history."""
+    def next_figure(self, drawn: str | None = None) -> None:
+        """Draw another figure's history, but not one that another pane draws.
+
+        Args:
+            drawn: name of that figure; ``None`` for none.
+        """
         sample = self.machine.shown.sample
         few = self._has_few_rows or self._stacked
-        self.figure = next_figure(self._view, sample, self.figure, few=few)
+        self.figure = next_figure(self._view, sample, self.figure, few=few, drawn=drawn)
         self.state_changed()
         if not self.history.display:
             self.notify("h history: no room; v, then Z zooms the devices", markup=False)

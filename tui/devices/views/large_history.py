@@ -112,7 +112,9 @@ def choose_figure(
     return next((figure for figure in known if figure.name == name), known[0])
 
 
-def next_figure(view: DeviceView, sample: Sample | None, name: str, *, few: bool) -> str:
+def next_figure(
+    view: DeviceView, sample: Sample | None, name: str, *, few: bool, drawn: str | None = None
+) -> str:
     """Return the name of the next figure to draw large.
 
     Args:
@@ -120,11 +122,13 @@ def next_figure(view: DeviceView, sample: Sample | None, name: str, *, few: bool
         sample: the monitor's newest.
         name: the present figure; empty for the first, or while each figure has a row.
         few: there are so few GPUs that one figure is always large; else all follow the last.
+        drawn: name of a figure to skip, which another pane draws; ``None`` for none.
     """
     names = [figure.name for figure in list_figures(view, sample)]
     options = names if few else ["", *names]
     index = options.index(name) if name in options else 0
-    return options[(index + 1) % len(options)]
+    following = [*options[index + 1 :], *options[: index + 1]]
+    return next((option for option in following if option != drawn), name)
 
 
 def collect_readings(

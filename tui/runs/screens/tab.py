@@ -526,7 +526,7 @@ class WorkbenchScreen(CommandScreen):
 
     def action_next_figure(self) -> None:
         """Draw the next figure of the selected device's history."""
-        self.devices.next_figure()
+        self.devices.next_figure(self.memory.drawn_figure)
         self.fit_devices()
 
     def action_go_to_memory(self) -> None:
