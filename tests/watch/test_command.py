@@ -26,7 +26,14 @@ from tui.allocators.messages import (
 )
 from tui.allocators.process_files import Refusal
 from tui.monitor.messages import Device, GpuProcess
-from tui.watch.cli.output import WHAT_IS_READ, encode_processes, reasons, rows_of, table_lines
+from tui.watch.cli.output import (
+    WHAT_IS_READ,
+    encode_processes,
+    reasons,
+    rows_of,
+    table_lines,
+    wrap,
+)
 from workloads.protocol.messages import TorchMemory
 
 PID, START = 77, 1_700_000_000.0
@@ -239,6 +246,10 @@ def test_the_table_has_a_line_for_each_device_and_a_reason_for_what_is_not_read(
     assert lines[2].split()[:5] == ["99", "ada", "n/a", "2.13.0", "n/a"]
     assert reasons(rows) == ["99: it is run by ada: no; sudo x"]
     assert len({len(line) for line in (heading, *lines)}) <= 3  # the last column is not filled up
+
+
+def test_a_wrapped_sentence_keeps_a_command_whole() -> None:
+    assert wrap(["run gpu-workbench watch"], 15) == ["run", "  gpu-workbench", "  watch"]
 
 
 @pytest.mark.parametrize(

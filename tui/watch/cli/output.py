@@ -277,7 +277,8 @@ def wrap(sentences: Sequence[str], room: int | None) -> list[str]:
     return [
         line
         for sentence in sentences
-        for line in textwrap.wrap(sentence, room, subsequent_indent="  ")
+        # A command, such as gpu-workbench, is copied as a whole.
+        for line in textwrap.wrap(sentence, room, subsequent_indent="  ", break_on_hyphens=False)
     ]
 
 
