@@ -33,7 +33,7 @@ async def test_keys_move_the_border_beside_the_focused_pane() -> None:
         assert after["devices"] == before["devices"]
         await at.press("v", "less_than_sign")
         assert widths(at)["devices"] == before["devices"] - 4
-        assert at.app.borders == Borders().moved_left(33).moved_right(77)
+        assert at.app.borders == Borders().moved_left(23).moved_right(82)
 
 
 async def test_two_columns_have_one_border() -> None:
@@ -59,6 +59,6 @@ async def test_the_mouse_drags_a_border() -> None:
         await at.pilot.hover(offset=(edge - 10, 20))
         await at.pilot.mouse_up(offset=(edge - 10, 20))
         await at.settle()
-        assert at.app.borders.right == 70
+        assert at.app.borders.right == 75
         await at.pilot.hover(offset=(edge - 30, 20))
-        assert at.app.borders.right == 70
+        assert at.app.borders.right == 75

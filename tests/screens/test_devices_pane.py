@@ -190,12 +190,12 @@ async def test_without_a_driver_it_is_said_why_in_the_room_there_is_and_the_cpu_
     async with app.run_test(size=(width, height)) as pilot:
         await settle(pilot)
         lines = screen_text(app)
-        assert lines[1].startswith("! no NVIDIA driver: libnvidia-ml.so.1 was not found;")
+        assert lines[1].startswith("! no NVIDIA driver")
         at = next(place for place, row in enumerate(lines) if row.startswith("▸ cpu "))
         told = [row.strip() for row in lines[1:at] if " util" not in row]
         assert len(told) <= rows
         whole = " ".join(told)
-        assert whole == f"! {NO_DRIVER}" if rows == 3 else whole.endswith(("…", NO_DRIVER[-9:]))
+        assert whole == f"! {NO_DRIVER}" or (rows < 3 and whole.endswith("(v, enter: more)"))
 
 
 async def test_before_the_first_sample_it_waits_and_then_it_shows() -> None:

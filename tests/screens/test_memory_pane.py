@@ -72,10 +72,10 @@ async def test_at_80x24_five_rows_hold_bar_legend_and_figures() -> None:
 
 async def test_with_room_the_other_processes_are_there_and_nothing_twice() -> None:
     lines = await shown(make_store(), (120, 40), 10)
-    assert lines[1].startswith("█ allocated 12.3G  ▓ cached 3.7G")
-    assert lines[1].endswith("· free 118.5G")
-    assert lines[3].startswith("777 ada 4.1G")
-    assert not "".join(lines[4:])
+    assert lines[1].startswith("█ allocated 12.3 GiB  ▓ cached 3.7 GiB")
+    assert lines[1].endswith("· free 118.5 GiB")
+    assert lines[4].startswith("777 ada 4.1 GiB")
+    assert not "".join(lines[5:])
 
 
 @pytest.mark.parametrize("size", with_variants([(80, 24)], [(120, 40), (200, 60)]))
@@ -90,6 +90,17 @@ async def test_i_explains_the_memory_in_sentences(size: tuple[int, int]) -> None
         await on.press("i")
         assert on.pane == "memory"
         assert "nvidia-smi" not in " ".join(screen_text(on.app))
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 60)])
+async def test_all_devices_of_a_size_have_sizes_of_one_style(size: tuple[int, int]) -> None:
+    async with running(size, "two gpus") as on:
+        await on.press("m")
+        title = on.workbench.memory.border_title
+        await on.tell(DeviceSelected(uuid(1)))
+        other = on.workbench.memory.border_title
+        assert title != other
+        assert ("GiB" in str(title)) == ("GiB" in str(other))
 
 
 async def test_at_60x20_everything_is_reached_by_scrolling() -> None:
@@ -112,7 +123,7 @@ async def test_at_60x20_everything_is_reached_by_scrolling() -> None:
 async def test_a_device_that_was_not_used_says_so_where_the_figures_would_be() -> None:
     state = make_store("two gpus", DeviceSelected(uuid(1)))
     lines = await shown(state, (80, 24), 6)
-    assert lines[1].startswith("╱ unattributed 4.0 MiB")
+    assert lines[1].startswith("╱ unattributed 4.0M")
     assert lines[2] == "allocated, cached, context n/a (i)"
     reasons = account_reasons(state)
     assert "allocated, cached, context n/a: the runner has not used this device yet" in reasons
@@ -176,7 +187,7 @@ async def test_unified_memory_is_labelled() -> None:
     app = PaneApp(lambda: MemoryPane(state.machine, clock), stylesheets())
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        assert "116.0 of 128.0 GiB available, unified" in screen_text(app)[0]
+        assert "116.0 of 128.0G available, unified" in screen_text(app)[0]
 
 
 async def test_old_figures_are_marked_in_the_title() -> None:
@@ -202,7 +213,7 @@ async def test_another_device_is_shown_when_it_is_selected() -> None:
         app.tell(state, DeviceSelected(uuid(1)))
         await settle(pilot)
         assert "cuda:1" in screen_text(app)[0]
-        assert screen_text(app)[2].startswith("╱ unattributed 4.0 MiB")
+        assert screen_text(app)[2].startswith("╱ unattributed 4.0M")
 
 
 async def test_names_survive_that_markup_would_eat() -> None:
@@ -216,7 +227,7 @@ async def test_names_survive_that_markup_would_eat() -> None:
 async def test_before_the_first_sample_nothing_is_claimed() -> None:
     lines = await shown(make_store("empty"), (80, 24), 5)
     assert lines[0] == "no bar, the total is not known: waiting for the monitor"
-    assert "runner, others n/a (i)" in lines
+    assert "others n/a (i)" in lines
 
 
 async def test_empty_rows_show_the_history_of_the_memory() -> None:

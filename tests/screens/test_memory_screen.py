@@ -52,6 +52,15 @@ async def test_the_legend_stands_right_under_the_bar(size: tuple[int, int]) -> N
         assert on.text.count("allocated 12.3 GiB  ") <= 1
 
 
+async def test_reserved_memory_that_was_never_read_has_no_history() -> None:
+    async with running((120, 40), "two gpus") as on:
+        await on.press("2")
+        assert re.search(r" reserved +139", on.text)
+        await on.tell(DeviceSelected(uuid(1)))
+        assert re.search(r" memory +139", on.text)
+        assert not re.search(r" reserved +139", on.text)
+
+
 @pytest.mark.parametrize("cells", [59, 79, 119, 199])
 def test_every_term_is_there_except_parts_of_zero_bytes(cells: int) -> None:
     state = make_store()

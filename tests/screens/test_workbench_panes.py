@@ -16,9 +16,12 @@ from tests.screens.helpers import (
     sample,
     torch_gpu,
     torch_memory,
+    workload,
 )
+from tests.screens.opened import select_workload
 from tests.screens.results import compared, ran
 from tests.tiers import with_variants
+from tui.kit.lines import plain
 from workloads.protocol import messages
 from workloads.protocol.results import Rates
 
@@ -73,6 +76,21 @@ async def test_a_workload_without_a_run_is_in_brief_until_its_detail_has_the_foc
         assert on.row("Look for")
 
 
+async def test_the_detail_fills_its_rows_with_whole_thoughts_once_something_has_run() -> None:
+    thoughts = [f"Thought {number} has a sentence of its own." for number in range(60)]
+    told = workload(look_for=" ".join(thoughts))
+    idle = workload("mlp", about=" ".join(thoughts))
+    async with running((120, 40), "one gpu", hello(told, idle), *ran()) as on:
+        body = on.workbench.detail.body
+        for workload_name in ("matmul", "mlp"):
+            select_workload(on.workbench.workloads.table, workload_name)
+            await on.settle()
+            shown = [plain(row).rstrip() for row in body.shown_lines]
+            assert body.size.height - 1 <= len(shown) <= body.size.height
+            assert shown[-1].endswith("own.")
+            assert "Thought 59" not in " ".join(shown)
+
+
 async def test_l_puts_the_log_where_the_detail_is() -> None:
     async with running((120, 40)) as on:
         await on.tell(messages.Emptied("cuda:0", 3))
@@ -110,6 +128,23 @@ async def test_on_the_heading_of_a_group_the_detail_has_bars_of_its_workloads() 
         assert on.row("matmul  100x")
         bars = [row for row in on.rows if "█" in row and (" cpu " in row or "cuda:0 " in row)]
         assert any("271 ms" in row for row in bars)
+
+
+async def test_at_80x24_without_a_gpu_the_workloads_have_the_spare_rows() -> None:
+    async with running((80, 24), "no gpu") as on:
+        assert on.row("! no NVIDIA driver: libnvidia-ml.so.1 was not found (v, enter: more)")
+        panes = on.workbench.panes
+        assert panes["devices"].region.height == 4
+        assert len(on.workbench.memory.body.shown_lines) == on.workbench.memory.body.size.height
+        assert panes["workloads"].region.height == 12
+        await on.press("v", "enter")
+        assert "start it with --gpus all" in on.text
+
+
+async def test_on_a_wide_screen_every_column_of_the_workloads_is_there() -> None:
+    async with running((200, 60), "two gpus", *ran(), *ran("matmul", "cpu")) as on:
+        assert not on.workbench.workloads.table.hidden_columns()
+        assert on.row("of limit  peak memory  state")
 
 
 async def test_in_three_columns_the_memory_pane_grows_with_its_account() -> None:

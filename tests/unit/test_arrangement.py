@@ -133,5 +133,4 @@ def test_a_history_shrinks_to_the_rows_that_the_table_leaves() -> None:
 
 
 def test_what_is_wrong_takes_rows_of_the_table_where_it_can_spare_them() -> None:
-    assert notice_rows(24, 1) == notice_rows(40, 9) == 3
-    assert notice_rows(24, 9) == notice_rows(20, 1) == 1
+    assert [notice_rows(rows) for rows in (20, 24, 30, 40)] == [1, 1, 3, 3]

@@ -255,15 +255,29 @@ def test_the_gravest_throttle_reason_comes_first(
     ("room", "marker"),
     [
         (200, "throttled: hw_thermal"),
-        (100, "! hw_thermal"),
-        (59, "!thermal"),
+        (100, "!thermal"),
+        (80, "!thermal"),
     ],
 )
 def test_throttling_is_named_in_the_words_that_fit(room: int, marker: str) -> None:
     device = gpu(throttle=("sw_power_cap", "hw_thermal_slowdown"))
-    assert marker in rows(device, room=room)[0]
-    # A column of its own, else the place of the memory bar.
-    assert columns(make_store("one gpu").machine.devices, room).filled >= len(marker) or room == 200
+    assert rows(device, room=room)[0].rstrip().endswith(marker)
+
+
+@pytest.mark.parametrize("room", [50, 59, 80, 100, 200])
+def test_throttling_leaves_the_memory_bar_and_marks_the_temperature(room: int) -> None:
+    device = gpu(throttle=("sw_power_cap", "hw_thermal_slowdown"))
+    row = rows(device, room=room)[0]
+    bar = row.partition("%")[2].partition("20.7")[0].strip()
+    assert bar
+    assert set(bar) <= set("█▏▎▍▌▋▊▉·")
+    assert "!45°C" in row
+
+
+def test_a_power_cap_alone_takes_no_cells_from_the_bars() -> None:
+    capped = replace(gpu(), throttle=("sw_power_cap",))
+    assert columns(make_store("one gpu", sample(capped)).machine.devices, 80).status == 0
+    assert "sw_power" not in rows(capped, gpu(1, throttle=("hw_slowdown",)), room=80)[0]
 
 
 def test_zero_is_drawn_as_zero_and_unknown_as_unknown() -> None:

@@ -266,15 +266,16 @@ def test_every_line_fits_and_has_its_scale(cells: int, height: int) -> None:
         state.machine.selected_device,
         state.machine.history.points(state.machine.selected),
     )
-    lines = block_lines(view, RecentReadings(points, state.machine.sample, NOW), cells, height)
+    recent = RecentReadings(points, state.machine.sample, NOW)
+    lines = block_lines(view, recent, cells, height)
     assert all(width(line) <= cells for line in lines)
     text = "\n".join(map(plain, lines))
     for words in ("util", "100%", "memory", "139.8G", "power", "700 W"):
         assert words in text
-    rows = whole_rows(view, state.machine.sample, cells, height)
+    rows = whole_rows(view, recent, cells, height)
     assert rows <= height
     if rows:
-        whole = whole_lines(view, RecentReadings(points, state.machine.sample, NOW), cells, rows)
+        whole = whole_lines(view, recent, cells, rows)
         assert len(whole) <= rows
         assert all(width(line) <= cells for line in whole)
         assert "reserved" in "\n".join(map(plain, whole))

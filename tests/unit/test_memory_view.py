@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,8 +19,15 @@ from tests.screens.helpers import (
 )
 from tui.core.text import glyphs
 from tui.devices.memory import Slice, account
-from tui.devices.memory.model import Value
-from tui.devices.views.memory import bar_cells, bar_line, draw_body, legend_lines, memory_title
+from tui.devices.memory.model import Absent, Value
+from tui.devices.views.memory import (
+    bar_cells,
+    bar_line,
+    choose_sizes,
+    draw_body,
+    legend_lines,
+    memory_title,
+)
 from tui.kit.lines import plain, width
 from tui.monitor.messages import DeviceMemory
 
@@ -64,7 +73,7 @@ def test_the_pane_s_lines_fit(cells: int) -> None:
     state = make_store("one gpu", torch_memory(reserved=18 * GIB, ooms=2))
     view = state.machine.selected_device
     gauge = account(state.machine, view, NOW)
-    assert all(width(line) <= cells for line in draw_body(gauge, view, cells)[1])
+    assert all(width(line) <= cells for line in draw_body(gauge, view, cells))
     assert width(bar_line(gauge, cells)) == cells
     assert len(memory_title(gauge, view, cells)) <= cells
 
@@ -73,11 +82,22 @@ def test_at_80_cells_the_slices_take_one_line_in_the_short_style_which_the_title
     state = make_store()
     view = state.machine.selected_device
     gauge = account(state.machine, view, NOW)
-    short = draw_body(gauge, view, 79, state.machine.worker_pid)[0]
+    short = choose_sizes(79)
     assert [plain(line) for line in legend_lines(gauge, 79, short)] == [
         "█ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"
     ]
     assert memory_title(gauge, view, 76, format_size=short).endswith("118.5 of 139.8G free")
+
+
+def test_the_cpu_s_account_is_silent_about_a_runner_that_does_not_run() -> None:
+    state = make_store("no gpu")
+    view = state.machine.selected_device
+    gauge = account(state.machine, view, NOW)
+    idle = replace(
+        gauge, slices=(Slice("unique", "runner", Absent("none runs")), *gauge.slices[1:])
+    )
+    assert "runner n/a (i)" in [plain(row) for row in draw_body(idle, view, 79, WORKER)]
+    assert not any("n/a" in plain(row) for row in draw_body(idle, view, 79, None))
 
 
 def test_the_title_names_what_must_not_be_overlooked() -> None:
@@ -110,9 +130,7 @@ def test_who_else_holds_the_memory_is_named_the_largest_first() -> None:
     view = state.machine.devices[0]
     text = [
         plain(row)
-        for row in draw_body(account(state.machine, view, NOW), view, 60, state.machine.worker_pid)[
-            1
-        ]
+        for row in draw_body(account(state.machine, view, NOW), view, 60, state.machine.worker_pid)
     ]
     at = text.index("105 bob 5.0G serve 5")
     rest = "2 more processes: see the tab 4"
@@ -133,7 +151,7 @@ def test_the_used_figure_of_the_idle_gpu_needs_no_torch() -> None:
     state = make_store("one gpu", sample(gpu(1)))
     view = state.machine.devices[0]
     text = "\n".join(
-        plain(line) for line in draw_body(account(state.machine, view, NOW), view, 100)[1]
+        plain(line) for line in draw_body(account(state.machine, view, NOW), view, 100)
     )
     assert "allocated, cached, context n/a (i)" in text
     assert "unattributed 4.0 MiB" in text

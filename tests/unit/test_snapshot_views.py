@@ -359,3 +359,9 @@ def test_the_empty_page_names_the_watch_before_lines_in_the_program(cells: int) 
     watch = rows.index(f" {EXAMPLE}")
     assert "with the program unchanged" in " ".join(rows[:watch]).replace("  ", " ")
     assert any("_record_memory_history" in row for row in rows[watch:])
+
+
+def test_a_long_call_of_the_empty_page_is_broken_behind_its_bracket() -> None:
+    rows = [plain(row).rstrip() for row in start_lines(SnapshotStore(), 58)]
+    call = rows.index(" torch.cuda.memory._record_memory_history(")
+    assert rows[call + 1] == "     max_entries=100000, stacks='python')"

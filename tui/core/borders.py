@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 STEP = 2
 """Percent by which a key moves a border."""
-LEAST = 20
+LEAST = 15
 """Least width of a column in percent."""
 
 
@@ -19,8 +19,8 @@ class Borders:
     """
 
     middle: int = 50
-    left: int = 35
-    right: int = 75
+    left: int = 25
+    right: int = 80
 
     def __post_init__(self) -> None:
         """Reject columns that are too narrow.
@@ -55,7 +55,7 @@ def parse_borders(numbers: str) -> Borders:
     """Return the borders from three numbers.
 
     Args:
-        numbers: as in the settings file, such as ``50 35 75``.
+        numbers: as in the settings file, such as ``50 25 80``.
 
     Raises:
         ValueError: not three whole numbers, or a column would be too narrow.

@@ -14,12 +14,14 @@ from tui.devices.memory import Gauge, account
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.views.history import RecentReadings, format_points
-from tui.devices.views.large_history import LEAST_ROWS, large_lines, large_rows
-from tui.devices.views.memory import bar_line, draw_body, explain_lines, memory_title
+from tui.devices.views.large_history import large_lines, large_rows
+from tui.devices.views.memory import bar_line, choose_sizes, draw_body, explain_lines, memory_title
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, plain
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
 
+LEAST_HISTORY = 5
+"""Least empty rows for the history of the memory pane, with its heading."""
 COPIED_CELLS = 100
 """Cells of a line of copied sentences."""
 
@@ -118,9 +120,6 @@ class MemoryPane(AccountPane):
     def __init__(self, machine: MachineState, clock: Callable[[], float]) -> None:
         """Show the selected device; the arguments are those of :class:`AccountPane`."""
         super().__init__(machine, clock, id="memory")
-        self._drawn: tuple[Gauge, int, text.SizeFormat, list[Line]] | None = None
-        """The body's lines with the style of their sizes, and the account and width that they are
-        of: the title and the history ask for the style too."""
         self.history = FittedView(self._history, self.history_points)
         self.history.can_focus = False
 
@@ -133,7 +132,7 @@ class MemoryPane(AccountPane):
         """Update the account, and draw the history of the memory where rows would stay empty."""
         super().state_changed()
         free = self.size.height - 1 - len(self.body.shown_lines)
-        rows = large_rows(free) if free > LEAST_ROWS else 0
+        rows = large_rows(free) if free >= LEAST_HISTORY else 0
         self.history.display = rows > 0
         if rows:
             self.history.styles.height = rows
@@ -150,14 +149,7 @@ class MemoryPane(AccountPane):
 
     def _choose_sizes(self) -> text.SizeFormat:
         """Return how all sizes of the pane are written: as in the body."""
-        return self._draw(self.body.cells or max(1, self.size.width - 1))[0]
-
-    def _draw(self, cells: int) -> tuple[text.SizeFormat, list[Line]]:
-        """Return the body's lines of a width and the style of their sizes, drawn once."""
-        if self._drawn is None or self._drawn[0] is not self.gauge or self._drawn[1] != cells:
-            sizes, lines = draw_body(self.gauge, self.view, cells, self.machine.worker_pid)
-            self._drawn = (self.gauge, cells, sizes, lines)
-        return self._drawn[2], self._drawn[3]
+        return choose_sizes(self.body.cells or max(1, self.size.width - 1))
 
     def title(self, cells: int) -> str:
         """Return the title, with sizes in the units of the lines below."""
@@ -169,7 +161,7 @@ class MemoryPane(AccountPane):
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return the legend and the figures, shortened to fit."""
-        return self._draw(cells)[1]
+        return draw_body(self.gauge, self.view, cells, self.machine.worker_pid)
 
     def clipboard_text(self) -> str:
         """Return the figures, then the account in sentences."""

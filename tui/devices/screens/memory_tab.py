@@ -77,7 +77,7 @@ class MemoryView(AccountPane):
 
     def history_rows(self, cells: int, most: int) -> int:
         """Return the rows of the histories, at most ``most``."""
-        return whole_rows(self.view, self.machine.sample, cells, most)
+        return whole_rows(self.view, self.recent, cells, most)
 
     def history_lines(self, cells: int, rows: int) -> list[Line]:
         """Return the histories in this many rows."""

@@ -13,6 +13,7 @@ from tui.devices.state.history import ORDERS, Order
 from tui.devices.views.history import NO_READING, NO_SAMPLE, DrawnLoads, format_span
 from tui.kit.lines import Line
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, order_at
+from tui.monitor.messages import HARMFUL_REASONS
 
 MARK = 2
 UTILISATION = 4
@@ -23,6 +24,8 @@ MEMORY = 12
 """Cells of the memory column, whose unit has one letter, as in the history below."""
 CLOCKS = 13
 STATUS = 23
+BRIEF_STATUS = 8
+"""Cells for the reason of lower clocks on narrow rows, where a GPU has a harmful one."""
 NAME = (12, 16)
 HISTORY_FROM = 96
 """Cells that a row needs to contain its history."""
@@ -72,11 +75,17 @@ def columns(views: tuple[DeviceView, ...], width: int, *, hosts: bool = False) -
     if not hosts and find_shared_name(views) is None:
         longest = max((len(shorten_name(view)) for view in views), default=0)
         name = max(NAME[0], min(longest, NAME[1]))
-    return _fit(label, name, width, hosts, _history())
+    throttled = any(
+        view.nvml is not None and set(view.nvml.throttle or ()) & set(HARMFUL_REASONS)
+        for view in views
+    )
+    return _fit(label, name, width, hosts, _history(), throttled)
 
 
 @functools.lru_cache(maxsize=64)
-def _fit(label: int, name: int, width: int, hosts: bool, history: str) -> DeviceColumns:
+def _fit(
+    label: int, name: int, width: int, hosts: bool, history: str, throttled: bool
+) -> DeviceColumns:
     """Return the columns that fit, which are the same at each sample.
 
     Args:
@@ -85,9 +94,13 @@ def _fit(label: int, name: int, width: int, hosts: bool, history: str) -> Device
         width: cells of a row.
         hosts: the devices are of several hosts.
         history: the heading of the histories.
+        throttled: heat or a fault lowers a GPU's clocks.
     """
     columns = _host_columns(label, width) if hosts else _columns(label, name, width, history)
     layout = fit_columns(columns, width)
+    if throttled and not (hosts or name or _has_status(layout)):
+        columns = [_make_room_for_status(column, history) for column in columns]
+        layout = fit_columns(columns, width)
     cells = {placed.column.name: placed.width for placed in layout}
     power, memory = cells.get("power", 0), cells.get("memory", 0) - _BAR_GAP - MEMORY
     return DeviceColumns(
@@ -99,7 +112,7 @@ def _fit(label: int, name: int, width: int, hosts: bool, history: str) -> Device
         temperature=cells.get("temp", 0),
         power=power + cells.get(_LIMIT, 0),
         clocks=cells.get("SM/mem clock", 0),
-        status=cells.get("throttled", 0) or cells.get(_USERS, 0),
+        status=cells.get(_STATUS, 0) or cells.get(_IN_BRIEF, 0) or cells.get(_USERS, 0),
         history=cells.get(history, 0),
         users=_USERS in cells,
         layout=layout,
@@ -110,12 +123,26 @@ _GPU = " " * MARK + "gpu"
 _LIMIT = " "
 """Name of the column without a heading: the power limit."""
 _USERS = "used by"
+_STATUS, _IN_BRIEF = "throttled", "throttle"
 _BAR_GAP = 1
 """Cells between a bar and its figure, which together look like one column."""
 
 
 def _history() -> str:
     return "util 0-100%" if glyphs.GLYPHS.ascii else "util 0\u2013100%"
+
+
+def _has_status(layout: Layout[None]) -> bool:
+    return any(placed.column.name == _STATUS for placed in layout)
+
+
+def _make_room_for_status(column: Column[None], history: str) -> Column[None]:
+    """Return a column of narrow rows on which the status is brief, beside narrower bars."""
+    if column.name == _STATUS:
+        return replace(
+            column, name=_IN_BRIEF, width=BRIEF_STATUS, drop_order=5, leaves=_beside_bars(6)
+        )
+    return replace(column, leaves=_beside_bars(8)) if column.name == history else column
 
 
 def _beside_bars(least: int) -> int:
@@ -138,9 +165,9 @@ def _columns(label: int, name: int, width: int, history: str) -> list[Column[Non
             "temp", TEMPERATURE, gap=1, drop_order=7, leaves=_beside_bars(4), order="heat"
         ),
         Column(_LIMIT, POWER_OF - POWER, gap=0, drop_order=4, leaves=_beside_bars(10)),
-        Column("power", POWER, gap=1, drop_order=6, leaves=_beside_bars(5)),
+        Column("power", POWER, gap=1, drop_order=6, leaves=_beside_bars(3)),
         Column("SM/mem clock", CLOCKS, gap=1, drop_order=0, leaves=_beside_bars(16)),
-        Column("throttled", STATUS, align="left", gap=1, drop_order=1, leaves=_beside_bars(14)),
+        Column(_STATUS, STATUS, align="left", gap=1, drop_order=1, leaves=_beside_bars(14)),
         Column(
             history, max(HISTORY_LEAST, width // 4), align="left", gap=1, drop_order=2,
             leaves=_beside_bars(12) if width >= HISTORY_FROM else REST, order="load",

@@ -13,6 +13,7 @@ from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import Order, stale_after
 from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import (
+    BRIEF_STATUS,
     MARK,
     POWER_OF,
     UTILISATION,
@@ -99,6 +100,7 @@ LOST_ROOM = 24
 """The fewest cells for the reason of a loss; with less room, the figures are left out."""
 _MOST_SERIOUS_FIRST = (*HARMFUL_REASONS, "reliability", "board_limit", "sw_power_cap")
 WAITING = "waiting for the monitor"
+WHOLE_NOTICE = " (v, enter: more)"
 
 
 def notice(sample: Sample | None, monitor: MonitorStatus, now: float) -> str:
@@ -133,6 +135,8 @@ def notice_lines(
         width: cells of a row.
         rows: the most rows that the notice may take, at least one.
     """
+    # The page of the CPU has the driver's error in full.
+    error = sample.driver.error if sample else None
     message = notice(sample, monitor, now)
     if not message:
         return []
@@ -140,6 +144,10 @@ def notice_lines(
         return [(Span(fit(message, width), TextStyle.QUIET),)]
     words = f"{glyphs.GLYPHS.warning} {message}"
     lines = wrap(words, width, indent="  ")
+    if len(lines) > rows == 1 and message == error:
+        clauses = (message.partition("; ")[0], message.partition(": ")[0])
+        short = [f"{glyphs.GLYPHS.warning} {clause}{WHOLE_NOTICE}" for clause in clauses]
+        lines = [next((form for form in short if len(form) <= width), short[-1])]
     if len(lines) > rows:
         start = "  " if rows > 1 else ""
         rest = start + " ".join(row.strip() for row in lines[rows - 1 :])
@@ -231,8 +239,18 @@ def compute_age(view: DeviceView, sample: Sample, now: float) -> float:
     )
 
 
-def format_status(view: DeviceView, sample: Sample | None, now: float, width: int) -> Span:
-    """Return the problem of a device in as many words as fit; empty without a problem."""
+def format_status(
+    view: DeviceView, sample: Sample | None, now: float, width: int, *, clocks: bool = True
+) -> Span:
+    """Return the problem of a device in as many words as fit; empty without a problem.
+
+    Args:
+        view: the device.
+        sample: the monitor's newest.
+        now: Unix time.
+        width: cells of the words.
+        clocks: name the reason for lower clocks, too.
+    """
     device = view.nvml
     parts: list[str] = []
     style = TextStyle.NOTE
@@ -241,7 +259,11 @@ def format_status(view: DeviceView, sample: Sample | None, now: float, width: in
     if device is not None and device.ecc_uncorrected:
         parts.append(text.count(device.ecc_uncorrected, "ECC error"))
         style = TextStyle.BAD
-    if device is not None and (reasons := rank_throttle_reasons(device)):
+    reasons = rank_throttle_reasons(device) if clocks and device is not None else ()
+    if width <= BRIEF_STATUS:
+        # Its column marks a power cap.
+        reasons = tuple(reason for reason in reasons if reason in HARMFUL_REASONS)
+    if reasons:
         parts.append(_format_throttling(reasons, width - len(", ".join([*parts, ""]))))
         style = TextStyle.BAD if reasons[0] in HARMFUL_REASONS else style
     return Span(fit(", ".join(parts), width), style)
@@ -251,7 +273,7 @@ _IN_BRIEF = {
     "hw_thermal_slowdown": "thermal",
     "sw_thermal_slowdown": "thermal",
     "hw_power_brake_slowdown": "brake",
-    "hw_slowdown": "slowdown",
+    "hw_slowdown": "hw slow",
 }
 """For the narrowest rows, the word that distinguishes NVML's reason from others. The memory tab
 shows the full reasons."""
@@ -304,7 +326,9 @@ def device_row(
         return (head, *_lost_row(view, device, now, plan, measure_row(plan) - head.width))
     stale = sample is not None and compute_age(view, sample, now) > stale_after(sample)
     quiet = stale or sample is None
-    state = format_status(view, sample, now, plan.status or plan.name or plan.filled)
+    # A reason for lower clocks in the place of the memory bar would look like a fault of memory.
+    beside = plan.status or plan.name
+    state = format_status(view, sample, now, beside or plan.filled, clocks=beside > 0)
     if plan.users and not quiet and state.style is not TextStyle.BAD:
         # A power cap is normal under load: who uses the GPU matters more.
         state = format_user(view, plan.status, rank)

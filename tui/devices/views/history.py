@@ -384,16 +384,22 @@ HIGHEST = 5
 """The most rows of a history."""
 
 
-def whole_rows(view: DeviceView, sample: Sample | None, cells: int, most: int) -> int:
+def whole_rows(view: DeviceView, recent: RecentReadings, cells: int, most: int) -> int:
     """Return the rows of :func:`whole_lines`, at most ``most``; 0 if some history has no room."""
-    height = min(HIGHEST, (most - 1) // _count_stacked(view, sample, cells))
-    return 1 + height * _count_stacked(view, sample, cells) if height > 0 else 0
+    stacked = _count_stacked(_plot_whole(view, recent), cells)
+    height = min(HIGHEST, (most - 1) // stacked)
+    return 1 + height * stacked if height > 0 else 0
 
 
-def _count_stacked(view: DeviceView, sample: Sample | None, cells: int) -> int:
+def _plot_whole(view: DeviceView, recent: RecentReadings) -> list[PlottedFigure]:
+    """Return all figures; torch's reserved memory only if it was read."""
+    reserves = any(point.reserved is not None for point in recent.points)
+    return plotted_figures(view, recent.sample, text.size, torch=reserves)
+
+
+def _count_stacked(plotted: Sequence[PlottedFigure], cells: int) -> int:
     """Count the histories below each other."""
-    count = len(plotted_figures(view, sample, text.size, torch=True))
-    return -(-count // 2) if cells >= BESIDE_FROM else count
+    return -(-len(plotted) // 2) if cells >= BESIDE_FROM else len(plotted)
 
 
 def whole_lines(view: DeviceView, recent: RecentReadings, cells: int, height: int) -> list[Line]:
@@ -401,8 +407,8 @@ def whole_lines(view: DeviceView, recent: RecentReadings, cells: int, height: in
 
     The arguments are those of :func:`block_lines`.
     """
-    plotted = plotted_figures(view, recent.sample, text.size, torch=True)
-    deep = _count_stacked(view, recent.sample, cells)
+    plotted = _plot_whole(view, recent)
+    deep = _count_stacked(plotted, cells)
     rows = max(1, (height - 1) // deep)
     has_pairs = len(plotted) > deep
     room = (cells - 2) // 2 if has_pairs else cells

@@ -242,11 +242,23 @@ def absence_lines(gauge: Gauge, cells: int) -> list[Line]:
     ]
 
 
-def absent_name_lines(gauge: Gauge, cells: int) -> list[Line]:
-    """Return the names of the unknown terms; ``i`` gives the reasons."""
+RUNNER = "runner"
+"""Label of the worker's slice of the host's memory."""
+
+
+def absent_name_lines(gauge: Gauge, cells: int, omitted: str = "") -> list[Line]:
+    """Return the names of the unknown terms; ``i`` gives the reasons.
+
+    Args:
+        gauge: the account.
+        cells: width of a line.
+        omitted: the label of a term to leave out; empty for none.
+    """
     by_word: dict[str, list[str]] = {}
     for absent, labels in _find_absences(gauge).items():
-        by_word.setdefault(absent.short or text.NA, []).extend(labels)
+        shown = [label for label in labels if label != omitted]
+        if shown:
+            by_word.setdefault(absent.short or text.NA, []).extend(shown)
     return [
         line
         for word, labels in by_word.items()
@@ -337,28 +349,27 @@ def holder_lines(
     return lines
 
 
-def draw_body(
-    gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None
-) -> tuple[text.SizeFormat, list[Line]]:
-    """Return how the pane writes its sizes, and all lines under the bar, written so.
+FULL_SIZES_FROM = 100
+"""Cells of a line from which the pane writes sizes in full, whatever the device."""
 
-    Sizes are in full, or short where that saves a line. The most useful lines come first; see
-    :func:`holder_lines`.
+
+def choose_sizes(cells: int) -> text.SizeFormat:
+    """Return how the pane writes all its sizes on lines of a width."""
+    return text.size if cells >= FULL_SIZES_FROM else text.size_short
+
+
+def draw_body(gauge: Gauge, view: DeviceView, cells: int, worker: int | None = None) -> list[Line]:
+    """Return all lines under the bar.
+
+    The most useful lines come first; see :func:`holder_lines`.
     """
-    drawn = [
-        (drawing, _draw_body(gauge, view, cells, worker, drawing))
-        for drawing in (text.size, text.size_short)
-    ]
-    return min(drawn, key=lambda drawing: len(drawing[1]))
-
-
-def _draw_body(
-    gauge: Gauge, view: DeviceView, cells: int, worker: int | None, format_size: text.SizeFormat
-) -> list[Line]:
+    format_size = choose_sizes(cells)
+    # A worker that does not run holds none of the host's memory.
+    omitted = RUNNER if view.key == CPU and worker is None else ""
     return [
         *legend_lines(gauge, cells, format_size),
         *other_lines(gauge.others, cells, OTHERS_SHOWN, format_size),
-        *absent_name_lines(gauge, cells),
+        *absent_name_lines(gauge, cells, omitted),
         *brief_warning_lines(gauge, cells),
         *figure_lines(gauge, view, cells, format_size),
         *holder_lines(gauge, view, cells, worker, format_size),

@@ -268,10 +268,11 @@ class DetailPane(RunsPane):
         height = max(PLOT_HEIGHT[0], min(PLOT_HEIGHT[1], self.body.size.height - AROUND_PLOT))
         group = self._group()
         if group is None and not self.roofline:
-            in_brief = self.body.size.height < BRIEF_BELOW and not self.body.has_focus
-            lines = brief_lines(self.state, self._workload, cells) if in_brief else []
+            room = self.body.size.height
+            in_brief = room < BRIEF_BELOW and not self.body.has_focus
+            lines = brief_lines(self.state, self._workload, cells, room) if in_brief else []
             return lines or import_detail_views().detail(
-                self.state, self._workload, cells, height, in_brief
+                self.state, self._workload, cells, height, max(1, room) if in_brief else 0
             )
         views = import_detail_views()
         if self.roofline:

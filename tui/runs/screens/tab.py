@@ -82,7 +82,7 @@ class WorkbenchScreen(CommandScreen):
         """Rows that the devices and the backends needed at the last layout, and whether there
         were comparisons and runs."""
         self._memory_rows = 0
-        """Rows of the memory pane at the last layout in three columns."""
+        """Rows that the account of the memory pane filled at the last layout."""
         self._was_away = False
 
     @property
@@ -193,11 +193,13 @@ class WorkbenchScreen(CommandScreen):
         if self.has_class("-columns"):
             self._fit_heights(rows)
             return
-        set_height(self.memory, None)
+        self._memory_rows = self._count_memory_rows()
+        has_room = not stack or self.focused_pane == "memory" or self.memory.has_class("-folded")
+        set_height(self.memory, None if has_room else self._memory_rows)
         set_height(self.log_pane, None)
         fitted = stack and self.focused_pane != "backend"
         set_height(self.backend, self._count_rows()[1] if fitted else None)
-        notice = arrangement.notice_rows(rows, self.devices.list.count_rows())
+        notice = arrangement.notice_rows(rows)
         bare = self.devices.count_rows(0, notice)
         least = self.devices.count_least_rows(notice)
         whole = self.devices.count_rows(arrangement.history_rows(rows), notice)
@@ -222,10 +224,11 @@ class WorkbenchScreen(CommandScreen):
         return not started and self.lower == "detail" and self.focused_pane != "detail"
 
     def _count_memory_rows(self) -> int:
-        """Return the rows that the memory pane fills in three columns."""
-        return self.memory.count_rows(
-            max(1, self.app.size.width * self.program.borders.left // 100 - 2)
-        )
+        """Return the rows that the memory pane fills in three columns or in a stack."""
+        cells = self.app.size.width
+        if self.has_class("-columns"):
+            return self.memory.count_rows(max(1, cells * self.program.borders.left // 100 - 2))
+        return min(arrangement.MEMORY_ROWS, self.memory.count_rows(max(1, cells - 1)))
 
     def _fit_heights(self, rows: int) -> None:
         """Give the panes of three columns the rows that they fill; the others have the rest."""
@@ -339,11 +342,12 @@ class WorkbenchScreen(CommandScreen):
         self._refit_memory(parts)
 
     def _refit_memory(self, parts: Topics) -> None:
-        """Give the memory pane of three columns the rows of its redrawn account.
+        """Give the memory pane of three columns or of a stack the rows of its redrawn account.
 
         For the same device it only grows: figures that come and go move no other pane.
         """
-        if not self.has_class("-columns") or not parts & self.memory.SHOWS:
+        fitted = self.has_class("-columns") or self.has_class("-stack")
+        if not fitted or not parts & self.memory.SHOWS:
             return
         needed = self._count_memory_rows()
         if needed > self._memory_rows or (needed < self._memory_rows and Topic.SELECTION in parts):

@@ -59,9 +59,9 @@ def history_rows(rows: int) -> int:
     return 2 if rows >= TALL_ROWS else 1
 
 
-def notice_rows(rows: int, devices: int) -> int:
-    """Return the rows for problems in the devices pane, beside this many devices."""
-    return NOTICE_ROWS if rows >= ROOMY or (devices <= 1 and rows >= STACK_ROWS) else 1
+def notice_rows(rows: int) -> int:
+    """Return the rows for problems in the devices pane."""
+    return NOTICE_ROWS if rows >= ROOMY else 1
 
 
 def rows_for_devices(rows: int, *, memory: bool, lower: bool) -> int:

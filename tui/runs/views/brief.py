@@ -16,8 +16,17 @@ _THOUGHT_END = re.compile(r"[.;] ")
 """Ends the first thought of a description."""
 
 
-def brief_lines(state: RunsState, workload: str | None, cells: int) -> list[Line]:
-    """Describe a workload before its first run, with earlier results; empty after a run."""
+def brief_lines(state: RunsState, workload: str | None, cells: int, room: int) -> list[Line]:
+    """Describe a workload before its first run, with earlier results; empty after a run.
+
+    Before the first run of all, users need an overview: the description has one thought.
+
+    Args:
+        state: the state of the runs.
+        workload: its name.
+        cells: width of a line.
+        room: rows that the description may fill.
+    """
     info = state.find_workload(workload)
     names = list_devices(state)
     if info is None or info.name in state.sweeps:
@@ -25,20 +34,34 @@ def brief_lines(state: RunsState, workload: str | None, cells: int) -> list[Line
     if any(state.latest_run(info.name, device) for device in names):
         return []
     rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
-    rows += [*skipped_lines(state, info, cells), *paragraph(first_thought(info.about), cells)]
-    if info.needs:
-        rows += paragraph(", ".join(info.needs), cells, label="Needs: ")
+    rows += skipped_lines(state, info, cells)
+    facts = paragraph(", ".join(info.needs), cells, label="Needs: ") if info.needs else []
     for device in names:
         earlier = state.earlier_result(info, device)
         if earlier is not None:
             words = f"{device}, earlier: {format_earlier(state, earlier)}"
-            rows += paragraph(words, cells, TextStyle.QUIET)
-    return rows
+            facts += paragraph(words, cells, TextStyle.QUIET)
+    if not state.started:
+        return [*rows, *fit_description(info.about, cells, 0), *facts]
+    rows += [*fit_description(info.about, cells, room - len(rows) - len(facts)), *facts]
+    hint = paragraph(info.look_for, cells, label="Look for: ")
+    return [*rows, (), *hint] if len(rows) + 1 + len(hint) <= room else rows
 
 
-def first_thought(description: str) -> str:
-    """Return the first thought of a description, as a sentence."""
-    return _THOUGHT_END.split(description, maxsplit=1)[0].removesuffix(".") + "."
+def fit_description(description: str, cells: int, room: int, *, label: str = "") -> list[Line]:
+    """Return the first thoughts of a description: as many as fit, at least one.
+
+    Args:
+        description: of one or more thoughts.
+        cells: width of a line.
+        room: the available rows.
+        label: precedes the description.
+    """
+    ends = [*(end.start() for end in _THOUGHT_END.finditer(description)), len(description)]
+    first, *longer = [
+        paragraph(f"{description[:end].removesuffix('.')}.", cells, label=label) for end in ends
+    ]
+    return next((rows for rows in reversed(longer) if len(rows) <= room), first)
 
 
 def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:

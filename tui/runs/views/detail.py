@@ -13,7 +13,7 @@ from tui.runs.state import parameters
 from tui.runs.state.runs import RunState, find_last_ended
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_settings
-from tui.runs.views.brief import first_thought, format_earlier, skipped_lines
+from tui.runs.views.brief import fit_description, format_earlier, skipped_lines
 from tui.runs.views.chart import chart_lines, draw_beside, sweep_lines
 from tui.runs.views.outcome import condition_lines, format_state, outcome_lines, result_lines
 from tui.runs.views.workload_state import (
@@ -31,7 +31,7 @@ _INTERVAL_CELLS = 70
 
 
 def detail_lines(
-    state: RunsState, workload: str | None, cells: int, height: int = 9, brief: bool = False
+    state: RunsState, workload: str | None, cells: int, height: int = 9, brief_rows: int = 0
 ) -> list[Line]:
     """Return the whole detail: outcome, plots, hints, description and every figure.
 
@@ -40,7 +40,8 @@ def detail_lines(
         workload: name of the workload.
         cells: width of a line.
         height: rows of a plot.
-        brief: after a run, return only the outcome, the plots and the first thing to look for.
+        brief_rows: after a run, return only the outcome, the plots, the first thing to look for,
+            and as much of the description as these rows hold; 0 for the whole detail.
     """
     info = state.find_workload(workload)
     if info is None:
@@ -54,9 +55,11 @@ def detail_lines(
         # The sweep's progress is beside the title, to save rows above the plot.
         rows[-1:] = flow([rows[-1], outcome.pop(0)], cells, gap="   ")
     rows += skipped
-    if outcome and brief:
-        hint = paragraph(first_thought(info.look_for), cells, label="Look for: ")
-        return [*rows, *outcome, *hint]
+    if outcome and brief_rows:
+        rows += outcome
+        rows += fit_description(info.look_for, cells, brief_rows - len(rows), label="Look for: ")
+        about = paragraph(info.about, cells)
+        return [*rows, (), *about] if len(rows) + 1 + len(about) <= brief_rows else rows
     about = [*paragraph(info.about, cells), ()]
     look_for = [*paragraph(info.look_for, cells, label="Look for: "), ()]
     # Before a run, users need the description first; after it, the meaning of the figures.
@@ -125,8 +128,9 @@ def parameter_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Li
 
 def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
     """Return the source that is timed, below the key that copies its script."""
-    how = "  y in this pane copies the script" if info.script else ""
-    rows: list[Line] = [line(Span("What is timed", TextStyle.STRONG), Span(how, TextStyle.QUIET))]
+    how = "y in this pane copies the script"
+    title = [line(Span("What is timed", TextStyle.STRONG)), line(Span(how, TextStyle.QUIET))]
+    rows = flow(title if info.script else title[:1], cells, gap="  ")
     for source in info.code.splitlines():
         rows += wrap_code(source, cells, TextStyle.KEY)
     return rows

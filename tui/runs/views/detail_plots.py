@@ -245,7 +245,7 @@ def _build_point_row(roofline: Roofline, point: RooflinePoint) -> tuple[str | fl
 class DetailViews(NamedTuple):
     """The views of the detail pane that a start does not show, which the pane imports together."""
 
-    detail: Callable[[RunsState, str | None, int, int, bool], list[Line]]
+    detail: Callable[[RunsState, str | None, int, int, int], list[Line]]
     group: Callable[[RunsState, str, Sequence[str], int], list[Line]]
     roofline: Callable[[RunsState, str, str | None, int, int], list[Line]]
     choose_roofline_device: Callable[[RunsState], str]

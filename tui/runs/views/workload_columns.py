@@ -138,9 +138,13 @@ def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> L
     entry = replace(entry, name=cut_parameters(entry.name, room))
     shown = (entry, under_cursor)
     *others, state = layout
-    while width(entry.state) > layout[-1].width and others and _is_empty(others[-1], shown):
-        start = others.pop().start
-        state = replace(state, start=start, width=state.end - start)
+    # The dash of a run without a time goes last: the state gives the reason.
+    for blanks in ({""}, {"", glyphs.GLYPHS.dash}):
+        if width(entry.state) <= state.width:
+            break
+        while others and _format_figure(others[-1], shown) in blanks:
+            start = others.pop().start
+            state = replace(state, start=start, width=state.end - start)
     fitting = (form for form in (entry.state, *entry.shorter) if width(form) <= state.width)
     form = next(fitting, (entry.state, *entry.shorter)[-1])
     if form is not entry.state:
@@ -175,6 +179,6 @@ def _draw_heading(group: Group, room: int) -> Line:
     return fit_line(words, room)
 
 
-def _is_empty(placed: PlacedColumn[_Shown], shown: _Shown) -> bool:
-    """Return whether a column of figures has none in this row."""
-    return placed.column.align == "right" and not plain(row_line((placed,), shown)).strip()
+def _format_figure(placed: PlacedColumn[_Shown], shown: _Shown) -> str | None:
+    """Return a row's text in a column of figures; ``None`` for another column."""
+    return plain(row_line((placed,), shown)).strip() if placed.column.align == "right" else None

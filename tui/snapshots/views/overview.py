@@ -95,8 +95,17 @@ def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
     rows += [*paragraph(ABOUT, cells), ()]
     for words, code in ((UNCHANGED, EXAMPLE), (BEFORE, RECORD), (AFTER, DUMP)):
         rows += paragraph(words, cells, TextStyle.QUIET)
-        rows += [line(" ", *row) for row in paragraph(code, max(1, cells - 1), TextStyle.KEY)]
+        rows += [line(" ", *row) for row in _code_lines(code, max(1, cells - 1))]
     return rows
+
+
+def _code_lines(code: str, cells: int) -> list[Line]:
+    """Wrap a command or a call; a long call continues behind its bracket, as Python allows."""
+    name, bracket, arguments = code.partition("(")
+    if len(code) <= cells or not bracket:
+        return paragraph(code, cells, TextStyle.KEY)
+    rest = paragraph(arguments, max(1, cells - 4), TextStyle.KEY)
+    return [*paragraph(name + bracket, cells, TextStyle.KEY), *(line("    ", *row) for row in rest)]
 
 
 def loading_lines(store: SnapshotStore, cells: int) -> list[Line]:
