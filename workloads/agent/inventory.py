@@ -30,6 +30,7 @@ from .thread_locals import THREADS, Extent, group_locals
 
 SCHEMA = 1
 LONGEST_S = 2.0
+"""Processor time in seconds after which the rest is left out, the same on a busy machine."""
 MOST_OBJECTS = 2_000_000
 MOST_NODES = 100_000
 """Most graph nodes to count behind one variable or collection."""
@@ -56,7 +57,7 @@ def take_inventory(torch: Any, device: int, allocated: int, hidden: str) -> dict
     """
     began = time.monotonic()
     with _unnoticed(torch):
-        stock = _Stock(torch, device, began + LONGEST_S)
+        stock = _Stock(torch, device, time.thread_time() + LONGEST_S)
         stock.count_all()
         return dict(
             stock.rows(allocated),
@@ -76,7 +77,7 @@ def find_roles(torch: Any, device: int) -> dict[str, list[int]]:
         device: index of the CUDA device.
     """
     with _unnoticed(torch):
-        stock = _Stock(torch, device, time.monotonic() + LONGEST_S)
+        stock = _Stock(torch, device, time.thread_time() + LONGEST_S)
         stock.count_owned(finds_untrained=False)
         return stock.roles
 
@@ -165,7 +166,9 @@ class _Stock:
         # By id, as a metaclass may define a hash; a reference to the class keeps its id unique.
         kinds: dict[int, tuple[type, list[Any] | None]] = {}
         for number, item in enumerate(gc.get_objects()):
-            if number >= MOST_OBJECTS or (not number & 4095 and time.monotonic() > self._deadline):
+            if number >= MOST_OBJECTS or (
+                not number & 4095 and time.thread_time() > self._deadline
+            ):
                 self._skipped.append("objects beyond the first %d" % number)
                 break
             self._objects = number + 1
@@ -236,7 +239,7 @@ class _Stock:
 
     def _find_used(self) -> set[int]:
         """Return the ids of the leaf tensors at which the graphs of all tensors end."""
-        if time.monotonic() > self._deadline:
+        if time.thread_time() > self._deadline:
             return set()
         roots = [node for node in map(self._graph, self._tensors) if node is not None]
         leaves = map(_leaf_of, _find_nodes(roots))
@@ -355,13 +358,13 @@ class _Stock:
         return dict(lines, enlarges=uses.enlarges, accumulates=uses.accumulates)
 
     def _find_backward(self, place: VariablePlace) -> CodePlace | None:
-        if time.monotonic() > self._deadline:
+        if time.thread_time() > self._deadline:
             return None
         name = place.name.partition("[")[0].rpartition(".")[2]
         return find_backward(name, place.codes(), self._walk.running)
 
     def _find_uses(self, place: VariablePlace, *, collection: bool) -> VariableUses:
-        if time.monotonic() > self._deadline:
+        if time.thread_time() > self._deadline:
             return VariableUses(None, False, None, False)
         item = place.name.endswith("]")
         owner, _, key = place.name.rpartition("[") if item else (place.name, "", "")
@@ -418,7 +421,7 @@ class _Stock:
         variables = self._walk.variables
         places = [place for place, other in variables if other is tensor]
         names = [self._running.find_left_over(place) for place in places]
-        if not all(names) or time.monotonic() > self._deadline:
+        if not all(names) or time.thread_time() > self._deadline:
             return []
         storage = self._reader.storage(tensor)
         for place, other in variables:
@@ -437,7 +440,7 @@ class _Stock:
         counts: dict[int, int] = defaultdict(int)
         operations: dict[int, list[Any]] = {}
         for root in roots:
-            if root is None or id(root) in operations or time.monotonic() > self._deadline:
+            if root is None or id(root) in operations or time.thread_time() > self._deadline:
                 continue  # a tensor may have two names
             nodes = [node for node in _find_nodes([root]) if _leaf_of(node) is None]
             operations[id(root)] = nodes
@@ -455,7 +458,7 @@ class _Stock:
         return self._graph(tensor) is not None
 
     def _nodes(self, roots: list[Any]) -> int:
-        if not roots or time.monotonic() > self._deadline:
+        if not roots or time.thread_time() > self._deadline:
             return 0
         return _count_nodes(roots)
 

@@ -101,7 +101,7 @@ class Walk:
         reader: reader of the device's tensors.
         torch: the module.
         most: largest number of objects to visit.
-        deadline: time of ``time.monotonic``.
+        deadline: time of ``time.thread_time``.
     """
 
     def __init__(self, reader: TensorReader, torch: Any, most: int, deadline: float) -> None:
@@ -194,7 +194,7 @@ class Walk:
         named.sort(key=lambda entry: entry[:2])
         self._globals([entry for entry in named if not entry[0]])
         # Libraries have many objects, and the rest of the work needs time as well.
-        deadline, now = self._deadline, time.monotonic()
+        deadline, now = self._deadline, time.thread_time()
         self._deadline = now + (deadline - now) / 2
         try:
             self._globals([entry for entry in named if entry[0]])
@@ -270,7 +270,7 @@ class Walk:
         self.visited += 1
         if self.visited >= self._most:
             raise OutOfTimeError("%d objects" % self._most)
-        if not self.visited & 1023 and time.monotonic() > self._deadline:
+        if not self.visited & 1023 and time.thread_time() > self._deadline:
             raise OutOfTimeError("its time")
         if into is not None and self._reader.is_tensor_type(kind):
             into.tensors.append(value)
