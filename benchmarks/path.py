@@ -30,7 +30,7 @@ TIMEOUT_S = 150.0
 POLL_S = 0.005
 """Between two readings of the screen; a reading itself takes some milliseconds."""
 SNAPSHOT = "demo_out_of_memory.pickle.gz"
-HOLDER = "demo_workloads.py:76 timed"
+HOLDER = "demo_workloads.py:66 forward"
 """The line whose tensors fill the memory in it."""
 
 

@@ -1,12 +1,12 @@
 """Make the recording that comes with the program: what ``gpu-workbench replay --demo`` plays.
 
-A story in a minute, with a caption for each scene: idle GPUs, on the last of which another user's
-process begins to compute; products in which the GPU wins; a model so small that it loses, with the
-width from which on it would not; a flag of cuDNN's that pays off; an evaluation that leaks until
-memory runs out, and the verdict on it. A single GPU is timed while the other process pauses. The
-figures are those of this machine's GPUs. Where they are simulated (see ``tui/rehearsal/device``),
-their times are invented: the recording says so in its first line, and the screens say so as long
-as it plays.
+A story in a minute, with a caption for each scene: idle GPUs; another user's training, which takes
+memory on the last of them; a large training step, which the GPU wins; a model so small that it
+loses, with the width from which on it would not; a flag of cuDNN's that pays off; an evaluation
+that leaks until memory runs out, the verdict on it, its timeline and its flame view. A single GPU
+is timed while the other process pauses. The figures are those of this machine's GPUs. Where they
+are simulated (see ``tui/rehearsal/device``), their times are invented: the recording says so in its
+first line, and the screens say so as long as it plays.
 
 Run in an environment that has torch's CUDA build, simulated or not, on a quiet Linux machine:
 ``python docs/demo_recording.py``; then ``python docs/pictures.py``.
@@ -40,41 +40,54 @@ from tui.recordings.recorder import Recorder, Redaction  # noqa: E402
 from tui.rehearsal.device.settings import DeviceSettings, state_folder  # noqa: E402
 from tui.runs.session.session import Session  # noqa: E402
 from tui.runs.state.events import FlagSet  # noqa: E402
-from tui.runs.state.runs import RunState  # noqa: E402
 from tui.runs.state.state import WorkbenchState  # noqa: E402
 from workloads.protocol.results import Setting  # noqa: E402
 
 PLACE = ROOT / "tui" / "recordings"
 OWN = ROOT / "docs" / "demo_workloads.py"
-WIN, LOSS = "matmul_shapes", "tiny_model"
+WIN, LOSS = "training_step", "tiny_model"
 """What a simulated GPU, which computes nothing, can run without a check that says so."""
 FLAG = "cudnn.benchmark"
 CONVOLUTION = "conv2d"
 LEAK = "leaking_evaluation"
+LEAKS = {"batch": 8, "loading_ms": 300}
+"""Its parameters: so slow that its memory can be seen to grow."""
 VARIABLE = "DEMO_SNAPSHOT"
 """Names the snapshot for ``demo_workloads.py``, which is not imported: the runner reads it, and the
 catalogue has to be alone here."""
 LAST = "inference_modes"
 LARGE = {"batch": 4096, "width": 4096, "depth": 16}
 """Its parameters at the end, so that what it holds can be seen in the bar."""
-IDLE_S, READ_S, LAST_S = 2.0, 2.5, 8.0
-"""Seconds of the idle machine, of each result, and of the verdict at the end."""
+IDLE_S, READ_S, STEP_S = 3.0, 2.8, 0.8
+"""Seconds of the idle machine, of each result, and of each moment on the timeline."""
+SAMPLE_S = 0.25
+"""Seconds between two samples of the devices."""
+MOMENTS = (0.15, 0.35, 0.55, 0.75, 0.95)
+"""The moments of the snapshot that the timeline shows, as shares of its trace."""
+LONGEST_S = 70
+"""The most seconds of the recording."""
 LEAST_WIN = 5
-"""Speed-up from which the work is called large. An H100's was 8.6 over 16 cores of a Xeon."""
+"""Speed-up from which the work is called large."""
 SETTINGS = DeviceSettings(devices=2, total_mib=24_576, name="simulated")
 NEIGHBOUR = """
 import sys, time, torch
 device = f"cuda:{torch.cuda.device_count() - 1}"
 torch.cuda.set_device(device)
-kept = torch.empty(torch.cuda.mem_get_info()[1] // 4, dtype=torch.uint8, device=device)
-one = torch.randn(4096, 4096, device=device)
+part = torch.cuda.mem_get_info()[1] // 40
+kept, one = [], torch.randn(4096, 4096, device=device)
 while True:
-    for _ in range(10):
+    if len(kept) < 12:
+        kept.append(torch.empty(part, dtype=torch.uint8, device=device))
+    for _ in range(6):
         one = torch.tanh(one @ one)
     torch.cuda.synchronize()
-    time.sleep(0.1)
+    time.sleep(0.02 if time.time() % 5 < 4 else 0.2)
 """
-"""What another user's process does: one that this program has not started."""
+"""What another user's process does, which this program has not started.
+
+It takes memory step by step, and waits for data now and then."""
+NEIGHBOURS_COMMAND = "python train.py"
+"""Its command, of which a redacted recording has the first word alone."""
 
 
 @contextmanager
@@ -94,10 +107,15 @@ def gpus() -> Iterator[bool]:
         yield libraries is not None
 
 
+def pid_file(folder: Path) -> Path:
+    """Return the file with the PID of the other process."""
+    return folder / "neighbour"
+
+
 @contextmanager
 def neighbour(folder: Path) -> Iterator[None]:
     """Another process on the last GPU, which has another parent than this program."""
-    script, pid = folder / "train.py", folder / "neighbour"
+    script, pid = folder / "train.py", pid_file(folder)
     script.write_text(NEIGHBOUR)
     # The shell ends at once, so that the process has no ancestor of ours.
     line = f'"{sys.executable}" "{script}" & echo $! > "{pid}"'
@@ -112,10 +130,17 @@ async def play(
     session: Session, folder: Path, snapshot: Path, convolution: Mapping[str, Setting]
 ) -> None:
     """Run the scenes of the recording."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
 
-    async def show(words: str, workload: str = "", tab: str = "workbench") -> None:
-        session.state.publish(Scene(words, tab, workload))
-        await asyncio.sleep(READ_S)
+    def show(
+        caption: str,
+        workload: str = "",
+        tab: str = "workbench",
+        view: str = "",
+        moment: float | None = None,
+    ) -> None:
+        session.state.publish(Scene(caption, tab, workload, view, moment))
 
     changed = asyncio.Event()
     session.state.bus.on_change(lambda _parts: changed.set())
@@ -128,59 +153,93 @@ async def play(
     def settled(state: WorkbenchState) -> bool:
         return not state.runs.pending()
 
-    await until(lambda state: state.runs.runner.status == "ready")
+    await until(lambda state: state.machine.sample is not None)
     gpus = [view for view in session.state.machine.devices if view.nvml is not None]
     alone = len(gpus) == 1
     session.select_device(gpus[0].key)
-    await show(f"An idle machine with {'a GPU' if alone else f'{len(gpus)} GPUs'}")
-    await asyncio.sleep(IDLE_S)
+    session.watch_torch(True)
+    show(f"{'An idle GPU' if alone else f'{len(gpus)} idle GPUs'}")
     with ExitStack() as others:
         others.enter_context(neighbour(folder))
+        await asyncio.sleep(IDLE_S)
+        await until(_has_strangers)
+        session.select_device(gpus[-1].key)
+        show("A training starts. Whose is it, and what does it hold?", tab="processes")
         await until(_computes)
-        await show(f"Another user's training starts on the {'' if alone else 'last '}GPU")
+        await asyncio.sleep(READ_S)
+        await until(lambda state: state.runs.runner.status == "ready")
         if alone:
             others.close()
             await until(lambda state: not _computes(state))
-            await show("It ends: the GPU is free")
+        session.select_device(gpus[0].key)
         session.run([WIN], ["cpu", "cuda:0"], "quick")
-        await show("Matrix products: how much faster is the GPU?", WIN)
+        show("A training step, on the CPU and on the GPU", WIN)
         await until(settled)
         win = _ratio(session.state, WIN)
         _require(win > LEAST_WIN, f"the GPU wins by {win:.1f}x alone")
-        await show(f"The GPU is {win:.0f}x as fast: this work is large", WIN)
+        doubts = [
+            warning
+            for run in session.state.runs.book.values()
+            for warning in (run.result.warnings if run.result is not None else ())
+        ]
+        _require(not doubts, f"{WIN}: {', '.join(doubts)}")
+        show(f"The GPU is {win:.0f} times as fast", WIN)
+        await asyncio.sleep(READ_S)
         session.run([LOSS], ["cpu", "cuda:0"], "quick")
-        await show("A tiny model: does the GPU still win?", LOSS)
+        show("A tiny model: does the GPU still win?", LOSS)
         await until(settled)
         loss = 1 / _ratio(session.state, LOSS)
-        _require(loss > 1.2, f"the tiny model takes {loss:.1f}x the time on the GPU alone")
-        await show(f"It loses by {loss:.1f}x: launching takes longer than computing", LOSS)
-        await show("Its sweep over widths says from where on the GPU is ahead", LOSS)
+        _require(loss > 1.1, f"the tiny model takes {loss:.1f}x the time on the GPU alone")
+        show("It loses: launching takes longer than computing", LOSS)
+        await asyncio.sleep(READ_S - STEP_S)
+        show("Swept over widths: where the lines cross, the GPU wins", LOSS, view="detail")
+        await asyncio.sleep(READ_S)
         session.set_parameters(CONVOLUTION, dict(convolution))
         session.state.publish(FlagSet(FLAG, True))
         session.here.request_comparison(CONVOLUTION, "cuda:0", FLAG, (False, True), budget="quick")
-        await show("cuDNN may search for the fastest convolution: does that pay?", CONVOLUTION)
+        show("Does cuDNN's benchmark flag pay? Off and on, in turn", CONVOLUTION)
         await until(settled)
         verdicts = [each.comparison for each in session.state.runs.comparisons.values()]
-        pays = all(each and each.verdict == "faster" for each in verdicts)
-        await show(
-            "It pays: the verdict has an interval, and the calls to break even"
-            if pays
-            else "It does not pay here: the verdict has an interval",
-            CONVOLUTION,
+        _require(
+            all(each and each.verdict == "faster" for each in verdicts), f"{FLAG} does not pay"
         )
+        show("It pays, and the verdict says after how many calls", CONVOLUTION)
+        await asyncio.sleep(READ_S)
         if alone:
             others.enter_context(neighbour(folder))
+        session.set_parameters(LEAK, dict(LEAKS))
         session.run([LEAK], ["cuda:0"], "quick")
-        await show("A training that leaks: each batch keeps its graph", LEAK)
+        show("An evaluation leaks: its memory grows with each batch", tab="memory")
         await until(settled)
         if not snapshot.exists():
             raise SystemExit(f"{LEAK} has not run out of memory: {session.state.log.lines}")
         session.set_parameters(LAST, dict(LARGE))
         session.run([LAST], ["cuda:0"], "normal")
-        await show("It ran out of memory. Why? The verdict names the line", tab="snapshot")
-        await until(lambda state: any(_is_measured(run) for run in state.runs.book.values()))
-        await until(_computes)
-        await asyncio.sleep(LAST_S)
+        show("Out of memory. The verdict names the line", tab="snapshot", view="verdict")
+        await asyncio.sleep(READ_S + STEP_S)
+        for moment in MOMENTS:
+            words = "The timeline: a step for each batch, and none goes down"
+            show(words, tab="snapshot", view="timeline", moment=moment)
+            await asyncio.sleep(STEP_S)
+        for moment in MOMENTS[::2]:
+            words = "The flame view: which calls hold the memory"
+            show(words, tab="snapshot", view="flame", moment=moment)
+            await asyncio.sleep(2 * STEP_S)
+        _require(bool(session.state.runs.pending()), f"{LAST} has ended, and its memory is free")
+        show("Your turn: watch explains your own training. q quits", tab="watch")
+        await asyncio.sleep(READ_S)
+    lasted = loop.time() - began
+    _require(lasted < LONGEST_S, f"it lasts {lasted:.0f} s")
+
+
+async def prepare(session: Session) -> None:
+    """Read the files and measure the ceilings that the recording would wait for."""
+    changed = asyncio.Event()
+    session.state.bus.on_change(lambda _parts: changed.set())
+    session.run([WIN, LOSS], ["cpu", "cuda:0"], "quick")
+    while session.state.runs.pending() or session.state.runs.runner.status != "ready":
+        changed.clear()
+        await changed.wait()
 
 
 def _require(confirmed: bool, otherwise: str) -> None:
@@ -203,14 +262,16 @@ def _ratio(state: WorkbenchState, workload: str) -> float:
     return times["cpu"] / times["cuda:0"]
 
 
+def _has_strangers(state: WorkbenchState) -> bool:
+    """Return whether the neighbour is on the last GPU."""
+    devices = state.machine.sample.devices if state.machine.sample else ()
+    return bool(devices and devices[-1].processes)
+
+
 def _computes(state: WorkbenchState) -> bool:
     """Return whether the neighbour on the last GPU computes."""
     devices = state.machine.sample.devices if state.machine.sample else ()
     return bool(devices and devices[-1].processes and devices[-1].utilization.gpu)
-
-
-def _is_measured(run: RunState) -> bool:
-    return run.result is None and run.progress is not None and run.progress.phase == "measuring"
 
 
 async def record(
@@ -223,8 +284,14 @@ async def record(
 ) -> None:
     """Run the session into a file that is not there yet."""
     note = "its GPUs are simulated: memory is torch's own, times are invented" if simulated else ""
+    first = Session(files=[str(OWN)])
+    await first.start()
+    try:
+        await prepare(first)
+    finally:
+        await first.stop()
     recorder = Recorder(path, Redaction(), note, simulated=simulated)
-    session = Session(files=[str(OWN)], attachments=[recorder])
+    session = Session(files=[str(OWN)], interval=SAMPLE_S, attachments=[recorder])
     await session.start()
     try:
         await play(session, folder, snapshot, convolution)
@@ -249,9 +316,20 @@ def _neutral(text: str, folder: Path) -> str:
 
 
 def cleaned_recording(made: Path, folder: Path) -> bytes:
-    """Return the recording, compressed in one piece."""
+    """Return the recording, compressed in one piece, with the other process's command."""
     text = zlib.decompress(made.read_bytes(), wbits=GZIP).decode()
-    return gzip.compress(_neutral(text, folder).encode(), mtime=0)
+    pid = int(pid_file(folder).read_text())
+
+    def name(value: dict[str, object]) -> dict[str, object]:
+        if value.get("pid") == pid and value.get("command"):
+            value["command"] = NEIGHBOURS_COMMAND
+        return value
+
+    named = [
+        json.dumps(json.loads(line, object_hook=name), ensure_ascii=False, separators=(",", ":"))
+        for line in _neutral(text, folder).splitlines()
+    ]
+    return gzip.compress("".join(f"{line}\n" for line in named).encode(), mtime=0)
 
 
 def drop_runner(frames: list[dict[str, object]]) -> list[dict[str, object]]:

@@ -1,13 +1,15 @@
-"""A workload of one's own, for the demo: an evaluation that keeps tensors it no longer needs.
+"""Workloads of one's own, for the demo: a training step, and an evaluation that leaks.
 
-``gpu-workbench --workloads docs/demo_workloads.py`` has it in its table. It ends in a real
-OutOfMemoryError at a stated budget. Where ``DEMO_SNAPSHOT`` names a file, torch's memory history up
-to that moment is written there, for the snapshot tab.
+``gpu-workbench --workloads docs/demo_workloads.py`` has them in its table. The evaluation keeps
+tensors that it no longer needs, and ends in a real OutOfMemoryError at a stated budget. Where
+``DEMO_SNAPSHOT`` names a file, torch's memory history up to that moment is written there, for the
+snapshot tab.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Annotated
 
 from workloads.workload import Case, whole, workload
@@ -91,15 +93,60 @@ def _build_transformer(width: int, depth: int) -> torch.nn.Module:
 
 
 def _evaluate(
-    model: torch.nn.Module, inputs: torch.Tensor, targets: torch.Tensor, batches: int
+    model: torch.nn.Module,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    batches: int,
+    loading_s: float,
 ) -> torch.Tensor:
-    """Return the sum of the losses, whose graph keeps the activations of all batches."""
+    """Return the sum of the losses, whose graph keeps the activations of all batches.
+
+    Args:
+        model: the model to evaluate.
+        inputs: a batch, which stands for every batch.
+        targets: its targets.
+        batches: number of batches.
+        loading_s: seconds that loading a batch would take.
+    """
     import torch
 
     total = torch.zeros((), device=inputs.device)
     for _ in range(batches):
+        time.sleep(loading_s)
         total = total + torch.nn.functional.mse_loss(model(inputs), targets)
     return total
+
+
+@workload(
+    group="mine",
+    title="training step of a wide network",
+    about="Forward, backward and an optimizer step of linear layers with GELU. Each launch "
+    "has much to compute, so that the GPU is far ahead.",
+    look_for="The speed-up, and how it falls with a smaller batch or narrower layers.",
+)
+def training_step(
+    on: Place,
+    batch: Annotated[int, whole(1, 65_536, "samples")] = 256,
+    width: Annotated[int, whole(1, 16_384, "width of the layers")] = 1024,
+    depth: Annotated[int, whole(1, 256, "layers")] = 3,
+) -> Case:
+    import torch
+
+    numbers = depth * width * (3 * width + 6 * batch)
+    on.require(4 * numbers, "the layers with their gradients and activations")
+    layers: list[torch.nn.Module] = []
+    for _ in range(depth):
+        layers += [torch.nn.Linear(width, width), torch.nn.GELU()]
+    model = torch.nn.Sequential(*layers).to(on.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    inputs = on.randn(batch, width)
+
+    def timed() -> None:
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        optimizer.step()
+
+    return Case(timed, clock="wall", item=batch, flop=6 * batch * width * width * depth)
 
 
 @workload(
@@ -121,6 +168,7 @@ def leaking_evaluation(
     width: Annotated[int, whole(1, 16_384, "width of the layers")] = 512,
     depth: Annotated[int, whole(1, 256, "blocks")] = 4,
     mib: Annotated[int, whole(64, 65_536, "budget, MiB")] = 6144,
+    loading_ms: Annotated[int, whole(0, 10_000, "loading a batch takes so many ms")] = 0,
 ) -> Case:
     import torch
 
@@ -133,7 +181,7 @@ def leaking_evaluation(
     torch.cuda.set_per_process_memory_fraction(mib * MIB / total, on.device)
 
     def timed() -> torch.Tensor:
-        return _evaluate(model, inputs, targets, batches)
+        return _evaluate(model, inputs, targets, batches, loading_ms / 1000)
 
     def cleanup() -> None:
         torch.cuda.set_per_process_memory_fraction(1.0, on.device)

@@ -289,7 +289,7 @@ async def test_an_error_of_its_own_is_told(tmp_path: Path) -> None:
     await session.start()
     while not told:
         await asyncio.sleep(0)
-    assert "No such file" in str(told[0])
+    assert "does not exist" in str(told[0])
     await session.stop()
 
 

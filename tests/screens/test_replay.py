@@ -18,6 +18,7 @@ from tests.screens.helpers import environment, hello, screen_text, workload
 from tui.app.replay import ReplayApp
 from tui.devices.state.machine import SIMULATED_SHORT
 from tui.kit.pane import LinesView
+from tui.recordings import DEMO_SNAPSHOT, FOLDER
 from tui.recordings.lines import AnyEvent, Scene, scan_recording
 from tui.recordings.replay import AT_ONCE, ReplaySession
 from tui.runs.screens.tab import WorkbenchScreen
@@ -204,6 +205,56 @@ async def test_a_scene_has_a_caption_and_turns_to_what_it_is_about(tmp_path: Pat
         on.clock.wait(10)
         await on.shows("The end")
         assert on.place() == ("workbench", "matmul")
+
+
+async def test_a_scene_zooms_a_pane_and_the_next_restores_the_layout(tmp_path: Path) -> None:
+    events = [*story()[:1], (1.0, Scene("Look", view="detail")), (10.0, Scene("The end"))]
+    async with playing(tmp_path, events=events) as on:
+        front = on.app.front
+        assert isinstance(front, WorkbenchScreen)
+        on.clock.wait(1.5)
+        await on.shows("Look")
+        assert front.zoomed_pane == "detail"
+        assert front.workloads.has_class("-folded")
+        on.clock.wait(10)
+        await on.shows("The end")
+        assert (front.zoomed_pane, front.focused_pane) == ("", "workloads")
+        assert not front.workloads.has_class("-folded")
+
+
+async def test_a_scene_shows_a_view_and_a_moment_of_the_snapshot(tmp_path: Path) -> None:
+    events: list[tuple[float, AnyEvent]] = [
+        (1.0, Scene("Why?", tab="snapshot")),
+        (10.0, Scene("A staircase", tab="snapshot", view="timeline", moment=0.5)),
+        (10.0, Scene("Who?", tab="snapshot", view="flame")),
+    ]
+    async with playing(tmp_path, (120, 40), events=events) as on:
+        on.app._shown_snapshot = FOLDER / DEMO_SNAPSHOT
+        on.clock.wait(1.5)
+        await on.shows("Why?", "What would help")
+        tab = on.app.snapshot
+        assert tab is not None
+        assert tab.session.focus is not None
+        oom = tab.session.focus.event
+        on.clock.wait(10)
+        await on.shows("A staircase", "Timeline")
+        assert tab.session.focus.event is not None
+        assert oom is not None
+        assert 0 < tab.session.focus.event < oom
+        on.clock.wait(10)
+        await on.shows("Who?", "your code")
+
+
+async def test_scenes_go_on_after_one_before_the_workloads_are_known(tmp_path: Path) -> None:
+    events: list[tuple[float, AnyEvent]] = [(0.5, Scene("An idle GPU")), *story()]
+    async with playing(tmp_path, events=events) as on:
+        on.clock.wait(0.6)
+        await on.shows("An idle GPU")
+        on.clock.wait(0.5)
+        await on.shows("matmul")
+        on.clock.wait(1)
+        await on.shows("The GPU wins")
+        assert on.place() == ("workbench", "tiny")
 
 
 async def test_who_goes_elsewhere_stays_there(tmp_path: Path) -> None:

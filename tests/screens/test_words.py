@@ -23,7 +23,7 @@ MOST_WORDS = {
     "memory": 125,
     "results-list": 160,
     "results-compared": 130,
-    "snapshot-verdict": 190,
+    "snapshot-verdict": 205,
     "watch-oom": 140,
     "watch-run": 140,
 }

@@ -19,8 +19,9 @@ from tests.tiers import VARIANT
 from tui.devices.memory import account
 from tui.devices.memory.model import get_value
 from tui.devices.state.machine import SIMULATED_SHORT
+from tui.monitor.messages import Sample
 from tui.recordings import DEMO, DEMO_SNAPSHOT
-from tui.recordings.lines import Recording, decode_event, read_events, scan_recording
+from tui.recordings.lines import Recording, Scene, decode_event, read_events, scan_recording
 from tui.recordings.replay import OUT_OF_MEMORY, ReplaySession
 from tui.runs.state.state import WorkbenchState
 
@@ -142,7 +143,7 @@ def test_it_has_speed_ups_a_verdict_on_cudnn_and_a_run_out_of_memory(
     ended = [run.result for run in state.runs.book.values() if run.result is not None]
     by_device = {device: {each.workload for each in ended if each.device == device and each.time}
                  for device in ("cpu", "cuda:0")}  # fmt: skip
-    assert {"matmul_shapes", "tiny_model"} <= by_device["cpu"] & by_device["cuda:0"]
+    assert {"training_step", "tiny_model"} <= by_device["cpu"] & by_device["cuda:0"]
     comparisons = [state.comparison for state in state.runs.comparisons.values() if state.done]
     assert [(each.flag, each.verdict) for each in comparisons if each] == [
         ("cudnn.benchmark", "faster")
@@ -150,6 +151,29 @@ def test_it_has_speed_ups_a_verdict_on_cudnn_and_a_run_out_of_memory(
     (lacking,) = [each for each in ended if OUT_OF_MEMORY in (each.reason or "")]
     assert ReplaySession(scan_recording(SHIPPED)).out_of_memory() == lacking.reason
     assert lacking.status == "failed"
+
+
+def test_its_scenes_show_all_that_it_has_in_little_more_than_a_minute() -> None:
+    events = [(line.at, decode_event(line)) for line in read_events(SHIPPED)]
+    scenes = [(at, event) for at, event in events if isinstance(event, Scene)]
+    assert events[-1][0] <= 70
+    # A terminal of 80 columns has room for the keys beside them.
+    assert all(len(scene.caption) <= 60 for _, scene in scenes)
+    assert {(scene.tab, scene.view) for _, scene in scenes} == {
+        ("workbench", ""), ("workbench", "detail"), ("processes", ""), ("memory", ""),
+        ("snapshot", "verdict"), ("snapshot", "timeline"), ("snapshot", "flame"), ("watch", ""),
+    }  # fmt: skip
+
+
+def test_the_gpu_of_the_other_process_warms_up_and_leaves_its_idle_power() -> None:
+    samples = [
+        event
+        for event in (decode_event(line) for line in read_events(SHIPPED))
+        if isinstance(event, Sample)
+    ]
+    first, last = (sample.devices[-1] for sample in (samples[0], samples[-1]))
+    assert (last.temperature_c or 0) > (first.temperature_c or 0)
+    assert (last.power_w or 0) > (first.power_w or 0)
 
 
 @pytest.mark.parametrize(

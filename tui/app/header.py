@@ -112,16 +112,20 @@ def _remark(machine: MachineState, cells: int) -> str:
     return SIMULATED if cells >= LONG_FROM else SIMULATED_SHORT
 
 
-def tabs_shown(machine: MachineState, tab: str, cells: int) -> Line:
-    """Return the tabs, in the room beside the words that are always shown."""
-    # In a narrow header the keys stand closer, so that the words about current work have room.
-    reserved = len(SIMULATED) if cells < SHORT_FROM else len(SIMULATED_SHORT)
+def tabs_shown(machine: MachineState, tab: str, cells: int, note: str = "") -> Line:
+    """Return the tabs, in the room beside the words that are always shown.
+
+    The arguments are those of :func:`header_line`.
+    """
+    # In a narrow header the keys stand closer, so that the words about current work have room. In a
+    # recording the names of the tabs matter more.
+    reserved = len(SIMULATED) if cells < SHORT_FROM else 0 if note else len(SIMULATED_SHORT)
     return tabs_line(tab, cells - (reserved if machine.simulated else 0))
 
 
-def tab_at(machine: MachineState, x: int, cells: int, tab: str) -> str | None:
+def tab_at(machine: MachineState, x: int, cells: int, tab: str, note: str = "") -> str | None:
     """Return the tab under a column of a header ``cells`` wide in which ``tab`` is open."""
-    spans = tabs_shown(machine, tab, cells)
+    spans = tabs_shown(machine, tab, cells, note)
     start = cells - width(spans)
     for entry, span in zip(TABS, spans, strict=True):
         end = start + span.width
@@ -155,7 +159,7 @@ def header_line(
     """
     machine = runs.machine
     runs = runs.shown
-    tabs = tabs_shown(machine, tab, cells)
+    tabs = tabs_shown(machine, tab, cells, note)
     room = max(0, cells - width(tabs))
     busy = bool(format_current_run(runs)) and not ended
     both = bool(machine.hosts) and machine.hosts.here
@@ -174,6 +178,8 @@ def header_line(
         more = (Span("  " if left else " "), *fact)
         if width(left) + width(more) + least + 1 <= room:
             left += more
+    if note and width(left) + words.width + 3 > room:
+        words = Span("")
     runner: Line = (Span("  " if left else " "), words)
     runner = fit_line(runner, max(0, room - width(left) - 1))
     left = fit_line((*left, *runner), room)

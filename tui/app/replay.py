@@ -45,12 +45,17 @@ class ReplayApp(WorkbenchApp):
         self._shown_snapshot = snapshot
         self.caption = lambda: session.caption
         self.replay_ended = lambda: session.ended
-        self._placed: tuple[str, str | None] | None = None
-        """The tab and the workload that the last scene put; ``None`` before the first."""
+        self._placed: tuple[str, str | None, str] | None = None
+        """The tab, the workload and the view that the last scene put; ``None`` before the first."""
+        self._prepared: Screen[None] | None = None
+        """The snapshot tab, until it is first shown."""
         session.on_scene(self._show_scene)
 
     def create_tab(self, tab: str) -> Screen[None]:
         """Create the screen of a tab; the snapshot tab opens the recording's file."""
+        if tab == "snapshot" and self._prepared is not None:
+            screen, self._prepared = self._prepared, None
+            return screen
         screen = super().create_tab(tab)
         if screen is self.snapshot and self._shown_snapshot is not None:
             self.snapshot.session.open(str(self._shown_snapshot), self._replay.out_of_memory())
@@ -63,22 +68,44 @@ class ReplayApp(WorkbenchApp):
             self.call_later(self.draw_now)
         await super().on_event(event)
 
-    def _place(self) -> tuple[str, str | None]:
-        """Return the tab in front, and the workload under the cursor of its table."""
-        front = self.front
+    def _place(self) -> tuple[str, str | None, str]:
+        """Return the tab in front, the workload under its cursor, and its view or zoomed pane."""
+        front, snapshot = self.front, self.snapshot
+        if front is None:
+            return "", None, ""
         if isinstance(front, WorkbenchScreen):
-            return front.TAB, front.workloads.table.workload
-        return (front.TAB if front is not None else ""), None
+            return front.TAB, front.workloads.table.workload, front.zoomed_pane
+        view = snapshot.session.view if snapshot is not None and front == snapshot else ""
+        return front.TAB, None, view
+
+    def _has_user_moved(self) -> bool:
+        """Return whether the user has gone elsewhere since the last scene."""
+        if self._placed is None:
+            return False
+        (tab, workload, view), place = self._placed, self._place()
+        # The table may have been empty at the last scene; its first row is selected since.
+        return place != (tab, workload or place[1], view)
 
     def _show_scene(self, scene: Scene) -> None:
-        """Open the tab of a scene, unless the user has opened another since the last scene."""
-        if self._placed is not None and self._placed != self._place():
+        """Open the place of a scene, unless the user has gone elsewhere."""
+        if self._has_user_moved():
             return
+        if scene.workload and self.snapshot is None and self._shown_snapshot is not None:
+            # Reading takes a while: the scene that shows the snapshot is not to wait for it.
+            self._prepared = self.create_tab("snapshot")
         if scene.tab != self._place()[0]:
             self.switch_mode(scene.tab)
-        if scene.workload and isinstance(self.front, WorkbenchScreen):
-            self.front.workloads.table.reveal(scene.workload)
-            self.front.workloads.state_changed()
+        front, snapshot = self.front, self.snapshot
+        if isinstance(front, WorkbenchScreen):
+            if scene.workload:
+                front.workloads.table.reveal(scene.workload)
+                front.workloads.state_changed()
+            front.zoom_pane(scene.view)
+        elif snapshot is not None and front == snapshot:
+            if scene.view:
+                snapshot.session.show(scene.view)
+            if scene.moment is not None:
+                snapshot.session.go_to_share(scene.moment)
         self._placed = self._place()
 
     def action_replay_pause(self) -> None:

@@ -136,7 +136,7 @@ class TabbedApp(textual_private.HookedApp):
 
     def tab_at(self, tab: str, x: int, cells: int) -> str | None:
         """Return the tab under a column of that header."""
-        return tab_at(self.machine, x, cells, tab)
+        return tab_at(self.machine, x, cells, tab, self.header_note())
 
     def situation(self) -> Situation:
         """Return the facts of the program that decide which commands are valid."""

@@ -57,6 +57,13 @@ class Scene:
     """Id of the tab to show."""
     workload: str = ""
     """The workload to select there; empty for the present one."""
+    view: str = ""
+    """The part of the tab to show: a view of the snapshot, or a pane of the workbench to zoom.
+
+    Empty for the present view, and for all panes.
+    """
+    moment: float | None = None
+    """The moment of the snapshot, as a share of its trace from 0 to 1; ``None`` for the present."""
 
 
 LocalEvent = Union[CoreEvent, DeviceEvent, RunEvent, AnyHostEvent, Scene]

@@ -575,6 +575,22 @@ class WorkbenchScreen(CommandScreen):
         self.zoomed = not self.zoomed
         self.place_panes()
 
+    @property
+    def zoomed_pane(self) -> str:
+        """Id of the pane that has the whole screen; empty if none has."""
+        return (self.focused_pane or "") if self.zoomed else ""
+
+    def zoom_pane(self, name: str) -> None:
+        """Give a pane the whole screen; an empty name restores the layout, with the table focused.
+
+        Args:
+            name: id of the pane.
+        """
+        if name == self.zoomed_pane:
+            return
+        self.zoomed = bool(name)
+        self.focus_pane(name or "workloads")
+
     def action_next_pane(self) -> None:
         self._step_focus(1)
 

@@ -166,6 +166,11 @@ class SnapshotSession:
         self.focus = Focus(self.focus.device, event)
         self._changed()
 
+    def go_to_share(self, share: float) -> None:
+        """Go to the event at a share of the trace; 0 is its first event, 1 its last."""
+        if self.summary is not None and self.summary.events:
+            self.go_to(round(share * (self.summary.events - 1)))
+
     def next_device(self) -> None:
         """Go to the next device's first moment of interest."""
         loaded = self.main.store.loaded
