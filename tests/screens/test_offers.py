@@ -93,9 +93,16 @@ async def test_the_snapshot_tab_opens_a_snapshot_although_results_are_stored() -
 async def test_the_results_tab_times_a_workload_with_one_enter() -> None:
     async with running() as on:
         await on.press("6")
-        await on.until(lambda: bool(on.row("Time matmul")))
+        await on.until(lambda: bool(on.row("Time matmul  on the CPU and the GPU")))
         await on.press("enter")
         await on.until(lambda: "queued" in on.row("matmul"))
+
+
+async def test_without_a_gpu_the_offer_names_the_cpu_alone() -> None:
+    async with running((80, 24), "no gpu") as on:
+        await on.press("6")
+        await on.until(lambda: bool(on.row("Time matmul")))
+        assert on.row("Time matmul").strip().endswith("on the CPU")
 
 
 async def test_nothing_that_cannot_be_done_is_offered() -> None:

@@ -276,10 +276,25 @@ async def test_two_files_are_compared() -> None:
         await open_file(on, TRAINING)
         await press(on, "C")
         assert "c chooses the file to compare with" in on.text
+        assert on.rows[-1].startswith(" c compare ")
+        assert "group by" not in on.rows[-1]
         snapshot_session(on).compare_with(str(Path(TRAINING).with_name("diffusion.pickle")))
         await on.until(lambda: snapshot_session(on).both.store.status == "ready")
         await settle(on)
         assert "+7.1 GiB new" in on.text
+        assert "b group by" in on.rows[-1]
+
+
+async def test_the_picker_beside_the_example_begins_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "later.pickle").write_bytes(b"x")
+    async with running() as on:
+        await open_file(on, str(recordings.FOLDER / DEMO_SNAPSHOT))
+        await press(on, "c")
+        await on.until(lambda: "later.pickle" in on.text)
+        assert "cli.py" not in on.text
 
 
 async def test_drawing_sends_nothing_and_the_screen_requests_what_is_needed(

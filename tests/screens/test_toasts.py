@@ -68,5 +68,8 @@ async def test_a_history_without_room_says_so() -> None:
     async with running((80, 24), "two gpus") as on:
         await on.press("h")
         await on.until(lambda: "h history: no room" in on.text)
-        await on.press("v", "Z", "h")
+        await on.press("v", "Z")
+        on.app.clear_notifications()
+        await on.press("h")
         assert on.workbench.devices.history.display
+        assert notifications(on.app) == []

@@ -112,14 +112,14 @@ async def test_enter_opens_a_run_of_the_list_after_a_run_that_was_open_from_the_
         await on.press("5")
         await on.until(lambda: "Memory of" in on.text)
         await on.press("escape")
-        await on.until(lambda: "Runs under the watch   1 stored" in on.text)
+        await on.until(lambda: "Watched runs   1 stored" in on.text)
         await on.press("enter")
         assert scripted.asked[-1] == ("open", kept_run().folder.name)
 
 
 async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
     async with on_runs() as at:
-        assert "Runs under the watch   2 stored" in at.rows[1]
+        assert "Watched runs   2 stored" in at.rows[1]
         assert "ended with exit code 1" in at.on.row("python old.py")
         for key in ("snapshot", "history", "freeze"):
             assert key not in at.rows[-1]

@@ -48,7 +48,7 @@ def test_keys_act_while_a_host_is_stopped(boxes: Boxes, scripted_nvml: ScriptedN
             terminal.keys("\x1b")
             terminal.until_shows("Processes on gpu1")
             terminal.keys("5")
-            terminal.until_shows("━ Runs under the watch")
+            terminal.until_shows("━ Watched runs")
             terminal.keys("6")
             terminal.until_shows("━ Results")
             terminal.keys("1")

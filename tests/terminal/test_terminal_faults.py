@@ -262,7 +262,7 @@ def test_t26_ascii_is_drawn_in_ASCII_in_every_dialog(  # noqa: N802
         # Of each dialog: the key that opens it, words of it, the key that leaves it.
         for opens, words, leaves in (
             ("o", "tab completes", "\x1b"), ("?", "Keys of", "?"), ("R", "y yes", "n"),
-            (":", "words of a command", "\x1b"), ("T", "enter saves", "\x1b"),
+            (":", "type a command", "\x1b"), ("T", "enter saves", "\x1b"),
         ):  # fmt: skip
             terminal.keys("3" if opens == "o" else "1")
             terminal.until_shows("o open" if opens == "o" else "R all")

@@ -82,7 +82,7 @@ def test_a_switch_shows_its_present_setting() -> None:
 def test_without_cudnn_its_flags_are_idle_with_one_reason_and_onednn_s_work() -> None:
     assert shown(both("no gpu")) == [
         ONEDNN_LINE,
-        "cudnn and cuda flags are idle: this torch is a build without CUDA",
+        "cudnn and cuda flags have no effect: this torch is a build without CUDA",
     ]
 
 

@@ -142,7 +142,9 @@ def test_no_command_is_declared_twice() -> None:
 
 def _assert_places_in_the_footer_differ(now: Situation) -> None:
     places = [
-        command.footer for command in COMMANDS if command.footer is not None and command.valid(now)
+        place
+        for command in COMMANDS
+        if command.valid(now) and (place := command.place(now)) is not None
     ]
     assert len(places) == len(set(places)), now
 
@@ -267,6 +269,12 @@ def test_a_click_on_a_key_finds_its_command(now: Situation, cells: int) -> None:
 def test_at_80_cells_the_footer_of_the_table() -> None:
     line = plain(footer_line(REGISTRY.in_footer(Situation(pane="workloads")), 80))
     assert line == " enter edit  r run  R all  x cancel  F flags  : commands  ? help  q quit "
+
+
+def test_at_80_cells_the_footer_leads_from_a_row_to_its_result() -> None:
+    now = Situation(pane="workloads", has_result=True, pending=False)
+    line = plain(footer_line(REGISTRY.in_footer(now), 80))
+    assert line.startswith(" enter edit  r run  R all  i detail  F flags ")
 
 
 # ---- docs/keys.md ------------------------------------------------------------------------------

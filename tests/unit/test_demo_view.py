@@ -158,11 +158,16 @@ def test_what_a_run_waits_for_is_said_beside_a_turning_mark() -> None:
     assert not any("waits" in words for words in headline(state))
 
 
-def test_two_sentences_of_what_to_look_for_stand_before_the_code() -> None:
+def test_what_it_does_and_two_sentences_of_what_to_look_for_stand_before_the_code() -> None:
+    about = "Adds two numbers. The rest comes later."
     words = "One comes first. `Two` is 1.5 times as much. Three comes after the code."
-    state = make_store("no gpu", hello(workload(look_for=words)))
+    state = make_store("no gpu", hello(workload(look_for=words, about=about)))
     rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 100)]
-    assert rows[0] == "Look for: One comes first. `Two` is 1.5 times as much."
+    assert rows[:2] == [
+        "Adds two numbers.",
+        "Look for: One comes first. `Two` is 1.5 times as much.",
+    ]
+    assert rows.index("  c = a @ b") < rows.index("The rest comes later.")
     assert rows.index("  c = a @ b") < rows.index("Three comes after the code.")
 
 

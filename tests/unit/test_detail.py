@@ -207,7 +207,7 @@ def test_after_a_run_the_result_comes_first_then_its_plots_then_what_to_look_for
     for cells in (60, 120):
         rows = shown(state, cells=cells)
         order = ["2.71 ms", "76% of float32 peak", "! hot", "first over n, cuda:0"]
-        order += ["Look for: ", "Two square matrices", "Parameters", "quartiles", "flags: "]
+        order += ["Two square matrices", "Look for: ", "Parameters", "quartiles", "flags: "]
         places_of = [next(at for at, row in enumerate(rows) if words in row) for words in order]
         assert places_of == sorted(places_of)
         titles = [at for at, row in enumerate(rows) if "over n, cuda:0" in row]

@@ -10,6 +10,7 @@ from tui.snapshots.model.pictures import Flame, FlameFrame
 from tui.snapshots.model.results import FrameKind
 from tui.snapshots.views.flame import (
     depth_of,
+    find_fork,
     find_frame,
     flame_lines,
     frame_at,
@@ -84,6 +85,17 @@ def test_the_cursor_walks_in_out_and_along() -> None:
     assert next_frame(FLAME, main, "out") == ()
     assert next_frame(FLAME, (), "out") == ()
     assert depth_of(FLAME) == 3
+
+
+def test_the_first_fork_lies_inside_the_frames_that_hold_everything() -> None:
+    assert find_fork(FLAME) == ()
+    whole = 8 * GIB
+    chain = [("torchrun",), ("torchrun", "main"), ("torchrun", "main", "fit")]
+    frames = [frame(*path, start=0, size=whole) for path in ((), *chain)]
+    frames += [frame(*chain[-1], name, start=0, size=whole // 2) for name in ("a", "b")]
+    flame = Flame((), tuple(frames), whole, whole)
+    assert find_fork(flame) == chain[-1]
+    assert next_frame(flame, chain[-1], "left") == chain[-2], "it is alone on its level"
 
 
 def test_a_frame_that_another_moment_lacks_is_its_caller() -> None:

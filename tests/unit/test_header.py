@@ -88,6 +88,15 @@ def test_a_replay_says_so_beside_what_goes_on() -> None:
     assert words.startswith(" replay 1:20  matmul, ≤4 s left ")
 
 
+def test_an_ended_replay_runs_nothing_and_cuts_no_fact() -> None:
+    state = make_store("one gpu", queued(), progress())
+    note = "REPLAY 1:05/1:05 end"
+    for cells in range(80, 181):
+        words = plain(header_line(state.runs, "workbench", cells, note=note, ended=True))
+        assert "matmul" not in words
+        assert "…" not in words
+
+
 @pytest.mark.parametrize("cells", [44, 60, 80, 100, 160])
 @pytest.mark.parametrize("busy", [False, True])
 def test_simulated_gpus_are_named_whatever_goes_on(cells: int, busy: bool) -> None:

@@ -276,6 +276,17 @@ def test_files_are_completed(tmp_path: Path) -> None:
     assert "No such file" in find_files("/nowhere/at/all/")[1]
 
 
+def test_only_files_that_may_be_snapshots_are_listed(tmp_path: Path) -> None:
+    for name in ("train.py", "notes.md"):
+        (tmp_path / name).write_bytes(b"x")
+    assert find_files(f"{tmp_path}/")[1].startswith("no snapshot here: .pickle, ")
+    for name in ("a.pickle.gz", "b.PKL", "c.json", "d.snapshot", "rank0"):
+        (tmp_path / name).write_bytes(b"x")
+    listed = [item.name for item in find_files(f"{tmp_path}/")[0]]
+    assert listed == ["a.pickle.gz", "b.PKL", "c.json", "d.snapshot", "rank0"]
+    assert [item.name for item in find_files(f"{tmp_path}/tr")[0]] == ["train.py"]
+
+
 @pytest.mark.parametrize(("typed", "size"), [("4096", 4096), ("1MiB", 1 << 20), ("1.5 k", 1536)])
 def test_sizes(typed: str, size: int) -> None:
     assert size_of(typed, "--min-size") == size

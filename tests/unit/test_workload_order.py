@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.screens.helpers import make_store
-from tests.screens.results import busy
+from tests.screens.results import busy, ran
 from tui.runs.views.search import build_entries
 from tui.runs.views.workload_table import (
     ORDERS,
     Group,
     Order,
     WorkloadRow,
-    get_next_order,
+    find_next_order,
+    format_order,
     sort_entries,
 )
 
@@ -51,7 +52,26 @@ def test_without_results_nothing_moves() -> None:
 
 
 def test_the_orders_go_round() -> None:
+    store = make_store("one gpu")
+    busy(store)
     order = ORDERS[0]
     for expected in (*ORDERS[1:], ORDERS[0]):
-        order = get_next_order(order)
+        order = find_next_order(store.runs, order)
         assert order == expected
+
+
+def test_an_order_without_a_value_is_skipped() -> None:
+    nothing = make_store("one gpu").runs
+    assert find_next_order(nothing, "catalogue") == "name"
+    assert find_next_order(nothing, "name") == "catalogue"
+    alone = make_store("no gpu", *ran("matmul", "cpu", limit=None)).runs
+    assert find_next_order(alone, "catalogue") == "time"
+    assert find_next_order(alone, "time") not in ("speed-up", "of limit")
+
+
+def test_the_title_names_the_order() -> None:
+    assert [format_order(order) for order in ORDERS[1:4]] == [
+        "by time",
+        "by speed-up",
+        "by share of limit",
+    ]

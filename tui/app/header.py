@@ -163,7 +163,7 @@ def header_line(
     room = max(0, cells - width(tabs))
     busy = bool(format_current_run(runs)) and not ended
     both = bool(machine.hosts) and machine.hosts.here
-    named = not (busy or machine.simulated or both) or cells >= NAMED_FROM
+    named = not (busy or ended or machine.simulated or both) or cells >= NAMED_FROM
     left: Line = (Span(f" {PROGRAM}", TextStyle.STRONG),) if named else ()
     if machine.simulated:
         left = (*left, Span("  " if left else " "), Span(_remark(machine, cells), TextStyle.NOTE))
@@ -180,7 +180,7 @@ def header_line(
             left += more
     if note and width(left) + words.width + 3 > room:
         words = Span("")
-    runner: Line = (Span("  " if left else " "), words)
+    runner: Line = (Span("  " if left else " "), words) if words.text else ()
     runner = fit_line(runner, max(0, room - width(left) - 1))
     left = fit_line((*left, *runner), room)
     return (*left, Span(" " * (room - width(left))), *tabs)

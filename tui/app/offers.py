@@ -30,9 +30,11 @@ def list_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
     offers: list[Offer] = []
     runnable = not app.readonly and app.runs.runner.status not in ("unusable", "ended")
     if tab == RESULTS and runnable and app.stores_results:
-        offers.append(
-            Offer(f"Time {TIMED}", "on the CPU and the GPU", partial(app.time_workload, TIMED))
-        )
+        # Before torch has started, the GPUs of NVML's list are expected to be usable.
+        known, gpu = app.runs.machine.environment, app.runs.machine.gpu_column
+        has_gpu = len(app.runs.machine.usual_devices) > 1 if known else gpu is not None
+        where = "on the CPU and the GPU" if has_gpu else "on the CPU"
+        offers.append(Offer(f"Time {TIMED}", where, partial(app.time_workload, TIMED)))
     if tab != RESULTS:
         words = "a program that leaks until it runs out of memory"
         opens = partial(app.open_snapshot, str(FOLDER / DEMO_SNAPSHOT))

@@ -366,7 +366,7 @@ class WorkbenchApp(TabbedApp):
             self.notify(words, markup=False)
 
     def action_command_palette(self) -> None:
-        self.push_screen(Palette(placeholder="words of a command", id="--command-palette"))
+        self.push_screen(Palette(placeholder="type a command", id="--command-palette"))
 
     def search_themes(self) -> None:
         """Open the list of themes, which shows each while the cursor is on it."""

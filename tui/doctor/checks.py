@@ -67,7 +67,7 @@ def terminal_finding() -> CheckResult:
     term = os.environ.get("TERM", "")
     fact = f"TERM={term or 'not set'}, {sys.stdout.encoding}"
     if not sys.stdout.isatty():
-        return CheckResult("terminal", "passed", f"standard output is no terminal ({fact})")
+        return CheckResult("terminal", "passed", f"standard output is not a terminal ({fact})")
     if term in ("", "dumb", "unknown"):
         advice = "set TERM to your terminal's type, such as xterm-256color"
         return CheckResult("terminal", "warning", fact, advice)

@@ -14,6 +14,7 @@ from tui.kit.command_line.output import Failure, UsageError, not_known
 from tui.kit.command_line.progress import ProgressLine
 from tui.kit.terminal.ending import SIGNALS, handle_signals
 from tui.runs.state.parameters import Invalid, Valid, parse_sweep
+from tui.runs.views.workload_state import format_phase
 
 if TYPE_CHECKING:
     from tui.runs.session.session import Session
@@ -238,7 +239,7 @@ def describe_current_run(state: RunsState) -> str:
     if now is None or now.progress is None:
         return f"waiting for the runner ({state.runner.status})"
     progress = now.progress
-    parts = [f"{now.request.workload} on {now.request.device}", progress.phase]
+    parts = [f"{now.request.workload} on {now.request.device}", format_phase(progress.phase)]
     if progress.blocks:
         parts.append(f"block {progress.blocks}")
     if progress.estimate_s is not None:

@@ -36,8 +36,8 @@ OWN_COLORS = replace(BUILTIN_THEMES["ansi-dark"], name=OWN_PALETTE, primary="ans
 THEMES = (DARK, OWN_COLORS)
 ABOUT = {
     THEME: "the default",
-    OWN_PALETTE: "your terminal's colors",
-    "ansi-light": "your terminal's colors, on white",
+    OWN_PALETTE: "terminal colors",
+    "ansi-light": "terminal colors on white",
 }
 
 

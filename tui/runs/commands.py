@@ -141,6 +141,7 @@ PANES = (
         "detail",
         "Show the detail; in memory and backend, explain.",
         footer=11,
+        earlier=(lambda now: now.has_result, 5),
     ),
     _pane_command("show_roofline", ("O",), "roofline", "Show the roofline, or the workload again."),
     _pane_command("toggle_log", ("l",), "log", "Show the log, or the detail again."),

@@ -19,7 +19,13 @@ def _has_snapshot(now: Situation) -> bool:
 
 
 def _can_group(now: Situation) -> bool:
-    return now.snapshot and now.pane in ("timeline", "sites", "flame", "difference")
+    panes = ("timeline", "sites", "flame", *(("difference",) if now.compared else ()))
+    return now.snapshot and now.pane in panes
+
+
+def _is_alone(now: Situation) -> bool:
+    """Return whether the view of differences waits for its second file."""
+    return now.pane == "difference" and not now.compared
 
 
 _ZOOMS = "zooms the timeline and the map"
@@ -95,7 +101,12 @@ SNAPSHOT_COMMANDS = (
     ),
     *(view.command for view in VIEWS),
     _command(
-        "snapshot_compare", ("c",), "compare", "Compare this snapshot with another file.", footer=7
+        "snapshot_compare",
+        ("c",),
+        "compare",
+        "Compare this snapshot with another file.",
+        footer=7,
+        earlier=(_is_alone, 0),
     ),
     _command("snapshot_peak", ("p",), "peak", "Go to the peak of live memory.", footer=2),
     _command(
@@ -116,7 +127,7 @@ SNAPSHOT_COMMANDS = (
         "group by",
         "Group by the next criterion, such as site, function, file or category.",
         now=_can_group,
-        otherwise="groups the timeline, the sites and the flame view",
+        otherwise="groups sites, flame view, timeline and compared files",
         footer=5,
     ),
     _command(

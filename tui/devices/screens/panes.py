@@ -489,6 +489,10 @@ class DevicesPane(AgingPane):
         few = self._has_few_rows or self._stacked
         self.figure = next_figure(self._view, sample, self.figure, few=few, drawn=drawn)
         self.state_changed()
+        # A zoom just before has not been laid out yet.
+        self.call_after_refresh(self._explain_no_history)
+
+    def _explain_no_history(self) -> None:
         if not self.history.display:
             self.notify("h history: no room; v, then Z zooms the devices", markup=False)
 

@@ -228,10 +228,11 @@ class ProcessesPane(AgingPane):
 
     def _format_title(self) -> str:
         """Return the title."""
-        title = "Processes cpu" if self.of_host else "Processes"
-        title += f" on {self.machine.host}" if self.machine.host else ""
+        title = "Processes on cpu" if self.of_host else "Processes"
+        if self.machine.host:
+            title += f" {'of' if self.of_host else 'on'} {self.machine.host}"
         filtered = f"   filter: {self.pattern} ({len(self.rows)})" if self.pattern else ""
-        return f"{title}, {'flat, ' if self.flat else ''}by {self.order}{filtered}"
+        return f"{title}   {'flat   ' if self.flat else ''}by {self.order}{filtered}"
 
     def _remainders(self, cells: int) -> list[Line]:
         return remainder_lines(self._account, self.machine.selected_device.label, cells)

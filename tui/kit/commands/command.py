@@ -77,6 +77,8 @@ class Situation:
     """Runs or comparisons are unfinished on the machine of the selected row."""
     pending_anywhere: bool = True
     """Runs or comparisons are unfinished on this machine or another host."""
+    has_result: bool = False
+    """The workload under the cursor of the focused table has run."""
     has_switches: bool = True
     has_worker: bool = True
     """A process holds memory of workloads."""
@@ -95,6 +97,8 @@ class Situation:
     """An allocator snapshot is loading."""
     snapshot_ooms: bool = False
     """The snapshot contains an OOM of the selected device."""
+    compared: bool = False
+    """A second snapshot is open, to compare the first with."""
     replay: bool = False
     """A recording is played."""
     replay_ended: bool = False
@@ -145,6 +149,8 @@ class Command:
     """The label at the end of a recording, where it differs."""
     footer: int | None = None
     """Position in the footer; ``None`` to leave the command out."""
+    earlier: tuple[Rule, int] | None = field(default=None, compare=False)
+    """A rule, and the position in the footer where it holds."""
     target: Literal["screen", "app"] = "screen"
     """The object with the action's method: the screen of each of its tabs, or the app."""
     call: str = ""
@@ -164,6 +170,12 @@ class Command:
         if now.replay_ended and self.label_at_end:
             label = self.label_at_end
         return self if label == self.label else replace(self, label=label)
+
+    def place(self, now: Situation) -> int | None:
+        """Return the position in the footer; ``None`` to leave the command out."""
+        if self.earlier is not None and self.earlier[0](now):
+            return self.earlier[1]
+        return self.footer
 
     def offered(self, now: Situation) -> bool:
         """Return whether the command belongs to the present screen."""
@@ -226,7 +238,7 @@ class CommandRegistry:
             for item in self.commands
             if item.footer is not None and item.valid(now)
         ]
-        return sorted((item for item in shown if item.label), key=lambda item: item.footer or 0)
+        return sorted((item for item in shown if item.label), key=lambda item: item.place(now) or 0)
 
     def key_table_markdown(self) -> str:
         """Return the table of keys for docs/keys.md, as Markdown."""

@@ -37,6 +37,7 @@ from tui.runs.state.state import RunsState
 from tui.runs.views import arrangement
 from tui.runs.views.queue import format_run_all_question
 from tui.runs.views.runner_notes import NOT_STARTED, NOT_STARTED_IN_RECORDING, NOT_STARTED_READONLY
+from tui.runs.views.workload_table import list_devices
 
 
 class WorkbenchScreen(CommandScreen):
@@ -367,10 +368,17 @@ class WorkbenchScreen(CommandScreen):
         return replace(
             now,
             has_selection=self.workload is not None,
+            has_result=now.pane == "workloads" and self._has_result(),
             has_switches=self.backend.body.flag is not None,
             has_columns=self.has_class("-grid") or self.has_class("-columns"),
             can_go_back=away or bool(self.workloads.table.pattern),
         )
+
+    def _has_result(self) -> bool:
+        """Return whether the workload under the cursor has run on a device of the table."""
+        name = self.workload
+        runs = (self.state.latest_run(name, on) for on in list_devices(self.state)) if name else ()
+        return any(run is not None and run.ended for run in runs)
 
     @property
     def workload(self) -> str | None:

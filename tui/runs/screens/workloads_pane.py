@@ -29,10 +29,11 @@ from tui.runs.views.workload_table import (
     Order,
     WorkloadRow,
     explain_no_match,
+    find_next_order,
     format_no_gpu,
     format_not_run,
+    format_order,
     get_entry_key,
-    get_next_order,
     sort_entries,
 )
 from workloads.protocol.groups import FIRST_STEPS
@@ -279,7 +280,7 @@ class WorkloadsPane(RunsPane):
             matching = f"{len(self.table.listed())} of {len(self.state.catalogue)}"
             words.append(f"filter: {self.table.pattern} ({matching})")
         if self.table.order != ORDERS[0]:
-            words.append(f"by {self.table.order}")
+            words.append(format_order(self.table.order))
         words += filter(None, (format_not_run(self.state), format_no_gpu(self.state)))
         hidden = self.table.hidden_columns() if self.state.catalogue else ()
         if hidden:
@@ -287,8 +288,8 @@ class WorkloadsPane(RunsPane):
         self.retitle("   ".join(words))
 
     def next_order(self) -> None:
-        """Sort the table by the next column."""
-        self.table.sort_by(get_next_order(self.table.order))
+        """Sort the table by the next column that has a value."""
+        self.table.sort_by(find_next_order(self.state, self.table.order))
         self.state_changed()
 
     # ---- the filter ----

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.runs.state.oom_reason import shorten_oom
 from workloads.protocol.results import Basis, Limit, PeakMemory, Rates, RunResult
 
 
@@ -94,5 +95,5 @@ def find_peak(memory: PeakMemory) -> int | None:
 
 
 def format_end(status: str, reason: str | None) -> str:
-    """Format the end of a run, with the reason if there is one: ``failed: out of memory``."""
-    return f"{status}: {reason}" if reason else status
+    """Format the end of a run, with its reason in short: ``failed: out of memory``."""
+    return f"{status}: {shorten_oom(reason)}" if reason else status

@@ -184,7 +184,7 @@ def idle_lines(state: RunsState, cells: int) -> list[Line]:
         row
         for reason, backends in reasons.items()
         for row in paragraph(
-            f"{' and '.join(backends)} flags are idle: {reason}",
+            f"{' and '.join(backends)} flags have no effect: {reason}",
             cells,
             TextStyle.QUIET,
             indent="  ",

@@ -64,6 +64,12 @@ def fit_description(description: str, cells: int, room: int, *, label: str = "")
     return next((rows for rows in reversed(longer) if len(rows) <= room), first)
 
 
+def split_first_sentence(description: str) -> tuple[str, str]:
+    """Return the first sentence of a description, and the rest, which may be empty."""
+    first, _, rest = description.partition(". ")
+    return (f"{first}." if rest else first), rest
+
+
 def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Explain why a run leaves out the selected GPU, if torch does not see it."""
     if state.runner.status == "not started":

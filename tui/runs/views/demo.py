@@ -17,6 +17,7 @@ from tui.runs.state import parameters
 from tui.runs.state.result_format import compute_half_width, format_median, format_speed_up
 from tui.runs.state.runs import RunState, are_comparable
 from tui.runs.state.state import RunsState
+from tui.runs.views.brief import split_first_sentence
 from tui.runs.views.chart import finding_lines
 from tui.runs.views.detail import get_present_settings
 from tui.runs.views.outcome import format_state
@@ -249,16 +250,17 @@ def page_lines(
     prose = min(cells, PROSE_CELLS)
     sentences = _SENTENCE.split(info.look_for)
     first, rest = " ".join(sentences[:SENTENCES]), " ".join(sentences[SENTENCES:])
-    rows = [*paragraph(first, prose, label="Look for: "), ()]
+    about, more = split_first_sentence(info.about)
+    rows = [*paragraph(about, prose), *paragraph(first, prose, label="Look for: "), ()]
     if info.needs:
         rows += [*paragraph(", ".join(info.needs), prose, label="Needs: "), ()]
     rows += [
         *source_lines(info, cells, "y copies it" if info.question else "y copies the script"),
         (),
     ]
-    rows += paragraph(info.about, prose)
-    if rest:
-        rows += [(), *paragraph(rest, prose)]
+    for words in filter(None, (more, rest)):
+        rows += [*paragraph(words, prose), ()]
+    rows.pop()
     for device in list_devices(state):
         run = state.demo_run(info, device)
         known = (run.result or run.so_far) if run else None

@@ -13,7 +13,12 @@ from tui.runs.state import parameters
 from tui.runs.state.runs import RunState, find_last_ended
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_settings
-from tui.runs.views.brief import fit_description, format_earlier, skipped_lines
+from tui.runs.views.brief import (
+    fit_description,
+    format_earlier,
+    skipped_lines,
+    split_first_sentence,
+)
 from tui.runs.views.chart import chart_lines, draw_beside, sweep_lines
 from tui.runs.views.outcome import condition_lines, format_state, outcome_lines, result_lines
 from tui.runs.views.workload_state import (
@@ -60,10 +65,14 @@ def detail_lines(
         rows += fit_description(info.look_for, cells, brief_rows - len(rows), label="Look for: ")
         about = paragraph(info.about, cells)
         return [*rows, (), *about] if len(rows) + 1 + len(about) <= brief_rows else rows
-    about = [*paragraph(info.about, cells), ()]
     look_for = [*paragraph(info.look_for, cells, label="Look for: "), ()]
-    # Before a run, users need the description first; after it, the meaning of the figures.
-    rows += [*outcome, *look_for, *about] if outcome else [*about, *look_for]
+    if outcome:
+        # After a run, its figures come first: a sentence on what ran, and what to look for.
+        first, rest = split_first_sentence(info.about)
+        more = [*paragraph(rest, cells), ()] if rest else []
+        rows += [*outcome, *paragraph(first, cells), *look_for, *more]
+    else:
+        rows += [*paragraph(info.about, cells), (), *look_for]
     if info.needs:
         rows += [*paragraph(", ".join(info.needs), cells, label="Needs: "), ()]
     rows += [*parameter_lines(state, info, cells), *code_lines(info, cells)]
@@ -177,7 +186,7 @@ def _run_lines(state: RunsState, run: RunState, cells: int, *, warnings_shown: b
             words = format_state(run)
             return paragraph(words.text, cells, words.style)
         doing = format_run_progress(run.progress) if run.progress else "queued"
-        if doing == "figures":
+        if run.progress and run.progress.phase == "figures":
             doing = "timing is done; its study is running"
         return result_lines(run.so_far, () if warnings_shown else run.so_far.warnings, cells, doing)
     return [

@@ -201,7 +201,8 @@ def result_lines(
         cells: width of a line.
         doing: the current activity of an unfinished run.
     """
-    words = doing or format_end(result.status, result.reason)
+    whole = f"{result.status}: {result.reason}" if result.reason else result.status
+    words = doing or whole
     style = TextStyle.KEY if doing else STATUS_STYLES[result.status]
     rows = paragraph(words, cells, style, indent="  ")
     for warning in warnings:

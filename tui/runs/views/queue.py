@@ -12,6 +12,7 @@ from tui.devices.state.devices import CPU
 from tui.kit.lines import Line, Span, TextStyle, fit, width
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
+from tui.runs.views.workload_state import format_phase
 from tui.runs.views.workload_table import list_devices
 from workloads.protocol.messages import Budget, Progress, Run
 
@@ -193,9 +194,19 @@ def format_run_all_question(state: RunsState, names: Sequence[str]) -> tuple[str
     words.append(_describe_basis(estimate))
     waiting = len(state.pending())
     if waiting:
-        words.append(f"{text.count(waiting, 'queued run')} first.")
+        words.append(_format_first(waiting, busy=bool(format_current_run(state))))
     words.append("x cancels a workload's runs, X cancels all; results stay.")
     return f"Run {text.count(len(names), 'workload')}?", words
+
+
+def _format_first(waiting: int, *, busy: bool) -> str:
+    """Return which runs come first: ``The current run and 2 queued runs first.``."""
+    parts = ["the current run"] if busy else []
+    queued = waiting - busy
+    if queued > 0:
+        parts.append(text.count(queued, "queued run"))
+    words = " and ".join(parts)
+    return f"{words[0].upper()}{words[1:]} first."
 
 
 def _describe_basis(estimate: RunEstimate) -> str:
@@ -244,7 +255,7 @@ def format_current_run(state: RunsState) -> list[str]:
             return _format_long(state, run.request.workload, where, how_far)
     for compared in state.comparisons.values():
         if compared.progress and not compared.done:
-            how_far = state.runner.silence or compared.progress.phase
+            how_far = state.runner.silence or format_phase(compared.progress.phase)
             done = compared.comparison
             if not state.runner.silence and done is not None and done.pairs < done.pairs_wanted:
                 how_far = f"pair {done.pairs + 1} of {done.pairs_wanted}"
@@ -256,7 +267,7 @@ def format_current_run(state: RunsState) -> list[str]:
 def _format_progress(progress: Progress) -> str:
     if progress.remaining_s is not None:
         return f"{text.at_most(progress.remaining_s)} left"
-    return progress.phase
+    return format_phase(progress.phase)
 
 
 def _format_long(state: RunsState, workload: str, where: str, how_far: str) -> list[str]:

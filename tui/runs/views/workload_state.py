@@ -16,7 +16,7 @@ from tui.runs.state.runs import Against, RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
 from workloads.protocol.flag_words import acts_on
-from workloads.protocol.messages import Progress
+from workloads.protocol.messages import Phase, Progress
 from workloads.protocol.results import FlagInfo, Setting
 
 STYLES = {"failed": TextStyle.BAD, "skipped": TextStyle.QUIET, "cancelled": TextStyle.NOTE}
@@ -34,9 +34,14 @@ def format_run_progress(progress: Progress) -> str:
     return _progress_forms(progress)[0]
 
 
+def format_phase(phase: Phase) -> str:
+    """Return what a run is doing, in words."""
+    return "computing figures" if phase == "figures" else phase
+
+
 def _progress_forms(progress: Progress) -> tuple[str, ...]:
     if progress.phase != "measuring":
-        return (progress.phase,)
+        return (format_phase(progress.phase),)
     block = f"block {progress.blocks}"
     spread = "" if progress.half_width is None else text.spread(progress.half_width)
     left = f"{text.at_most(progress.remaining_s)} left" if progress.remaining_s is not None else ""

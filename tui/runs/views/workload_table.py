@@ -330,9 +330,26 @@ def _format_peak(result: RunResult | None) -> str:
 # ---- order -------------------------------------------------------------------------------------
 
 
-def get_next_order(order: Order) -> Order:
-    """Return the next order; the first follows the last."""
-    return ORDERS[(ORDERS.index(order) + 1) % len(ORDERS)]
+def find_next_order(state: RunsState, order: Order) -> Order:
+    """Return the next order that a workload has a value for; the first follows the last."""
+    at = ORDERS.index(order) + 1
+    following = (*ORDERS[at:], *ORDERS[:at])
+    return next(other for other in following if _has_values(state, other))
+
+
+def _has_values(state: RunsState, order: Order) -> bool:
+    if order not in _VALUES:
+        return True
+    names = list_devices(state)
+    return any(
+        _VALUES[order](list(find_shown_runs(state, info.name, names).values())) is not None
+        for info in state.catalogue
+    )
+
+
+def format_order(order: Order) -> str:
+    """Return the order as the title names it: ``by share of limit``."""
+    return "by share of limit" if order == LIMIT else f"by {order}"
 
 
 def sort_entries(state: RunsState, entries: Sequence[Entry], order: Order) -> list[Entry]:

@@ -22,6 +22,9 @@ from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import flame as view
 from tui.snapshots.views.shared_lines import format_moment, refused_lines, stack_lines
 
+LEAST_LEVELS = 2
+"""Levels of a picture with one level of frames below all live memory."""
+
 
 class FlameChart(FittedView, can_focus=True):
     """The picture: arrows move the cursor, enter gives a frame the whole width."""
@@ -30,7 +33,7 @@ class FlameChart(FittedView, can_focus=True):
         Binding("left,h", "move('left')", show=False),
         Binding("right", "move('right')", show=False),
         Binding("down,j", "move('in')", show=False),
-        Binding("up,k", "move('out')", show=False),
+        Binding("up,k,escape", "move('out')", show=False),
         Binding("enter", "walk_in", show=False),
         Binding("backspace", "walk_out", show=False),
         Binding("home,g", "start", show=False),
@@ -65,8 +68,8 @@ class FlamePane(SnapshotPane):
 
     HELP = (
         "Who allocated what is live: a frame is as wide as the memory allocated below it. down "
-        "goes to the largest call, up to the caller, left and right along the level; enter "
-        "gives a frame the whole width, backspace goes back. A gap: allocated by the frame "
+        "goes to the largest call, up or escape to the caller, left and right along the level; "
+        "enter gives a frame the whole width, backspace goes back. A gap: allocated by the frame "
         "itself, or too small to draw. Frames of libraries are left out; b shows all."
     )
 
@@ -82,6 +85,10 @@ class FlamePane(SnapshotPane):
         self._top = 0
         """Levels scrolled out of view."""
         self._question: object = None
+        self._is_placed = False
+        """The cursor has its first place in the present picture."""
+        self._widened: object = None
+        """The file and device for which all frames were considered."""
 
     def compose(self) -> ComposeResult:
         yield self.drawn
@@ -91,16 +98,40 @@ class FlamePane(SnapshotPane):
         self.drawn.focus()
 
     def state_changed(self) -> None:
-        """Redraw the pane; another device or other frames start at the root."""
+        """Redraw the pane; another device or other frames start anew."""
         focus = self.session.focus
-        question = (self.session.main.store.paths, focus and focus.device, self.session.all_frames)
+        place = (self.session.main.store.paths, focus and focus.device)
+        question = (*place, self.session.all_frames)
         if question != self._question:
             self._question = question
             self.root = self.chosen = ()
+            self._top = 0
+            self._is_placed = False
+        if not self._is_placed:
+            self._place_first(place)
         self._scroll()
         self.drawn.rebuild()
         self.stack.rebuild()
         self._retitle()
+
+    def _place_first(self, place: object) -> None:
+        """Put the cursor on the first fork, with the frames outside it out of view.
+
+        Your own code of a single level has nothing to walk into: all frames are shown then, once
+        for each file and device, so that ``b`` can return.
+        """
+        flame = self.flame()
+        if not isinstance(flame, Flame) or not flame.total_bytes:
+            return
+        is_first, self._widened = place != self._widened, place
+        if is_first and not self.session.all_frames and view.depth_of(flame) <= LEAST_LEVELS:
+            self.session.all_frames = True
+            return
+        self._is_placed = True
+        fork = view.find_fork(flame)
+        if len(fork) > 1:
+            self.chosen = fork
+            self._top = len(fork) if len(fork) + 1 < view.depth_of(flame) else 0
 
     # ---- requests ----
 
@@ -175,6 +206,8 @@ class FlamePane(SnapshotPane):
             frame = self.frame
             level = len(frame.path) if frame is not None else 0
             words += f"   level {level} of {view.depth_of(flame) - 1}"
+            if self._top > 1:
+                words += f"   {text.count(self._top - 1, 'outer frame')} above"
         words += "   all frames" if self.session.all_frames else "   your code"
         self.retitle(words + self.waiting(need))
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -35,6 +35,8 @@ def _import_pane(view: SnapshotView) -> type[SnapshotPane]:
 
 PANES = {view.id: _import_pane(view) for view in VIEWS}
 """The class of the pane of each view, imported with this module and not when the tab opens."""
+PROGRAM = Path(__file__).resolve().parents[2]
+"""The folder of the program's own files."""
 CLOSER, WIDER = 0.5, 2.0
 """Factors by which the zoom keys scale the visible range."""
 
@@ -89,9 +91,15 @@ class SnapshotTab(CommandScreen):
             snapshot=self.session.ready,
             snapshot_loading=self.session.loading,
             snapshot_ooms=self.session.has_ooms,
+            compared=self.session.both.store.loaded is not None,
         )
 
     # ---- drawing ----
+
+    @on(events.DescendantFocus)
+    def _focus_moved(self) -> None:
+        """Show the keys of the focused view: the focus moves after the view is drawn."""
+        self.query_one(FooterBar).rebuild()
 
     def _changed(self) -> None:
         """Draw once per turn of the event loop, however many answers arrived."""
@@ -160,8 +168,11 @@ class SnapshotTab(CommandScreen):
         self.app.push_screen(FileScreen("Compare with", self._folder()), done)
 
     def _folder(self) -> str | None:
+        """Return the folder of the open file; ``None`` for the example in the program's own."""
         paths = self.session.main.store.paths
-        return paths[0].rpartition("/")[0] if paths else None
+        if not paths or PROGRAM in Path(paths[0]).resolve().parents:
+            return None
+        return paths[0].rpartition("/")[0]
 
     def action_snapshot_cancel(self) -> None:
         """Stop the readers that are still reading."""

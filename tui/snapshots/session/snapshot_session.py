@@ -116,6 +116,7 @@ class SnapshotSession:
         self.focus = None
         self.text_source = text_source
         self.search = ""
+        self.all_frames = False
         self.view = VIEWS[0].id
         self.main.open([path], oom_text)
 

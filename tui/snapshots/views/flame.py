@@ -35,6 +35,12 @@ def find_frame(flame: Flame, path: Path) -> FlameFrame | None:
     return None
 
 
+def find_fork(flame: Flame) -> Path:
+    """Return the path of the innermost frame that holds all live memory, up to the first fork."""
+    whole = (frame.path for frame in flame.frames if frame.bytes == flame.total_bytes)
+    return max(whole, key=len, default=())
+
+
 def flame_lines(flame: Flame, cells: int, rows: int, chosen: Path, top: int = 0) -> list[Line]:
     """Draw the levels from ``top`` on, the outermost first.
 
@@ -128,7 +134,7 @@ def next_frame(flame: Flame, chosen: Path, direction: Direction) -> Path:
     """Return the path of the frame that lies in a direction, or the chosen one at an end.
 
     ``in`` leads to the largest frame that the chosen one called, ``out`` to its caller, the others
-    along the level.
+    along the level; ``left`` from a frame that is alone there leads to its caller.
     """
     if direction == "out":
         return chosen[:-1]
@@ -138,6 +144,8 @@ def next_frame(flame: Flame, chosen: Path, direction: Direction) -> Path:
     level = [frame.path for frame in flame.frames if len(frame.path) == len(chosen)]
     if chosen not in level:
         return chosen
+    if direction == "left" and level == [chosen]:
+        return chosen[:-1]
     at = level.index(chosen) + (1 if direction == "right" else -1)
     return level[at] if 0 <= at < len(level) else chosen
 

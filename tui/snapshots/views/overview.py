@@ -59,6 +59,8 @@ AFTER = "and after it, or at the OOM:"
 RECORD = "torch.cuda.memory._record_memory_history(max_entries=100000, stacks='python')"
 DUMP = "torch.cuda.memory._dump_snapshot('memory.pickle')"
 """Commands for the user to copy, one per line."""
+ENDINGS = (".pickle", ".pkl", ".json", ".gz", ".snapshot")
+"""Endings of files that may be snapshots; a name without an ending may be one, too."""
 MOST_ENTRIES = 1000
 """Maximum number of folder entries to examine."""
 SHOWN_SETTINGS = {
@@ -170,7 +172,8 @@ def split_path(typed: str) -> tuple[str, str]:
 def find_files(typed: str) -> tuple[tuple[FileEntry, ...], str]:
     """Return the files that complete the typed path, folders last, or the reason for having none.
 
-    The list includes hidden entries only if the typed name begins with a dot.
+    Only folders and files that may be snapshots are listed, or whatever else begins with the typed
+    name if there are none. Hidden entries are listed only if the typed name begins with a dot.
     """
     folder, beginning = split_path(typed)
     where = Path(folder or ".").expanduser()
@@ -187,8 +190,16 @@ def find_files(typed: str) -> tuple[tuple[FileEntry, ...], str]:
                 files.append(_file_entry(entry))
     except OSError as error:
         return (), f"{clean(str(where))}: {error.strerror or error}"
-    files.sort(key=lambda item: (item.folder, item.name))
-    return tuple(files), "" if files else "no such file"
+    fitting = [item for item in files if item.folder or _may_be_snapshot(item.name)]
+    listed = fitting if fitting or not beginning else files
+    listed.sort(key=lambda item: (item.folder, item.name))
+    if listed:
+        return tuple(listed), ""
+    return (), f"no snapshot here: {', '.join(ENDINGS)}" if files else "no such file"
+
+
+def _may_be_snapshot(name: str) -> bool:
+    return Path(name).suffix.lower() in ("", *ENDINGS)
 
 
 def _file_entry(entry: os.DirEntry[str]) -> FileEntry:

@@ -122,7 +122,7 @@ class StoredRunsPane(Pane):
     def state_changed(self) -> None:
         """Draw the list, or instructions if it is empty."""
         has_runs = bool(self.runs)
-        self.retitle("Runs under the watch" + (f"   {len(self.runs)} stored" if self.runs else ""))
+        self.retitle("Watched runs" + (f"   {len(self.runs)} stored" if self.runs else ""))
         has_focus = self.list.has_focus or self.offers.has_focus or self.screen.focused is None
         before = self.list.display, self.offers.display
         self._heading.display = self.list.display = has_runs
