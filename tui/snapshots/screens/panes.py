@@ -44,7 +44,7 @@ from tui.snapshots.views.shared_lines import (
     waiting_mark,
 )
 
-LEAST_PICTURE_ROWS, MOST_PICTURE_ROWS = 9, 30
+LEAST_PICTURE_ROWS, MOST_PICTURE_ROWS = 8, 30
 """Rows of the timeline below the verdict with its legend; with fewer empty rows, there is none."""
 LEAST_SHARE = 0.05
 """Share of the peak below which a layer is not in the picture's legend."""
