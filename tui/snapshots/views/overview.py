@@ -280,8 +280,11 @@ def _names_sites(verdict: Verdict) -> bool:
 def _request_lines(verdict: Verdict, cells: int, *, explained: bool) -> list[Line]:
     """Draw the failed request in the allocator's terms, with its figures and doubts."""
     facts = list_verdict_facts(verdict)
-    why = "" if explained else " (i)"
-    rows = [(), *paragraph(verdict.headline + why, cells, TextStyle.PLAIN)]
+    sentence = verdict.headline if explained else f"{verdict.headline} (i)"
+    if not explained and verdict.explanation.refusal:
+        # The line above the account has the cause.
+        sentence = f"Could not allocate {text.size(verdict.requested)} (i)"
+    rows = [(), *paragraph(sentence, cells, TextStyle.PLAIN)]
     rows += _figure_lines(facts, cells) if explained else _known_figure_lines(facts, cells)
     if explained:
         rows += reason_lines(verdict, cells)
