@@ -34,7 +34,7 @@ from tui.watch.state.processes import RunProcesses
 from workloads.agent import ENTRIES, RECORD, RUN, identity
 
 ROOT = Path(__file__).parents[2]
-TALKS = "import os, sys; os.write(1, b'out \\xff\\x1b[1m\\n'); print('err', file=sys.stderr); "
+TALKS = "import os, sys; os.write(1, b'out \\xff\\x1b[1m\\n'); os.write(2, b'err\\n'); "
 
 
 @pytest.fixture

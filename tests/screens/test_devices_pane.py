@@ -126,7 +126,7 @@ async def test_eight_gpus_are_all_in_view_and_s_sorts_what_keys_go_to() -> None:
         assert "of 139.8" in at.row("─ Memory")
         await at.press("s")
         assert "by load" not in at.text
-        assert "by time" in at.row("Workloads")
+        assert "by name" in at.row("Workloads")
         await at.press("v", "s")
         assert ", by load" in at.row("Devices")
         assert at.rows[3].startswith("  nvml:7 ")
