@@ -100,7 +100,7 @@ TITLES = {
     "log": "Log",
     "filter": "Workloads",
     "parameters": "Parameters of transfer",
-    "run all": "Run 60 workloads?",
+    "run all": "Run 61 workloads?",
     "help": "Help",
     "palette": "words of a command",
     "themes": "Theme",

@@ -81,7 +81,7 @@ def test_what_ran_out_of_memory_in_it_is_looked_into_in_the_snapshot_tab() -> No
     with Terminal((*PROGRAM, "replay", "--demo", "--speed", "max"), columns=160) as terminal:
         terminal.until_shows("REPLAY", "end")
         terminal.keys("3")
-        terminal.until_shows(DEMO_SNAPSHOT, "OOM at demo_workloads.py", "its memory limit")
+        terminal.until_shows(DEMO_SNAPSHOT, "OOM at demo_workloads.py", "reached its limit")
 
 
 def test_the_recording_that_comes_along_is_small_whole_and_names_nobody() -> None:
