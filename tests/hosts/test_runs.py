@@ -172,7 +172,7 @@ def test_the_ranks_of_a_users_workload_read_it_from_memory(boxes: Boxes, tmp_pat
     done = _run(boxes, *words, "--host", "a")
     assert not own.exists()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "ranks 2: processes that took part" in done.stdout
+    assert "ranks: 2 (processes that took part" in done.stdout
 
 
 def test_a_python_without_torch_says_which_option_names_another(boxes: Boxes) -> None:

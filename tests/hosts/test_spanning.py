@@ -147,7 +147,7 @@ def test_one_command_trains_over_two_hosts_and_stores_the_results_here(rig: Rig)
     lines = done.stdout.splitlines()
     assert lines[0] == "2 of 2 runs succeeded"
     assert lines.count("over box1, box2") == 2
-    assert sum("ranks 2: processes that took part, on all hosts" in line for line in lines) == 2
+    assert sum("ranks: 2 (processes that took part, on all hosts" in line for line in lines) == 2
     stored = rig.run("results", "compare", "box=box1", "box=box2")
     assert "all_reduce" in stored.stdout, stored.stderr
     assert "ddp_training" in stored.stdout
