@@ -27,8 +27,21 @@ from tui.snapshots.explain.evidence import Evidence, Purpose, Rate
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import Frame
+from tui.snapshots.explain.inventory import Container
 
 MODEL = part("parameters", 16)
+
+
+def batches_of_threads(mib: int, threads: int) -> Container:
+    """Return the batch that each of many threads holds."""
+    return container(
+        *("batch", mib, threads),
+        kind="threads",
+        scope="local of keep()",
+        adds=Frame(PROGRAM, 7, "keep"),
+    )
+
+
 ROWS: list[tuple[str, Evidence, str, str, str]] = [
     (
         "parameters alone",
@@ -174,12 +187,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         evidence(
             inventory(
                 MODEL,
-                container(
-                    *("batch", 3000, 215),
-                    kind="threads",
-                    scope="local of keep()",
-                    adds=Frame(PROGRAM, 7, "keep"),
-                ),
+                batches_of_threads(3000, 215),
                 container("images", 2000, 1),
                 container("labels", 2000, 1),
             ),
@@ -194,12 +202,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         evidence(
             inventory(
                 MODEL,
-                container(
-                    *("batch", 6880, 430),
-                    kind="threads",
-                    scope="local of keep()",
-                    adds=Frame(PROGRAM, 7, "keep"),
-                ),
+                batches_of_threads(6880, 430),
             ),
             rate=Rate(2e8, 1e8, 3e8, "s", "measured", 30),
         ),

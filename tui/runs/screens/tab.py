@@ -36,8 +36,8 @@ from tui.runs.state.parameters import Sweep, Valid
 from tui.runs.state.state import RunsState
 from tui.runs.views import arrangement
 from tui.runs.views.queue import format_run_all_question
-from tui.runs.views.runner_notes import NOT_STARTED, NOT_STARTED_IN_RECORDING, NOT_STARTED_READONLY
-from tui.runs.views.workload_table import list_devices
+from tui.runs.views.runner_notes import choose_not_started
+from tui.runs.views.workload_table import has_ended_run
 
 
 class WorkbenchScreen(CommandScreen):
@@ -58,9 +58,8 @@ class WorkbenchScreen(CommandScreen):
         self.devices = DevicesPane(machine, self.actions, clock)
         self.memory = MemoryPane(machine, clock)
         first = program.first_start and not program.readonly
-        self.workloads = WorkloadsPane(
-            state, first_start=first, not_started=_explain_not_started(program)
-        )
+        not_started = choose_not_started(replay=program.replay, readonly=program.readonly)
+        self.workloads = WorkloadsPane(state, first_start=first, not_started=not_started)
         self.backend = BackendPane(state)
         self.detail = DetailPane(state, lambda: self.workload, lambda: self.workloads.table.group)
         self.log_pane = LogPane(program.event_log)
@@ -368,17 +367,11 @@ class WorkbenchScreen(CommandScreen):
         return replace(
             now,
             has_selection=self.workload is not None,
-            has_result=now.pane == "workloads" and self._has_result(),
+            has_result=now.pane == "workloads" and has_ended_run(self.state, self.workload),
             has_switches=self.backend.body.flag is not None,
             has_columns=self.has_class("-grid") or self.has_class("-columns"),
             can_go_back=away or bool(self.workloads.table.pattern),
         )
-
-    def _has_result(self) -> bool:
-        """Return whether the workload under the cursor has run on a device of the table."""
-        name = self.workload
-        runs = (self.state.latest_run(name, on) for on in list_devices(self.state)) if name else ()
-        return any(run is not None and run.ended for run in runs)
 
     @property
     def workload(self) -> str | None:
@@ -604,10 +597,3 @@ class WorkbenchScreen(CommandScreen):
 
     def action_previous_pane(self) -> None:
         self._step_focus(-1)
-
-
-def _explain_not_started(program: RunProgram) -> str:
-    """Return the note about a host without runs."""
-    if program.replay:
-        return NOT_STARTED_IN_RECORDING
-    return NOT_STARTED_READONLY if program.readonly else NOT_STARTED

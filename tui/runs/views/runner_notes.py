@@ -18,6 +18,13 @@ NOT_STARTED_IN_RECORDING = "nothing has been run on {host} so far"
 LOG_STYLES = {"info": TextStyle.PLAIN, "warning": TextStyle.NOTE, "error": TextStyle.BAD}
 
 
+def choose_not_started(*, replay: bool, readonly: bool) -> str:
+    """Return the note about a ``{host}`` without runs."""
+    if replay:
+        return NOT_STARTED_IN_RECORDING
+    return NOT_STARTED_READONLY if readonly else NOT_STARTED
+
+
 def runner_notes(
     state: RunsState, cells: int, *, first_start: bool = False, not_started: str = NOT_STARTED
 ) -> list[Line]:

@@ -83,6 +83,14 @@ def list_devices(state: RunsState) -> tuple[str, ...]:
     return (CPU, gpu.torch) if gpu and gpu.torch else (CPU,)
 
 
+def has_ended_run(state: RunsState, workload: str | None) -> bool:
+    """Return whether a workload, if there is one, has run on a device of the timing columns."""
+    if workload is None:
+        return False
+    runs = (state.latest_run(workload, device) for device in list_devices(state))
+    return any(run is not None and run.ended for run in runs)
+
+
 def explain_no_match(pattern: str, cells: int) -> list[Line]:
     """Return the text that replaces a table without matches."""
     words = (

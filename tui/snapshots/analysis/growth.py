@@ -401,11 +401,12 @@ def _count_passes(
     """
     rows = [
         row
-        for row in sorted(range(len(table.start)), key=table.start.__getitem__)
-        if first <= table.start[row] <= moment
-        and phases.of(table.stack[row]) not in _MADE_ONCE
-        and _is_of_function(phases.caller(table.stack[row]), caller)
+        for row, (stack, start) in enumerate(zip(table.stack, table.start, strict=True))
+        if first <= start <= moment
+        and phases.of(stack) not in _MADE_ONCE
+        and _is_of_function(phases.caller(stack), caller)
     ]
+    rows.sort(key=table.start.__getitem__)
     inside: dict[int, list[int]] = defaultdict(list)
     outside: dict[int, dict[int, int]] = defaultdict(dict)
     allocated_inside = 0
