@@ -152,7 +152,18 @@ def test_an_interval_lies_on_its_side_of_one() -> None:
     unclear = ratio_line(1.02, (0.98, 1.04), 60)
     assert "┼" in plain(unclear)
     assert plain(unclear).index("├") < plain(unclear).index("┼") < plain(unclear).index("●")
-    assert any(span.style is TextStyle.NOTE for span in unclear)
+    assert {span.style for span in unclear} == {TextStyle.QUIET}
+
+
+def test_faster_is_good_slower_is_noted_and_the_same_is_quiet() -> None:
+    def mark(ratio: float, interval: tuple[float, float] | None) -> TextStyle:
+        (span,) = (span for span in ratio_line(ratio, interval, 60) if "●" in span.text)
+        return span.style
+
+    assert mark(1.43, (1.40, 1.47)) is TextStyle.GOOD
+    assert mark(0.7, (0.69, 0.71)) is TextStyle.NOTE
+    assert mark(1.02, (0.98, 1.04)) is TextStyle.QUIET
+    assert mark(1.43, None) is TextStyle.QUIET
 
 
 @given(st.floats(0.1, 10), st.floats(0.1, 1), st.floats(1, 10), st.integers(30, 120))

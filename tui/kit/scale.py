@@ -269,7 +269,7 @@ def interval_line(
     *,
     named: bool = True,
 ) -> Line:
-    """Return the line alone, without its ends.
+    """Return the line alone, without its ends; faster and slower have their colors.
 
     Args:
         ratio: above zero.
@@ -294,7 +294,9 @@ def interval_line(
                 drawn[name], drawn[name + 1] = ("1", TextStyle.QUIET), ("x", TextStyle.QUIET)
                 break
     drawn[middle] = (chars.one, TextStyle.STRONG)
-    style = TextStyle.NOTE if low <= 1 <= high else TextStyle.KEY
+    style = TextStyle.GOOD if low > 1 else TextStyle.NOTE
+    if interval is None or low <= 1 <= high:
+        style = TextStyle.QUIET
     for cell in range(ends[0], ends[1] + 1):
         inner = chars.one_inside if cell == middle else chars.inside
         drawn[cell] = (inner, style)

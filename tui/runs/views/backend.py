@@ -20,9 +20,9 @@ INTERVAL_MOST = 80
 """Most cells of the line that shows a ratio."""
 STYLES: dict[Verdict, TextStyle] = {
     "faster": TextStyle.GOOD,
-    "slower": TextStyle.BAD,
-    "same": TextStyle.PLAIN,
-    "unclear": TextStyle.NOTE,
+    "slower": TextStyle.NOTE,
+    "same": TextStyle.QUIET,
+    "unclear": TextStyle.PLAIN,
 }
 
 

@@ -34,12 +34,12 @@ from tui.kit.plot import (
     Plot,
     mark_of,
     plot_lines,
-    style_of,
 )
 from tui.kit.scale import above, places_scale, scale_for
 from tui.kit.tables import reason_lines, table_lines
 from tui.runs.state.parameters import Sweep
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
+from tui.runs.views.device_colors import list_curve_styles, style_of_device
 from tui.runs.views.workload_state import find_running, format_run_progress
 from workloads.protocol.results import Cell, Chart, DataColumn, Figure, RunResult, Series, Table
 
@@ -73,12 +73,13 @@ DRAWN = ("time", "rate")
 """The plotted charts; the table has the speed-up, and both have its crossovers."""
 
 
-def bar_lines(chart: Chart, cells: int) -> list[Line]:
+def bar_lines(chart: Chart, cells: int, style: TextStyle = TextStyle.ALLOCATED) -> list[Line]:
     """Draw each series with a bar for each step; series of one unit share a scale.
 
     Args:
         chart: a chart of labeled steps.
         cells: width of a line.
+        style: color of the bars.
     """
     rows: list[Line] = []
     highest: dict[str, float] = {}
@@ -86,11 +87,13 @@ def bar_lines(chart: Chart, cells: int) -> list[Line]:
         most = max(_filter_known(series), default=0.0)
         highest[series.unit] = max(highest.get(series.unit, 0.0), most)
     for series in chart.series:
-        rows += _draw_bar_block(chart, series, highest[series.unit], cells)
+        rows += _draw_bar_block(chart, series, highest[series.unit], cells, style)
     return rows
 
 
-def _draw_bar_block(chart: Chart, series: Series, highest: float, cells: int) -> list[Line]:
+def _draw_bar_block(
+    chart: Chart, series: Series, highest: float, cells: int, style: TextStyle
+) -> list[Line]:
     title = Span(f"  {clean(series.name)}", TextStyle.KEY)
     if not _filter_known(series):
         return [line(title, Span(f"  {quantity(None)}", TextStyle.QUIET))]
@@ -111,9 +114,7 @@ def _draw_bar_block(chart: Chart, series: Series, highest: float, cells: int) ->
         if cell_len(name) > label_cells:
             rows += [line("    ", *row) for row in paragraph(name, max(1, cells - 4))]
             name = ""
-        drawn = Span(
-            left(" " if value is None else draw_bar(share, room), room), TextStyle.ALLOCATED
-        )
+        drawn = Span(left(" " if value is None else draw_bar(share, room), room), style)
         rows.append(
             line(f"    {left(name, label_cells)}  ", drawn, f"  {right(words, value_cells)}")
         )
@@ -126,6 +127,7 @@ def curve_lines(
     height: int = HEIGHT,
     levels: tuple[Level, ...] = (),
     events: tuple[Event, ...] = (),
+    device: str = "",
 ) -> list[Line]:
     """Return the title, and one plot for each unit, with different marks for its curves.
 
@@ -135,9 +137,11 @@ def curve_lines(
         height: rows between the edges of a plot.
         levels: limits to draw, in the unit of the first series.
         events: places to mark on the axis.
+        device: device of the figures, whose color a single curve has.
     """
     rows: list[Line] = []
     title = clean(chart.title or chart.name)
+    styles = list_curve_styles([series.name for series in chart.series], device)
     for unit in dict.fromkeys(series.unit for series in chart.series):
         members = [(at, series) for at, series in enumerate(chart.series) if series.unit == unit]
         values = [value for _, series in members for value in _filter_known(series)]
@@ -153,7 +157,7 @@ def curve_lines(
                 series.name,
                 tuple(zip(chart.places, series.values, strict=True)),
                 mark_of(at),
-                style_of(at),
+                styles[at],
             )
             for at, series in members
         )
@@ -179,6 +183,7 @@ def chart_lines(
     height: int = HEIGHT,
     levels: tuple[Level, ...] = (),
     events: tuple[Event, ...] = (),
+    device: str = "",
 ) -> list[Line]:
     """Return the chart with its title and marks, or a table of points if the width is small.
 
@@ -189,15 +194,18 @@ def chart_lines(
         height: rows between the edges of a plot.
         levels: limits, in the unit of the first series; bars ignore them.
         events: places to mark on the axis; charts of steps ignore them.
+        device: device of the figures, whose color bars and a single curve have.
     """
     rows = paragraph(chart.title or chart.name, cells, TextStyle.STRONG)
     if not chart.places:
         rows.append(line(Span("  no points yet", TextStyle.QUIET)))
     elif chart.labels:
-        drawn = bar_lines(chart, cells) if cells >= BARS_FROM else _points_as_table(chart, cells)
+        style = style_of_device(device)
+        bars = cells >= BARS_FROM
+        drawn = bar_lines(chart, cells, style) if bars else _points_as_table(chart, cells)
         rows += [fit_line(row, cells) for row in drawn]
     elif cells >= LEAST_CELLS:
-        rows = curve_lines(chart, cells, height, levels, events)
+        rows = curve_lines(chart, cells, height, levels, events, device)
     else:
         rows += _points_as_table(chart, cells)
     return (
@@ -269,7 +277,7 @@ def finding_lines(result: RunResult, cells: int, *, drawn: bool = True) -> list[
         rows += figure_lines(name, figure, result.unavailable, cells)
     for chart in result.charts:
         if drawn:
-            rows += [(), *chart_lines(chart, result.unavailable, cells)]
+            rows += [(), *chart_lines(chart, result.unavailable, cells, device=result.device)]
         else:
             points = _chart_as_points(chart, result, cells)
             rows += [(), *points] if points else []

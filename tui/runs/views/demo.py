@@ -20,6 +20,7 @@ from tui.runs.state.state import RunsState
 from tui.runs.views.brief import split_first_sentence
 from tui.runs.views.chart import finding_lines
 from tui.runs.views.detail import get_present_settings
+from tui.runs.views.device_colors import style_of_device
 from tui.runs.views.outcome import format_state
 from tui.runs.views.workload_state import find_acting_flags, format_run_progress
 from tui.runs.views.workload_table import explain_not_run, format_limit, format_rate, list_devices
@@ -154,9 +155,11 @@ def _device_lines(
         if device not in times or room < LEAST_BAR:
             rows += flow([(label, *status)], cells, indent="  ")
             continue
-        style = TextStyle.CACHED if device == "cpu" else TextStyle.ALLOCATED
-        drawn = draw_bar(times[device] / max(times.values()), room)
-        rows.append((label, Span(left(drawn, room), style), Span(" "), *status))
+        drawn = Span(
+            left(draw_bar(times[device] / max(times.values()), room), room),
+            style_of_device(device),
+        )
+        rows.append((label, drawn, Span(" "), *status))
     return rows
 
 

@@ -31,6 +31,7 @@ from tui.runs.sweeps.roofline import Roof, Roofline, RooflinePoint, build_roofli
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import draw_beside
 from tui.runs.views.detail import detail_lines, format_for_clipboard
+from tui.runs.views.device_colors import style_of_device
 from tui.runs.views.workload_table import find_shown_runs, list_devices
 from workloads.protocol.results import DataColumn, Table
 
@@ -94,11 +95,11 @@ def _draw_bars(
         Span(name, TextStyle.KEY), Span(f"  {formatted}" if formatted else "", TextStyle.STRONG)
     )
     rows = [fit_line(head, cells)]
-    for place, (device, time) in enumerate(times.items()):
+    for device, time in times.items():
         result = get_timed_result(runs[device])
         assert result is not None
         assert result.time is not None
-        drawn = Span(left(draw_bar(time / full, room), room), style_of(place))
+        drawn = Span(left(draw_bar(time / full, room), room), style_of_device(device))
         words = right(format_median(result.time), TIME_CELLS)
         rows.append(fit_line(line(f"  {left(device, label_cells)} ", drawn, f" {words}"), cells))
     return rows

@@ -41,9 +41,10 @@ from tui.runs.state.runs import (
 )
 from tui.runs.sweeps.sweep_result import choose_base_device, compute_speed_up
 from tui.runs.views.chart import finding_lines, missing_lines
+from tui.runs.views.device_colors import style_of_device
 from tui.runs.views.workload_state import fold_warnings, format_run_progress
 from workloads.protocol.flag_words import CUBLAS, CUDNN, ONEDNN, format_setting
-from workloads.protocol.results import Limit, RunResult, Timing
+from workloads.protocol.results import RunResult, Timing
 
 DEVICE_CELLS = 8
 TIME_CELLS, RATE_CELLS = 8, 16
@@ -134,29 +135,30 @@ def _figure_lines(
     if label.width + cell_len(padded) > cells:
         parts = [line(Span(words, style)) for words, _, style in figures if words]
         rows = flow([line(label, *parts[0]), *parts[1:]], cells, indent="  ")
-        return rows + _limit_rows(result.limit, 0, cells, limit_cells)
+        return rows + _limit_rows(result, 0, cells, limit_cells)
     head = [label]
     for words, size, style in figures:
         head += [Span(right(words, size), style), Span(" ")]
     used = sum(span.width for span in head) + 1
     if result.limit is not None and cells - used - limit_cells - 2 >= BAR_CELLS[0]:
-        (beside,) = _limit_rows(result.limit, used, cells, limit_cells)
+        (beside,) = _limit_rows(result, used, cells, limit_cells)
         return [(*head, *beside)]
-    return [tuple(head[:-1]), *_limit_rows(result.limit, label.width, cells, limit_cells)]
+    return [tuple(head[:-1]), *_limit_rows(result, label.width, cells, limit_cells)]
 
 
-def _limit_rows(limit: Limit | None, indent: int, cells: int, limit_cells: int) -> list[Line]:
+def _limit_rows(result: RunResult, indent: int, cells: int, limit_cells: int) -> list[Line]:
     """Return the share as a bar and as text; omit the bar if it does not fit.
 
     The full bar is the limit.
     """
+    limit = result.limit
     if limit is None:
         return []
     share = Span(format_limit_share(limit), TextStyle.BAD if limit.exceeded else TextStyle.PLAIN)
     room = min(BAR_CELLS[1], cells - indent - limit_cells - 2)
     if room < BAR_CELLS[0]:
         return flow([(share,)], cells, indent="  ")
-    style = TextStyle.BAD if limit.exceeded else TextStyle.ALLOCATED
+    style = TextStyle.BAD if limit.exceeded else style_of_device(result.device)
     # Beside the figures, the line is already indented.
     lead = " " if indent > DEVICE_CELLS + 4 else " " * indent
     return [line(lead, *draw_on_track(limit.fraction, room, style), "  ", share)]
@@ -209,7 +211,7 @@ def result_lines(
         rows += paragraph(f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  ")
     if result.time is not None:
         rows += _pair_lines(time_pairs(result.time, result.unavailable), cells)
-        rows += block_lines(result.time, cells)
+        rows += block_lines(result.time, cells, style_of_device(result.device))
         rows += _pair_lines([("rate", words) for words in format_rates(result)], cells)
         rows += limit_lines(result, cells)
     rows += _pair_lines(memory_pairs(result), cells)
@@ -266,8 +268,14 @@ def time_pairs(time: Timing, unavailable: dict[str, str]) -> list[tuple[str, str
     return pairs
 
 
-def block_lines(time: Timing, cells: int) -> list[Line]:
-    """Plot the blocks of a measurement in order, to show drift and outliers that a median hides."""
+def block_lines(time: Timing, cells: int, style: TextStyle = TextStyle.ALLOCATED) -> list[Line]:
+    """Plot the blocks of a measurement in order, to show drift and outliers that a median hides.
+
+    Args:
+        time: the measurement.
+        cells: width of a line.
+        style: color of the curve.
+    """
     known = time.block_times_s
     if len(known) < BLOCKS_FROM or cells < LEAST_CELLS:
         return []
@@ -278,7 +286,7 @@ def block_lines(time: Timing, cells: int) -> list[Line]:
     plot = Plot(
         Axis("block", "", Scale(1.0, float(len(known)))),
         Axis("time of a call", "s", Scale(low, high)),
-        (Curve("", points, style=TextStyle.ALLOCATED),),
+        (Curve("", points, style=style),),
         (Level("median", time.median_s),),
     )
     return plot_lines(plot, min(cells, BLOCKS_MOST), BLOCKS_HEIGHT)
