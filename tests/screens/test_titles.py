@@ -1,13 +1,19 @@
-"""Titles of panes: what of the border is redrawn for a new one."""
+"""Titles of panes: what is loud in them, and what of the border is redrawn for a new one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from rich.segment import Segment
 from textual.app import App, ComposeResult
 from textual.containers import Container
 from textual.geometry import Region
 
+from tests.screens.app_helpers import Running, running
+from tests.screens.helpers import screen_strips
+from tui.core.settings import OWN_PALETTE, THEME
+from tui.kit.lines import Span, TextStyle, title_line
 from tui.kit.pane import Pane
 
 if TYPE_CHECKING:
@@ -55,3 +61,46 @@ async def test_a_new_title_redraws_both_titles_and_not_the_rule_behind_them() ->
     assert redrawn.offset == (-1, -1)
     assert redrawn.height == 1
     assert 2 + len(" cuda:0 ") + 4 + 1 <= redrawn.width < 20
+
+
+def test_problems_in_a_title_have_the_color_of_their_sign_and_other_facts_are_quiet() -> None:
+    assert title_line("Devices   8 GPUs, H200   ! 1 throttled   \u25b4 1 at power cap") == (
+        Span("Devices", TextStyle.STRONG),
+        Span("   8 GPUs, H200", TextStyle.QUIET),
+        Span("   ! 1 throttled", TextStyle.BAD),
+        Span("   \u25b4 1 at power cap", TextStyle.NOTE),
+    )
+
+
+def title_of(on: Running, word: str) -> dict[str, Segment]:
+    """Return the segments of the row of a title, by their text without blanks."""
+    row = next(strip for strip in screen_strips(on.app) if word in strip.text)
+    return {segment.text.strip(): segment for segment in row}
+
+
+@pytest.mark.parametrize("theme", [THEME, OWN_PALETTE, "textual-light"])
+async def test_the_focus_makes_the_name_of_a_title_loud_and_not_its_facts(theme: str) -> None:
+    async with running((120, 40), "two gpus") as on:
+        on.app.theme = theme
+        await on.press("m", "v")
+        await on.settle()
+        devices, memory = title_of(on, "Devices"), title_of(on, "Memory")
+    name, facts = devices["Devices"].style, devices["2 GPUs, H200"].style
+    assert name is not None
+    assert facts is not None
+    assert name.reverse
+    assert name.bold
+    assert not facts.reverse
+    assert not facts.bold
+    other = memory["Memory"].style
+    assert other is not None
+    assert other.bold
+    assert not other.reverse
+
+
+async def test_a_title_has_the_colors_of_the_present_theme() -> None:
+    async with running((120, 40), "two gpus") as on:
+        before = title_of(on, "Devices")["2 GPUs, H200"].style
+        on.app.theme = "textual-light"
+        await on.settle()
+        assert title_of(on, "Devices")["2 GPUs, H200"].style != before

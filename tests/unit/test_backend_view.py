@@ -65,7 +65,7 @@ def test_the_selected_device_s_switches_come_first() -> None:
     [
         (120, f"Backends   {CUDNN_LINE}   3 more flags"),
         (100, f"Backends   {CUDNN_LINE}"),
-        (80, "Backends: cudnn"),
+        (80, "Backends   cudnn"),
     ],
 )
 def test_the_folded_pane_has_the_switches_in_its_title(cells: int, title: str) -> None:

@@ -134,7 +134,7 @@ def test_what_is_wrong_with_a_gpu_is_not_what_a_title_is_cut_at() -> None:
     state = make_store("one gpu", sample(hot, capped))
     for room in range(52, 90):
         title = devices_title(state.machine, NOW, room, folded=False, order="load")
-        assert title.endswith("1 throttled, 1 at the power cap")
+        assert title.endswith("   ! 1 throttled   \u25b4 1 at power cap")
     assert "by load" in title
 
 

@@ -153,6 +153,22 @@ def line(*parts: str | Span) -> Line:
     return tuple(Span(part) if isinstance(part, str) else part for part in parts)
 
 
+TITLE_GAP = "   "
+"""Separates the name in a title from the facts, and the facts from each other."""
+
+
+def title_line(title: str) -> Line:
+    """Return the title of a pane: the name strong, the facts quiet, problems in their color.
+
+    Args:
+        title: the name, then any facts, each after :data:`TITLE_GAP`; a problem begins with a sign.
+    """
+    name, *facts = title.split(TITLE_GAP)
+    signs = {glyphs.GLYPHS.warning: TextStyle.BAD, glyphs.GLYPHS.limit: TextStyle.NOTE}
+    styled = (Span(TITLE_GAP + fact, signs.get(fact[:1], TextStyle.QUIET)) for fact in facts)
+    return (Span(name, TextStyle.STRONG), *styled)
+
+
 def plain(spans: Line) -> str:
     """Return the text of a line."""
     return "".join(span.text for span in spans)

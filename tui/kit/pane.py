@@ -14,24 +14,26 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.content import Content
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
+from textual.theme import Theme
 from textual.widget import Widget
 
 from tui.core.events import Topic
 from tui.kit.commands.command import CommandRegistry, Situation
 from tui.kit.key_help import command_at, footer, shows_caption
-from tui.kit.lines import Line, cell_len, changes, plain
-from tui.kit.styles import strip_of
+from tui.kit.lines import Line, cell_len, changes, plain, title_line
+from tui.kit.styles import strip_of, title_content
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 ROOM = 4
 """Cells of the top border beside the title: corners, rules and blanks."""
+PADDING = 2
+"""Cells of the blanks around a title."""
 
 
 @runtime_checkable
@@ -50,19 +52,33 @@ class Pane(Container):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
-        self._padded_title = ""
+        self._shown_title = ""
         self._retitled = 0
         """Cells of the top border that a new title changes; 0 except while it is set."""
 
+    def on_mount(self) -> None:
+        """Draw the title again in another theme, whose colors its text has."""
+        self.app.theme_changed_signal.subscribe(self, self._draw_in_theme)
+
+    def _draw_in_theme(self, _theme: Theme) -> None:
+        if self._shown_title:
+            self._draw_title(self._shown_title)
+
     def retitle(self, title: str) -> None:
-        """Write the title into the border; data in it is text, not markup."""
-        padded = f" {title} "
-        if padded != self._padded_title:
-            # The rule behind both titles stays as it is.
-            self._retitled = ROOM + max(cell_len(padded), cell_len(self._padded_title))
-            self._padded_title = padded
-            self.border_title = Content(padded)
-            self._retitled = 0
+        """Write the title into the border; data in it is text, not markup.
+
+        Args:
+            title: the name and the facts, as :func:`~tui.kit.lines.title_line` reads them.
+        """
+        if title != self._shown_title:
+            self._draw_title(title)
+
+    def _draw_title(self, title: str) -> None:
+        # The rule behind both titles stays as it is.
+        self._retitled = ROOM + PADDING + max(cell_len(title), cell_len(self._shown_title))
+        self._shown_title = title
+        self.border_title = title_content(title_line(title))
+        self._retitled = 0
 
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
@@ -86,7 +102,7 @@ class Pane(Container):
         """Return the pane as text: its title, then all lines, or the points of a plot."""
         shown = [part for part in self.query(Widget) if part.display and isinstance(part, HasLines)]
         rows = [row for part in shown for row in _copied_rows(part)]
-        return "\n".join([self._padded_title.strip(), *rows]).rstrip() + "\n"
+        return "\n".join([self._shown_title.strip(), *rows]).rstrip() + "\n"
 
 
 def _copied_rows(part: HasLines) -> Sequence[str]:

@@ -15,8 +15,10 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from textual.color import Color as TextualColor
+from textual.content import Content
 from textual.filter import LineFilter
 from textual.strip import Strip
+from textual.style import Style as ContentStyle
 
 from tui.kit.lines import (
     FULL_LAYERS,
@@ -206,6 +208,32 @@ def cursor_row(*, focused: bool) -> Style:
     if _Present.styles is IN_OWN_COLORS:
         return OWN_CURSOR if focused else OWN_PLACE
     return Style(reverse=True) if focused else Style(bold=True)
+
+
+def title_content(spans: Line) -> Content:
+    """Return the title of a pane, of which the focus makes only the name loud.
+
+    The first span has the style of the border's title, which the focus changes. The others keep
+    theirs; without a color, they have the title's.
+
+    Args:
+        spans: the name, then the facts.
+    """
+    name, *facts = spans
+    # A blank on either side belongs to the name.
+    first, rest = f" {name.text} ", [Span(span.text, span.style) for span in facts]
+    if rest:
+        rest[0] = Span(rest[0].text[1:], rest[0].style)
+        rest.append(Span(" ", rest[-1].style))
+    return Content.assemble(first, *((span.text, _title_style(span.style)) for span in rest))
+
+
+def _title_style(style: TextStyle) -> ContentStyle:
+    """Return the style of a text in a title, whatever the focus does to the title."""
+    own = _Present.styles[style]
+    named = own.color is not None and own.color.type is ColorType.STANDARD
+    color = own.color and TextualColor.parse(f"ansi_{own.color.name}" if named else own.color.name)
+    return ContentStyle(foreground=color, bold=bool(own.bold), dim=own.dim, reverse=False)
 
 
 def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) -> Strip:

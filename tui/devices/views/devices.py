@@ -24,7 +24,7 @@ from tui.devices.views.device_columns import (
     shorten_name,
 )
 from tui.kit.bars import draw_on_track
-from tui.kit.lines import Line, Span, TextStyle, fit, left, right, wrap
+from tui.kit.lines import TITLE_GAP, Line, Span, TextStyle, fit, left, right, wrap
 from tui.monitor.messages import HARMFUL_REASONS, Device, Sample
 
 WARM_C, HOT_C = 10.0, 2.0
@@ -173,16 +173,18 @@ def devices_title(
     kind = [fit(name, max(12, width // 3))] if name else []
     unseen = gpus and machine.environment and not any(view.torch for view in gpus)
     seen = ["not seen by torch"] if unseen else []
+    both = [f"{len(gpus)} {kind[0]}"] if count and kind else []
     sorted_by = [f"by {order}"] if order != "index" else []
     slowdowns = _format_slowdowns(machine)
 
     def build(*parts: str) -> str:
-        return "   ".join(filter(None, ["Devices", ", ".join(parts)])) + slowdowns
+        return TITLE_GAP.join(filter(None, ["Devices", ", ".join(parts), *slowdowns]))
 
     # Problems of GPUs stand at the end; the heading also marks the order.
     titles = [
         build(*count, *kind, *seen, *sorted_by),
         build(*count, *kind, *seen),
+        *([build(*both, *seen)] * len(both)),
         build(*count, *seen),
         build(*count),
     ]
@@ -202,7 +204,7 @@ def _summarize(view: DeviceView, sample: Sample | None) -> str:
     return f"{view.label} {use} {_memory_text(used)}" if used else f"{view.label} {use}"
 
 
-def _format_slowdowns(machine: MachineState) -> str:
+def _format_slowdowns(machine: MachineState) -> list[str]:
     """Count the GPUs with reduced clocks, by cause: heat or a fault, and the power cap."""
     reasons = [
         rank_throttle_reasons(view.nvml)
@@ -213,9 +215,8 @@ def _format_slowdowns(machine: MachineState) -> str:
     capped = sum(
         "sw_power_cap" in reason and not set(reason) & set(HARMFUL_REASONS) for reason in reasons
     )
-    parts = [f"{harmed} throttled"] if harmed else []
-    parts += [f"{capped} at the power cap"] if capped else []
-    return "".join(f", {part}" for part in parts)
+    parts = [f"{glyphs.GLYPHS.warning} {harmed} throttled"] if harmed else []
+    return parts + ([f"{glyphs.GLYPHS.limit} {capped} at power cap"] if capped else [])
 
 
 def rank_throttle_reasons(device: Device) -> tuple[str, ...]:

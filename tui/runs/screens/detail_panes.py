@@ -12,7 +12,7 @@ from textual.message import Message
 
 from tui.core.events import EventLog, Topic
 from tui.kit.dialogs import TextScreen
-from tui.kit.lines import Line
+from tui.kit.lines import TITLE_GAP, Line
 from tui.kit.pane import ROOM, LinesView, Pane
 from tui.runs.state.state import RunsState
 from tui.runs.views.backend import (
@@ -157,7 +157,7 @@ class BackendPane(RunsPane):
         unfinished = sum(not state.done for state in self.state.comparisons.values())
         host = self.state.machine.host
         title = f"Backends of {host}" if host else "Backends"
-        title += f": {', '.join(names)}" if names else ""
+        title += f"{TITLE_GAP}{', '.join(names)}" if names else ""
         title += f"   {unfinished} to compare" if unfinished else ""
         if self.has_class("-folded"):
             title = format_folded_title(self.state, self.size.width - ROOM)

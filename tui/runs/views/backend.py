@@ -170,7 +170,7 @@ def format_folded_title(state: RunsState, cells: int) -> str:
     own = [flag for flag in flags if format_backend_name(flag.name) == name]
     boxes = "  ".join(plain(format_switch(flag, state, None)) for flag in own)
     more = "" if len(own) == len(flags) else f"   {text.count(len(flags) - len(own), 'more flag')}"
-    forms = (f"Backends   {name} {boxes}{more}", f"Backends   {name} {boxes}", f"Backends: {name}")
+    forms = (f"Backends   {name} {boxes}{more}", f"Backends   {name} {boxes}", f"Backends   {name}")
     return next((form for form in forms if len(form) <= cells), forms[-1])
 
 
