@@ -61,18 +61,18 @@ class Obedient(Recorder):
             (80, 24),
             [
                 "  gpu▾   util                   memory                          temp      power",
-                "▸ cuda:0 ██████████▍······  61% ██▌··············  20.7/139.8G  45°C  310/700 W",
-                "  cuda:1 ·················   0% ▏················  <0.1/139.8G  31°C   74/700 W",
-                "  cpu    ███▉·············  23% █▋···············  12.0/128.0G     16/192 cores",
+                "▸ cuda:0 ■■■■■■■■■■·······  61% ■■■··············  20.7/139.8G  45°C  310/700 W",
+                "  cuda:1 ·················   0% ╸················  <0.1/139.8G  31°C   74/700 W",
+                "  cpu    ■■■■·············  23% ■■···············  12.0/128.0G     16/192 cores",
             ],
         ),
         (
             (60, 20),
             [
                 "  gpu▾   util           memory                  temp  power",
-                "▸ cuda:0 █████▌···  61% █▍·······  20.7/139.8G  45°C  310 W",
-                "  cuda:1 ·········   0% ▏········  <0.1/139.8G  31°C   74 W",
-                "  cpu    ██▏······  23% ▉········  12.0/128.0G 16/192 cores",
+                "▸ cuda:0 ■■■■■····  61% ■········  20.7/139.8G  45°C  310 W",
+                "  cuda:1 ·········   0% ╸········  <0.1/139.8G  31°C   74 W",
+                "  cpu    ■■·······  23% ■········  12.0/128.0G 16/192 cores",
             ],
         ),
     ],
@@ -190,7 +190,7 @@ async def test_without_a_driver_it_is_said_why_in_the_room_there_is_and_the_cpu_
     async with app.run_test(size=(width, height)) as pilot:
         await settle(pilot)
         lines = screen_text(app)
-        assert lines[1].startswith("! no NVIDIA driver")
+        assert lines[1].lstrip().startswith("! no NVIDIA driver")
         at = next(place for place, row in enumerate(lines) if row.startswith("▸ cpu "))
         told = [row.strip() for row in lines[1:at] if " util" not in row]
         assert len(told) <= rows
@@ -203,12 +203,12 @@ async def test_before_the_first_sample_it_waits_and_then_it_shows() -> None:
     app = app_of(state)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        assert screen_text(app)[1] == "waiting for the monitor"
+        assert screen_text(app)[1].strip() == "waiting for the monitor"
         app.tell(state, sample(gpu()))
         await settle(pilot)
         lines = screen_text(app)
         # A GPU is what people came for, before torch has said which it sees.
-        assert lines[2].startswith("▸ cuda:0 █")
+        assert lines[2].startswith("▸ cuda:0 ■")
         assert lines[3].startswith("  cpu")
 
 
@@ -224,7 +224,7 @@ async def test_a_monitor_that_ended_gives_its_reason_and_the_rows_grow_old() -> 
         app.pane.state_changed()
         await settle(pilot)
         lines = screen_text(app)
-        assert lines[1] == "! the monitor has ended: exit code 1"
+        assert lines[1].strip() == "! the monitor has ended: exit code 1"
         assert "1 min old" in lines[3]
 
 
@@ -266,7 +266,7 @@ async def test_a_bar_under_the_cursor_is_as_long_as_it_was() -> None:
             segment.text: bool(segment.style and segment.style.reverse) for segment in cursor
         }
         # Reversed, its blanks would be the coloured part.
-        assert [turned for text, turned in reversed_.items() if "█" in text] == [False, False]
+        assert [turned for text, turned in reversed_.items() if "■" in text] == [False, False]
         assert [turned for text, turned in reversed_.items() if "61%" in text] == [True]
 
 

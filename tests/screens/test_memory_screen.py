@@ -190,7 +190,7 @@ async def test_it_scrolls_to_its_last_line(size: tuple[int, int]) -> None:
         await settle(pilot)
         top = screen_text(app)
         assert "Memory   cuda:0" in top[0]
-        assert set(top[1]) == set("█▓▒░▞·")
+        assert set(top[1].strip()) == set("█▓▒░▞·")
         text = "\n".join(top)
         for words in ("cuda:0, last ", "util ", "memory ", "power ", "reserved "):
             assert words in text

@@ -119,7 +119,7 @@ async def test_the_summary_of_a_file_without_an_oom() -> None:
         assert "What would help" not in on.text
         assert "events 23 105" in on.text
         assert on.row("count  site").split() == ["bytes", "%", "count", "site"]
-        assert on.row("client.py:176 reset_model").startswith("  478 MiB  28%     196")
+        assert on.row("client.py:176 reset_model").startswith("    478 MiB  28%     196")
 
 
 async def test_without_a_verdict_i_says_why_and_the_figures_of_the_device_stay(

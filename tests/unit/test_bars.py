@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.core.text import glyphs
-from tui.kit.bars import draw_bar, draw_on_track
+from tui.kit.bars import draw_bar, draw_gauge
 from tui.kit.lines import TextStyle, plain, width
 
 
@@ -23,23 +23,23 @@ def test_a_bar_fits_and_something_is_never_drawn_as_nothing(share: float, cells:
     [
         (None, "    ", "    "),
         (0.0, "····", "____"),
-        (0.001, "▏···", "-___"),
-        (0.5, "██··", "##__"),
-        (1.0, "████", "####"),
-        (7.0, "████", "####"),
+        (0.001, "╸···", "-___"),
+        (0.5, "■■··", "##__"),
+        (1.0, "■■■■", "####"),
+        (7.0, "■■■■", "####"),
     ],
 )
 def test_the_track_is_what_the_bar_leaves(
     share: float | None, unicode: str, ascii_only: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert plain(draw_on_track(share, 4, TextStyle.GOOD)) == unicode
+    assert plain(draw_gauge(share, 4, TextStyle.GOOD)) == unicode
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
-    assert plain(draw_on_track(share, 4, TextStyle.GOOD)) == ascii_only
+    assert plain(draw_gauge(share, 4, TextStyle.GOOD)) == ascii_only
 
 
 @given(st.none() | st.floats(0, 2), st.integers(1, 60), st.sampled_from(TextStyle))
 def test_bar_and_track_fill_the_cells(share: float | None, cells: int, style: TextStyle) -> None:
-    drawn = draw_on_track(share, cells, style)
+    drawn = draw_gauge(share, cells, style)
     assert width(drawn) == cells
     # The bar alone has the style: the track is drawn alike behind every bar.
     assert {span.style for span in drawn} <= {style, TextStyle.REST}

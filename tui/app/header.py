@@ -86,23 +86,31 @@ def tabs_line(tab: str, cells: int) -> Line:
         tab: the open tab.
         cells: width of the whole header; where it is narrow, titles are short or only keys remain.
     """
+    names = [_name(entry, cells, opened=entry.id == tab) for entry in TABS]
+    if cells >= LONG_FROM or CLOSE_BELOW <= cells < SHORT_FROM:
+        texts = [f" {name} " for name in names]
+    else:
+        # One blank between two tabs; the mark of the open one covers the blanks on both sides.
+        place = next(index for index, entry in enumerate(TABS) if entry.id == tab)
+        texts = [
+            f"{'' if 0 < index != place else ' '}{name}{'' if index + 1 == place else ' '}"
+            for index, name in enumerate(names)
+        ]
+        if cells < NAMED_FROM:
+            texts[-1] = texts[-1].rstrip()
     return tuple(
-        Span(
-            _tab(entry, cells, chosen=entry.id == tab),
-            TextStyle.CURSOR if entry.id == tab else TextStyle.QUIET,
-        )
-        for entry in TABS
+        Span(text, TextStyle.CURSOR if entry.id == tab else TextStyle.QUIET)
+        for entry, text in zip(TABS, texts, strict=True)
     )
 
 
-def _tab(tab: Tab, cells: int, *, chosen: bool) -> str:
+def _name(tab: Tab, cells: int, *, opened: bool) -> str:
+    """Return the key of a tab, with as much of its title as a header of this width shows."""
     if cells >= LONG_FROM:
-        return f" {tab.key} {tab.title} "
-    if cells >= SHORT_FROM:
-        return f" {tab.key} {tab.short}"
-    if cells < CLOSE_BELOW:
-        return f" {tab.key}"
-    return f" {tab.key} {tab.short} " if chosen and cells >= KEYS_BELOW else f" {tab.key} "
+        return f"{tab.key} {tab.title}"
+    if cells >= SHORT_FROM or (opened and cells >= KEYS_BELOW):
+        return f"{tab.key} {tab.short}"
+    return str(tab.key)
 
 
 def _remark(machine: MachineState, cells: int) -> str:
@@ -127,9 +135,14 @@ def tab_at(machine: MachineState, x: int, cells: int, tab: str, note: str = "") 
     """Return the tab under a column of a header ``cells`` wide in which ``tab`` is open."""
     spans = tabs_shown(machine, tab, cells, note)
     start = cells - width(spans)
-    for entry, span in zip(TABS, spans, strict=True):
+    if x < start:
+        return None
+    following = [*(span.text for span in spans[1:]), " "]
+    for entry, span, after in zip(TABS, spans, following, strict=True):
         end = start + span.width
-        if start <= x < end:
+        # A single blank between two tabs belongs to the right one, whichever is open.
+        shared = span.text.endswith(" ") and not after.startswith(" ")
+        if x < (end - 1 if shared else end):
             return entry.id
         start = end
     return None

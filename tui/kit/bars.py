@@ -1,4 +1,4 @@
-"""Horizontal bars in parts of a cell, alone and on a track. Pure."""
+"""Horizontal bars: in parts of a cell to compare lengths, and gauges on a track. Pure."""
 
 from __future__ import annotations
 
@@ -22,17 +22,21 @@ def draw_bar(share: float, cells: int) -> str:
     return drawn or glyphs.GLYPHS.zero
 
 
-def draw_on_track(share: float | None, cells: int, style: TextStyle) -> Line:
-    """Draw a bar on a track that is ``cells`` wide, so that zero differs from unknown.
+def draw_gauge(share: float | None, cells: int, style: TextStyle) -> Line:
+    """Draw a gauge on a track that is ``cells`` wide, so that zero differs from unknown.
+
+    It fills whole cells with a glyph that leaves a gap above and below, so that the gauges of
+    neighboring rows stay apart. The figure beside a gauge is exact.
 
     Args:
-        share: 0 to 1 of the track; ``None`` if unknown, which draws neither bar nor track.
+        share: 0 to 1 of the track; ``None`` if unknown, which draws neither gauge nor track.
         cells: width of the track.
-        style: style of the bar; the track has its own.
+        style: style of the gauge; the track has its own.
     """
     if share is None:
         return (Span(left("", cells), style),)
-    drawn = draw_bar(share, cells) if share > 0 else ""
-    # A block takes one cell.
+    filled = round(max(0.0, min(1.0, share)) * cells)
+    trace = glyphs.GLYPHS.trace if share > 0 and not filled else ""
+    drawn = (glyphs.GLYPHS.gauge * filled or trace)[:cells]
     track = Span(glyphs.GLYPHS.zero * (cells - len(drawn)), TextStyle.REST)
     return tuple(span for span in (Span(drawn, style), track) if span.text)

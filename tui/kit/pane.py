@@ -36,6 +36,15 @@ PADDING = 2
 """Cells of the blanks around a title."""
 
 
+TEXT_MARGIN = 3
+"""Cells of a text view beside its lines: the padding at the left and the scroll bar's column."""
+
+
+def text_cells(width: int) -> int:
+    """Return the width of a line of text in a pane that is ``width`` cells wide."""
+    return max(1, width - TEXT_MARGIN)
+
+
 @runtime_checkable
 class HasLines(Protocol):
     """A widget that draws lines of text."""

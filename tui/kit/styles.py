@@ -20,6 +20,7 @@ from textual.filter import LineFilter
 from textual.strip import Strip
 from textual.style import Style as ContentStyle
 
+from tui.core.text import glyphs
 from tui.kit.lines import (
     FULL_LAYERS,
     LAYERS,
@@ -330,9 +331,15 @@ def _style_of(key: _StyleKey) -> Style:
     return Style(color=_Present.styles[lower].color, bgcolor=_Present.styles[upper].color)
 
 
+_GAUGE = glyphs.UNICODE.gauge + glyphs.UNICODE.trace
+
+
 def _is_bar(text: str) -> bool:
     """Return whether a text is a bar of partly filled cells, which must not be reversed."""
-    return any("\u2580" <= sign <= "\u259f" or "\u2800" < sign <= "\u28ff" for sign in text)
+    return any(
+        sign in _GAUGE or "\u2580" <= sign <= "\u259f" or "\u2800" < sign <= "\u28ff"
+        for sign in text
+    )
 
 
 # ---- terminals with 256 colors ------------------------------------------------------------------

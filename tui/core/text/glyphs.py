@@ -38,6 +38,10 @@ class Glyphs(NamedTuple):
     """Parts of a cell filled from the left, in even steps; the last is a full cell."""
     vertical: str
     """Parts of a cell filled from below, in even steps; the last is a full cell."""
+    gauge: str
+    """A filled cell of a gauge."""
+    trace: str
+    """A share of a gauge that is above zero, but less than half a cell."""
     shade: str
     """Fills the area between the mean and the highest reading of a history."""
     zero: str
@@ -79,6 +83,8 @@ UNICODE = Glyphs(
     ascii=False,
     horizontal="▏▎▍▌▋▊▉█",
     vertical="▁▂▃▄▅▆▇█",
+    gauge="■",
+    trace="╸",
     shade="░",
     zero="·",
     slices={
@@ -127,6 +133,8 @@ ASCII = Glyphs(
     ascii=True,
     horizontal="-=#",
     vertical=".:-=+*%#",
+    gauge="#",
+    trace="-",
     shade="'",
     zero="_",
     slices={

@@ -18,7 +18,7 @@ from tui.devices.views.large_history import large_lines, large_rows
 from tui.devices.views.memory import bar_line, choose_sizes, draw_body, explain_lines, memory_title
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, plain
-from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
+from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView, text_cells
 
 LEAST_HISTORY = 5
 """Least empty rows for the history of the memory pane, with its heading."""
@@ -51,6 +51,7 @@ class AccountPane(AgingPane):
         self.program_machine = machine
         self.view, self.gauge = self.read_account()
         self.bar = LineBar(lambda cells: bar_line(self.gauge, cells))
+        self.bar.add_class("gauge")
         self.body = LinesView(self.account_lines)
 
     @property
@@ -149,7 +150,7 @@ class MemoryPane(AccountPane):
 
     def _choose_sizes(self) -> text.SizeFormat:
         """Return how all sizes of the pane are written: as in the body."""
-        return choose_sizes(self.body.cells or max(1, self.size.width - 1))
+        return choose_sizes(self.body.cells or text_cells(self.size.width))
 
     def title(self, cells: int) -> str:
         """Return the title, with sizes in the units of the lines below."""

@@ -63,7 +63,7 @@ from tui.kit.command_screen import Program
 from tui.kit.dialogs import LiveTextScreen
 from tui.kit.lines import Line, Span
 from tui.kit.lists import KeyedList
-from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView
+from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView, text_cells
 
 ALL_ROWS = 10**6
 """Room for every row."""
@@ -506,7 +506,7 @@ class DevicesPane(AgingPane):
         self.sort_by(ORDERS[(ORDERS.index(self.list.order) + 1) % len(ORDERS)])
 
     def state_changed(self) -> None:
-        rows = len(self._notice(max(1, self.size.width - 1)))
+        rows = len(self._notice(text_cells(self.size.width)))
         self.notice.display = rows > 0
         self.notice.styles.height = max(1, rows)
         self._share_rows(rows)
@@ -569,7 +569,7 @@ class DevicesPane(AgingPane):
         Args:
             most: the available rows.
         """
-        return len(self._notice(max(1, self.size.width - 1), most))
+        return len(self._notice(text_cells(self.size.width), most))
 
     def _notice(self, cells: int, most: int | None = None) -> list[Line]:
         machine = self.machine

@@ -23,7 +23,7 @@ from tui.devices.views.device_columns import (
     shorten_cpu_model,
     shorten_name,
 )
-from tui.kit.bars import draw_on_track
+from tui.kit.bars import draw_gauge
 from tui.kit.lines import TITLE_GAP, Line, Span, TextStyle, fit, left, right, wrap
 from tui.monitor.messages import HARMFUL_REASONS, Device, Sample
 
@@ -365,14 +365,14 @@ def _cells(
     if plan.load:
         style = styled(TextStyle.GOOD)
         share = None if load is None else load / 100
-        spans += [Span(" ", style), *draw_on_track(share, plan.load, style)]
+        spans += [Span(" ", style), *draw_gauge(share, plan.load, style)]
     spans.append(Span(f" {right(text.percent(load), UTILISATION)}", usual))
     memory = _read_memory(view, sample)
     share = memory[0] / memory[1] if memory and memory[0] is not None and memory[1] else None
     level = rank_memory(share)
     if plan.filled:
         style = styled(TextStyle.ALLOCATED if level is LimitLevel.USUAL else LEVEL_STYLES[level])
-        bar = draw_on_track(share, plan.filled, style)
+        bar = draw_gauge(share, plan.filled, style)
         if is_serious and not plan.name:
             bar = (Span(left(state.text, plan.filled), state.style),)
         spans += [Span(" ", bar[0].style), *bar]

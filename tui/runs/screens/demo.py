@@ -19,7 +19,7 @@ from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ClosesOnce
 from tui.kit.lines import Line, line, paragraph, width
-from tui.kit.pane import FooterBar, LineBar, LinesView, Pane
+from tui.kit.pane import FooterBar, LineBar, LinesView, Pane, text_cells
 from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import DEMO_PAGES, RUNS
 from tui.runs.screens.program import RunProgram
@@ -112,7 +112,7 @@ class DemoPane(Pane):
         if digits != self.number.value:
             self.number.update(digits)
         self.words.rebuild()
-        rows = len(self._headline(max(1, self.size.width - 1)))
+        rows = len(self._headline(text_cells(self.size.width)))
         self.headline.display = rows > 0
         self.headline.styles.height = min(rows, max(1, self.size.height // 2))
         if self._spinner is not None:

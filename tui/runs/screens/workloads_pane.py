@@ -14,7 +14,7 @@ from textual.widgets import Input
 from tui.core.events import Topic
 from tui.kit.lines import Line, LinesOnDemand
 from tui.kit.lists import KeyedList, RowFilter
-from tui.kit.pane import LineBar, LinesView
+from tui.kit.pane import LineBar, LinesView, text_cells
 from tui.kit.table import heading_line
 from tui.runs.screens.detail_panes import RunsPane
 from tui.runs.state.state import RunsState
@@ -247,7 +247,7 @@ class WorkloadsPane(RunsPane):
 
     def _place_notes(self) -> None:
         # The pane's width, because a hidden view has none.
-        rows = len(self._notes(max(1, self.size.width - 1)))
+        rows = len(self._notes(text_cells(self.size.width)))
         if self._note_view is None:
             if not rows or not self.is_attached:
                 return

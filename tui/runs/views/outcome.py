@@ -8,7 +8,7 @@ from dataclasses import replace
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.numbers import quantity
-from tui.kit.bars import draw_on_track
+from tui.kit.bars import draw_gauge
 from tui.kit.lines import (
     Line,
     Span,
@@ -161,7 +161,7 @@ def _limit_rows(result: RunResult, indent: int, cells: int, limit_cells: int) ->
     style = TextStyle.BAD if limit.exceeded else style_of_device(result.device)
     # Beside the figures, the line is already indented.
     lead = " " if indent > DEVICE_CELLS + 4 else " " * indent
-    return [line(lead, *draw_on_track(limit.fraction, room, style), "  ", share)]
+    return [line(lead, *draw_gauge(limit.fraction, room, style), "  ", share)]
 
 
 def compared_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]:

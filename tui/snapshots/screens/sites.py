@@ -13,7 +13,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.lists import FieldInput, NumberedList
-from tui.kit.pane import LineBar, LinesView
+from tui.kit.pane import LineBar, LinesView, text_cells
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     DIFFERENCE,
@@ -269,7 +269,7 @@ class DifferencePane(SnapshotPane):
         known = self._difference() is not None
         for part in (self.query_one("#heading"), self.body):
             part.display = known
-        rows = len(self._head(max(1, self.size.width - 1)))
+        rows = len(self._head(text_cells(self.size.width)))
         self.head.styles.height = rows
         self.head.rebuild()
         self.rows.rebuild()

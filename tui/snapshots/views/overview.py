@@ -14,7 +14,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.commands import EXAMPLE
 from tui.core.text.glyphs import clean
-from tui.kit.bars import draw_on_track
+from tui.kit.bars import draw_gauge
 from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, width, wrap
 from tui.snapshots.explain.explanation import AccountRow, Explanation, Remedy
 from tui.snapshots.model.facts import (
@@ -97,7 +97,8 @@ def start_lines(store: SnapshotStore, cells: int) -> list[Line]:
     rows += [*paragraph(ABOUT, cells), ()]
     for words, code in ((UNCHANGED, EXAMPLE), (BEFORE, RECORD), (AFTER, DUMP)):
         rows += paragraph(words, cells, TextStyle.QUIET)
-        rows += [line(" ", *row) for row in _code_lines(code, max(1, cells - 1))]
+        indent = "" if len(code) == cells else " "  # copied whole where only the indent breaks it
+        rows += [line(indent, *row) for row in _code_lines(code, max(1, cells - len(indent)))]
     return rows
 
 
@@ -488,6 +489,6 @@ def _account_head(row: AccountRow, cells: int) -> Line:
     ]
     if cells >= BAR_FROM:
         share = 0.0 if row.share < SMALL else row.share
-        parts += [*draw_on_track(share, _BAR, TextStyle.ALLOCATED), Span(" ")]
+        parts += [*draw_gauge(share, _BAR, TextStyle.ALLOCATED), Span(" ")]
     parts.append(Span(f"{row.name:<{_NAME}}", style))
     return line(*parts)

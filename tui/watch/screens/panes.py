@@ -24,7 +24,7 @@ from tui.devices.views.memory_account import account_details, account_lines, pro
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, Span, TextStyle, fit, line, verbatim
 from tui.kit.lists import KeyedList, OfferList
-from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane
+from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane, text_cells
 from tui.watch.commands import STORED_RUNS
 from tui.watch.runs.rehearsals import RehearsalNote
 from tui.watch.runs.runs import StartedRun
@@ -216,7 +216,7 @@ class RunPane(Pane):
         log_rows = max(NOTE_ROWS, height // NOTE_SHARE)
         most = max(3, height // TABLE_SHARE - NOTE_ROWS)
         self.table.styles.height = max(1, min(len(state.devices), most))
-        cells = max(1, self.size.width - 1)
+        cells = text_cells(self.size.width)
         for view, lines in (
             (self._banner, self._banner_lines(cells)),
             (self._missing, self._why_missing(cells)),
@@ -319,6 +319,7 @@ class WatchedMemoryPane(Pane):
         self._view = DeviceView("")
         self._gauge: Gauge | None = None
         self._bar = LineBar(lambda cells: bar_line(self._gauge, cells) if self._gauge else ())
+        self._bar.add_class("gauge")
         self._legend = LinesView(
             lambda cells: legend_lines(self._gauge, cells) if self._gauge else []
         )
