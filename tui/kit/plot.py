@@ -74,6 +74,7 @@ class Event:
     name: str
     """Name of the event; empty to draw its sign alone."""
     place: float
+    style: TextStyle = TextStyle.NOTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,8 +344,10 @@ def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[L
                 break
         else:
             where = quantity(event.place, plot.across.unit)
-            others.append(line(Span(f"{glyphs.GLYPHS.unfolded} {where} {name}", TextStyle.NOTE)))
-    top = line(" " * (gutter + 1), Span("".join(row).rstrip(), TextStyle.NOTE))
+            others.append(line(Span(f"{glyphs.GLYPHS.unfolded} {where} {name}", event.style)))
+    styles = {event.style for event in plot.events}
+    style = styles.pop() if len(styles) == 1 else TextStyle.NOTE
+    top = line(" " * (gutter + 1), Span("".join(row).rstrip(), style))
     return [*(line("  ", *row) for row in flow(others, cells - 2, gap="   ")), top]
 
 

@@ -39,6 +39,7 @@ from tui.kit.scale import above, places_scale, scale_for
 from tui.kit.tables import reason_lines, table_lines
 from tui.runs.state.parameters import Sweep
 from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sweep_progress
+from tui.runs.views.device_charts import find_wins, name_devices
 from tui.runs.views.device_colors import list_curve_styles, style_of_device
 from tui.runs.views.workload_state import find_running, format_run_progress
 from workloads.protocol.results import Cell, Chart, DataColumn, Figure, RunResult, Series, Table
@@ -136,7 +137,7 @@ def curve_lines(
         cells: width of a line; at least :data:`LEAST_CELLS`.
         height: rows between the edges of a plot.
         levels: limits to draw, in the unit of the first series.
-        events: places to mark on the axis.
+        events: places to mark on the axis of the first series.
         device: device of the figures, whose color a single curve has.
     """
     rows: list[Line] = []
@@ -165,7 +166,8 @@ def curve_lines(
         names_axis = chart.axis in title.split()
         across = Axis("" if names_axis else chart.axis, "", places_scale(chart.places))
         scale = scale_for([*values, *(level.value for level in lines)], unit)
-        plot = Plot(across, Axis("", unit, scale), curves, lines, events, title)
+        marked = events if unit == chart.series[0].unit else ()
+        plot = Plot(across, Axis("", unit, scale), curves, lines, marked, title)
         rows += plot_lines(plot, cells, height)
         title = ""  # one title above the first panel serves all
     return rows
@@ -193,9 +195,12 @@ def chart_lines(
         cells: width of a line.
         height: rows between the edges of a plot.
         levels: limits, in the unit of the first series; bars ignore them.
-        events: places to mark on the axis; charts of steps ignore them.
+        events: places to mark on the axis; charts of steps ignore them. Without any, the crossing
+            with the CPU's curve is marked.
         device: device of the figures, whose color bars and a single curve have.
     """
+    chart = name_devices(chart, device)
+    events = events or find_wins(chart, device)
     rows = paragraph(chart.title or chart.name, cells, TextStyle.STRONG)
     if not chart.places:
         rows.append(line(Span("  no points yet", TextStyle.QUIET)))
@@ -395,7 +400,7 @@ def _draw_sweep_chart(
     sweep_result: SweepResult, chart: Chart, cells: int, height: int
 ) -> list[Line]:
     events = tuple(
-        Event(f"{item.device} overtakes {item.variant}".strip(), item.place)
+        Event(f"{item.device} overtakes {item.variant}".strip(), item.place, TextStyle.GOOD)
         for item in sweep_result.crossovers
     )
     limits = sweep_result.limits if chart.name == "rate" else ()

@@ -20,6 +20,7 @@ from tui.runs.state.state import RunsState
 from tui.runs.views.brief import split_first_sentence
 from tui.runs.views.chart import finding_lines
 from tui.runs.views.detail import get_present_settings
+from tui.runs.views.device_charts import drop_contained
 from tui.runs.views.device_colors import style_of_device
 from tui.runs.views.outcome import format_state
 from tui.runs.views.workload_state import find_acting_flags, format_run_progress
@@ -264,10 +265,13 @@ def page_lines(
     for words in filter(None, (more, rest)):
         rows += [*paragraph(words, prose), ()]
     rows.pop()
-    for device in list_devices(state):
-        run = state.demo_run(info, device)
-        known = (run.result or run.so_far) if run else None
-        lines = finding_lines(known, cells) if known else []
+    results = {
+        device: known
+        for device in list_devices(state)
+        if (run := state.demo_run(info, device)) and (known := run.result or run.so_far)
+    }
+    for device, result in drop_contained(results).items():
+        lines = finding_lines(result, cells)
         if lines:
             rows += [
                 (),

@@ -20,6 +20,7 @@ from tui.runs.views.brief import (
     split_first_sentence,
 )
 from tui.runs.views.chart import chart_lines, draw_beside, sweep_lines
+from tui.runs.views.device_charts import drop_contained
 from tui.runs.views.outcome import condition_lines, format_state, outcome_lines, result_lines
 from tui.runs.views.workload_state import (
     AGAINST_STYLES,
@@ -91,16 +92,20 @@ def _outcome_lines(
     if not any(runs.values()):
         return []
     rows = outcome_lines(runs, cells)
-    known = [(device, run.result or run.so_far) for device, run in runs.items() if run]
+    known = {
+        device: result
+        for device, run in runs.items()
+        if run and (result := run.result or run.so_far)
+    }
     drawn = [
-        (replace(chart, title=f"{chart.title or chart.name}, {device}"), result.unavailable)
-        for device, result in known
-        if result is not None
+        (replace(chart, title=f"{chart.title or chart.name}, {device}"), result.unavailable, device)
+        for device, result in drop_contained(known).items()
         for chart in result.charts
     ]
 
     def draw(number: int, room: int) -> list[Line]:
-        return [(), *chart_lines(*drawn[number], room, height)]
+        chart, unavailable, device = drawn[number]
+        return [(), *chart_lines(chart, unavailable, room, height, device=device)]
 
     return [*rows, *draw_beside(draw, len(drawn), cells), ()]
 

@@ -1,0 +1,88 @@
+"""A study's chart that compares a GPU with the CPU: drawn once, with its crossing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.screens.helpers import make_store
+from tests.screens.results import ran, result
+from tui.kit.lines import plain
+from tui.runs.views.detail import detail_lines
+from tui.runs.views.device_charts import drop_contained, find_wins, name_devices
+from workloads.protocol.results import Chart, Series
+
+PLACES = (4.0, 16.0, 64.0, 256.0)
+CPU_TIMES = Series("CPU", "s", (1e-6, 2e-6, 4e-6, 16e-6))
+OVERHEAD = Series("overhead", "%", (100.0, 90.0, 80.0, 30.0))
+ON_CPU = Chart("widths", "time over width", "width", PLACES, (CPU_TIMES, OVERHEAD))
+ON_GPU = replace(ON_CPU, series=(Series("CUDA", "s", (5e-6,) * 4), CPU_TIMES, OVERHEAD))
+
+
+def wins(*times: float, unit: str = "s") -> list[str]:
+    series = (Series("cuda:0", unit, times), Series("cpu", unit, CPU_TIMES.values))
+    return [event.name for event in find_wins(replace(ON_GPU, series=series), "cuda:0")]
+
+
+def test_a_chart_that_the_gpu_s_contains_is_dropped() -> None:
+    results = {
+        "cpu": result("tiny", "cpu", charts=(ON_CPU, replace(ON_CPU, name="other"))),
+        "cuda:0": result("tiny", "cuda:0", charts=(ON_GPU,)),
+    }
+    left = drop_contained(results)
+    assert [chart.name for chart in left["cpu"].charts] == ["other"]
+    assert left["cuda:0"] == results["cuda:0"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(ON_GPU, name="another"),
+        replace(ON_GPU, series=ON_GPU.series[:1]),
+        replace(ON_GPU, places=PLACES[:3]),
+    ],
+)
+def test_a_chart_that_the_gpu_s_does_not_contain_stays(other: Chart) -> None:
+    results = {
+        "cpu": result("tiny", "cpu", charts=(ON_CPU,)),
+        "cuda:0": result("tiny", "cuda:0", charts=(other,)),
+    }
+    assert drop_contained(results) == results
+
+
+def test_charts_of_one_name_with_the_devices_own_series_both_stay() -> None:
+    own = replace(ON_CPU, series=(Series("loop", "s", CPU_TIMES.values),))
+    results = {name: result("loop", name, charts=(own,)) for name in ("cpu", "cuda:0")}
+    assert drop_contained(results) == results
+
+
+def test_series_get_the_names_of_devices() -> None:
+    names = [series.name for series in name_devices(ON_GPU, "cuda:1").series]
+    assert names == ["cuda:1", "cpu", "overhead, cuda:1"]
+    assert name_devices(ON_CPU, "cpu") == ON_CPU
+    assert name_devices(ON_CPU, "cuda:0") == ON_CPU
+
+
+def test_the_winner_is_named_from_the_first_measured_place_after_the_crossing() -> None:
+    (event,) = find_wins(name_devices(ON_GPU, "cuda:0"), "cuda:0")
+    assert event.name == "cuda:0 wins from width 256"
+    assert 64 < event.place < 256
+    assert wins(5e-7, 5e-6, 5e-6, 5e-5) == ["cpu wins from width 16"]
+    # Of several crossings, the last decides.
+    assert wins(5e-7, 5e-6, 5e-6, 5e-6) == ["cuda:0 wins from width 256"]
+
+
+def test_lines_that_do_not_cross_have_no_winner() -> None:
+    assert wins(1e-7, 1e-7, 1e-7, 1e-7) == []
+    assert wins(1e-3, 1e-3, 1e-3, 1e-3) == []
+    assert wins(5e-6, 5e-6, 5e-6, 5e-6, unit="byte/s") == []
+
+
+def test_the_detail_draws_one_plot_for_both_devices() -> None:
+    store = make_store(
+        "one gpu", *ran(device="cpu", charts=(ON_CPU,)), *ran(device="cuda:0", charts=(ON_GPU,))
+    )
+    words = "\n".join(map(plain, detail_lines(store.runs, "matmul", 100)))
+    assert words.count("time over width") == 1
+    assert "cuda:0 wins from width 256" in words

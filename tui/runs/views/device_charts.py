@@ -1,0 +1,96 @@
+"""A study's chart that compares its device with the CPU: its names and its crossing. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+from tui.core.text.numbers import place as place_text
+from tui.devices.state.devices import CPU
+from tui.kit.lines import TextStyle
+from tui.kit.plot import Event
+from workloads.protocol.results import Chart, RunResult, Series
+
+
+def drop_contained(results: Mapping[str, RunResult]) -> dict[str, RunResult]:
+    """Leave out the CPU's charts whose series another device's chart of that name contains.
+
+    Args:
+        results: results of one workload by device.
+    """
+    others = [chart for device, item in results.items() if device != CPU for chart in item.charts]
+    return {
+        device: replace(result, charts=tuple(c for c in result.charts if not _is_in(c, others)))
+        if device == CPU
+        else result
+        for device, result in results.items()
+    }
+
+
+def _is_in(chart: Chart, others: list[Chart]) -> bool:
+    """Return whether a chart of that name has the CPU's series, over the same places."""
+    own = _find_series(chart, CPU)
+    if own is None:
+        return False
+    return any(
+        other.name == chart.name
+        and {*chart.places} <= {*other.places}
+        and (shared := _find_series(other, CPU)) is not None
+        and shared.unit == own.unit
+        for other in others
+    )
+
+
+def name_devices(chart: Chart, device: str) -> Chart:
+    """Name the series of a chart that has the CPU's beside the device's by torch's names.
+
+    Args:
+        chart: with series like ``CUDA``, ``CPU`` and ``overhead``.
+        device: torch's name of the chart's device.
+    """
+    kind = device.partition(":")[0]
+    if kind in ("", CPU) or not (_find_series(chart, kind) and _find_series(chart, CPU)):
+        return chart
+    names = {kind: device, CPU: CPU}
+    series = tuple(
+        replace(item, name=names.get(item.name.lower(), f"{item.name}, {device}"))
+        for item in chart.series
+    )
+    return replace(chart, series=series)
+
+
+def find_wins(chart: Chart, device: str) -> tuple[Event, ...]:
+    """Return where the lines of the device and the CPU last cross, and who is faster from there.
+
+    Args:
+        chart: with series named by torch's names of devices.
+        device: torch's name of the chart's device.
+
+    Returns:
+        An event at the crossing of the lines, named after the first measured place that follows;
+        none if the lines do not cross.
+    """
+    ours, cpu = _find_series(chart, device), _find_series(chart, CPU)
+    if device == CPU or chart.labels or not ours or not cpu or {ours.unit, cpu.unit} != {"s"}:
+        return ()
+    leads = [
+        (place, math.log(theirs / own))
+        for place, own, theirs in zip(chart.places, ours.values, cpu.values, strict=True)
+        if own and theirs and own > 0 and theirs > 0
+    ]
+    crossings = [pair for pair in pairwise(leads) if pair[0][1] * pair[1][1] < 0]
+    if not crossings:
+        return ()
+    (before, lead), (after, then) = crossings[-1]
+    share = lead / (lead - then)
+    between = (
+        before * (after / before) ** share if before > 0 else before + (after - before) * share
+    )
+    winner = device if then > 0 else CPU
+    return (Event(f"{winner} wins from {chart.axis} {place_text(after)}", between, TextStyle.GOOD),)
+
+
+def _find_series(chart: Chart, name: str) -> Series | None:
+    return next((series for series in chart.series if series.name.lower() == name), None)
