@@ -28,6 +28,7 @@ from tui.snapshots.model.calls import VERDICT
 from tui.snapshots.screens.panes import VerdictPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
+from tui.snapshots.views.flame import level_height
 from tui.snapshots.views.layers import GUTTER
 from tui.snapshots.views.shared_lines import view_at
 
@@ -236,8 +237,10 @@ async def test_layers_are_chosen_stacked_and_clicked() -> None:
                 await press(on, "up")
         assert "client.py:176 reset_model  478 MiB  in 196 allocations  28% of what was" in on.text
         assert "parameters: the stack moves or makes a module's parameters" in on.text
+        assert "and 8 library frames" in on.text
+        await press(on, "i")
         assert "module.py:957 _apply" in on.text
-        await press(on, "b")
+        await press(on, "escape", "b")
         assert "by category" in on.text
         assert on.row("forward pass")
         assert "in 196 allocations" not in on.text
@@ -255,7 +258,8 @@ async def test_the_flame_view_is_walked_into_and_back() -> None:
         await open_file(on, TRAINING)
         await press(on, "f")
         assert "level 0 of" in on.text
-        whole = on.row("live memory").split()[2:4]
+        row = next(number for number, row in enumerate(on.rows) if "live memory" in row)
+        whole = on.rows[row + 1].strip(" ▌").split()[:2]
         await press(on, "down")
         assert "level 1 of" in on.text
         await press(on, "right", "enter")
@@ -264,11 +268,28 @@ async def test_the_flame_view_is_walked_into_and_back() -> None:
         assert "level 0 of" in on.text
         await press(on, "b")
         assert "all frames" in on.text
-        await on.pilot.click("#flame-chart", offset=(3, 1))
+        chart = on.app.screen.query_one("#flame-chart")
+        levels = int(on.text.partition("level 0 of ")[2].split()[0]) + 1
+        height = level_height(levels, chart.size.height)
+        await on.pilot.click("#flame-chart", offset=(3, 2 * height - 1))
         await settle(on)
         assert "level 1 of" in on.text
         await press(on, "p")
         assert "at the peak" in on.text
+
+
+async def test_i_shows_the_whole_stack_where_frames_of_libraries_are_folded() -> None:
+    async with running((120, 40)) as on:
+        await open_file(on, TRAINING)
+        await press(on, "a")
+        assert "module.py:1357 convert  and 8 library frames" in on.text
+        for view in "af":
+            await press(on, view)
+            assert "i stack" in on.rows[-1]
+            await press(on, "i")
+            assert "─ Stack ─" in on.text
+            assert "and 8 library frames" not in on.text
+            await press(on, "escape")
 
 
 async def test_two_files_are_compared() -> None:

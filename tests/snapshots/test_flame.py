@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from tests.snapshots.generator import Options
 from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
-from tui.snapshots.analysis.flame import MOST_DEPTH
+from tui.snapshots.analysis.flame import MOST_DEPTH, OWN_SHARE
 from tui.snapshots.analysis.sites import Query
+from tui.snapshots.model.pictures import REST
 
 
 @given(SEEDS, OPTIONS, st.integers(1, 200), st.booleans())
@@ -48,6 +49,22 @@ def test_the_innermost_frames_hold_what_the_sites_hold(seed: int, options: Optio
                 inner[frame.path[-1]] = inner.get(frame.path[-1], 0) + own
         sites = device.sites(Query()).listing(limit=10_000).rows
         assert inner == {row.key: row.bytes for row in sites if row.bytes}
+
+
+@given(SEEDS, OPTIONS, st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_a_frame_with_memory_of_its_own_has_its_rank_in_the_timeline(
+    seed: int, options: Options, all_frames: bool
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        ranks = {layer.key: layer.rank for layer in device.timeline(40).layers if layer.key != REST}
+        picture = device.flame(None, (), 200, all_frames=all_frames)
+        whole = {frame.path[-1] for frame in picture.frames if frame.rank is not None}
+        for frame in picture.frames:
+            assert frame.rank is None or frame.rank == ranks[frame.path[-1]]
+        for row in device.sites(Query()).listing(limit=10_000).rows:
+            if row.bytes < OWN_SHARE * picture.total_bytes:
+                assert row.key not in whole
 
 
 @given(SEEDS, OPTIONS, st.integers(1, 120))

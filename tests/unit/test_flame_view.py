@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.core.text import glyphs
 from tui.kit.lines import ON_LAYERS, TextStyle, plain, width
 from tui.snapshots.model.pictures import Flame, FlameFrame
 from tui.snapshots.model.results import FrameKind
 from tui.snapshots.views.flame import (
     depth_of,
+    edges,
     find_fork,
     find_frame,
     flame_lines,
     frame_at,
     frame_lines,
+    level_height,
     next_frame,
 )
 
 GIB = 2**30
 
 
-def frame(*path: str, start: int, size: int, kind: FrameKind | None = "user") -> FlameFrame:
+def frame(
+    *path: str, start: int, size: int, kind: FrameKind | None = "user", rank: int | None = None
+) -> FlameFrame:
     label = path[-1] if path else "live memory"
-    return FlameFrame(path, label, kind, start, size, size, 3, 1)
+    return FlameFrame(path, label, kind, start, size, size, 3, 1, rank=rank)
 
 
 FLAME = Flame(
     (),
     (
         frame(start=0, size=8 * GIB, kind=None),
-        frame("train.py:9 main", start=0, size=6 * GIB),
-        frame("data.py:2 load", start=6 * GIB, size=GIB),
-        frame("train.py:9 main", "model.py:40 forward", start=0, size=4 * GIB),
+        frame("train.py:9 main", start=0, size=6 * GIB, rank=0),
+        frame("data.py:2 load", start=6 * GIB, size=GIB, rank=2),
+        frame("train.py:9 main", "model.py:40 forward", start=0, size=4 * GIB, rank=1),
         frame("train.py:9 main", "adam.py:7 step", start=4 * GIB, size=GIB, kind="framework"),
     ),
     8 * GIB,
@@ -42,13 +48,26 @@ FLAME = Flame(
 
 def test_a_frame_is_as_wide_as_what_it_holds_and_a_gap_is_its_callers_own() -> None:
     rows = [plain(row) for row in flame_lines(FLAME, 80, 4, ("data.py:2 load",))]
-    assert rows[0].startswith("│live memory 8.0 GiB ")
-    assert rows[1].startswith("│train.py:9 main 6.0 GiB")
-    assert rows[1].index("▸") == 60
+    assert rows[0].startswith(" live memory 8.0 GiB ")
+    assert rows[1].startswith(" A train.py:9 main 6.0 GiB")
+    assert rows[1].index("▌") == 60
     assert len(rows[1]) == 70
-    assert rows[2].index("│", 1) == 40
+    assert rows[2].index("▏") == 40
     assert len(rows[2]) == 50
     assert rows[3] == ""
+
+
+def test_few_levels_are_tall_and_have_the_figures_on_their_second_row() -> None:
+    assert [level_height(levels, 18) for levels in (0, 1, 6, 7, 9, 10, 30)] == [3, 3, 3, 2, 2, 1, 1]
+    rows = [plain(row) for row in flame_lines(FLAME, 80, 9, ("data.py:2 load",), height=3)]
+    assert rows[0].rstrip() == " live memory"
+    assert rows[1].rstrip() == " 8.0 GiB  100%  3 allocations"
+    assert set(rows[2]) == {"▁"}
+    assert rows[3].index("▌") == 60
+    assert rows[4][60:] == "▌1.0 GiB ▐"
+    assert rows[5][60:] == "▌▁▁▁▁▁▁▁▁▐"
+    assert [row[40] for row in rows[6:]] == ["▏", "▏", "▏"]
+    assert plain(flame_lines(FLAME, 80, 3, (), 2, 3)[0]) == rows[6]
 
 
 @given(st.integers(1, 300))
@@ -57,22 +76,46 @@ def test_the_cells_of_frames_are_those_that_a_click_finds(cells: int) -> None:
         assert width(row) <= cells
         at = 0
         for span in row:
-            found = frame_at(FLAME, cells, at, depth)
-            assert (found is None) == (not span.text.strip())
-            assert {frame_at(FLAME, cells, x, depth) for x in range(at, at + span.width)} == {found}
+            found = {frame_at(FLAME, cells, x, depth) for x in range(at, at + span.width)}
+            assert len(found) == (span.width > 0)
+            assert (found == {None}) == (span.style is TextStyle.PLAIN and span.width > 0)
             at += span.width
 
 
-def test_neighbors_have_different_colors_and_libraries_none() -> None:
-    row = flame_lines(FLAME, 80, 3, ())[1]
-    assert row[0].style is not row[1].style
-    assert flame_lines(FLAME, 80, 3, ())[2][1].style is TextStyle.ON_LAYER_REST
-
-
-def test_the_largest_line_of_the_program_has_the_first_color() -> None:
+def test_a_frame_has_the_color_and_the_letter_of_its_layer_in_the_timeline() -> None:
     rows = flame_lines(FLAME, 80, 3, ("nowhere",))
-    assert [span.style for span in rows[1]] == [ON_LAYERS[0], ON_LAYERS[2]]
-    assert rows[2][0].style is ON_LAYERS[1]
+    assert {span.style for span in rows[1][:3]} == {ON_LAYERS[0]}
+    assert {span.style for span in rows[1][3:]} == {ON_LAYERS[2]}
+    assert "▏C data.… " in plain(rows[1])
+    step = rows[2][-3:]
+    assert {span.style for span in step} == {TextStyle.ON_LAYER_REST, TextStyle.GAP_IN_REST}
+    assert plain(step).startswith("▏adam.py")
+
+
+@given(st.integers(1, 300), st.integers(1, 3))
+def test_the_frame_under_the_cursor_is_the_only_one_that_is_no_area(
+    cells: int, height: int
+) -> None:
+    areas = {*ON_LAYERS, TextStyle.ON_LAYER_REST, TextStyle.GAP_IN_REST}
+    for chosen in (frame.path for frame in FLAME.frames):
+        first, end = edges(FLAME, find_frame(FLAME, chosen), cells)  # type: ignore[arg-type]
+        for row, spans in enumerate(flame_lines(FLAME, cells, 3 * height, chosen, 0, height)):
+            at = 0
+            for span in spans:
+                under = row // height == len(chosen) and first <= at < end
+                if span.text and span.style is not TextStyle.PLAIN:
+                    assert (span.style in areas) == (not under)
+                at += span.width
+
+
+def test_the_outline_of_the_cursor_and_gaps_have_ascii_forms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
+    rows = [plain(row) for row in flame_lines(FLAME, 80, 6, ("data.py:2 load",), height=2)]
+    assert rows[2].startswith("|A train.py:9 main")
+    assert rows[2][60:] == "[C dat...]"
+    assert rows[3][60:] == "[1.0 GiB_]"
 
 
 def test_the_cursor_walks_in_out_and_along() -> None:

@@ -69,6 +69,7 @@ class TextStyle(enum.Enum):
     ON_LAYER_E = "on layer e"
     ON_LAYER_F = "on layer f"
     ON_LAYER_REST = "on the layer of the rest"
+    GAP_IN_REST = "gap in the layer of the rest"
     GOOD_REACH = "reach of good"
     ALLOCATED_REACH = "reach of allocated"
     CACHED_REACH = "reach of cached"

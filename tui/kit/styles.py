@@ -75,7 +75,9 @@ SHARED = {
     TextStyle.REST: Style(dim=True),
     TextStyle.LAYER_REST: Style(dim=True),
     TextStyle.FULL_LAYER_REST: Style(dim=True, reverse=True),
-    TextStyle.ON_LAYER_REST: Style(dim=True, reverse=True),
+    # Not faint: terminals dim the letters, the area, or both.
+    TextStyle.ON_LAYER_REST: Style(reverse=True),
+    TextStyle.GAP_IN_REST: Style(reverse=True),
 }
 ON_DARK = _with_reaches(
     {
@@ -109,7 +111,12 @@ ON_LIGHT = _with_reaches(
     }
 )
 """In the terminal's own colors, on white, where green, yellow and cyan are illegible."""
-IN_TRUECOLOR = {**ON_DARK, TextStyle.QUIET: Style(dim=True)}
+IN_TRUECOLOR = {
+    **ON_DARK,
+    TextStyle.QUIET: Style(dim=True),
+    TextStyle.ON_LAYER_REST: SHARED[TextStyle.FULL_LAYER_REST],
+    TextStyle.GAP_IN_REST: SHARED[TextStyle.FULL_LAYER_REST],
+}
 """In a theme with its own colors, which also defines how faint faint text is."""
 IN_OWN_COLORS = _with_reaches(
     {
@@ -120,6 +127,7 @@ IN_OWN_COLORS = _with_reaches(
         TextStyle.LAYER_REST: Style(color="#5a6780"),
         TextStyle.FULL_LAYER_REST: Style(color="#5a6780", bgcolor="#5a6780"),
         TextStyle.ON_LAYER_REST: Style(color="#ffffff", bgcolor="#5a6780"),
+        TextStyle.GAP_IN_REST: Style(color="#11151c", bgcolor="#5a6780"),
         TextStyle.QUIET: Style(color="#9e9e9e"),
         TextStyle.GOOD: Style(color="#87d787"),
         TextStyle.NOTE: Style(color="#ffaf5f"),

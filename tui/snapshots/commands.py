@@ -12,10 +12,16 @@ from tui.kit.commands.command import SNAPSHOT, Command, Situation, always
 
 VERDICT_PANE = "verdict"
 """Id of the pane that shows a verdict."""
+STACK_PANES = ("timeline", "sites", "flame", "map")
+"""Ids of the panes that show a stack."""
 
 
 def _has_snapshot(now: Situation) -> bool:
     return now.snapshot
+
+
+def _has_verdict(now: Situation) -> bool:
+    return now.snapshot_ooms and now.pane == VERDICT_PANE
 
 
 def _can_group(now: Situation) -> bool:
@@ -120,7 +126,7 @@ SNAPSHOT_COMMANDS = (
         footer=3,
     ),
     _command("snapshot_end", ("E",), "end", "Go to the end of the trace.", footer=4),
-    _command("snapshot_device", ("d",), "device", "Show the next device.", footer=9),
+    _command("snapshot_device", ("d",), "device", "Show the next device.", footer=10),
     _command(
         "snapshot_group",
         ("b",),
@@ -137,7 +143,7 @@ SNAPSHOT_COMMANDS = (
         "Sort the sites by bytes, count or name.",
         now=lambda now: now.snapshot and now.pane == "sites",
         otherwise="sorts the sites: a shows them",
-        footer=10,
+        footer=11,
     ),
     _command(
         "snapshot_search",
@@ -156,7 +162,7 @@ SNAPSHOT_COMMANDS = (
         meaning="more detail",
         now=lambda now: now.snapshot and now.pane in ("timeline", "map"),
         otherwise=_ZOOMS,
-        footer=11,
+        footer=12,
     ),
     _command(
         "snapshot_zoom_out",
@@ -166,24 +172,26 @@ SNAPSHOT_COMMANDS = (
         meaning="less detail",
         now=lambda now: now.snapshot and now.pane in ("timeline", "map"),
         otherwise=_ZOOMS,
-        footer=12,
+        footer=13,
     ),
     _command(
         "snapshot_explain",
         ("i",),
         "why",
-        "Give the reasons for the verdict and its advice.",
+        "Give the reasons for the verdict and its advice, or show the whole stack.",
         meaning="detail",
-        now=lambda now: now.snapshot_ooms and now.pane == VERDICT_PANE,
+        now=lambda now: _has_verdict(now) or (now.snapshot and now.pane in STACK_PANES),
         otherwise="explains the verdict of an OOM: W shows it",
-        footer=0,
+        labels=tuple((pane, "stack") for pane in STACK_PANES),
+        footer=9,
+        earlier=(_has_verdict, 0),
     ),
     _command(
         "snapshot_text",
         ("I",),
         "OOM text",
         "Paste the exception's message, which has figures that the file lacks.",
-        footer=13,
+        footer=14,
     ),
     _command(
         "snapshot_copy",
@@ -191,6 +199,6 @@ SNAPSHOT_COMMANDS = (
         "copy report",
         "Copy a Markdown report to the clipboard (OSC 52) and to a file.",
         meaning="copy",
-        footer=14,
+        footer=15,
     ),
 )

@@ -118,7 +118,8 @@ class DeviceAnalysis(DeviceData):
     ) -> Flame:
         """Return the frames that allocated the memory that is live right after an event."""
         stacks = self.sites(Query(event=event)).by_stack()
-        return flame(self.stacks, stacks, path, width=width, all_frames=all_frames)
+        ranks = self.layers("site").ranks
+        return flame(self.stacks, stacks, path, width=width, all_frames=all_frames, ranks=ranks)
 
     def top(self, event: int | None, limit: int = TOP) -> tuple[SiteRow, ...]:
         """Return the sites that held the most memory right after an event."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tui.snapshots.analysis.frames import Stacks
+from tui.snapshots.analysis.sites import site_node
 from tui.snapshots.explain.frames import format_frame
 from tui.snapshots.model.pictures import Flame, FlameFrame
 from tui.snapshots.model.results import FrameKind
@@ -13,6 +14,8 @@ from tui.snapshots.model.results import FrameKind
 ROOT_LABEL = "live memory"
 MOST_DEPTH = 100
 """Levels below the frame that is walked into; deeper frames are left out."""
+OWN_SHARE = 0.01
+"""Share of the live memory that a frame must hold itself to have its layer's color."""
 _Step = tuple[str, str, FrameKind | None, int]
 """Key, label and kind of a frame, and the number of frames hidden between it and its caller."""
 
@@ -26,6 +29,8 @@ class _Node:
     hidden: int
     bytes: int = 0
     count: int = 0
+    own: int = 0
+    """Bytes of allocations whose site is this frame."""
     stack: int = 0
     """Number of the stack with the most bytes below it."""
     most: int = -1
@@ -45,6 +50,7 @@ def flame(
     *,
     width: int,
     all_frames: bool = False,
+    ranks: Mapping[str, int] | None = None,
 ) -> Flame:
     """Return the frames below one frame that take at least half a cell of a picture.
 
@@ -56,6 +62,7 @@ def flame(
         width: width of the picture in cells, at least 1.
         all_frames: all Python frames instead of those of the user's own code, which are the only
             ones where a stack has any.
+        ranks: ranks of the timeline's layers by the keys of their sites.
 
     Raises:
         ValueError: ``width`` is below 1.
@@ -66,9 +73,13 @@ def flame(
     for stack, (size, count) in sorted(by_stack.items()):
         node = root
         node.add(size, count, stack)
+        site, at_site = site_node(stacks, stack).key, node
         for key, label, kind, hidden in _steps(stacks, stack, all_frames=all_frames):
             node = node.children.setdefault(key, _Node(label, kind, hidden))
             node.add(size, count, stack)
+            at_site = node if key == site else at_site
+        at_site.own += size
+    layers = _Layers(ranks or {}, OWN_SHARE * root.bytes)
     ancestors = [root]
     known: list[str] = []
     for key in path:
@@ -78,10 +89,11 @@ def flame(
         known.append(key)
     within = ancestors[-1]
     frames = [
-        _frame(node, tuple(known[:depth]), 0, within.bytes) for depth, node in enumerate(ancestors)
+        _frame(node, tuple(known[:depth]), 0, within.bytes, layers)
+        for depth, node in enumerate(ancestors)
     ]
     least = max(1, -(-within.bytes // (2 * width)))
-    frames += _below(within, tuple(known), least)
+    frames += _below(within, tuple(known), least, layers)
     return Flame(tuple(known), tuple(frames), within.bytes, root.bytes)
 
 
@@ -103,7 +115,22 @@ def _steps(stacks: Stacks, stack: int, *, all_frames: bool) -> Iterator[_Step]:
         yield stacks.key(frame), format_frame(stacks.frames[frame]), stacks.kind(frame), before
 
 
-def _frame(node: _Node, path: tuple[str, ...], start: int, size: int) -> FlameFrame:
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    """The timeline's layers, and the least bytes of its own for a frame to belong to one."""
+
+    ranks: Mapping[str, int]
+    least: float
+
+    def rank_of(self, node: _Node, path: tuple[str, ...]) -> int | None:
+        """Return the rank of a frame's layer, if the frame belongs to one."""
+        enough = path and node.own and node.own >= self.least
+        return self.ranks.get(path[-1]) if enough else None
+
+
+def _frame(
+    node: _Node, path: tuple[str, ...], start: int, size: int, layers: _Layers
+) -> FlameFrame:
     return FlameFrame(
         path=path,
         label=node.label,
@@ -114,10 +141,13 @@ def _frame(node: _Node, path: tuple[str, ...], start: int, size: int) -> FlameFr
         count=node.count,
         stack=node.stack,
         hidden=node.hidden,
+        rank=layers.rank_of(node, path),
     )
 
 
-def _below(within: _Node, path: tuple[str, ...], least: int) -> Iterable[FlameFrame]:
+def _below(
+    within: _Node, path: tuple[str, ...], least: int, layers: _Layers
+) -> Iterable[FlameFrame]:
     """Return the frames below a node, level by level, the largest of each caller first."""
     level = [(within, path, 0)]
     for _ in range(MOST_DEPTH):
@@ -129,7 +159,7 @@ def _below(within: _Node, path: tuple[str, ...], least: int) -> Iterable[FlameFr
             ):
                 if child.bytes < least:
                     break
-                yield _frame(child, (*own, key), start, child.bytes)
+                yield _frame(child, (*own, key), start, child.bytes, layers)
                 deeper.append((child, (*own, key), start))
                 start += child.bytes
         level = deeper

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, compress, pairwise
 from operator import lt
@@ -221,6 +221,11 @@ class Layers:
         self.stacking: Stacking = stacking
         self._sites: dict[int, tuple[str, str]] = {}
         self._named, self._rank = self._largest(moments)
+
+    @property
+    def ranks(self) -> Mapping[str, int]:
+        """The ranks of the separate layers by key; the largest has rank zero."""
+        return self._rank
 
     def _largest(self, moments: Sequence[int]) -> tuple[dict[str, str], dict[str, int]]:
         """Return the labels of the separate layers by key, the steadiest first, and their ranks.

@@ -111,6 +111,9 @@ class FlameFrame:
     """Number of the stack with the most bytes below this frame."""
     hidden: int = 0
     """Number of frames left out between this frame and its caller."""
+    rank: int | None = None
+    """Rank of its layer in the timeline by site, if it holds enough memory of its own; ``None`` for
+    a frame that mainly calls others, and where the timeline has no layer of its own for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,12 @@ class FlamePane(SnapshotPane):
         """Path of the frame under the cursor."""
         self._top = 0
         """Levels scrolled out of view."""
+        self._outside = 0
+        """Levels that are out of view at first."""
+        self._height = 1
+        """Rows of each level."""
+        self._rows = 1
+        """Levels in view."""
         self._question: object = None
         self._is_placed = False
         """The cursor has its first place in the present picture."""
@@ -105,10 +111,11 @@ class FlamePane(SnapshotPane):
         if question != self._question:
             self._question = question
             self.root = self.chosen = ()
-            self._top = 0
+            self._top = self._outside = 0
             self._is_placed = False
         if not self._is_placed:
             self._place_first(place)
+        self._fit_levels()
         self._scroll()
         self.drawn.rebuild()
         self.stack.rebuild()
@@ -132,6 +139,23 @@ class FlamePane(SnapshotPane):
         if len(fork) > 1:
             self.chosen = fork
             self._top = len(fork) if len(fork) + 1 < view.depth_of(flame) else 0
+            self._outside = self._top
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the levels into the new height."""
+        super().on_resize(event)
+        self.call_after_refresh(self.state_changed)
+
+    def _fit_levels(self) -> None:
+        """Give few levels several rows each, and the rows that remain to the stack."""
+        most = max(1, self.size.height * 2 // 3)
+        flame = self.flame()
+        levels = view.depth_of(flame) - self._outside if isinstance(flame, Flame) else most
+        self._height = view.level_height(levels, most)
+        rows = min(most, levels * self._height)
+        if self.drawn.styles.height is None or self.drawn.styles.height.value != rows:
+            self.drawn.styles.height = rows
+        self._rows = rows // self._height
 
     # ---- requests ----
 
@@ -178,13 +202,17 @@ class FlamePane(SnapshotPane):
         if not flame.total_bytes:
             return [line(Span("nothing is live at this moment", TextStyle.QUIET))]
         frame = self.frame
-        return view.flame_lines(flame, cells, rows, frame.path if frame else (), self._top)
+        return view.flame_lines(
+            flame, cells, rows, frame.path if frame else (), self._top, self._height
+        )
 
     def _scroll(self) -> None:
         """Keep the level under the cursor in view."""
-        frame, rows = self.frame, max(1, self.drawn.size.height)
-        depth = len(frame.path) if frame is not None else 0
-        self._top = max(depth - rows + 1, min(self._top, depth))
+        depth = len(self.frame.path) if self.frame is not None else 0
+        self._top = max(depth - self._rows + 1, min(self._top, depth))
+
+    def stack_shown(self) -> Sequence[Frame]:
+        return self.value(self._stack_need()) or ()
 
     def _stack_lines(self, cells: int) -> list[Line]:
         flame, frame, need = self.flame(), self.frame, self._stack_need()
@@ -235,7 +263,7 @@ class FlamePane(SnapshotPane):
         flame = self.flame()
         if not isinstance(flame, Flame):
             return
-        path = view.frame_at(flame, self.drawn.size.width, x, y + self._top)
+        path = view.frame_at(flame, self.drawn.size.width, x, y // self._height + self._top)
         if path is None:
             return
         if path == self.chosen:

@@ -13,6 +13,7 @@ from tui.core.text import glyphs
 from tui.kit.lines import Line, line
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LineBar, LinesView
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     MAP,
     PINNING,
@@ -177,6 +178,10 @@ class MapPane(SnapshotPane):
             address=self._address(start, end),
         )
         return Need(STRETCH, arguments)
+
+    def stack_shown(self) -> Sequence[Frame]:
+        stretch = self.value(self._stretch_need())
+        return () if stretch is None else stretch.frames
 
     def _pinning_need(self) -> Need[PinningArguments, Pinning | None] | None:
         focus, selection = self.session.focus, self.selected

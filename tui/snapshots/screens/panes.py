@@ -14,6 +14,7 @@ from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.lists import OfferList
 from tui.kit.pane import FittedView, LineBar, LinesView, Pane
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     TIMELINE,
     VERDICT,
@@ -40,6 +41,7 @@ from tui.snapshots.views.overview import (
 from tui.snapshots.views.shared_lines import (
     bar_line,
     refused_lines,
+    stack_lines,
     view_at,
     waiting_mark,
 )
@@ -51,6 +53,7 @@ LEAST_SHARE = 0.05
 LEGEND_SHARE = 5
 """Divisor that limits the legend: at most one row in this many of the picture."""
 STILL_JUDGING = "the verdict is not ready yet: press i again when it is shown"
+NO_STACK = "no stack is shown here"
 NO_OOM = "nothing to explain: no allocation failed"
 
 
@@ -133,6 +136,17 @@ class SnapshotPane(Pane):
     def waiting(self, need: Need[Any, Any]) -> str:
         """Return the title's mark for an answer that has not arrived."""
         return waiting_mark(self.reader.store, need)
+
+    def explanation(self) -> TextScreen | str:
+        """Return a dialog with the whole stack that the pane shows, or why there is none."""
+        stack = self.stack_shown()
+        if not stack:
+            return NO_STACK
+        return TextScreen("Stack", lambda cells: stack_lines(stack, cells, whole=True))
+
+    def stack_shown(self) -> Sequence[Frame]:
+        """Return the stack that the pane shows, without the frames of libraries."""
+        return ()
 
     def zoom(self, factor: float) -> None:
         """Zoom in or out, if the pane shows a range."""

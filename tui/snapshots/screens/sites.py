@@ -176,6 +176,9 @@ class SitesPane(SnapshotPane):
             return None
         return Need(STACK, StackArguments(node.row.stack))
 
+    def stack_shown(self) -> Sequence[Frame]:
+        return self.value(self._stack_need()) or ()
+
     def _stack_lines(self, cells: int) -> list[Line]:
         need = self._stack_need()
         return [] if need is None else self.answer_lines(need, cells, stack_lines)

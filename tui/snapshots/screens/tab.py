@@ -20,7 +20,7 @@ from tui.snapshots.commands import SNAPSHOT_COMMANDS, VIEWS, SnapshotView
 from tui.snapshots.explain.evidence import OomContext
 from tui.snapshots.model.calls import REPORT, ReportArguments
 from tui.snapshots.screens.dialogs import FileScreen, OomTextScreen
-from tui.snapshots.screens.panes import SnapshotBar, SnapshotPane, StartPane, VerdictPane
+from tui.snapshots.screens.panes import SnapshotBar, SnapshotPane, StartPane
 from tui.snapshots.screens.sites import SitesPane
 from tui.snapshots.session.snapshot_reader import CallError, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
@@ -189,11 +189,8 @@ class SnapshotTab(CommandScreen):
         self.app.push_screen(OomTextScreen(self.session.main.store.oom_text), done)
 
     def action_snapshot_explain(self) -> None:
-        """Give the reasons for the verdict, or say why there is none."""
-        pane = self.shown
-        if not isinstance(pane, VerdictPane):
-            return
-        page = pane.explanation()
+        """Give the reasons for the verdict or the whole stack, or say why there is none."""
+        page = self.shown.explanation()
         if isinstance(page, str):
             self.notify(page, markup=False)
         else:

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 
 from tui.kit.lines import Line, Span, line
 from tui.kit.pane import FittedView, LinesView
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     PART,
     STATE,
@@ -194,6 +195,12 @@ class TimelinePane(SnapshotPane):
         height = max(1, min(rows, self.size.height // LEGEND_SHARE))
         if self.legend.styles.height is None or self.legend.styles.height.value != height:
             self.legend.styles.height = height
+
+    def stack_shown(self) -> Sequence[Frame]:
+        part, state = self.value(self._part_need()), self.value(self._state_need())
+        if part is not None:
+            return part.stack
+        return state.entry.stack if state is not None and state.entry is not None else ()
 
     def _state_lines(self, cells: int) -> list[Line]:
         need, summary = self._state_need(), self.session.summary

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.kit.lines import ON_LAYERS, Line, Span, TextStyle, cell_len, fit, fit_line, line
+from tui.kit.lines import (
+    LAYERS,
+    ON_LAYERS,
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit,
+    fit_line,
+    line,
+)
 from tui.snapshots.model.pictures import Flame, FlameFrame
+from tui.snapshots.views.layers import LETTERS
 
 Path = tuple[str, ...]
 Direction = Literal["in", "out", "left", "right"]
+MOST_LEVEL_ROWS = 3
+LEAST_LABEL = 6
+"""Cells below which a frame with a letter has nothing else."""
+LEFT_GAP, LOWER_GAP = {False: "▏", True: "|"}, {False: "▁", True: " "}
+"""Glyphs in the background's color that separate an area from its neighbors."""
+OUTLINE = {False: ("▌", "▐", "▁"), True: ("[", "]", "_")}
+"""Left, right and lower edge of the frame under the cursor."""
 
 
 def edges(flame: Flame, frame: FlameFrame, cells: int) -> tuple[int, int]:
@@ -41,7 +58,14 @@ def find_fork(flame: Flame) -> Path:
     return max(whole, key=len, default=())
 
 
-def flame_lines(flame: Flame, cells: int, rows: int, chosen: Path, top: int = 0) -> list[Line]:
+def level_height(levels: int, rows: int) -> int:
+    """Return the rows of each level, so that few levels fill the picture."""
+    return max(1, min(MOST_LEVEL_ROWS, rows // max(1, levels)))
+
+
+def flame_lines(
+    flame: Flame, cells: int, rows: int, chosen: Path, top: int = 0, height: int = 1
+) -> list[Line]:
     """Draw the levels from ``top`` on, the outermost first.
 
     Args:
@@ -50,75 +74,91 @@ def flame_lines(flame: Flame, cells: int, rows: int, chosen: Path, top: int = 0)
         rows: its height.
         chosen: path of the frame under the cursor.
         top: number of levels that are scrolled out of view.
+        height: rows of each level.
     """
-    ranks = _rank_frames(flame)
     levels: dict[int, list[FlameFrame]] = {}
     for frame in flame.frames:
         levels.setdefault(len(frame.path), []).append(frame)
     return [
-        _level_line(flame, levels.get(depth, ()), cells, chosen, ranks)
-        for depth in range(top, top + rows)
+        _level_line(flame, levels.get(top + row // height, ()), cells, chosen, row % height, height)
+        for row in range(rows)
     ]
 
 
-def _rank_frames(flame: Flame) -> dict[str, int]:
-    """Return the rank of each line of the program by its bytes; the largest has rank zero."""
-    sizes: Counter[str] = Counter()
-    for frame in flame.frames:
-        if frame.kind == "user":
-            sizes[frame.path[-1]] += frame.bytes
-    return {key: rank for rank, (key, _) in enumerate(sizes.most_common())}
-
-
 def _level_line(
-    flame: Flame,
-    frames: Sequence[FlameFrame],
-    cells: int,
-    chosen: Path,
-    ranks: Mapping[str, int],
+    flame: Flame, frames: Sequence[FlameFrame], cells: int, chosen: Path, row: int, height: int
 ) -> Line:
+    """Draw one row of a level."""
     spans: list[Span] = []
     at = 0
-    before: TextStyle | None = None
     for frame in frames:
         first, end = edges(flame, frame, cells)
         if end <= first:
             continue
         if first > at:
             spans.append(Span(" " * (first - at)))
-            before = None
-        style = _style_of(frame, ranks, before)
-        under_cursor = frame.path == chosen
-        spans.append(
-            Span(
-                _frame_text(frame, end - first, under_cursor=under_cursor),
-                TextStyle.CURSOR if under_cursor else style,
-            )
-        )
-        at, before = end, style
+        words = _frame_words(flame, frame, end - first, row, height)
+        last = 0 < row == height - 1
+        if frame.path == chosen:
+            spans += _outlined(frame, words, end - first, last=last)
+        else:
+            spans += _filled(frame, words, end - first, last=last, beside=0 < at == first)
+        at = end
     return tuple(spans)
 
 
-def _style_of(frame: FlameFrame, ranks: Mapping[str, int], before: TextStyle | None) -> TextStyle:
-    """Return the color of the frame's rank, or the next one if its left neighbor has that."""
-    if frame.kind != "user":
-        return TextStyle.ON_LAYER_REST
-    number = ranks[frame.path[-1]] % len(ON_LAYERS)
-    if ON_LAYERS[number] is before:
-        number = (number + 1) % len(ON_LAYERS)
-    return ON_LAYERS[number]
+def _frame_words(flame: Flame, frame: FlameFrame, cells: int, row: int, height: int) -> str:
+    """Return the words of a frame on one row: its label, and its figures on the second."""
+    room = max(0, cells - 2)
+    size = text.size(frame.bytes)
+    if row == 0:
+        letter = "" if frame.rank is None else LETTERS[frame.rank % len(LETTERS)]
+        if letter and room < LEAST_LABEL:
+            return letter[:room]
+        label = f"{letter} {frame.label}" if letter else frame.label
+        both = f"{label} {size}"
+        return both if height == 1 and cell_len(both) <= room else fit(label, room)
+    if row > 1:
+        return ""
+    share = text.share(frame.bytes / flame.total_bytes) if flame.total_bytes else text.NA
+    figures = [size, share, text.count(frame.count, "allocation")]
+    fitting = ("  ".join(figures[:number]) for number in range(len(figures), 0, -1))
+    return next((words for words in fitting if cell_len(words) <= room), "")
 
 
-def _frame_text(frame: FlameFrame, cells: int, *, under_cursor: bool) -> str:
-    """Return a frame's label behind its left edge, which separates it where there is no color."""
-    edge = glyphs.GLYPHS.selected if under_cursor else glyphs.GLYPHS.wall
+def _filled(frame: FlameFrame, words: str, cells: int, *, last: bool, beside: bool) -> list[Span]:
+    """Draw one row of a frame as an area.
+
+    Args:
+        frame: the frame.
+        words: its words on this row.
+        cells: its width.
+        last: it is the last of several rows, with the gap to the next level.
+        beside: another frame ends where this one begins.
+    """
+    if frame.rank is None:
+        style, gap = TextStyle.ON_LAYER_REST, TextStyle.GAP_IN_REST
+    else:
+        style = gap = ON_LAYERS[frame.rank % len(ON_LAYERS)]
+    ascii_only = glyphs.GLYPHS.ascii
+    under = LOWER_GAP[ascii_only] if last else " "
+    edge = LEFT_GAP[ascii_only] if beside or ascii_only else under if not words else " "
+    words = f"{words} " if words else ""
+    rest = under * (cells - 1 - cell_len(words))
+    return [Span(edge, gap), Span(words, style), Span(rest, gap)]
+
+
+def _outlined(frame: FlameFrame, words: str, cells: int, *, last: bool) -> list[Span]:
+    """Draw one row of the frame under the cursor, the only one that is not an area.
+
+    That shows in any theme, and its outline has the frame's color.
+    """
+    style = TextStyle.STRONG if frame.rank is None else LAYERS[frame.rank % len(LAYERS)]
     if cells < 2:
-        return edge
-    words = f"{edge}{fit(frame.label, cells - 1)}"
-    figures = f" {text.size(frame.bytes)} "
-    if cell_len(frame.label) + len(figures) + 2 <= cells:
-        words = f"{edge}{frame.label}{figures}"
-    return words + " " * (cells - cell_len(words))
+        return [Span(glyphs.GLYPHS.selected, style)]
+    left, right, under = OUTLINE[glyphs.GLYPHS.ascii]
+    rest = (under if last else " ") * (cells - 2 - cell_len(words))
+    return [Span(left, style), Span(words, TextStyle.STRONG), Span(f"{rest}{right}", style)]
 
 
 def frame_at(flame: Flame, cells: int, x: int, depth: int) -> Path | None:

@@ -36,7 +36,7 @@ GUTTER = 9
 """Width left of the columns: a size such as ``1.25 GiB`` and the wall."""
 _FRAME_ROWS = 4
 """Chart rows besides the columns: the marks, the floor, its labels, and the annotations."""
-_LETTERS = "ABCDEF"
+LETTERS = "ABCDEF"
 _OTHERS = {False: "·", True: "o"}
 """Glyph for the combined remainder, in place of a letter; the key is true for ASCII glyphs."""
 _TICK_ROWS, _TICK_CELLS = 3, 12
@@ -54,7 +54,7 @@ def get_letter(timeline: Timeline, number: int) -> str:
     """Return a layer's letter in the chart and in the legend."""
     if timeline.layers[number].key == REST:
         return _OTHERS[glyphs.GLYPHS.ascii]
-    return _LETTERS[timeline.layers[number].rank % len(_LETTERS)]
+    return LETTERS[timeline.layers[number].rank % len(LETTERS)]
 
 
 def _area(timeline: Timeline, number: int) -> TextStyle:

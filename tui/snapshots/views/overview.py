@@ -310,7 +310,7 @@ def explain_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
         *advice_lines(verdict.advice, cells, AGAINST_OOM),
         (),
         line(Span("Requested at", TextStyle.STRONG)),
-        *stack_lines(verdict.stack, cells),
+        *stack_lines(verdict.stack, cells, whole=True),
         (),
         *summary_lines(summary, cells),
     ]

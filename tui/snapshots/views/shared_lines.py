@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -36,7 +37,6 @@ FRAME_STYLES: dict[FrameKind | None, TextStyle] = {
     "native": TextStyle.QUIET,
     None: TextStyle.QUIET,
 }
-MOST_LIBRARY_FRAMES = 2
 SITE_FIGURES = 24
 """Width of a site's figures, including the gap after them."""
 
@@ -77,43 +77,65 @@ def refused_lines(answer: Refused, cells: int) -> list[Line]:
     return paragraph(answer.reason, cells, TextStyle.NOTE)
 
 
-def stack_lines(frames: Sequence[Frame], cells: int, most: int | None = None) -> list[Line]:
+def stack_lines(
+    frames: Sequence[Frame], cells: int, most: int | None = None, *, whole: bool = False
+) -> list[Line]:
     """Draw a stack, innermost first; mark user frames, and combine repeated and C++ frames.
 
     Args:
         frames: the stack.
         cells: width of a line.
-        most: the most lines of Python frames, where successive frames of libraries share a line
-            after the first; ``None`` for all frames.
+        most: the most lines of Python frames; ``None`` for no limit.
+        whole: draw each frame of a library, else only the innermost of a stack: the others are
+            counted behind the frame that they called.
     """
-    rows: list[Line] = []
     python = [frame for frame in frames if classify_frame(frame) != "native"]
+    # A stack without a frame of the user's own has nothing else to show.
+    whole = whole or all(classify_frame(frame) != "user" for frame in python)
+    rows: list[_StackRow] = []
     for own, run in groupby(python, lambda frame: classify_frame(frame) == "user"):
-        lines = [_frame_line(frame, len(list(group)), own, cells) for frame, group in groupby(run)]
-        if most is not None and not own and len(lines) > MOST_LIBRARY_FRAMES:
-            rest = text.count(len(lines) - 1, "library frame")
-            lines[1:] = [line(Span(f"   and {rest}", TextStyle.QUIET))]
-        rows += lines
-    if most is not None and len(rows) > most:
-        rest = text.count(len(rows) - most + 1, "more frame")
-        rows[most - 1 :] = [line(Span(f"   and {rest}", TextStyle.QUIET))]
+        drawn = [(frame, len(list(group))) for frame, group in groupby(run)]
+        if not whole and not own:
+            kept = [] if rows else drawn[:1]
+            rows += [_StackRow(frame, times, own) for frame, times in kept]
+            rows[-1].folded += sum(times for _, times in drawn[len(kept) :])
+        else:
+            rows += [_StackRow(frame, times, own) for frame, times in drawn]
+    shown = rows if most is None or len(rows) <= most else rows[: most - 1]
+    lines = [row.draw(cells) for row in shown]
+    rest = sum(row.times + row.folded for row in rows[len(shown) :])
+    if rest:
+        lines.append(line(Span(f"   and {text.count(rest, 'more frame')}", TextStyle.QUIET)))
     native = len(frames) - len(python)
     if native:
-        rows.append(line(Span(f"   and {text.count(native, 'C++ frame')}", TextStyle.QUIET)))
-    if not rows:
-        rows.append(line(Span("   no stack recorded", TextStyle.QUIET)))
-    return rows
+        lines.append(line(Span(f"   and {text.count(native, 'C++ frame')}", TextStyle.QUIET)))
+    if not lines:
+        lines.append(line(Span("   no stack recorded", TextStyle.QUIET)))
+    return lines
 
 
-def _frame_line(frame: Frame, times: int, own: bool, cells: int) -> Line:
-    """Draw a frame: a user's with its folder, if it fits."""
-    label = f" {glyphs.GLYPHS.selected if own else ' '} {format_frame(frame)}"
-    label += f"  ({times} times)" if times > 1 else ""
-    row: Line = (Span(fit(label, cells), TextStyle.PLAIN if own else TextStyle.QUIET),)
-    folder = frame.filename[: -len(base_name(frame.filename))]
-    if own and folder and cells - len(label) - 2 >= len(folder):
-        row = (*row, Span(f"  {folder}", TextStyle.QUIET))
-    return row
+@dataclass(slots=True)
+class _StackRow:
+    """One line of a stack."""
+
+    frame: Frame
+    times: int
+    own: bool
+    """The frame is the user's."""
+    folded: int = 0
+    """Frames of libraries that called it, which have no line."""
+
+    def draw(self, cells: int) -> Line:
+        """Draw a frame: a user's with its folder, if it fits."""
+        label = f" {glyphs.GLYPHS.selected if self.own else ' '} {format_frame(self.frame)}"
+        label += f"  ({self.times} times)" if self.times > 1 else ""
+        folded = f"  and {text.count(self.folded, 'library frame')}" if self.folded else ""
+        style = TextStyle.PLAIN if self.own else TextStyle.QUIET
+        parts = [Span(fit(label, max(cells - len(folded), cells // 2)), style)]
+        folder = self.frame.filename[: -len(base_name(self.frame.filename))]
+        if self.own and folder and cells - len(label) - len(folded) - 2 >= len(folder):
+            parts.append(Span(f"  {folder}", TextStyle.QUIET))
+        return fit_line(line(*parts, Span(folded, TextStyle.QUIET)), cells)
 
 
 def bulleted(

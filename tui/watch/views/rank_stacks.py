@@ -27,7 +27,7 @@ def rank_stack_lines(ranks: Sequence[RankStacks], why_none: str, cells: int) -> 
         for thread in rank.stacks.threads if rank.stacks is not None else ():
             name = f"{_name(rank)}, {_thread_name(thread)}"
             rows += [(), line(Span(name, TextStyle.STRONG))]
-            rows += stack_lines([_frame(frame) for frame in thread.frames], cells)
+            rows += stack_lines([_frame(frame) for frame in thread.frames], cells, whole=True)
         if rank.stacks is not None and rank.stacks.left_out:
             more = text.count(rank.stacks.left_out, "more thread")
             rows.append(line(Span(f"   and {more}", TextStyle.QUIET)))
