@@ -38,6 +38,9 @@ from tui.runs.views.workload_table import (
 )
 from workloads.protocol.groups import FIRST_STEPS
 
+TITLED_FROM = 40
+"""Least rows of a table that says what workloads without a run do; a lower one has fewer words."""
+
 
 class WorkloadList(KeyedList):
     """The list of groups and workloads; up and down move the cursor."""
@@ -108,9 +111,12 @@ class WorkloadList(KeyedList):
         if not entries and self.pattern.strip():
             return explain_no_match(self.pattern, cells)
         chosen = fit_workload_columns(self._state, entries, cells)
-        return LinesOnDemand(
-            len(entries), lambda place: draw_entry(entries[place], chosen, under_cursor=place == at)
-        )
+        titled = self.size.height >= TITLED_FROM
+
+        def draw(place: int) -> Line:
+            return draw_entry(entries[place], chosen, under_cursor=place == at, titled=titled)
+
+        return LinesOnDemand(len(entries), draw)
 
     def heading(self, _cells: int) -> Line:
         """Return the heading line, as wide as the table's lines."""

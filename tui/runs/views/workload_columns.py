@@ -8,12 +8,13 @@ from dataclasses import replace
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.devices import CPU
-from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, left, plain, width
+from tui.kit.lines import Line, Span, TextStyle, cell_len, fit, fit_line, left, plain, width
 from tui.kit.table import REST, Column, Layout, PlacedColumn, fit_columns, row_line
 from tui.runs.state.state import RunsState
 from tui.runs.views.workload_table import (
     LIMIT,
     NAME,
+    NOT_RUN,
     PEAK,
     RATE,
     SPEED_UP,
@@ -125,10 +126,18 @@ def list_hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, 
     )
 
 
-def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> Line:
+def draw_entry(
+    entry: Entry, layout: Layout[_Shown], *, under_cursor: bool, titled: bool = False
+) -> Line:
     """Return a line of the table.
 
     A long state extends over the empty cells before it; without room there, it has fewer words.
+
+    Args:
+        entry: a group or a workload.
+        layout: the columns.
+        under_cursor: the entry is under the cursor.
+        titled: the title of a workload without a run takes the place of its figures.
     """
     if isinstance(entry, Group):
         return _draw_heading(entry, layout[-1].end if layout else 0)
@@ -138,6 +147,12 @@ def draw_entry(entry: Entry, layout: Layout[_Shown], *, under_cursor: bool) -> L
     entry = replace(entry, name=cut_parameters(entry.name, room))
     shown = (entry, under_cursor)
     *others, state = layout
+    if titled and entry.title and entry.state == NOT_RUN:
+        while others and _format_figure(others[-1], shown) == "":
+            start = others.pop().start
+            state = replace(state, start=start, width=state.end - start)
+        title = Span(fit(entry.title, state.width), TextStyle.QUIET)
+        return row_line((*others, state), (replace(entry, state=(title,)), under_cursor))
     # The dash of a run without a time goes last: the state gives the reason.
     for blanks in ({""}, {"", glyphs.GLYPHS.dash}):
         if width(entry.state) <= state.width:

@@ -37,6 +37,8 @@ class WorkloadRow:
     ``None`` for a name that is never shortened."""
     dimmed: bool = False
     """It cannot run here, for a reason that the title gives."""
+    title: str = ""
+    """What the workload does, if it has no run: a tall table says so in place of figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,14 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
     changed = parameters.find_changed(info, present)
     brief = f"{mark_name(info, present)} {_format_settings(info, changed)}".strip()
     return WorkloadRow(
-        info.name, Span(name), cells, forms[0], forms[1:], brief=Span(brief), dimmed=lacking
+        info.name,
+        Span(name),
+        cells,
+        forms[0],
+        forms[1:],
+        brief=Span(brief),
+        dimmed=lacking,
+        title="" if earlier or any(runs.values()) else info.title,
     )
 
 
