@@ -85,7 +85,7 @@ async def test_all_devices_are_listed(size: tuple[int, int], rows: list[str]) ->
         assert "Devices   2 GPUs, H200" in lines[0]
         assert lines[1:5] == rows
         # The rest of the pane is the history of the selected device.
-        assert sum("cuda:0 util, last " in line for line in lines) == 1
+        assert sum("cuda:0 util 61%" in line for line in lines) == 1
 
 
 async def test_on_a_wide_screen_the_last_minutes_stand_beside_each_row() -> None:
@@ -109,7 +109,7 @@ async def test_a_pane_without_rows_to_spare_has_the_devices_alone() -> None:
             await settle(pilot)
             text = screen_text(app)[:height]
             assert any("util" in line and "memory" in line for line in text) == heading
-            assert any("cuda:0 util, last" in line for line in text) == history
+            assert any("cuda:0 util 61%" in line for line in text) == history
             assert sum("cuda:" in line and "139.8G " in line for line in text) == 2
 
 

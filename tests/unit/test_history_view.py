@@ -27,6 +27,7 @@ from tui.devices.views.history import (
     draw_loads,
     format_points,
     format_span,
+    history_lines,
     plotted_figures,
     span_rule,
     split_into_columns,
@@ -151,8 +152,8 @@ def test_a_history_has_a_column_for_each_sample_until_its_width_is_full() -> Non
 @pytest.mark.parametrize(
     ("samples", "interval", "seconds"),
     [
-        (58, 1, 1), (61, 1, 2), (121, 1, 5), (301, 1, 10), (900, 1, 10),
-        (30, 0.2, 0.2), (61, 0.2, 0.4), (30, 3, 3), (61, 3, 6), (900, 60, 600),
+        (58, 1, 1), (61, 1, 2), (121, 1, 3), (301, 1, 6), (900, 1, 15),
+        (30, 0.2, 0.2), (61, 0.2, 0.4), (30, 3, 3), (61, 3, 6), (900, 60, 900),
     ],
 )  # fmt: skip
 def test_columns_become_longer_once_the_width_is_full(
@@ -185,6 +186,25 @@ def test_columns_become_longer_only_when_readings_would_leave_the_picture(
         assert (samples - 1) * interval > shorter * (columns - 3)
     assert "10" not in "".join("1" if column else "0" for column in split).rstrip("0")
     assert recent_of(points[: samples // 2 + 1], interval).column_s(columns) <= seconds
+
+
+@given(st.sampled_from(SAMPLES_PER_COLUMN), st.integers(0, 1000), st.sampled_from([0.5, 1.0, 3.0]))
+def test_each_whole_column_has_the_same_number_of_readings(
+    samples: int, start: int, interval: float
+) -> None:
+    points = loads(*[1.0] * 900, start=EVEN + start * interval, every=interval)
+    seconds = samples * interval
+    first = math.ceil(points[0].at / seconds)
+    split = split_into_columns(points, seconds, first, int(points[-1].at // seconds) - first)
+    assert {len(column) for column in split} <= {samples}
+
+
+def test_before_the_first_reading_a_history_has_its_ground() -> None:
+    recent = recent_of(loads(*[50.0] * 8))
+    (line,) = history_lines(recent, [LOAD], LABEL + 10, 1)[0]
+    assert [span.style for span in line[1:]] == [TextStyle.REST, LOAD.style]
+    assert set(plain(line[1:2])) == {"\u00b7"}
+    assert plain(line[2:]).lstrip()
 
 
 def test_after_a_long_gap_the_columns_are_short_again() -> None:
@@ -225,7 +245,7 @@ def test_all_rows_have_the_columns_of_the_longest_history() -> None:
     machine = make_store("one gpu", *alone, sample(gpu(0), gpu(1), at=NOW + 90)).machine
     drawn = draw_loads(machine, NOW + 90, 30)
     assert (drawn.span_s, drawn.gap) == (120.0, "")
-    cells = {key: len(row) - row.count(" ") for key, row in drawn.rows.items()}
+    cells = {key: len(plain(row[-1:])) for key, row in drawn.rows.items()}
     assert set(cells) == {view.key for view in machine.devices}
     assert [cells[uuid(0)], cells[uuid(1)]] == [23, 1]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.color import Color
+from rich.style import Style
 
 from tests.screens.app_helpers import running
 from tests.screens.helpers import GIB, NOW, gpu, make_store, sample, uuid
@@ -26,7 +28,8 @@ from tui.devices.views.large_history import (
     next_figure,
     stacked_lines,
 )
-from tui.kit.lines import Span, TextStyle, plain, width
+from tui.kit import styles
+from tui.kit.lines import SHADES, Shaded, TextStyle, plain, width
 from tui.monitor.messages import Pcie, PcieTraffic, Utilization
 
 LOAD = PlottedFigure("utilization", "util", 100.0, "100%", TextStyle.GOOD)
@@ -76,14 +79,56 @@ def test_a_figure_that_the_driver_does_not_give_takes_no_room() -> None:
 def test_bursts_look_different_from_a_steady_load() -> None:
     burst, steady, idle = Readings(0.25, 1.0), Readings(0.25, 0.25), Readings(0.0, 0.0)
     drawn = [plain(row) for row in draw_area([burst, steady, idle, None], 4)]
+    before = [plain(row) for row in draw_area([None, None, idle, None], 2)]
+    # Before the first reading, the picture has its ground.
+    assert before == ["    ", "\u00b7\u00b7\u2581 "]
     assert drawn == ["\u2591   ", "\u2591   ", "\u2591   ", "\u2588\u2588\u2581 "]
 
 
 def test_a_cell_between_the_mean_and_the_highest_has_two_colors() -> None:
     half, reach = Readings(0.5, 1.0), TextStyle.GOOD_REACH
-    assert draw_area([half], 1) == [(Span("\u2584", reach),)]
-    assert draw_area([Readings(0.5, 0.5)], 1) == [(Span("\u2584", TextStyle.GOOD),)]
-    assert draw_area([half], 2) == [(Span("\u2591", reach),), (Span("\u2588", TextStyle.GOOD),)]
+    assert draw_area([half], 1) == [(Shaded("\u2584", reach),)]
+    assert draw_area([Readings(0.5, 0.5)], 1) == [(Shaded("\u2584", TextStyle.GOOD),)]
+    assert draw_area([half], 2) == [
+        (Shaded("\u2591", reach),),
+        (Shaded("\u2588", TextStyle.GOOD, SHADES - 1),),
+    ]
+
+
+def test_an_area_is_darker_towards_the_bottom_in_the_own_theme_only() -> None:
+    rows = [Shaded("\u2588", TextStyle.GOOD, shade) for shade in range(SHADES)]
+
+    def colors() -> list[Color | None]:
+        drawn = [segment for row in rows for segment in styles.strip_of((row,), 1, Style())]
+        return [segment.style.color if segment.style else None for segment in drawn]
+
+    try:
+        styles.use(native=False, dark=True, own=True)
+        greens = [color.get_truecolor().green if color else 0 for color in colors()]
+        assert greens == sorted(greens, reverse=True)
+        assert len(set(greens)) == SHADES
+        styles.use(native=True, dark=True)
+        assert len(set(colors())) == 1
+    finally:
+        styles.use(native=True, dark=True)
+
+
+def test_the_heading_of_a_history_says_the_present_value_and_the_next_figure() -> None:
+    state = make_store("one gpu")
+    view, seen = state.machine.selected_device, state.machine.sample
+    points = [Point(NOW - 1, utilization=98.0), Point(NOW, utilization=61.0)]
+    recent = RecentReadings(points, seen, NOW)
+
+    def heading(cells: int, following: str | None = "used") -> str:
+        return plain(large_lines(view, recent, "", cells, 7, following=following)[0]).strip(
+            " \u2500"
+        )
+
+    assert heading(70) == "cuda:0 util 61%  highest 98%  last 61 s  h memory"
+    assert heading(70, "") == "cuda:0 util 61%  highest 98%  last 61 s  h all"
+    assert heading(70, None) == "cuda:0 util 61%  highest 98%  last 61 s"
+    assert heading(30) == "cuda:0 util 61%  last 21 s"
+    assert heading(20) == "cuda:0 util 61%"
 
 
 @given(st.lists(st.none() | st.tuples(SHARES, SHARES), max_size=20), st.integers(1, 12))
@@ -95,7 +140,8 @@ def test_the_area_grows_with_the_mean_and_gaps_stay_blank(
     assert len(drawn) == rows
     for column, actual in enumerate(readings):
         cells = "".join(row[column] for row in drawn)
-        assert (cells.strip() == "") == (actual is None)
+        ground = all(reading is None for reading in readings[: column + 1])
+        assert (cells.strip() in ("", "\u00b7" * ground)) == (actual is None)
         if actual is not None:
             solid = sum(glyphs.GLYPHS.vertical.index(c) + 1 for c in cells if c not in " \u2591")
             assert solid == max(1, round(actual.mean * rows * 8))
@@ -172,12 +218,13 @@ async def test_with_few_gpus_one_history_is_large_and_h_draws_the_next(
 ) -> None:
     async with running(size, "two gpus") as on:
         assert on.workbench.devices.history.size.height > LEAST_ROWS
-        assert "cuda:0 util, last " in on.text
+        assert "cuda:0 util 61%" in on.text
         # Where the memory pane has rows for its history, the devices skip it.
         beside = on.workbench.memory.drawn_figure == "used"
         for label in (*([] if beside else ["memory"]), "power", "temp", "PCIe", "util"):
+            assert f"h {label} " in on.text
             await on.press("h")
-            assert f"cuda:0 {label}, last " in on.text
+            assert f"\u2500 cuda:0 {label} " in on.text
 
 
 async def test_with_more_gpus_each_figure_has_a_row_and_h_draws_one_large() -> None:
@@ -187,11 +234,11 @@ async def test_with_more_gpus_each_figure_has_a_row_and_h_draws_one_large() -> N
         assert on.row(" memory   0")
         beside = on.workbench.memory.drawn_figure
         assert beside == "used"  # the memory pane has rows for it
-        assert on.text.count("cuda:0 memory, last ") == 1
+        assert on.text.count("\u2500 cuda:0 memory ") == 1
         for label in ("util", "power", "temp", "PCIe"):
             await on.press("h")
-            assert f"cuda:0 {label}, last " in on.text
-            assert on.text.count("cuda:0 memory, last ") == 1
+            assert f"\u2500 cuda:0 {label} " in on.text
+            assert on.text.count("\u2500 cuda:0 memory ") == 1
         await on.press("h")
         assert on.row(" memory   0")
 

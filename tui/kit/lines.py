@@ -11,7 +11,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Union, overload
 
 from rich import cells
 from rich.cells import set_cell_size
@@ -120,6 +120,19 @@ class HalfBlocks(Span):
     upper: TextStyle = TextStyle.PLAIN
 
 
+@dataclass(frozen=True, slots=True)
+class Shaded(Span):
+    """A row of an area, in a darker shade of its color towards the bottom.
+
+    Themes without exact colors draw all shades alike.
+    """
+
+    shade: int = 0
+    """From 0, the color itself, to ``SHADES - 1``, the darkest."""
+
+
+SHADES = 8
+"""Shades of the color of an area."""
 Line = tuple[Span, ...]
 
 
@@ -415,7 +428,7 @@ def _differing(before: Line, after: Line, cells: int) -> tuple[int, int] | None:
         return None
     if len(old_text) == len(new_text):
         return start, len(old_text) - _count_shared(before, after, backwards=True)
-    blank = (" ", TextStyle.PLAIN, None)
+    blank: _Cell = (" ", TextStyle.PLAIN, None)
     pairs = enumerate(itertools.zip_longest(_cells(before), _cells(after), fillvalue=blank))
     differing = [at for at, (cell, other) in pairs if cell != other]
     return (differing[0], differing[-1] + 1) if differing else None
@@ -448,15 +461,17 @@ def _count_shared(first: Line, other: Line, *, backwards: bool = False) -> int:
     return len(plain(spans[:equal])) + cells
 
 
-def _each_cell(
-    row: Iterable[Span], step: int = 1
-) -> Iterator[tuple[str, TextStyle, TextStyle | None]]:
-    """Yield the character of each cell, its style, and the style of an upper half block."""
+_Cell = tuple[str, TextStyle, Union[TextStyle, int, None]]
+"""A character, its style, and the style of an upper half block or the shade of an area."""
+
+
+def _each_cell(row: Iterable[Span], step: int = 1) -> Iterator[_Cell]:
     for span in row:
         upper = span.upper if isinstance(span, HalfBlocks) else None
+        more = span.shade if isinstance(span, Shaded) else upper
         for character in span.text[::step]:
-            yield character, span.style, upper
+            yield character, span.style, more
 
 
-def _cells(row: Line) -> list[tuple[str, TextStyle, TextStyle | None]]:
+def _cells(row: Line) -> list[_Cell]:
     return list(_each_cell(row))

@@ -26,8 +26,10 @@ from tui.kit.lines import (
     LAYERS,
     ON_LAYERS,
     REACHES,
+    SHADES,
     HalfBlocks,
     Line,
+    Shaded,
     Span,
     TextStyle,
     fit_line,
@@ -146,6 +148,8 @@ IN_OWN_COLORS = _with_reaches(
 )
 """In the program's own dark theme, on its background. The colors of text and bars are among xterm's
 256, whose numbers take half as many bytes as red, green and blue."""
+BACKGROUND = (0x11, 0x15, 0x1C)
+"""The background of that theme."""
 OWN_CURSOR, OWN_PLACE = Style(bgcolor="#22304a"), Style(bgcolor="#1a2130")
 """The row under the cursor in that theme, with and without the focus: data keep their colors."""
 _NO_STYLE = Style()
@@ -262,7 +266,7 @@ def strip_of(spans: Line, cells: int, base: Style, over: Style | None = None) ->
     # Equal styles become one segment, because each takes some forty bytes of output. A blank takes
     # the style of its neighbor where it looks the same in it.
     for span in filled:
-        key = (span.style, span.upper) if isinstance(span, HalfBlocks) else span.style
+        key = _key(span)
         own = merged.upright(key) if merged.reversed and _is_bar(span.text) else merged[key]
         if own is not style and own != style and text:
             shares = _are_equal_behind_blanks(style, own)
@@ -285,8 +289,14 @@ def _are_equal_behind_blanks(one: Style, other: Style) -> bool:
     )
 
 
-_StyleKey = Union[TextStyle, tuple[TextStyle, TextStyle]]
-"""The style of a span; for half blocks, also the style of the upper halves."""
+_StyleKey = Union[TextStyle, tuple[TextStyle, Union[TextStyle, int]]]
+"""The style of a span; of half blocks, also that of the upper halves; of an area, its shade."""
+
+
+def _key(span: Span) -> _StyleKey:
+    if isinstance(span, HalfBlocks):
+        return span.style, span.upper
+    return (span.style, span.shade) if isinstance(span, Shaded) else span.style
 
 
 class _MergedStyles(dict[_StyleKey, Style]):
@@ -305,7 +315,7 @@ class _MergedStyles(dict[_StyleKey, Style]):
         """The line is reversed, where some styles are drawn otherwise."""
 
     def __missing__(self, key: _StyleKey) -> Style:
-        style = key[1] if isinstance(key, tuple) else key
+        style = key[-1] if isinstance(key, tuple) else key
         if self.reversed and style is TextStyle.REST:
             return self.upright(key)
         pale = self.reversed and style in PALE
@@ -336,7 +346,26 @@ def _style_of(key: _StyleKey) -> Style:
     if not isinstance(key, tuple):
         return _Present.styles[key]
     lower, upper = key
+    if isinstance(upper, int):
+        return _shade(_Present.styles[lower], upper)
     return Style(color=_Present.styles[lower].color, bgcolor=_Present.styles[upper].color)
+
+
+DARKEST = 0.6
+"""Share of an area's color in its darkest shade; the rest is the theme's background."""
+
+
+def _shade(style: Style, shade: int) -> Style:
+    """Return the style of a row of an area; the style itself where a theme has no exact colors."""
+    color = style.color
+    if not shade or color is None or color.triplet is None or _Present.styles is not IN_OWN_COLORS:
+        return style
+    share = 1 - (1 - DARKEST) * shade / (SHADES - 1)
+    mixed = (
+        round(share * part + (1 - share) * ground)
+        for part, ground in zip(color.triplet, BACKGROUND, strict=True)
+    )
+    return style + Style(color=Color.from_rgb(*mixed))
 
 
 _GAUGE = glyphs.UNICODE.gauge + glyphs.UNICODE.trace

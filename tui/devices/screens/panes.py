@@ -25,7 +25,6 @@ from tui.devices.views.device_columns import DeviceColumns, columns, find_order,
 from tui.devices.views.device_page import device_page
 from tui.devices.views.devices import NO_HISTORY, device_row, devices_title, notice_lines
 from tui.devices.views.history import (
-    LOAD_STYLE,
     DrawnLoads,
     RecentReadings,
     block_lines,
@@ -61,7 +60,7 @@ from tui.devices.views.large_history import (
 )
 from tui.kit.command_screen import Program
 from tui.kit.dialogs import LiveTextScreen
-from tui.kit.lines import Line, Span
+from tui.kit.lines import Line
 from tui.kit.lists import KeyedList
 from tui.kit.pane import ROOM, AgingPane, FittedView, LineBar, LinesView, text_cells
 
@@ -311,7 +310,7 @@ class DeviceList(KeyedList):
                 now,
                 plan,
                 selected=row.key == machine.selected,
-                history=Span(loads.rows[row.key], LOAD_STYLE) if loads else NO_HISTORY,
+                history=loads.rows[row.key] if loads else NO_HISTORY,
             )
             for row in self._host_rows
         ]
@@ -418,6 +417,8 @@ class DevicesPane(AgingPane):
         self.history = FittedView(self._history, self._points)
         self._stacked = False
         """There is room for several large figures."""
+        self.beside: Callable[[], str | None] = lambda: None
+        """Returns the name of the figure that another pane draws; ``None`` for none."""
         self.figure = ""
         """Name of the figure that is drawn large; empty for the load of few GPUs, or for a row of
         each figure."""
@@ -479,15 +480,15 @@ class DevicesPane(AgingPane):
         self._actions.watch_device(detail=True)
         self.app.push_screen(LiveTextScreen(title, build), closed)
 
-    def next_figure(self, drawn: str | None = None) -> None:
-        """Draw another figure's history, but not one that another pane draws.
-
-        Args:
-            drawn: name of that figure; ``None`` for none.
-        """
-        sample = self.machine.shown.sample
+    def _find_next(self) -> str:
+        """Return the name of the next figure, which no other pane draws."""
         few = self._has_few_rows or self._stacked
-        self.figure = next_figure(self._view, sample, self.figure, few=few, drawn=drawn)
+        sample = self.machine.shown.sample
+        return next_figure(self._view, sample, self.figure, few=few, drawn=self.beside())
+
+    def next_figure(self) -> None:
+        """Draw another figure's history, but not one that another pane draws."""
+        self.figure = self._find_next()
         self.state_changed()
         # A zoom just before has not been laid out yet.
         self.call_after_refresh(self._explain_no_history)
@@ -555,9 +556,10 @@ class DevicesPane(AgingPane):
     def _history(self, cells: int, rows: int) -> list[Line]:
         view, recent = self._view, self._recent
         if self._stacked:
-            return stacked_lines(view, recent, self.figure, cells, rows)
+            return stacked_lines(view, recent, self.figure, cells, rows, self._find_next())
         if self._is_large:
-            return large_lines(view, recent, self.figure, cells, rows)
+            following = self._find_next()
+            return large_lines(view, recent, self.figure, cells, rows, following=following)
         return block_lines(view, recent, cells, rows)
 
     def _points(self) -> list[str]:

@@ -25,6 +25,7 @@ from tui.devices.views.device_columns import (
 )
 from tui.kit.bars import draw_gauge
 from tui.kit.lines import TITLE_GAP, Line, Span, TextStyle, fit, left, right, wrap
+from tui.kit.lines import width as measure
 from tui.monitor.messages import HARMFUL_REASONS, Device, Sample
 
 WARM_C, HOT_C = 10.0, 2.0
@@ -99,6 +100,7 @@ def draw_figure(figure: str, cells: int, level: LimitLevel, *, quiet: bool) -> S
 LOST_ROOM = 24
 """The fewest cells for the reason of a loss; with less room, the figures are left out."""
 _MOST_SERIOUS_FIRST = (*HARMFUL_REASONS, "reliability", "board_limit", "sw_power_cap")
+POWER_CAP = "at power cap"
 WAITING = "waiting for the monitor"
 WHOLE_NOTICE = " (v, enter: more)"
 
@@ -187,6 +189,7 @@ def devices_title(
         *([build(*both, *seen)] * len(both)),
         build(*count, *seen),
         build(*count),
+        build(*count).replace(POWER_CAP, "at cap"),
     ]
     title = next((candidate for candidate in titles if len(candidate) <= width), titles[-1])
     if not folded:
@@ -216,7 +219,7 @@ def _format_slowdowns(machine: MachineState) -> list[str]:
         "sw_power_cap" in reason and not set(reason) & set(HARMFUL_REASONS) for reason in reasons
     )
     parts = [f"{glyphs.GLYPHS.warning} {harmed} throttled"] if harmed else []
-    return parts + ([f"{glyphs.GLYPHS.limit} {capped} at power cap"] if capped else [])
+    return parts + ([f"{glyphs.GLYPHS.limit} {capped} {POWER_CAP}"] if capped else [])
 
 
 def rank_throttle_reasons(device: Device) -> tuple[str, ...]:
@@ -293,7 +296,7 @@ def _format_throttling(reasons: tuple[str, ...], width: int) -> str:
     return next((form for form in forms if len(form) <= width), forms[-1])
 
 
-NO_HISTORY = Span("", TextStyle.GOOD)
+NO_HISTORY: Line = ()
 
 
 def device_row(
@@ -303,7 +306,7 @@ def device_row(
     plan: DeviceColumns,
     *,
     selected: bool,
-    history: Span = NO_HISTORY,
+    history: Line = NO_HISTORY,
     rank: Span | None = None,
 ) -> Line:
     """Return one device as one row.
@@ -335,7 +338,8 @@ def device_row(
         state = format_user(view, plan.status, rank)
     parts = [head, *_cells(view, sample, plan, _format_name(view, sample), state, quiet=quiet)]
     if plan.history:
-        parts.append(Span(f" {left(history.text, plan.history)}", history.style))
+        blanks = plan.history - measure(history)
+        parts += [Span(" "), *history, *([Span(" " * blanks)] if blanks else [])]
     return tuple(parts)
 
 

@@ -23,8 +23,8 @@ from tui.monitor.messages import Sample
 
 LABEL = 21
 """Cells in front of a history, for its name and scale."""
-SAMPLES_PER_COLUMN = (1, 2, 5, 10, 20, 30, 60, 120, 300)
-"""Numbers of samples that a column can have."""
+SAMPLES_PER_COLUMN = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 120, 300)
+"""Numbers of samples that a column can have: close together, to fill most of the width."""
 
 
 LOAD_STYLE = TextStyle.GOOD
@@ -236,7 +236,7 @@ def explain_gap(
         seconds: duration of a cell.
         until: Unix time within the last cell.
     """
-    begin = next((cell for cell, reading in enumerate(values) if reading is not None), len(values))
+    begin = count_before(values)
     blank = {cell for cell, reading in enumerate(values) if reading is None and cell > begin}
     # The present cell may wait for its first sample.
     blank.discard(len(values) - 1)
@@ -253,6 +253,19 @@ class DrawnHistory(NamedTuple):
     rows: list[str]
     gap: str = ""
     """Why cells between two readings are blank; empty if none are."""
+    begin: int = 0
+    """Cells before the first reading."""
+
+
+def count_before(readings: Sequence[object | None]) -> int:
+    """Count the cells before the first reading: all without any."""
+    known = (cell for cell, reading in enumerate(readings) if reading is not None)
+    return next(known, len(readings))
+
+
+def draw_ground(cells: int) -> Line:
+    """Draw the ground on which a history will stand, of cells before the first reading."""
+    return (Span(glyphs.GLYPHS.zero * cells, TextStyle.REST),) if cells else ()
 
 
 def draw_history(
@@ -274,13 +287,13 @@ def draw_history(
     # A share above zero has at least one dot.
     dots = filled([share if share is None else share or 1e-9 for share in shares], rows)
     gap = explain_gap(points, merged, seconds * ACROSS, until)
-    return DrawnHistory(braille(dots, cells, rows), gap)
+    return DrawnHistory(braille(dots, cells, rows), gap, count_before(merged))
 
 
 class DrawnLoads(NamedTuple):
     """The histories of the devices' load, one line each."""
 
-    rows: Mapping[str, str]
+    rows: Mapping[str, Line]
     """By the devices' keys."""
     span_s: float
     """Duration of each, seconds."""
@@ -309,8 +322,14 @@ def draw_loads(machine: MachineState, now: float, cells: int) -> DrawnLoads:
         for view in machine.devices
     }
     gap = next((history.gap for history in drawn.values() if history.gap), "")
-    rows = {key: history.rows[0] for key, history in drawn.items()}
+    rows = {key: _on_ground(history, 0, LOAD_STYLE) for key, history in drawn.items()}
     return DrawnLoads(rows, columns * seconds, gap)
+
+
+def _on_ground(history: DrawnHistory, row: int, style: TextStyle) -> Line:
+    """Return a row of a history; before the first reading the last row shows the ground."""
+    begin = history.begin if row == len(history.rows) - 1 else 0
+    return (*draw_ground(begin), Span(history.rows[row][begin:], style))
 
 
 def history_lines(
@@ -336,9 +355,9 @@ def history_lines(
             continue
         drawn = draw_history(recent, figure, room, rows, seconds)
         gap = gap or drawn.gap
-        for row, picture in enumerate(drawn.rows):
-            label = scale_label(figure, row, rows)
-            lines.append((Span(label, TextStyle.QUIET), Span(picture, figure.style)))
+        for row in range(rows):
+            label = Span(scale_label(figure, row, rows), TextStyle.QUIET)
+            lines.append((label, *_on_ground(drawn, row, figure.style)))
     return lines, gap
 
 

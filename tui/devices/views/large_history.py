@@ -20,14 +20,15 @@ from tui.devices.views.history import (
     NO_READING,
     PlottedFigure,
     RecentReadings,
+    count_before,
+    draw_ground,
     explain_gap,
     explain_no_scale,
     format_span,
     plotted_figures,
     split_into_columns,
-    title_rule,
 )
-from tui.kit.lines import REACHES, Line, Span, TextStyle, left, right
+from tui.kit.lines import REACHES, SHADES, Line, Shaded, Span, TextStyle, fit_line, left, right
 from tui.monitor.messages import Sample
 
 FOR_GPUS = 4
@@ -43,7 +44,10 @@ MOST_STACKED_ROWS = 20
 """Rows of each of several pictures below each other, where rows would stay empty."""
 SCALE = 9
 """Cells in front of a picture, for the ends of its scale."""
-NEXT = "   h next"
+EVERY = "all"
+"""What ``h`` draws after the last figure, where there are many GPUs."""
+GAP = "  "
+"""Separates the parts of a heading."""
 SETTLED = 3
 """Samples after which a figure without a reading counts as unsupported by the driver."""
 
@@ -162,7 +166,8 @@ def draw_area(
 ) -> list[Line]:
     """Return the rows of the picture from the top; a zero is the lowest step, a gap is blank.
 
-    A cell between the mean and the highest value has two colors: the area's and a darker one.
+    A cell between the mean and the highest value has two colors: the area's and a darker one. The
+    area is darker towards the bottom, and before the first reading there is its ground.
 
     Args:
         readings: of each cell, as shares of the scale.
@@ -171,16 +176,18 @@ def draw_area(
     """
     steps = glyphs.GLYPHS.vertical
     high = rows * len(steps)
+    begin = count_before(readings)
     lines = []
     for row in range(rows):
         base = (rows - 1 - row) * len(steps)
-        drawn = [_draw_cell(reading, high, base, style) for reading in readings]
-        lines.append(
-            tuple(
-                Span("".join(text for text, _ in run), own)
-                for own, run in itertools.groupby(drawn, key=lambda cell: cell[1])
-            )
+        shade = row * (SHADES - 1) // max(1, rows - 1)
+        ground = begin if base == 0 else 0
+        drawn = [_draw_cell(reading, high, base, style) for reading in readings[ground:]]
+        area = (
+            Shaded("".join(text for text, _ in run), own, shade)
+            for own, run in itertools.groupby(drawn, key=lambda cell: cell[1])
         )
+        lines.append((*draw_ground(ground), *area))
     return lines
 
 
@@ -213,7 +220,12 @@ def count_pictures(view: DeviceView, recent: RecentReadings, available: int) -> 
 
 
 def stacked_lines(
-    view: DeviceView, recent: RecentReadings, name: str, cells: int, height: int
+    view: DeviceView,
+    recent: RecentReadings,
+    name: str,
+    cells: int,
+    height: int,
+    following: str | None = None,
 ) -> list[Line]:
     """Return as many figures as fit, each with its heading; the chosen one first.
 
@@ -228,7 +240,8 @@ def stacked_lines(
     lines: list[Line] = []
     for position, plotted in enumerate([first, *others][:count]):
         rows = height // count + (position < height % count)
-        lines += large_lines(view, recent, plotted, cells, rows, brief=position > 0)
+        brief = position > 0
+        lines += large_lines(view, recent, plotted, cells, rows, brief=brief, following=following)
     return lines
 
 
@@ -250,6 +263,72 @@ def large_rows(available: int) -> int:
     return min(available, MOST_ROWS + 1) if available > 1 else 0
 
 
+def _summarize(
+    recent: RecentReadings,
+    figure: PlottedFigure,
+    readings: Sequence[Readings | None],
+    span_s: float,
+    format_size: text.SizeFormat,
+) -> tuple[str, str]:
+    """Return the present value of a figure, and its highest in a picture; empty without one.
+
+    Args:
+        recent: the readings of the device.
+        figure: the figure.
+        readings: of each cell.
+        span_s: duration of the picture in seconds.
+        format_size: how the pane writes sizes.
+    """
+    since = recent.end - span_s
+    values = [getattr(point, figure.name) for point in recent.points if point.at >= since]
+    known = [value for value in values if value is not None]
+    if not known:
+        return "", ""
+    highest = f"highest {format_value(figure.name, max(known), format_size)}"
+    present = values[-1] if readings and readings[-1] is not None else None
+    return "" if present is None else format_value(figure.name, present, format_size), highest
+
+
+def format_value(name: str, value: float, format_size: text.SizeFormat = text.size_short) -> str:
+    """Return a value of a figure with its unit.
+
+    Args:
+        name: the figure.
+        value: a reading.
+        format_size: how the pane writes sizes.
+    """
+    if name == "utilization":
+        return text.percent(value)
+    if name == "power":
+        return text.watts(value)
+    if name == "temperature":
+        return text.temperature(value)
+    return f"{value / 1e9:.1f} GB/s" if name == "traffic" else format_size(round(value))
+
+
+def _name(view: DeviceView, recent: RecentReadings, name: str | None) -> str:
+    return choose_figure(view, recent.sample, name).label if name else EVERY
+
+
+def _heading(start: Sequence[str], rests: Sequence[Sequence[str]], cells: int) -> Line:
+    """Return a rule with a figure, its present value, which is strong, and the first rest to fit.
+
+    Args:
+        start: the name, and the value, which may be empty.
+        rests: what may follow, the longest first.
+        cells: width of the line.
+    """
+    name, value = start
+    gap = " " if value else ""
+    room = cells - len(f"{glyphs.GLYPHS.rule} {name}{gap}{value} ")
+    tails = ["".join(GAP + part for part in rest if part) for rest in rests]
+    tail = next((words for words in tails if len(words) < room), "")
+    before = Span(f"{glyphs.GLYPHS.rule} {name}{gap}", TextStyle.QUIET)
+    rule = glyphs.GLYPHS.rule * max(0, room - len(tail))
+    after = Span(f"{tail} {rule}", TextStyle.QUIET)
+    return fit_line((before, *([Span(value, TextStyle.STRONG)] if value else []), after), cells)
+
+
 def large_lines(
     view: DeviceView,
     recent: RecentReadings,
@@ -258,7 +337,7 @@ def large_lines(
     height: int,
     *,
     brief: bool = False,
-    hint: str = NEXT,
+    following: str | None = None,
     format_size: text.SizeFormat = text.size_short,
 ) -> list[Line]:
     """Return a heading and the picture of one figure.
@@ -270,7 +349,7 @@ def large_lines(
         cells: width of a line.
         height: lines in all.
         brief: name only the figure, below a picture whose heading has the rest.
-        hint: the key that draws another figure.
+        following: name of the figure that ``h`` draws next, empty for all; ``None`` without one.
         format_size: how the pane writes sizes.
     """
     figure = choose_figure(view, recent.sample, name, format_size)
@@ -278,19 +357,16 @@ def large_lines(
     room, rows = max(0, cells - scale), max(1, height - 1)
     seconds, until = recent.column_s(room), recent.end
     readings = collect_readings(recent.points, figure, room, seconds, until)
-    titles = [figure.label]
-    if not brief:
-        head, span = f"{view.label} {figure.label}", format_span(room * seconds)
+    present, highest = _summarize(recent, figure, readings, room * seconds, format_size)
+    if brief:
+        heading = _heading([figure.label, present], [[]], cells)
+    else:
+        period = f"last {format_span(room * seconds)}"
         gap = figure.full is not None and explain_gap(recent.points, readings, seconds, until)
-        period, shade = format_span(seconds), glyphs.GLYPHS.shade
-        merges = recent.sample is not None and seconds > recent.sample.interval_s
-        titles = [
-            *([f"{head}, last {span}; {gap}{hint}", f"{head}; {gap}"] if gap else []),
-            *([f"{head}, last {span}, mean and {shade} highest of each {period}{hint}"] * merges),
-            f"{head}, last {span}{hint}",
-            head,
-        ]
-    heading = title_rule(titles, cells)
+        hint = [] if following in (None, figure.name) else [f"h {_name(view, recent, following)}"]
+        blank = [[highest, period, gap, *hint], [period, gap], [gap]] if gap else []
+        rests = [*blank, [highest, period, *hint], [period, *hint], [period], []]
+        heading = _heading([f"{view.label} {figure.label}", present], rests, cells)
     if figure.full is None:
         return [heading, explain_no_scale(figure, cells)]
     if len(recent.points) >= SETTLED and not any(readings):

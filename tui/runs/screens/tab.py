@@ -66,6 +66,7 @@ class WorkbenchScreen(CommandScreen):
         state, machine, clock = program.all_runs, program.machine, program.clock
         self.devices = DevicesPane(machine, self.actions, clock)
         self.memory = MemoryPane(machine, clock)
+        self.devices.beside = lambda: self.memory.drawn_figure
         first = program.first_start and not program.readonly
         not_started = choose_not_started(replay=program.replay, readonly=program.readonly)
         self.workloads = WorkloadsPane(state, first_start=first, not_started=not_started)
@@ -541,7 +542,7 @@ class WorkbenchScreen(CommandScreen):
 
     def action_next_figure(self) -> None:
         """Draw the next figure of the selected device's history."""
-        self.devices.next_figure(self.memory.drawn_figure)
+        self.devices.next_figure()
         self.fit_devices()
 
     def action_go_to_memory(self) -> None:
