@@ -58,7 +58,7 @@ catalogue has to be alone here."""
 LAST = "inference_modes"
 LARGE = {"batch": 4096, "width": 4096, "depth": 16}
 """Its parameters at the end, so that what it holds can be seen in the bar."""
-IDLE_S, READ_S, STEP_S = 3.0, 2.8, 0.8
+IDLE_S, READ_S, STEP_S = 1.5, 2.8, 0.8
 """Seconds of the idle machine, of each result, and of each moment on the timeline."""
 SAMPLE_S = 0.25
 """Seconds between two samples of the devices."""
@@ -160,8 +160,8 @@ async def play(
     session.watch_torch(True)
     show(f"{'An idle GPU' if alone else f'{len(gpus)} idle GPUs'}")
     with ExitStack() as others:
-        others.enter_context(neighbour(folder))
         await asyncio.sleep(IDLE_S)
+        others.enter_context(neighbour(folder))
         await until(_has_strangers)
         session.select_device(gpus[-1].key)
         show("A training starts. Whose is it, and what does it hold?", tab="processes")
@@ -226,7 +226,8 @@ async def play(
             show(words, tab="snapshot", view="flame", moment=moment)
             await asyncio.sleep(2 * STEP_S)
         _require(bool(session.state.runs.pending()), f"{LAST} has ended, and its memory is free")
-        show("Your turn: watch explains your own training. q quits", tab="watch")
+        words = "Your turn: gpu-workbench watch -- python train.py"
+        show(words, tab="snapshot", view="verdict")
         await asyncio.sleep(READ_S)
     lasted = loop.time() - began
     _require(lasted < LONGEST_S, f"it lasts {lasted:.0f} s")

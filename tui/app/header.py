@@ -187,7 +187,8 @@ def header_line(
     # The words change several times a second: the facts must not come and go with them.
     least = max(words.width, GOING_ON) if busy else words.width
     least += 2 if least else 0
-    for fact in facts(machine):
+    # Invented facts would only take the room of the words about current work.
+    for fact in () if note and machine.simulated else facts(machine):
         more = (Span("  " if left else " "), *fact)
         if width(left) + width(more) + least + 1 <= room:
             left += more

@@ -16,7 +16,18 @@ from tui.kit.commands.command import (
     key_text,
     keys_text,
 )
-from tui.kit.lines import Line, Span, TextStyle, fit_line, left, line, paragraph, width, wrap
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit_line,
+    left,
+    line,
+    paragraph,
+    width,
+    wrap,
+)
 
 FIRST_COMMANDS = ("open_row", "command_palette")
 """Commands that come first in a narrow footer."""
@@ -86,11 +97,11 @@ CAPTION_KEYS = ("replay_pause", "quit")
 
 
 def caption_line(registry: CommandRegistry, now: Situation, cells: int) -> Line:
-    """Return the recording's caption and the keys beside it; where it is narrow, without labels.
+    """Return the recording's caption across the screen, and at its right the keys.
 
-    The keys have priority over the end of the caption.
+    Where it is narrow, the keys have no labels; they have priority over the end of the caption.
     """
-    caption: Line = (Span(f" {now.caption} ", TextStyle.CURSOR),)
+    caption = f" {now.caption} "
     full: Line = ()
     short: Line = ()
     for name in CAPTION_KEYS:
@@ -98,8 +109,9 @@ def caption_line(registry: CommandRegistry, now: Situation, cells: int) -> Line:
         key = Span(_first_key(command), TextStyle.KEY)
         full += (Span("  "), key, Span(f" {command.label}"))
         short += (Span("  "), key)
-    keys = full if width((*caption, *full)) <= cells else short
-    return fit_line((*fit_line(caption, max(0, cells - width(keys))), *keys), cells)
+    keys = full if cell_len(caption) + width(full) < cells else short
+    # A blank after the last key keeps it off the screen's edge.
+    return fit_line((Span(left(caption, cells - width(keys) - 1), TextStyle.CURSOR), *keys), cells)
 
 
 def footer_line(commands: Sequence[Command], cells: int) -> Line:
