@@ -11,12 +11,20 @@ from hypothesis import strategies as st
 from tests.screens.helpers import hello, make_store, workload
 from tests.screens.results import DEFAULTS, ran
 from tui.core.text import glyphs
-from tui.kit.lines import TextStyle, plain
+from tui.kit.lines import TextStyle, plain, width
 from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import WorkbenchState
-from tui.runs.views.demo import code_lines, format_number, headline_lines, is_waiting, page_lines
+from tui.runs.views.demo import (
+    PageNumber,
+    code_lines,
+    format_number,
+    headline_lines,
+    is_waiting,
+    number_lines,
+    page_lines,
+)
 from tui.runs.views.workload_table import build_row
 from workloads.protocol.messages import Progress
 from workloads.protocol.results import Check
@@ -96,17 +104,64 @@ def test_a_demo_that_may_not_run_shows_what_the_user_ran_with_the_defaults() -> 
 
 def test_the_page_s_number_is_the_speed_up_or_the_one_time() -> None:
     state = make_store("one gpu")
-    assert format_number(state.runs, state.runs.catalogue[0]) == ("", "")
+    assert format_number(state.runs, state.runs.catalogue[0]) == PageNumber()
     state = make_store("one gpu", *demo_ran(median=0.25))
-    assert format_number(state.runs, state.runs.catalogue[0]) == ("250", "ms for a call on cpu")
+    assert format_number(state.runs, state.runs.catalogue[0]) == PageNumber(
+        "250 ms", "for a call on cpu", TextStyle.OTHERS
+    )
     state = make_store("one gpu", *demo_ran(median=0.25), *demo_ran("cuda:0", median=0.005))
-    assert format_number(state.runs, state.runs.catalogue[0]) == (
-        "50.0x",
-        "as fast on cuda:0 as on cpu",
+    assert format_number(state.runs, state.runs.catalogue[0]) == PageNumber(
+        "50.0x", "as fast on cuda:0 as on cpu", TextStyle.GOOD
     )
     assert "50.0x as fast on cuda:0 as on cpu" in headline(state)
     large = headline_lines(state.runs, state.runs.catalogue[0], 100, large=True)
     assert not any("as fast" in plain(line) for line in large)
+
+
+def test_a_loss_is_noted_and_a_wrong_time_is_no_number() -> None:
+    state = make_store("one gpu", *demo_ran(median=0.25), *demo_ran("cuda:0", median=0.5))
+    assert format_number(state.runs, state.runs.catalogue[0]).style is TextStyle.NOTE
+    wrong = Check(False, 0.5, 1e-4, "in float64 on the CPU")
+    state = make_store("one gpu", *demo_ran(median=0.25, check=wrong))
+    assert format_number(state.runs, state.runs.catalogue[0]) == PageNumber()
+
+
+def test_the_number_is_large_in_its_color_and_centered() -> None:
+    number = PageNumber("50.0x", "as fast on cuda:0 as on cpu", TextStyle.GOOD)
+    *digits, label = number_lines(number, 80)
+    assert len(digits) == 3
+    assert {row[-1].style for row in digits} == {TextStyle.GOOD}
+    before = len(plain(digits[0])) - len(plain(digits[0]).lstrip())
+    assert abs(before - (80 - width(digits[0][1:])) // 2) <= 1
+    assert plain(label).strip() == "as fast on cuda:0 as on cpu"
+    assert number_lines(number, 20) == number_lines(PageNumber(), 80) == []
+
+
+def test_many_warnings_are_counted() -> None:
+    state = make_store("no gpu", *demo_ran(warnings=("noisy: a", "noisy: b", "c", "d")))
+    assert "! noisy: 4 warnings" in headline(state)
+    state = make_store("no gpu", *demo_ran(warnings=("hot",)))
+    assert "! hot" in headline(state)
+
+
+@pytest.mark.parametrize(
+    "status", [{"status": "failed", "reason": "broken"}, {"status": "cancelled"}]
+)
+def test_figures_stand_apart_from_how_the_run_ended(status: dict[str, str]) -> None:
+    rows = headline(make_store("no gpu", *demo_ran(**status)))
+    words = next(row for row in rows if row.startswith("cpu"))
+    assert f"  {status['status']}" in words
+
+
+def test_code_stands_beside_the_prose_where_none_of_its_lines_is_wrapped() -> None:
+    about = "Adds two numbers. " + "The rest comes later. " * 20
+    state = make_store("no gpu", hello(workload(about=about)))
+    rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 116)]
+    assert rows[0].startswith("Adds two numbers.")
+    assert "What is timed" in rows[0]
+    state = make_store("no gpu", hello(workload(about=about, code="a = b" + " + b" * 20)))
+    rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 116)]
+    assert not any("Adds" in row and "timed" in row for row in rows)
 
 
 def test_a_wrong_result_has_no_speed_up() -> None:
@@ -175,7 +230,7 @@ def test_prose_stays_narrow_on_a_wide_screen() -> None:
     many = "Some words follow one another. " * 20
     state = make_store("no gpu", hello(workload(look_for=many, about=many)))
     rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 200)]
-    assert 90 < max(map(len, rows)) <= 100
+    assert 90 < max(len(row.partition("   ")[0]) for row in rows) <= 100
 
 
 def test_code_is_drawn_by_what_its_words_are() -> None:

@@ -9,16 +9,13 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.timer import Timer
-from textual.widgets import Digits
 
 from tui.core.events import Topic
-from tui.core.text import glyphs
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ClosesOnce
-from tui.kit.lines import Line, line, paragraph, width
+from tui.kit.lines import Line
 from tui.kit.pane import FooterBar, LineBar, LinesView, Pane, text_cells
 from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import DEMO_PAGES, RUNS
@@ -30,6 +27,7 @@ from tui.runs.views.demo import (
     headline_lines,
     is_waiting,
     list_pages,
+    number_lines,
     page_lines,
     title_line,
 )
@@ -74,10 +72,8 @@ class DemoPane(Pane):
         self._note = note
         self.answered: frozenset[str] = frozenset()
         """Workloads whose answer is shown."""
-        self.number = Digits("", id="number")
-        self.words = LinesView(self._number_lines, id="words")
-        self.words.can_focus = False
-        self.large = Vertical(self.number, self.words, id="large")
+        self.large = LinesView(self._number_lines, id="large")
+        self.large.can_focus = False
         self.headline = LinesView(self._headline, id="headline")
         self.headline.can_focus = False
         self._tick = 0
@@ -105,14 +101,10 @@ class DemoPane(Pane):
 
     def state_changed(self) -> None:
         info = self._page()
-        digits = format_number(self.state, info)[0] if info else ""
-        # The digits use line glyphs that ASCII lacks.
-        room = self.size.height >= LARGE_FROM and not glyphs.GLYPHS.ascii
-        self.large.display = bool(digits) and room
-        if digits != self.number.value:
-            self.number.update(digits)
-        self.words.rebuild()
-        rows = len(self._headline(text_cells(self.size.width)))
+        cells = text_cells(self.size.width)
+        self.large.display = self.size.height >= LARGE_FROM and bool(self._number_lines(cells))
+        self.large.rebuild()
+        rows = len(self._headline(cells))
         self.headline.display = rows > 0
         self.headline.styles.height = min(rows, max(1, self.size.height // 2))
         if self._spinner is not None:
@@ -130,10 +122,7 @@ class DemoPane(Pane):
 
     def _number_lines(self, cells: int) -> list[Line]:
         info = self._page()
-        words = format_number(self.state, info)[1] if info else ""
-        return [
-            line(" " * max(0, (cells - width(row)) // 2), *row) for row in paragraph(words, cells)
-        ]
+        return number_lines(format_number(self.state, info), cells) if info else []
 
     def _body(self, cells: int) -> list[Line]:
         info = self._page()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 from rich.style import Style
 from rich.syntax import Syntax, SyntaxTheme
@@ -12,7 +13,21 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.machine import SIMULATED
 from tui.kit.bars import draw_bar
-from tui.kit.lines import Line, Span, TextStyle, flow, left, line, paragraph, width, wrap_code
+from tui.kit.digits import draw_large
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    beside,
+    cell_len,
+    flow,
+    left,
+    line,
+    paragraph,
+    width,
+    wrap,
+    wrap_code,
+)
 from tui.runs.state import parameters
 from tui.runs.state.result_format import compute_half_width, format_median, format_speed_up
 from tui.runs.state.runs import RunState, are_comparable
@@ -23,15 +38,24 @@ from tui.runs.views.detail import get_present_settings
 from tui.runs.views.device_charts import drop_contained
 from tui.runs.views.device_colors import style_of_device
 from tui.runs.views.outcome import format_state
-from tui.runs.views.workload_state import find_acting_flags, format_run_progress
+from tui.runs.views.workload_state import find_acting_flags, fold_warnings, format_run_progress
 from tui.runs.views.workload_table import explain_not_run, format_limit, format_rate, list_devices
 from workloads.protocol.flag_words import format_setting
-from workloads.protocol.results import RunResult, Setting, WorkloadInfo
+from workloads.protocol.results import RunResult, Setting, WorkloadInfo, may_claim
 
 DEVICE_CELLS = 8
 LEAST_BAR = 12
 """Least cells of a readable bar."""
 NO_SPEED_UP = "no speed-up: a check failed, or the devices did not do the same work"
+BESIDE_FROM = 110
+"""Least cells of a page with its code beside the prose."""
+BESIDE_GAP = 3
+LEAST_PROSE = 34
+"""Least cells of prose with code beside it, none of whose lines is wrapped."""
+LEAST_CODE = 40
+"""Least cells of code beside the prose: its title has as many."""
+FINDINGS_FROM = 80
+"""Least cells of prose with the findings below it, not below the code."""
 SENTENCES = 2
 """Sentences of the hints before the code; the rest follow the code."""
 PROSE_CELLS = 100
@@ -85,24 +109,33 @@ def headline_lines(
     heads = len(rows)
     runs = _find_runs(state, info)
     rows += _device_lines(state, info, runs, cells, tick)
-    number, of = format_number(state, info)
+    number = format_number(state, info)
     if not large and len(_find_times(runs)) > 1:
-        rows += paragraph(f"{number} {of}".strip(), cells, TextStyle.STRONG)
+        rows += paragraph(f"{number.words} {number.of}".strip(), cells, TextStyle.STRONG)
     if len(rows) == heads:
         rows.append(explain_not_run(state, info))
     for run in runs.values():
-        for warning in run.warnings if run else ():
+        for warning in fold_warnings(run.warnings, "") if run else ():
             rows += paragraph(
                 f"{glyphs.GLYPHS.warning} {warning}", cells, TextStyle.NOTE, indent="  "
             )
     return [*rows, *paragraph(note, cells, TextStyle.NOTE, indent="  ")] if note else rows
 
 
-def format_number(state: RunsState, info: WorkloadInfo) -> tuple[str, str]:
-    """Return the page's main number, in characters that have large digits, and its label.
+class PageNumber(NamedTuple):
+    """The main number of a page with its unit, and what it is."""
+
+    words: str = ""
+    """Empty if there is none."""
+    of: str = ""
+    style: TextStyle = TextStyle.STRONG
+
+
+def format_number(state: RunsState, info: WorkloadInfo) -> PageNumber:
+    """Return the page's main number in the color of its device, or of a speed-up.
 
     It is the speed-up if two devices have a time, else the only time; empty if there is none. A
-    speed-up over a wrong result, or of other work, is none.
+    speed-up over a wrong result, or of other work, is none; nor is a wrong result's time.
     """
     runs = _find_runs(state, info)
     times = _find_times(runs)
@@ -110,14 +143,29 @@ def format_number(state: RunsState, info: WorkloadInfo) -> tuple[str, str]:
         slow, fast = list(times)[:2]
         results = [run.result for device in times if (run := runs[device]) and run.result]
         if not are_comparable(*results[:2]):
-            return "", NO_SPEED_UP
+            return PageNumber(of=NO_SPEED_UP)
         first, then = (result.time for result in results[:2])
         speed_up = format_speed_up(first, then) if first and then else ""
-        return speed_up, f"as fast on {fast} as on {slow}"
+        style = TextStyle.GOOD if times[fast] < times[slow] else TextStyle.NOTE
+        return PageNumber(speed_up, f"as fast on {fast} as on {slow}", style)
     for device, seconds in times.items():
-        digits, _, unit = text.seconds(seconds).partition(" ")
-        return digits, f"{unit} for a call on {device}"
-    return "", ""
+        run = runs[device]
+        if run and run.result and may_claim(run.result):
+            of = f"for a call on {device}"
+            return PageNumber(text.seconds(seconds), of, style_of_device(device))
+    return PageNumber()
+
+
+def number_lines(number: PageNumber, cells: int) -> list[Line]:
+    """Return the number in large digits, centered, above what it is; none if it has no digits."""
+    rows = draw_large(number.words)
+    if not rows or len(rows[0]) > cells:
+        return []
+    label = [line(Span(row, TextStyle.STRONG)) for row in wrap(number.of, cells)]
+    return [
+        line(" " * max(0, (cells - width(row)) // 2), *row)
+        for row in [*(line(Span(row, number.style)) for row in rows), *label]
+    ]
 
 
 def is_waiting(state: RunsState, info: WorkloadInfo) -> bool:
@@ -152,7 +200,7 @@ def _device_lines(
     room = cells - DEVICE_CELLS - 2 - max((width(statuses[device]) for device in times), default=0)
     rows: list[Line] = []
     for device, status in statuses.items():
-        label = Span(f"{left(device, DEVICE_CELLS)} ", TextStyle.KEY)
+        label = Span(f"{left(device, DEVICE_CELLS)} ", style_of_device(device))
         if device not in times or room < LEAST_BAR:
             rows += flow([(label, *status)], cells, indent="  ")
             continue
@@ -205,6 +253,7 @@ def _format_status(state: RunsState, info: WorkloadInfo, run: RunState | None, t
     spans: list[Span] = []
     if known is not None and known.time is not None:
         spans += _format_figures(known)
+        spans += [] if run.succeeded else [Span("  ")]
     if run.result is None:
         words = format_run_progress(run.progress) if run.progress else _explain_wait(state, run)
         turning = SPINNER[glyphs.GLYPHS.ascii]
@@ -251,20 +300,41 @@ def page_lines(
         cells: width of a line.
         answered: the answer is shown.
     """
-    prose = min(cells, PROSE_CELLS)
+    code = info.script if info.question and info.script else info.code
+    longest = 2 + max(map(cell_len, code.expandtabs(4).splitlines()), default=0)
+    room = cells - BESIDE_GAP - max(longest, LEAST_CODE)
+    wide = cells >= BESIDE_FROM and room >= LEAST_PROSE
+    prose = min(room if wide else cells, PROSE_CELLS)
     sentences = _SENTENCE.split(info.look_for)
     first, rest = " ".join(sentences[:SENTENCES]), " ".join(sentences[SENTENCES:])
     about, more = split_first_sentence(info.about)
     rows = [*paragraph(about, prose), *paragraph(first, prose, label="Look for: "), ()]
     if info.needs:
         rows += [*paragraph(", ".join(info.needs), prose, label="Needs: "), ()]
-    rows += [
-        *source_lines(info, cells, "y copies it" if info.question else "y copies the script"),
-        (),
-    ]
+    how = "y copies it" if info.question else "y copies the script"
+    source = source_lines(info, cells - BESIDE_GAP - prose if wide else cells, how)
+    rows += [] if wide else [*source, ()]
     for words in filter(None, (more, rest)):
         rows += [*paragraph(words, prose), ()]
     rows.pop()
+    near = prose + BESIDE_GAP - 2
+    if not wide:
+        rows += _finding_lines(state, info, cells)
+    elif prose < FINDINGS_FROM:
+        rows = [*beside(rows, source, near), *_finding_lines(state, info, cells)]
+    else:
+        rows = beside([*rows, *_finding_lines(state, info, prose)], source, near)
+    if info.question:
+        hint = paragraph("enter shows the answer", cells, TextStyle.QUIET)
+        below = min(cells, PROSE_CELLS)
+        rows += [(), *question_lines(info, below)]
+        rows += answer_lines(info, below) if answered else hint
+    return rows
+
+
+def _finding_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
+    """Return what the workload's study found on each device, below a rule with its name."""
+    rows: list[Line] = []
     results = {
         device: known
         for device in list_devices(state)
@@ -278,10 +348,6 @@ def page_lines(
                 line(Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG)),
                 *lines,
             ]
-    if info.question:
-        hint = paragraph("enter shows the answer", cells, TextStyle.QUIET)
-        rows += [(), *question_lines(info, prose)]
-        rows += answer_lines(info, prose) if answered else hint
     return rows
 
 

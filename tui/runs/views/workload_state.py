@@ -221,12 +221,17 @@ MOST_WARNINGS = 2
 """More warnings are counted in one line beside the figures; ``i`` shows them in full."""
 
 
-def fold_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
-    """Return a few warnings as they are, or one line that counts them."""
+def fold_warnings(warnings: Sequence[str], key: str = " (i)") -> tuple[str, ...]:
+    """Return a few warnings as they are, or one line that counts them.
+
+    Args:
+        warnings: the warnings in full.
+        key: how to read them all.
+    """
     if len(warnings) <= MOST_WARNINGS:
         return tuple(warnings)
     noisy = "noisy: " if any(warning.startswith("noisy") for warning in warnings) else ""
-    return (f"{noisy}{len(warnings)} warnings (i)",)
+    return (f"{noisy}{len(warnings)} warnings{key}",)
 
 
 def describe_excess_of(run: RunState) -> str:
