@@ -132,7 +132,7 @@ async def test_on_the_heading_of_a_group_the_detail_has_bars_of_its_workloads() 
 
 async def test_at_80x24_without_a_gpu_the_workloads_have_the_spare_rows() -> None:
     async with running((80, 24), "no gpu") as on:
-        assert on.row("! no NVIDIA driver: libnvidia-ml.so.1 was not found (v, enter: more)")
+        assert on.row("! no NVIDIA driver (v, enter: more)")
         panes = on.workbench.panes
         assert panes["devices"].region.height == 4
         assert len(on.workbench.memory.body.shown_lines) == on.workbench.memory.body.size.height

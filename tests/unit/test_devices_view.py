@@ -27,13 +27,14 @@ from tui.devices.views.devices import (
     device_row,
     devices_title,
     notice,
+    notice_lines,
     rank_heat,
     rank_memory,
     rank_power,
     rank_throttle_reasons,
 )
 from tui.kit.lines import Line, TextStyle, plain, width
-from tui.monitor.messages import Clocks, Device, DeviceMemory, Pcie, Utilization
+from tui.monitor.messages import Clocks, Device, DeviceMemory, Driver, Pcie, Sample, Utilization
 
 KINDS: tuple[Kind, ...] = ("one gpu", "two gpus", "no gpu")
 READY = MonitorStatus("ready")
@@ -353,6 +354,15 @@ def test_an_idle_gpu_has_empty_bars_and_an_unknown_level_none() -> None:
 )
 def test_the_notice_says_what_is_wrong_with_the_monitor(status: MonitorStatus, words: str) -> None:
     assert notice(None, status, NOW) == words
+
+
+def test_a_missing_driver_is_no_failure() -> None:
+    def styles(seen: Sample) -> set[TextStyle]:
+        return {span.style for line in notice_lines(seen, READY, NOW, 80, 3) for span in line}
+
+    assert styles(sample()) == {TextStyle.NOTE}
+    broken = Driver(None, None, "NVML failed: driver/library version mismatch")
+    assert styles(replace(sample(), driver=broken)) == {TextStyle.BAD}
 
 
 def test_the_notice_says_what_is_wrong_with_the_driver() -> None:

@@ -439,7 +439,9 @@ class DevicesPane(AgingPane):
         """
         devices = 2 + self.count_notice_rows(notice) + self.list.count_rows()
         if self._is_large and history:
-            return devices + 1 + LEAST_ROWS
+            # Without a GPU, the history has the rows that the notice does not need.
+            spare = 0 if self.list.count_gpu_rows() else notice - self.count_notice_rows(notice)
+            return devices + 1 + LEAST_ROWS + spare
         return devices + block_rows(self._view, history)
 
     def count_least_rows(self, notice: int = 1) -> int:

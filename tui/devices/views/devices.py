@@ -130,6 +130,8 @@ def notice_lines(
 ) -> list[Line]:
     """Return the lines of the notice, cut at the end of the last row, or none without a notice.
 
+    A machine without a driver is no failure: one line says so, and the page of the CPU what to do.
+
     Args:
         sample: the newest sample.
         monitor: the monitor's status.
@@ -137,17 +139,19 @@ def notice_lines(
         width: cells of a row.
         rows: the most rows that the notice may take, at least one.
     """
-    # The page of the CPU has the driver's error in full.
     error = sample.driver.error if sample else None
     message = notice(sample, monitor, now)
     if not message:
         return []
     if message == WAITING:
         return [(Span(fit(message, width), TextStyle.QUIET),)]
+    if sample and sample.driver.missing and message == error:
+        brief = f"{glyphs.GLYPHS.warning} {_shorten_error(message)}{WHOLE_NOTICE}"
+        return [(Span(fit(brief, width), TextStyle.NOTE),)]
     words = f"{glyphs.GLYPHS.warning} {message}"
     lines = wrap(words, width, indent="  ")
     if len(lines) > rows == 1 and message == error:
-        clauses = (message.partition("; ")[0], message.partition(": ")[0])
+        clauses = (message.partition("; ")[0], _shorten_error(message))
         short = [f"{glyphs.GLYPHS.warning} {clause}{WHOLE_NOTICE}" for clause in clauses]
         lines = [next((form for form in short if len(form) <= width), short[-1])]
     if len(lines) > rows:
@@ -155,6 +159,11 @@ def notice_lines(
         rest = start + " ".join(row.strip() for row in lines[rows - 1 :])
         lines = [*lines[: rows - 1], fit(rest, width)]
     return [(Span(row, TextStyle.BAD),) for row in lines]
+
+
+def _shorten_error(error: str) -> str:
+    """Return what failed, without why and without what to do."""
+    return error.partition(": ")[0]
 
 
 def devices_title(
