@@ -9,11 +9,12 @@ from typing import Literal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph
+from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, flow, line, paragraph
 from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, widest
 from tui.results.store.queries import Listing
 from tui.results.store.records import StoredRow
 from tui.results.views.results import format_date, format_name, format_outcome, format_short_time
+from tui.results.views.trend import draw_trend, find_trends, format_change
 from tui.runs.state.parameters import format_short
 from workloads.protocol.results import Setting
 
@@ -25,7 +26,7 @@ LETTERS = ("A", "B")
 
 _FACTS = ("box", "gpu", "driver", "torch")
 """Facts that get a column if the results differ in them."""
-_DROPPED_FIRST = ("gpu", "tags", "box", "driver", "torch", "device")
+_DROPPED_FIRST = ("trend", "gpu", "change", "tags", "box", "driver", "torch", "device")
 """Columns in the order in which a narrow list drops them; the full result is below the list."""
 _MOST = {"tags": 24, "gpu": 24}
 """Most cells of a text column."""
@@ -69,8 +70,13 @@ def fit_list_columns(
         "when": tuple(format_short_time(row.at, now) for row in rows),
         "workload": name_rows(rows),
         "device": tuple(row.device for row in rows),
-        "result": tuple(_format_result(row) for row in rows),
+        "result": _format_results(rows),
     }
+    trends = find_trends(rows, listing.facts)
+    for name, form in (("change", format_change), ("trend", draw_trend)):
+        values = tuple(form(trends.get(row.number)) for row in rows)
+        if any(values):
+            texts[name] = values
     for name in _FACTS:
         values = tuple(listing.facts[row.environment].values.get(name, text.NA) for row in rows)
         if len({*values}) > 1:
@@ -122,9 +128,19 @@ def _build_column(name: str, values: Sequence[str]) -> Column[ListedRow]:
     return Column(name, cells, cell, "left", gap, drop_order=worth)
 
 
-def _format_result(row: StoredRow) -> str:
-    mark = f"{glyphs.GLYPHS.warning} " if row.marks else ""
-    return f"{mark}{format_outcome(row)}"
+def _format_results(rows: Sequence[StoredRow]) -> tuple[str, ...]:
+    """Return the results, with times that end in the same column, and marks of doubts."""
+    warning = f"{glyphs.GLYPHS.warning} "
+    texts = [f"{warning if row.marks else ''}{format_outcome(row)}" for row in rows]
+    heads = [
+        cell_len(words.partition(f" {glyphs.GLYPHS.plus_minus}")[0]) if row.median_s else 0
+        for row, words in zip(rows, texts, strict=True)
+    ]
+    longest = max(heads, default=0)
+    return tuple(
+        f"{' ' * (longest - head)}{words}" if head else words
+        for head, words in zip(heads, texts, strict=True)
+    )
 
 
 def _choose_style(name: str, row: StoredRow) -> TextStyle:
@@ -132,6 +148,8 @@ def _choose_style(name: str, row: StoredRow) -> TextStyle:
         return TextStyle.BAD
     if name == "result" and row.marks:
         return TextStyle.NOTE
+    if name == "trend":
+        return TextStyle.ALLOCATED
     return TextStyle.QUIET if name == "when" else TextStyle.PLAIN
 
 

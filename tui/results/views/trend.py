@@ -1,0 +1,89 @@
+"""How the time of a workload has changed from run to run, for the list of results. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.results.store.compare import Environments
+from tui.results.store.records import StoredRow
+
+RUNS = 10
+"""Most runs in a trend."""
+FLAT = 0.05
+"""Medians whose largest exceeds the smallest by less than this share are drawn as equal and low,
+so that noise does not look like a change."""
+_PLACE = ("box", "gpu")
+"""Facts that the runs of a trend share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """The medians of a workload's runs in seconds, oldest first, up to one of them."""
+
+    medians_s: tuple[float, ...]
+    is_apart: bool
+    """The last run's 95% interval and that of the run before do not overlap."""
+
+    @property
+    def change(self) -> float | None:
+        """The last median over the one before, minus 1; ``None`` of a single run."""
+        if len(self.medians_s) < 2:
+            return None
+        return self.medians_s[-1] / self.medians_s[-2] - 1
+
+
+def find_trends(rows: Iterable[StoredRow], facts: Environments) -> dict[int, Trend]:
+    """Return the trend of each run with a time, by the row's number.
+
+    The runs of a trend share the workload, its parameters, the device, the box and the GPU.
+
+    Args:
+        rows: results in any order.
+        facts: the environments of the rows, by hash.
+    """
+    series: dict[Hashable, list[StoredRow]] = {}
+    for row in sorted(rows, key=lambda row: (row.at, row.number)):
+        if row.kind == "run" and row.median_s:
+            known = facts[row.environment].values
+            place = tuple(known.get(name) for name in _PLACE)
+            series.setdefault((row.workload, row.measured, row.device, place), []).append(row)
+    return {
+        row.number: _build_trend(runs[max(0, at + 1 - RUNS) : at + 1])
+        for runs in series.values()
+        for at, row in enumerate(runs)
+    }
+
+
+def _build_trend(runs: Sequence[StoredRow]) -> Trend:
+    medians = tuple(run.median_s for run in runs if run.median_s)
+    return Trend(medians, len(runs) > 1 and _are_apart(runs[-2], runs[-1]))
+
+
+def _are_apart(before: StoredRow, after: StoredRow) -> bool:
+    """Return whether the intervals of two runs are known and do not overlap."""
+    if before.ci95_s is None or after.ci95_s is None:
+        return False
+    return before.ci95_s[1] < after.ci95_s[0] or after.ci95_s[1] < before.ci95_s[0]
+
+
+def format_change(trend: Trend | None) -> str:
+    """Format the change of the time: ``+8%`` is slower; empty where the intervals overlap."""
+    if trend is None or trend.change is None or not trend.is_apart:
+        return ""
+    sign = "+" if trend.change > 0 else "-"
+    return f"{sign}{text.share(abs(trend.change))}"
+
+
+def draw_trend(trend: Trend | None) -> str:
+    """Draw a column for each run, from the fastest to the slowest; empty of a single run."""
+    if trend is None or len(trend.medians_s) < 2:
+        return ""
+    steps = glyphs.GLYPHS.vertical
+    least, most = min(trend.medians_s), max(trend.medians_s)
+    if most < least * (1 + FLAT):
+        return steps[0] * len(trend.medians_s)
+    span = most - least
+    return "".join(steps[round((s - least) / span * (len(steps) - 1))] for s in trend.medians_s)
