@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.explain.scenes import container, evidence, growing, inventory, part
-from tui.kit.lines import plain, width
+from tui.kit.lines import TextStyle, plain, width
 from tui.snapshots.explain.explain import explain
-from tui.snapshots.views.overview import account_lines, advice_lines, first_lines
+from tui.snapshots.views.overview import (
+    BESIDE_BAR,
+    LEAST_BAR,
+    account_lines,
+    advice_lines,
+    bar_cells,
+    first_lines,
+)
 
 FOUND = explain(
     evidence(
@@ -20,13 +29,13 @@ FOUND = explain(
     )
 )
 AT_80 = """\
-OOM at step 181, train.py:15 in train. Leak: losses (list of 190, train.py:13)
-grows by 32 MiB per step.
+OOM at step 181, train.py:15 in train
+Leak: losses (list of 190, train.py:13) grows by 32 MiB per step.
 
 Used 6.5 GiB of 6.5 GiB
-  5.9 GiB  91% ██████████▉· leak               losses (list of 190, train.py:13)
-  500 MiB   7% ▉··········· outside torch      CUDA context, kernels, libraries
- 96.0 MiB   1% ▏··········· activations        unnamed: saved by autograd,
+  5.9 GiB  91% ■■■■■■■■■■■· leak               losses (list of 190, train.py:13)
+  500 MiB   7% ■··········· outside torch      CUDA context, kernels, libraries
+ 96.0 MiB   1% ╸··········· activations        unnamed: saved by autograd,
                                                temporaries, memory of C++
  16.0 MiB  <1% ············ parameters         model (GPT)
   4.0 MiB  <1% ············ fragmentation      cached beside live blocks"""
@@ -39,6 +48,28 @@ def shown(cells: int) -> list[str]:
 
 def test_at_80_cells() -> None:
     assert "\n".join(shown(80)) == AT_80
+
+
+def test_the_failure_alone_is_in_the_color_of_errors_and_the_largest_cause_stands_out() -> None:
+    first, *reason = first_lines(FOUND, 80)
+    assert {span.style for span in first} == {TextStyle.BAD}
+    assert {span.style for row in reason for span in row} == {TextStyle.PLAIN}
+    strong = [row[0].style for row in account_lines(FOUND, 80)[2:] if "%" in plain(row)]
+    assert strong == [TextStyle.STRONG] + [TextStyle.QUIET] * 4
+
+
+def test_a_line_that_names_its_process_keeps_it_with_the_failure() -> None:
+    named = replace(FOUND, line=f"process 7: {FOUND.line}")
+    assert named.split()[0] == "process 7: OOM at step 181, train.py:15 in train"
+    assert named.split()[1] == FOUND.split()[1]
+    assert replace(FOUND, failure="").split() == (FOUND.line, "")
+
+
+@pytest.mark.parametrize(("cells", "bar"), [(48, 12), (80, 12), (90, 12), (110, 21), (200, 30)])
+def test_the_bar_grows_once_the_explanations_have_their_room(cells: int, bar: int) -> None:
+    words = max(len(row.description) for row in FOUND.account)
+    assert bar_cells(FOUND.account, cells) == bar
+    assert bar == LEAST_BAR or cells - BESIDE_BAR - bar >= words
 
 
 @pytest.mark.parametrize("cells", [24, 40, 60, 80, 120, 200])

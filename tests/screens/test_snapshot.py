@@ -172,7 +172,7 @@ async def test_i_gives_the_reasons_for_the_verdict(tmp_path: Path) -> None:
 async def test_a_verdict_takes_the_text_of_the_exception(tmp_path: Path) -> None:
     async with running((100, 40)) as on:
         await open_file(on, oom_file(tmp_path))
-        assert on.row("OOM on device 0, event 0")
+        assert on.row("OOM on device 0   event 0 of 1")
         assert "Could not allocate 100 MiB" in on.text
         assert "device total n/a" in on.text
         await press(on, "I")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 
 from tests.snapshots.generator import Options
@@ -22,7 +23,12 @@ from tui.snapshots.model.facts import (
     list_verdict_facts,
     select_displayed_facts,
 )
-from tui.snapshots.views.overview import summary_lines, verdict_lines
+from tui.snapshots.views.overview import (
+    TWO_COLUMNS_FROM,
+    summary_lines,
+    verdict_lines,
+    verdict_title,
+)
 
 WIDE = 400
 
@@ -58,6 +64,20 @@ def check_device(analysis: Analysis, index: int) -> None:
 
 def test_a_verdict_has_one_wording() -> None:
     check_device(scene([segment(1 << 30, [("allocated", 300)])], oom(100, 50)), 0)
+
+
+@pytest.mark.parametrize("cells", [80, TWO_COLUMNS_FROM - 1, TWO_COLUMNS_FROM, 200])
+def test_a_wide_verdict_has_the_place_beside_the_account(cells: int) -> None:
+    device = scene([segment(1 << 30, [("allocated", 300)])], oom(100, 50)).devices[0]
+    verdict, summary = judge(device, 0), device.summary()
+    rows = [plain(row) for row in verdict_lines(verdict, summary, cells, explained=False)]
+    assert max(map(len, rows)) <= cells
+    beside = next(row for row in rows if "Requested at" in row)
+    assert (beside.index("Requested at") > 0) == (cells >= TWO_COLUMNS_FROM)
+    title = ("OOM on device 0", "event 0 of 1", "2023-11-14 22:13:20 UTC")
+    assert verdict_title(verdict, summary) == title
+    assert not any(fact in row for fact in title[:2] for row in rows)
+    assert ", ".join(title) in plain(verdict_lines(verdict, summary, cells)[0])
 
 
 @given(SEEDS, OPTIONS)

@@ -61,6 +61,7 @@ def explain(evidence: Evidence) -> Explanation:
         advice=advise(evidence, account, leak, cause, where),
         unavailable=_list_unavailable(evidence, where, device),
         refusal=_describe_refusal(evidence) if cause in LIVE_CAUSES else "",
+        failure=failure,
     )
 
 
@@ -160,8 +161,9 @@ def explain_driver_oom(
         unavailable["device_bytes"] = "NVML's total of the device that ran out is not known"
     if not holders:
         unavailable["holders"] = "NVML has listed no other process on the device that ran out"
+    failure = format_failure(where, step=step, thread=thread, backward=False)
     return Explanation(
-        line=f"{format_failure(where, step=step, thread=thread, backward=False)}. {conclusion}",
+        line=f"{failure}. {conclusion}",
         conclusion=conclusion,
         cause=_find_driver_cause(holders, own),
         where=where,
@@ -176,6 +178,7 @@ def explain_driver_oom(
         ),
         advice=_advise_on_driver_oom(holders, own),
         unavailable=unavailable,
+        failure=failure,
     )
 
 

@@ -110,3 +110,10 @@ class Explanation:
     unavailable: dict[str, str]
     refusal: str = ""
     """What refused the request although the device had room, unless the conclusion says it."""
+    failure: str = ""
+    """The start of :attr:`line`: time and place of the failure."""
+
+    def split(self) -> tuple[str, str]:
+        """Return the failure, with what precedes it in :attr:`line`, and the conclusion."""
+        before, sign, conclusion = self.line.partition(f"{self.failure}. ")
+        return (before + self.failure, conclusion) if self.failure and sign else (self.line, "")

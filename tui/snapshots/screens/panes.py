@@ -11,7 +11,7 @@ from textual.message import Message
 
 from tui.core.text import glyphs
 from tui.kit.dialogs import TextScreen
-from tui.kit.lines import Line, Span, TextStyle, line
+from tui.kit.lines import TITLE_GAP, Line, Span, TextStyle, line
 from tui.kit.lists import OfferList
 from tui.kit.pane import FittedView, LineBar, LinesView, Pane
 from tui.snapshots.explain.frames import Frame
@@ -33,10 +33,12 @@ from tui.snapshots.views.overview import (
     exception_lines,
     explain_lines,
     file_lines,
+    oom_title,
     remark_lines,
     start_lines,
     summary_lines,
     verdict_lines,
+    verdict_title,
 )
 from tui.snapshots.views.shared_lines import (
     bar_line,
@@ -46,7 +48,7 @@ from tui.snapshots.views.shared_lines import (
     waiting_mark,
 )
 
-LEAST_PICTURE_ROWS, MOST_PICTURE_ROWS = 8, 30
+LEAST_PICTURE_ROWS, MOST_PICTURE_ROWS = 8, 40
 """Rows of the timeline below the verdict with its legend; with fewer empty rows, there is none."""
 LEAST_SHARE = 0.05
 """Share of the peak below which a layer is not in the picture's legend."""
@@ -202,11 +204,20 @@ class VerdictPane(SnapshotPane):
         if shown != self._shown:
             self._shown = shown
             self.body.scroll_to(y=0, animate=False)
-        source = self.session.text_source
-        whose = f"   exception's text: {source}" if source else ""
-        self.retitle(f"Verdict{whose}" if self.oom is not None else "Verdict   no OOM")
+        self.retitle(TITLE_GAP.join(("Verdict", *self._facts())))
         self.body.rebuild()
         self._size_picture()
+
+    def _facts(self) -> tuple[str, ...]:
+        """Return the facts of the title: which OOM, and the source of the exception's text."""
+        event, summary, source = self.oom, self.session.summary, self.session.text_source
+        if event is None or summary is None:
+            return ("no OOM",)
+        verdict = self.value(self._need())
+        known = verdict is not None and verdict.event == event
+        facts = verdict_title(verdict, summary) if verdict and known else oom_title(event, summary)
+        whose = (f"exception's text: {source}",) if source else ()
+        return (*facts[:2], *whose, *facts[2:])
 
     # ---- the picture of the memory until the failure ----
 

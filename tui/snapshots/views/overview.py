@@ -15,7 +15,19 @@ from tui.core.text import numbers as text
 from tui.core.text.commands import EXAMPLE
 from tui.core.text.glyphs import clean
 from tui.kit.bars import draw_gauge
-from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, width, wrap
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    beside,
+    cell_len,
+    fit_line,
+    flow,
+    line,
+    paragraph,
+    width,
+    wrap,
+)
 from tui.snapshots.explain.explanation import AccountRow, Explanation, Remedy
 from tui.snapshots.model.facts import (
     Fact,
@@ -71,8 +83,13 @@ SHOWN_SETTINGS = {
 """Settings of the allocator that are shown, each with its value where it is off."""
 
 
-_NAME, _BAR = 18, 12
-"""Widths of a cause's name and of its bar, in cells."""
+_NAME = 18
+"""Width of a cause's name, in cells."""
+LEAST_BAR, MOST_BAR, BESIDE_BAR = 12, 30, 35
+"""Least and most width of a cause's bar, and the cells of figures, name and gaps beside it."""
+COLUMN_GAP = 2
+TWO_COLUMNS_FROM = 150
+"""Minimum width, in cells, for the remedies and the place to stand beside the account."""
 BAR_FROM, WORDS_FROM = 48, 64
 """Minimum widths, in cells, for a row's bar and for its explanation."""
 FEWEST_ROWS_WITH_REST = 7
@@ -243,33 +260,44 @@ def verdict_lines(
         cells: width of a line.
         explained: include the reasons and every figure, else only the remedies and their figures.
     """
-    place = summary.ooms.index(verdict.event) + 1 if verdict.event in summary.ooms else 0
-    which = f"OOM {place} of {len(summary.ooms)}" if len(summary.ooms) > 1 else "OOM"
-    where = f"device {verdict.device}, event {verdict.event}"
-    rows = [
-        line(
-            Span(which, TextStyle.STRONG),
-            Span(f" on {where} of {summary.events}, ", TextStyle.QUIET),
-            Span(format_clock(verdict.time_us), TextStyle.QUIET),
-        )
-    ]
-    rows += first_lines(verdict.explanation, cells)
-    rows += account_lines(verdict.explanation, cells, whole=explained)
-    advice = advice_lines(verdict.advice, cells, AGAINST_OOM, explained=explained)
-    request = _request_lines(verdict, cells, explained=explained)
-    top = top_lines("Memory by site at this event", verdict.top, cells)
+    rows = first_lines(verdict.explanation, cells)
+    if explained:
+        which, *facts = verdict_title(verdict, summary)
+        quiet = Span(f", {', '.join(facts)}", TextStyle.QUIET)
+        rows.insert(0, line(Span(which, TextStyle.STRONG), quiet))
+    two = cells >= TWO_COLUMNS_FROM and not explained
+    near = cells * 11 // 20 if two else cells
+    far = cells - near - COLUMN_GAP if two else cells
+    account = account_lines(verdict.explanation, near, whole=explained)
+    advice = advice_lines(verdict.advice, far, AGAINST_OOM, explained=explained)
+    request = _request_lines(verdict, near, explained=explained)
+    top = top_lines("Memory by site at this event", verdict.top, near)
     if not any(item.kind is not None for item in verdict.top) or (
         not explained and _names_sites(verdict)
     ):
         # Without a site to name, the account is more informative.
         top = []
-    stack = stack_lines(verdict.stack, cells, MOST_FRAMES)
+    stack = stack_lines(verdict.stack, far, MOST_FRAMES)
     requested = [(), line(Span("Requested at", TextStyle.STRONG)), *stack]
     # If the request is to blame, its origin matters more than the owners of memory.
     blamed = verdict.cause in ("larger than the device", "larger than what was free")
-    return rows + (
-        requested + advice + request + top if blamed else advice + request + top + requested
-    )
+    if two:
+        right = requested + advice if blamed else advice + requested
+        return rows + beside(account + request + top, right, near)
+    rest = requested + advice + request + top if blamed else advice + request + top + requested
+    return rows + account + rest
+
+
+def verdict_title(verdict: Verdict, summary: Summary) -> tuple[str, ...]:
+    """Return the title of a verdict: which OOM on which device, its event and its time."""
+    return (*oom_title(verdict.event, summary), format_clock(verdict.time_us))
+
+
+def oom_title(event: int, summary: Summary) -> tuple[str, ...]:
+    """Return the title of an OOM before its verdict is known."""
+    place = summary.ooms.index(event) + 1 if event in summary.ooms else 0
+    which = f"OOM {place} of {len(summary.ooms)}" if len(summary.ooms) > 1 else "OOM"
+    return f"{which} on device {summary.device}", f"event {event} of {summary.events}"
 
 
 def _names_sites(verdict: Verdict) -> bool:
@@ -431,8 +459,10 @@ def file_lines(info: FileInfo, cells: int) -> list[Line]:
 
 
 def first_lines(explanation: Explanation, cells: int) -> list[Line]:
-    """Draw the first lines: the failed request, its place and step, and the cause."""
-    return paragraph(explanation.line, cells, TextStyle.BAD)
+    """Draw the first lines: the failed request, its place and step; then the cause."""
+    failure, reason = explanation.split()
+    rows = paragraph(failure, cells, TextStyle.BAD)
+    return rows + paragraph(reason, cells) if reason else rows
 
 
 def account_lines(explanation: Explanation, cells: int, *, whole: bool = True) -> list[Line]:
@@ -445,8 +475,13 @@ def account_lines(explanation: Explanation, cells: int, *, whole: bool = True) -
     """
     rows: list[Line] = [(), *paragraph(format_used(explanation), cells, TextStyle.STRONG)]
     shown, small = _split_account(explanation.account)
-    for row in shown:
-        rows += _account_rows(row, cells) if whole else [account_line(row, cells)]
+    bar = bar_cells(shown, cells)
+    for place, row in enumerate(shown):
+        largest = not place
+        if whole:
+            rows += _account_rows(row, cells, bar, largest=largest)
+        else:
+            rows.append(account_line(row, cells, bar, largest=largest))
     if small:
         names = ", ".join(f"{row.name} {text.size(row.bytes)}" for row in small)
         words = f"less than 1%: {names}"
@@ -463,17 +498,17 @@ def _split_account(account: Sequence[AccountRow]) -> tuple[list[AccountRow], lis
     return [row for row in account if row.share >= SMALL], small
 
 
-def account_line(row: AccountRow, cells: int) -> Line:
+def account_line(row: AccountRow, cells: int, bar: int, *, largest: bool = False) -> Line:
     """Draw one cause on one line, with as much of its explanation as fits."""
-    parts = _account_head(row, cells)
+    parts = _account_head(row, cells, bar, largest=largest)
     if cells >= WORDS_FROM:
         parts = line(*parts, Span(f" {row.description}", TextStyle.QUIET))
     return fit_line(parts, cells)
 
 
-def _account_rows(row: AccountRow, cells: int) -> list[Line]:
+def _account_rows(row: AccountRow, cells: int, bar: int, *, largest: bool) -> list[Line]:
     """Draw one cause with all of its explanation."""
-    head = _account_head(row, cells)
+    head = _account_head(row, cells, bar, largest=largest)
     if cells < WORDS_FROM:
         return [fit_line(head, cells)]
     lead = width(head) + 1
@@ -481,14 +516,19 @@ def _account_rows(row: AccountRow, cells: int) -> list[Line]:
     return [line(*head, Span(f" {first}", TextStyle.QUIET)), *indented(more, lead, TextStyle.QUIET)]
 
 
-def _account_head(row: AccountRow, cells: int) -> Line:
-    """Draw bytes, share, bar and name."""
+def _account_head(row: AccountRow, cells: int, bar: int, *, largest: bool) -> Line:
+    """Draw bytes, share, bar and name; the figures of the largest cause stand out."""
     style = TextStyle.NOTE if row.name == "unknown" else TextStyle.PLAIN
-    parts: list[str | Span] = [
-        Span(f"{text.size(row.bytes):>9} {text.share(row.share):>4} ", TextStyle.QUIET)
-    ]
+    figures = f"{text.size(row.bytes):>9} {text.share(row.share):>4} "
+    parts: list[str | Span] = [Span(figures, TextStyle.STRONG if largest else TextStyle.QUIET)]
     if cells >= BAR_FROM:
         share = 0.0 if row.share < SMALL else row.share
-        parts += [*draw_gauge(share, _BAR, TextStyle.ALLOCATED), Span(" ")]
+        parts += [*draw_gauge(share, bar, TextStyle.ALLOCATED), Span(" ")]
     parts.append(Span(f"{row.name:<{_NAME}}", style))
     return line(*parts)
+
+
+def bar_cells(account: Sequence[AccountRow], cells: int) -> int:
+    """Return the width of the bars; they grow only where no explanation loses words."""
+    words = max((cell_len(row.description) for row in account), default=0)
+    return max(LEAST_BAR, min(MOST_BAR, cells // 4, cells - BESIDE_BAR - words))

@@ -127,7 +127,9 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         if explanation.refusal:
             used = format_used(explanation)
             lines += paragraph(used, cells, TextStyle.STRONG, indent="  ")
-        account = [overview.account_line(row, cells) for row in explanation.account[:MOST_ROWS]]
+        shown = explanation.account[:MOST_ROWS]
+        bar = overview.bar_cells(shown, cells)
+        account = [overview.account_line(row, cells, bar) for row in shown]
     lines += rehearsal_lines(state, cells)
     if state.frozen_at is not None:
         words = f"frozen at {format_clock(state.frozen_at)}; the run continues, z follows it again"
