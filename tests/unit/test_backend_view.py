@@ -215,22 +215,41 @@ def test_pairs_that_disagree_show_neither_a_ratio_nor_times_but_their_reach() ->
 # ---- comparisons -------------------------------------------------------------------------------
 
 
-def test_a_finished_comparison_says_what_it_did_and_what_it_cost() -> None:
+def test_a_finished_comparison_draws_both_times_and_says_when_it_pays() -> None:
     state = make_store("one gpu", *compared())
-    assert shown(state)[1] == (
-        "conv2d on cuda:0: cudnn.benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)  "
-        "off 412 µs → on 287 µs (first call 12.1 → 392 ms)  "
-        "search costs 380 ms: pays after 3 040 calls"
-    )
+    assert shown(state)[1:5] == [
+        "conv2d on cuda:0: cudnn.benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)",
+        f"  off {'■' * 40} 412 µs",
+        f"  on  {'■' * 28} 287 µs",
+        "  pays after 3 040 calls   first call 12.1 → 392 ms",
+    ]
+    assert "1.5x faster" in shown(state)[5]
+    rows = build_view(state.runs, None, 200).lines
+    assert Span("1.44x faster", TextStyle.WIN) in rows[1]
+    assert rows[2][1].style is rows[3][1].style is TextStyle.ALLOCATED
 
 
 def test_it_breaks_between_its_parts_where_it_is_narrow() -> None:
     state = make_store("one gpu", *compared())
-    assert shown(state, 79)[1:4] == [
-        "conv2d on cuda:0: benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)",
-        "  off 412 µs → on 287 µs (first call 12.1 → 392 ms)",
-        "  search costs 380 ms: pays after 3 040 calls",
-    ]
+    assert shown(state, 79)[1] == (
+        "conv2d on cuda:0: benchmark off→on  1.44x faster (1.40–1.47, 5 of 5 pairs)"
+    )
+    # There is no room for bars: the times are text.
+    narrow = " ".join(" ".join(shown(state, 20)).split())
+    assert "off 412 µs → on 287 µs (first call 12.1 → 392 ms)" in narrow
+    assert "search costs 380 ms: pays after 3 040 calls" in narrow
+    assert "■" not in narrow
+
+
+@pytest.mark.parametrize(("rows", "drawn"), [(7, True), (6, False)])
+def test_the_interval_gives_way_to_the_bars(rows: int, drawn: bool) -> None:
+    state = make_store("one gpu", *compared())
+    lines = build_view(state.runs, None, 100, focused=False, rows=rows).lines
+    assert len(lines) == rows
+    assert sum("■" in plain(row) for row in lines) == 2
+    assert any("slower 0.667x" in plain(row) for row in lines) is drawn
+    brief = build_view(state.runs, None, 100, focused=False, rows=5).lines
+    assert not any("■" in plain(row) for row in brief)
 
 
 def test_a_queued_comparison_says_so() -> None:
@@ -247,7 +266,7 @@ def test_a_comparison_that_goes_on_shows_the_verdict_so_far_and_its_phase() -> N
     assert shown(state)[1] == "conv2d on cuda:0: cudnn.benchmark off→on  warm-up, pair 2 of 5"
     state.publish(messages.Compared(comparison(pairs=3), done=False))
     assert shown(state)[1].startswith(
-        "conv2d on cuda:0: cudnn.benchmark off→on  warm-up, pair 4 of 5: 1.44x faster so far  "
+        "conv2d on cuda:0: cudnn.benchmark off→on  warm-up, pair 4 of 5: 1.44x faster so far"
     )
     for verdict, ratio, words in (
         ("slower", 0.5, "pair 4 of 5: 2.00x slower so far"),
@@ -322,10 +341,11 @@ def test_where_there_are_few_rows_and_no_keys_each_comparison_is_one_line() -> N
     ]
     everything = build_view(state.runs, None, 60).lines
     scrolled = build_view(state.runs, None, 60, focused=True, rows=5).lines
-    # All that is said, with the interval of the first that has one as a picture.
-    drawn = [at for at, row in enumerate(everything) if "slower" in plain(row)]
-    assert len(drawn) == 3
-    assert scrolled == [row for at, row in enumerate(everything) if at not in drawn[1:]]
+    # All that is said, with the first as a picture.
+    assert sum("slower" in plain(row) for row in everything) == 3
+    assert sum("slower" in plain(row) for row in scrolled) == 1
+    assert sum("■" in plain(row) for row in scrolled) == 2
+    assert sum("off 412 µs → on 287 µs" in plain(row) for row in scrolled) == 1
     assert len(build_view(state.runs, None, 60, focused=False, rows=len(everything)).lines) == len(
         everything
     )
@@ -339,8 +359,9 @@ def test_without_a_pair_there_is_no_verdict_but_a_reason() -> None:
 def test_without_a_break_even_there_is_its_reason() -> None:
     why = {"break_even_calls": "the second setting is not faster once warm, so it never pays"}
     state = make_store("one gpu", *compared(break_even_calls=None, unavailable=why))
-    assert shown(state, 240)[1].endswith(
-        "no break-even: the second setting is not faster once warm, so it never pays"
+    assert shown(state, 240)[4] == (
+        "  no break-even: the second setting is not faster once warm, so it never pays"
+        "   first call 12.1 → 392 ms"
     )
 
 

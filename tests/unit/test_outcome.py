@@ -195,7 +195,7 @@ def test_a_comparison_is_drawn_below_its_figures() -> None:
     assert rows[-1].startswith("  slower 0.667x")
     assert "├" in rows[-1]
     assert (
-        comparison_lines(state.runs, found, 70, drawn=False)
+        comparison_lines(state.runs, found, 70, interval=False)
         == comparison_lines(state.runs, found, 70)[:-1]
     )
 

@@ -39,6 +39,7 @@ class TextStyle(enum.Enum):
     STRONG = "strong"
     QUIET = "quiet"
     GOOD = "good"
+    WIN = "win"
     NOTE = "note"
     BAD = "bad"
     KEY = "key"

@@ -87,6 +87,7 @@ ON_DARK = _with_reaches(
         **_layers("cyan", "bright_yellow", "bright_magenta", "green", "white", "bright_red"),
         TextStyle.QUIET: Style(),
         TextStyle.GOOD: Style(color="green"),
+        TextStyle.WIN: Style(color="green", bold=True),
         TextStyle.NOTE: Style(color="bright_yellow"),
         TextStyle.BAD: Style(color="bright_red", bold=True),
         TextStyle.KEY: Style(color="cyan"),
@@ -103,6 +104,7 @@ ON_LIGHT = _with_reaches(
         **_layers("blue", "magenta", "red", "cyan", "green", "bright_black"),
         TextStyle.QUIET: Style(),
         TextStyle.GOOD: Style(),
+        TextStyle.WIN: Style(bold=True),
         TextStyle.NOTE: Style(color="magenta"),
         TextStyle.BAD: Style(color="red", bold=True),
         TextStyle.KEY: Style(color="blue"),
@@ -132,6 +134,7 @@ IN_OWN_COLORS = _with_reaches(
         TextStyle.GAP_IN_REST: Style(color="#11151c", bgcolor="#5a6780"),
         TextStyle.QUIET: Style(color="#9e9e9e"),
         TextStyle.GOOD: Style(color="#87d787"),
+        TextStyle.WIN: Style(color="#87d787", bold=True),
         TextStyle.NOTE: Style(color="#ffaf5f"),
         TextStyle.BAD: Style(color="#ff8787", bold=True),
         TextStyle.KEY: Style(color="#5fd7ff"),
@@ -154,7 +157,7 @@ OWN_CURSOR, OWN_PLACE = Style(bgcolor="#22304a"), Style(bgcolor="#1a2130")
 """The row under the cursor in that theme, with and without the focus: data keep their colors."""
 _NO_STYLE = Style()
 UPRIGHT = Style(reverse=False)
-PALE = (TextStyle.QUIET, TextStyle.GOOD, TextStyle.KEY)
+PALE = (TextStyle.QUIET, TextStyle.GOOD, TextStyle.WIN, TextStyle.KEY)
 """Styles that are not reversed under the cursor: a color behind letters marks errors."""
 
 

@@ -8,18 +8,33 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.ratios import format_effect, format_interval
 from tui.devices.state.machine import SIMULATED
-from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph, plain, width
+from tui.kit.lines import (
+    Line,
+    Span,
+    TextStyle,
+    cell_len,
+    fit_line,
+    flow,
+    left,
+    line,
+    paragraph,
+    plain,
+    width,
+)
 from tui.kit.scale import ratio_line
 from tui.runs.state.runs import CompareState
 from tui.runs.state.state import RunsState
+from tui.runs.views.device_colors import style_of_device
 from tui.runs.views.workload_state import fold_warnings
 from workloads.protocol.flag_words import PRECISION, format_setting
 from workloads.protocol.results import Comparison, FlagInfo, Verdict
 
 INTERVAL_MOST = 80
 """Most cells of the line that shows a ratio."""
+BAR_CELLS = (8, 40)
+"""Least and most cells of the longer bar of a setting's time."""
 STYLES: dict[Verdict, TextStyle] = {
-    "faster": TextStyle.GOOD,
+    "faster": TextStyle.WIN,
     "slower": TextStyle.NOTE,
     "same": TextStyle.QUIET,
     "unclear": TextStyle.PLAIN,
@@ -71,12 +86,13 @@ def build_view(
     """
     if state.machine.environment is None:
         return View([line(Span(explain_waiting(state), TextStyle.QUIET))])
-    full = _build_view(state, cursor, cells, focused=focused, drawn=len(state.comparisons))
-    if not rows or len(full.lines) <= rows:
-        return full
-    first = _build_view(state, cursor, cells, focused=focused, drawn=1)
-    if focused or len(first.lines) <= rows:
-        return first
+    every = len(state.comparisons)
+    for drawn, intervals in ((every, True), (every, False), (1, True), (1, False)):
+        view = _build_view(state, cursor, cells, focused=focused, drawn=drawn, intervals=intervals)
+        if not rows or len(view.lines) <= rows:
+            return view
+    if focused:
+        return _build_view(state, cursor, cells, focused=focused, drawn=1, intervals=True)
     view = _build_view(state, cursor, cells, focused=focused)
     if len(view.lines) <= rows:
         return view
@@ -93,8 +109,9 @@ def _build_view(
     focused: bool,
     more: int | None = None,
     drawn: int = 0,
+    intervals: bool = False,
 ) -> View:
-    """Build the text; draw the intervals of the first ``drawn`` comparisons.
+    """Build the text; draw the times, and the intervals, of the first ``drawn`` comparisons.
 
     With ``more``, each comparison has one line, and the first has that many more.
     """
@@ -105,7 +122,8 @@ def _build_view(
     cursor_line = 0
     comparisons: list[Line] = []
     for number, compared in enumerate(_sort_comparisons(state, cursor)):
-        whole = comparison_lines(state, compared, cells, drawn=number < drawn)
+        shown = number < drawn
+        whole = comparison_lines(state, compared, cells, bars=shown, interval=shown and intervals)
         if more is None:
             comparisons += whole
         else:
@@ -193,7 +211,12 @@ def idle_lines(state: RunsState, cells: int) -> list[Line]:
 
 
 def comparison_lines(
-    state: RunsState, compared: CompareState, cells: int, *, drawn: bool = True
+    state: RunsState,
+    compared: CompareState,
+    cells: int,
+    *,
+    bars: bool = True,
+    interval: bool = True,
 ) -> list[Line]:
     """Return the lines of one comparison: the switched flag, its effect, and its cost.
 
@@ -201,7 +224,8 @@ def comparison_lines(
         state: the state of the runs.
         compared: the comparison.
         cells: width of a line.
-        drawn: draw the interval of the ratio.
+        bars: draw the times of both settings as bars.
+        interval: draw the interval of the ratio.
     """
     outcome = _format_outcome(compared)
     subject = _format_subject(state, compared, cells, *outcome[:1])
@@ -209,12 +233,45 @@ def comparison_lines(
         subject = _format_subject(state, compared, cells)
     parts = [subject, *outcome]
     comparison = compared.comparison
-    if comparison is not None:
+    if comparison is None:
+        return flow(parts, cells, indent="  ")
+    warnings = [
+        line(Span(f"{glyphs.GLYPHS.warning} {warning}", TextStyle.NOTE))
+        for warning in fold_warnings(compared.warnings)
+    ]
+    drawn = _bar_lines(comparison, cells) if bars else []
+    if drawn:
+        cost = [*_format_gain(comparison, done=compared.done), *warnings]
+        below = [line("  ", *row) for row in flow(cost, cells - 2, gap="   ")]
+        rows = [*flow(parts, cells, indent="  "), *drawn, *below]
+    else:
         parts += [_format_times_of_arms(comparison), *_format_cost(comparison, done=compared.done)]
-        for warning in fold_warnings(compared.warnings):
-            parts.append(line(Span(f"{glyphs.GLYPHS.warning} {warning}", TextStyle.NOTE)))
-    rows = flow(parts, cells, indent="  ")
-    return [*rows, *_interval_lines(comparison, cells)] if drawn else rows
+        rows = flow([*parts, *warnings], cells, indent="  ")
+    return [*rows, *_interval_lines(comparison, cells)] if interval else rows
+
+
+def _bar_lines(comparison: Comparison, cells: int) -> list[Line]:
+    """Draw the median times of both settings on one scale; none if they are not known."""
+    times = [arm.median_s for arm in comparison.arms]
+    if not comparison.ratio or not all(times):
+        return []
+    names = [format_setting(comparison.flag, arm.setting) for arm in comparison.arms]
+    texts = [text.seconds(time) for time in times]
+    label_cells = max(map(cell_len, names))
+    room = min(BAR_CELLS[1], cells - 2 - label_cells - 1 - 1 - max(map(cell_len, texts)))
+    if room < BAR_CELLS[0]:
+        return []
+    full = max(time or 0.0 for time in times)
+    style = style_of_device(comparison.device)
+    return [
+        line(
+            f"  {left(name, label_cells)} ",
+            Span(glyphs.GLYPHS.gauge * max(1, round((time or 0.0) / full * room)), style),
+            " ",
+            Span(words, TextStyle.STRONG),
+        )
+        for name, words, time in zip(names, texts, times, strict=True)
+    ]
 
 
 def _interval_lines(comparison: Comparison | None, cells: int) -> list[Line]:
@@ -372,13 +429,30 @@ def _format_times_of_arms(comparison: Comparison) -> Line:
         f"{format_setting(comparison.flag, arm.setting)} {text.seconds(arm.median_s)}"
         for arm in comparison.arms
     ]
+    first = _format_first_calls(comparison)
+    return line(f" {arrow} ".join(halves), f" ({first})" if first else "")
+
+
+def _format_first_calls(comparison: Comparison) -> str:
+    """Format the first calls of both settings: ``first call 12.1 → 392 ms``."""
     first = [arm.first_call_s for arm in comparison.arms]
     if None in first:
-        return line(f" {arrow} ".join(halves))
+        return ""
     before, after = (text.seconds(seconds) for seconds in first)
     if before.partition(" ")[2] == after.partition(" ")[2]:
         before = before.partition(" ")[0]
-    return line(f" {arrow} ".join(halves), f" (first call {before} {arrow} {after})")
+    return f"first call {before} {glyphs.GLYPHS.arrow} {after}"
+
+
+def _format_gain(comparison: Comparison, *, done: bool) -> list[Line]:
+    """Return when a slower first call pays, or why never, and both first calls."""
+    first = _format_first_calls(comparison)
+    calls = comparison.break_even_calls
+    if done and first and calls is not None:
+        pays = [line(f"pays after {text.count(max(1, round(calls)), 'call')}")]
+    else:
+        pays = _format_cost(comparison, done=done)
+    return [*pays, line(first)] if first else pays
 
 
 def _format_cost(comparison: Comparison, *, done: bool) -> list[Line]:
