@@ -19,7 +19,7 @@ from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
 from tui.devices.views.device_detail import device_detail
-from tui.devices.views.history import RecentReadings, format_points, whole_lines, whole_rows
+from tui.devices.views.history import RecentReadings, format_points
 from tui.devices.views.memory import legend_lines, memory_title
 from tui.devices.views.memory_account import (
     account_details,
@@ -28,6 +28,7 @@ from tui.devices.views.memory_account import (
     process_history,
     process_lines,
 )
+from tui.devices.views.memory_history import account_history, account_rows
 from tui.devices.views.process_page import detail_lines
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import PROCESS_MEMORY
@@ -35,8 +36,8 @@ from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line
 from tui.kit.pane import FittedView, FooterBar, LinesView
 
-SHARE = 3
-"""The histories take at most one ``SHARE``-th of the screen's rows."""
+SHARE = 0.4
+"""The most of the screen's rows for the histories."""
 
 
 class MemoryView(AccountPane):
@@ -77,11 +78,11 @@ class MemoryView(AccountPane):
 
     def history_rows(self, cells: int, most: int) -> int:
         """Return the rows of the histories, at most ``most``."""
-        return whole_rows(self.view, self.recent, cells, most)
+        return account_rows(self.view, self.recent, cells, most)
 
     def history_lines(self, cells: int, rows: int) -> list[Line]:
         """Return the histories in this many rows."""
-        return whole_lines(self.view, self.recent, cells, rows)
+        return account_history(self.view, self.recent, cells, rows)
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return every term with its source or its reason, then the facts of the device."""
@@ -101,7 +102,7 @@ class MemoryView(AccountPane):
         self.legend.display = rows > 0
         self.legend.styles.height = max(1, rows)
         self.legend.rebuild()
-        rows = self.history_rows(width, height // SHARE)
+        rows = self.history_rows(width, int(height * SHARE))
         self.history.display = rows > 0
         if rows:
             self.history.styles.height = rows

@@ -405,12 +405,12 @@ HIGHEST = 5
 
 def whole_rows(view: DeviceView, recent: RecentReadings, cells: int, most: int) -> int:
     """Return the rows of :func:`whole_lines`, at most ``most``; 0 if some history has no room."""
-    stacked = _count_stacked(_plot_whole(view, recent), cells)
+    stacked = _count_stacked(plot_whole(view, recent), cells)
     height = min(HIGHEST, (most - 1) // stacked)
     return 1 + height * stacked if height > 0 else 0
 
 
-def _plot_whole(view: DeviceView, recent: RecentReadings) -> list[PlottedFigure]:
+def plot_whole(view: DeviceView, recent: RecentReadings) -> list[PlottedFigure]:
     """Return all figures; torch's reserved memory only if it was read."""
     reserves = any(point.reserved is not None for point in recent.points)
     return plotted_figures(view, recent.sample, text.size, torch=reserves)
@@ -426,7 +426,7 @@ def whole_lines(view: DeviceView, recent: RecentReadings, cells: int, height: in
 
     The arguments are those of :func:`block_lines`.
     """
-    plotted = _plot_whole(view, recent)
+    plotted = plot_whole(view, recent)
     deep = _count_stacked(plotted, cells)
     rows = max(1, (height - 1) // deep)
     has_pairs = len(plotted) > deep

@@ -263,14 +263,16 @@ def large_rows(available: int) -> int:
     return min(available, MOST_ROWS + 1) if available > 1 else 0
 
 
-def _summarize(
+def summarize(
     recent: RecentReadings,
     figure: PlottedFigure,
     readings: Sequence[Readings | None],
     span_s: float,
     format_size: text.SizeFormat,
 ) -> tuple[str, str]:
-    """Return the present value of a figure, and its highest in a picture; empty without one.
+    """Return the present value of a figure, and its highest in a picture if that is another.
+
+    Both are empty without a reading.
 
     Args:
         recent: the readings of the device.
@@ -284,9 +286,10 @@ def _summarize(
     known = [value for value in values if value is not None]
     if not known:
         return "", ""
-    highest = f"highest {format_value(figure.name, max(known), format_size)}"
-    present = values[-1] if readings and readings[-1] is not None else None
-    return "" if present is None else format_value(figure.name, present, format_size), highest
+    highest = format_value(figure.name, max(known), format_size)
+    last = values[-1] if readings and readings[-1] is not None else None
+    present = "" if last is None else format_value(figure.name, last, format_size)
+    return present, "" if highest == present else f"highest {highest}"
 
 
 def format_value(name: str, value: float, format_size: text.SizeFormat = text.size_short) -> str:
@@ -310,7 +313,7 @@ def _name(view: DeviceView, recent: RecentReadings, name: str | None) -> str:
     return choose_figure(view, recent.sample, name).label if name else EVERY
 
 
-def _heading(start: Sequence[str], rests: Sequence[Sequence[str]], cells: int) -> Line:
+def heading_line(start: Sequence[str], rests: Sequence[Sequence[str]], cells: int) -> Line:
     """Return a rule with a figure, its present value, which is strong, and the first rest to fit.
 
     Args:
@@ -357,16 +360,16 @@ def large_lines(
     room, rows = max(0, cells - scale), max(1, height - 1)
     seconds, until = recent.column_s(room), recent.end
     readings = collect_readings(recent.points, figure, room, seconds, until)
-    present, highest = _summarize(recent, figure, readings, room * seconds, format_size)
+    present, highest = summarize(recent, figure, readings, room * seconds, format_size)
     if brief:
-        heading = _heading([figure.label, present], [[]], cells)
+        heading = heading_line([figure.label, present], [[]], cells)
     else:
         period = f"last {format_span(room * seconds)}"
         gap = figure.full is not None and explain_gap(recent.points, readings, seconds, until)
         hint = [] if following in (None, figure.name) else [f"h {_name(view, recent, following)}"]
         blank = [[highest, period, gap, *hint], [period, gap], [gap]] if gap else []
         rests = [*blank, [highest, period, *hint], [period, *hint], [period], []]
-        heading = _heading([f"{view.label} {figure.label}", present], rests, cells)
+        heading = heading_line([f"{view.label} {figure.label}", present], rests, cells)
     if figure.full is None:
         return [heading, explain_no_scale(figure, cells)]
     if len(recent.points) >= SETTLED and not any(readings):

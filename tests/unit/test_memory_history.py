@@ -1,0 +1,103 @@
+"""The histories of the memory tab: their scale, their rows, and one time axis for all."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.screens.helpers import GIB, NOW, gpu, make_store, sample
+from tui.devices.state.devices import DeviceView
+from tui.devices.state.history import Point
+from tui.devices.views.history import RecentReadings, plotted_figures
+from tui.devices.views.memory_history import (
+    BESIDE_FROM,
+    LEAST_SHARE,
+    MOST_AREA,
+    account_history,
+    account_rows,
+    choose_scale,
+    round_up,
+)
+from tui.kit.lines import plain, width
+
+TOTAL = 140 * GIB
+
+
+def read(*used: float, reserved: bool = True) -> tuple[DeviceView, RecentReadings]:
+    """Return a device and its readings, one a second, of so many GiB."""
+    state = make_store("one gpu", sample(gpu(), at=NOW))
+    points = [
+        Point(
+            NOW + 1 - len(used) + at,
+            used=round(size * GIB),
+            reserved=GIB if reserved else None,
+            utilization=50.0,
+            power=300.0,
+        )
+        for at, size in enumerate(used)
+    ]
+    return state.machine.selected_device, RecentReadings(points, state.machine.sample, NOW)
+
+
+@given(st.integers(1, 1 << 45))
+def test_a_rounded_size_is_the_next_power_of_two_or_half_as_much_again(size: int) -> None:
+    top = round_up(size)
+    assert size <= top < 2 * size or size == 1
+    odd = top // (top & -top)
+    assert odd in (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("used", "words"),
+    [
+        (20.7, "24.0 of 139.8 GiB"),
+        (12.0, "12.0 of 139.8 GiB"),
+        (12.1, "16.0 of 139.8 GiB"),
+        (130.0, "139.8 GiB"),
+        (0.1, "12.0 of 139.8 GiB"),
+    ],
+)
+def test_the_scale_ends_just_above_the_highest_reading(used: float, words: str) -> None:
+    view, recent = read(0.05, used, 0.05)
+    figure = plotted_figures(view, recent.sample)[1]
+    shown = choose_scale(figure, recent)
+    assert shown.full is not None
+    assert shown.full >= used * GIB
+    assert shown.full >= TOTAL / LEAST_SHARE - GIB
+    top = next(line for line in account_history(view, recent, 100, 12)[1:])
+    assert plain(top).strip().startswith(words)
+
+
+def test_the_rows_below_an_area_share_its_time_axis() -> None:
+    view, recent = read(*[20.0] * 100)
+    lines = [plain(line) for line in account_history(view, recent, 100, 12)]
+    assert lines[0].startswith("\u2500 cuda:0 memory 20.0 GiB  last ")
+    begins = {len(line.rstrip()) for line in lines[2:]}
+    starts = {next(at for at, sign in enumerate(line) if sign > "\u2580") for line in lines[8:12]}
+    assert len(begins) == len(starts) == 1
+    assert [line.split()[0] for line in lines[9:]] == ["util", "reserved", "power"]
+
+
+@given(st.integers(40, 220), st.integers(0, 40), st.booleans(), st.integers(0, 3))
+def test_the_histories_fill_their_rows(cells: int, most: int, reserved: bool, count: int) -> None:
+    view, recent = read(*[20.0] * count, reserved=reserved)
+    rows = account_rows(view, recent, cells, most)
+    assert rows <= most
+    if rows:
+        lines = account_history(view, recent, cells, rows)
+        assert len(lines) == rows
+        assert all(width(line) <= cells for line in lines)
+
+
+def test_a_wide_screen_has_the_load_beside_the_memory() -> None:
+    view, recent = read(*[20.0] * 9)
+    narrow, wide = (
+        [plain(line) for line in account_history(view, recent, cells, MOST_AREA + 2)]
+        for cells in (BESIDE_FROM - 1, BESIDE_FROM)
+    )
+    assert "util 50%" not in narrow[0]
+    assert "cuda:0 memory 20.0 GiB" in wide[0]
+    assert "util 50%" in wide[0]
+    assert "reserved" in wide[-1]
+    assert "power" in wide[-1]
