@@ -356,6 +356,13 @@ def test_the_notice_says_what_is_wrong_with_the_monitor(status: MonitorStatus, w
     assert notice(None, status, NOW) == words
 
 
+def test_a_narrow_row_has_wide_bars_and_names_no_total() -> None:
+    narrow, wide = rows(gpu(), room=48)[0], rows(gpu(), room=60)[0]
+    assert "20.7G" in narrow
+    assert "20.7/139.8G" in wide
+    assert columns(make_store("one gpu").machine.devices, 48).load >= 5
+
+
 def test_a_missing_driver_is_no_failure() -> None:
     def styles(seen: Sample) -> set[TextStyle]:
         return {span.style for line in notice_lines(seen, READY, NOW, 80, 3) for span in line}

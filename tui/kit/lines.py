@@ -48,6 +48,8 @@ class TextStyle(enum.Enum):
     CACHED = "cached"
     CONTEXT = "context"
     OTHERS = "others"
+    SYSTEM = "system"
+    """Memory of no process: the driver's reserve, and what nobody is known to hold."""
     REST = "rest"
     LAYER_A = "layer a"
     LAYER_B = "layer b"

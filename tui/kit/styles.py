@@ -75,6 +75,7 @@ SHARED = {
     TextStyle.CURSOR: Style(reverse=True),
     # Decoration, not text: terminals differ in how faint this is.
     TextStyle.REST: Style(dim=True),
+    TextStyle.SYSTEM: Style(dim=True),
     TextStyle.LAYER_REST: Style(dim=True),
     TextStyle.FULL_LAYER_REST: Style(dim=True, reverse=True),
     # Not faint: terminals dim the letters, the area, or both.
@@ -128,6 +129,7 @@ IN_OWN_COLORS = _with_reaches(
         **_layers("#5fafff", "#ffd787", "#ff87af", "#87d787", "#af87ff", "#ff875f"),
         TextStyle.CURSOR: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
         TextStyle.REST: Style(color="#444444"),
+        TextStyle.SYSTEM: Style(color="#8a8a8a"),
         TextStyle.LAYER_REST: Style(color="#5a6780"),
         TextStyle.FULL_LAYER_REST: Style(color="#5a6780", bgcolor="#5a6780"),
         TextStyle.ON_LAYER_REST: Style(color="#ffffff", bgcolor="#5a6780"),

@@ -20,8 +20,11 @@ UTILISATION = 4
 TEMPERATURE = 5
 POWER, POWER_OF = 6, 10
 """Cells of the power column without and with the limit."""
-MEMORY = 12
-"""Cells of the memory column, whose unit has one letter, as in the history below."""
+MEMORY, MEMORY_USED = 12, 7
+"""Cells of the memory column with and without the total; its unit has one letter, as in the history
+below."""
+TOTAL_FROM = 54
+"""Cells of a row from which it names the total memory; narrower ones have wider bars instead."""
 CLOCKS = 13
 STATUS = 23
 BRIEF_STATUS = 8
@@ -102,13 +105,14 @@ def _fit(
         columns = [_make_room_for_status(column, history) for column in columns]
         layout = fit_columns(columns, width)
     cells = {placed.column.name: placed.width for placed in layout}
-    power, memory = cells.get("power", 0), cells.get("memory", 0) - _BAR_GAP - MEMORY
+    size = MEMORY if hosts else _memory_cells(width)
+    power, memory = cells.get("power", 0), cells.get("memory", 0) - _BAR_GAP - size
     return DeviceColumns(
         label=cells.get(_GPU, MARK) - MARK,
         name=cells.get("name", 0),
         load=max(0, cells.get("util", 0) - _BAR_GAP - UTILISATION),
         filled=max(0, memory),
-        memory=MEMORY,
+        memory=size,
         temperature=cells.get("temp", 0),
         power=power + cells.get(_LIMIT, 0),
         clocks=cells.get("SM/mem clock", 0),
@@ -150,8 +154,13 @@ def _beside_bars(least: int) -> int:
     return 2 * (least + _BAR_GAP) + UTILISATION + MEMORY
 
 
+def _memory_cells(width: int) -> int:
+    """Return the cells of the memory in use, in a row of this machine's devices."""
+    return MEMORY if width >= TOTAL_FROM else MEMORY_USED
+
+
 def _columns(label: int, name: int, width: int, history: str) -> list[Column[None]]:
-    util, memory = 1 + _BAR_GAP + UTILISATION, 1 + _BAR_GAP + MEMORY
+    util, memory = 1 + _BAR_GAP + UTILISATION, 1 + _BAR_GAP + _memory_cells(width)
     columns: list[Column[None]] = [
         Column(_GPU, MARK + label, align="left", gap=0, order="index"),
         Column(

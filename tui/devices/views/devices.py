@@ -15,6 +15,7 @@ from tui.devices.state.machine import MachineState
 from tui.devices.views.device_columns import (
     BRIEF_STATUS,
     MARK,
+    MEMORY,
     POWER_OF,
     UTILISATION,
     DeviceColumns,
@@ -390,6 +391,8 @@ def _cells(
             bar = (Span(left(state.text, plan.filled), state.style),)
         spans += [Span(" ", bar[0].style), *bar]
     words = _memory_text(memory)
+    if plan.memory < MEMORY:
+        words = words.partition("/")[0] + words[-1:] if "/" in words else words
     spans.append(draw_figure(words, plan.memory, level, quiet=quiet))
     if view.key == CPU:
         room = plan.temperature + plan.power + (plan.temperature > 0 and plan.power > 0)

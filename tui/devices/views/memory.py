@@ -29,6 +29,8 @@ STYLES = {
     "process_and_others": TextStyle.OTHERS,
     "others": TextStyle.OTHERS,
     **dict.fromkeys(OTHER_PARTS, TextStyle.OTHERS),
+    "driver": TextStyle.SYSTEM,
+    "unattributed": TextStyle.SYSTEM,
 }
 LEAST_SPLIT = 3
 """The fewest cells of another process in a bar that are split into its parts."""
