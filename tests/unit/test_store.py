@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.helpers import environment, gpu, make_store, sample, torch_gpu
+from tests.screens.results import comparison
 from tui.core.events import ChildStatus, LogLine, RunnerStatus, Topic
 from tui.devices.state.machine import DeviceSelected
 from tui.runs.state.events import CompareQueued, ParametersSet, RunQueued
@@ -139,6 +140,9 @@ def test_progress_of_a_comparison_is_not_progress_of_a_run() -> None:
     state.publish(CompareQueued(request))
     progress = messages.Progress("c", "measuring", 1.0, "cpu")
     assert state.publish(progress) == frozenset({Topic.BACKEND})
+    found = {done: messages.Compared(comparison(id="c"), done) for done in (False, True)}
+    assert Topic.WORKLOADS not in state.publish(found[False])
+    assert Topic.WORKLOADS in state.publish(found[True])
     assert state.publish(replace(progress, id="other")) == frozenset()
 
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.screens.helpers import HOSTILE, feed, hello, make_store, workload
-from tests.screens.results import DEFAULTS, FLAGS, progress, queued, ran, result, timing
+from tests.screens.results import (
+    DEFAULTS,
+    FLAGS,
+    compared,
+    progress,
+    queued,
+    ran,
+    result,
+    timing,
+)
 from tui.devices.state.machine import DeviceSelected
 from tui.kit.lines import Span, plain
-from tui.runs.state.events import ConditionsRecorded, FlagSet, ParametersSet
+from tui.runs.state.events import CompareQueued, ConditionsRecorded, FlagSet, ParametersSet
 from tui.runs.state.runs import Conditions
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.search import build_entries
@@ -50,6 +60,39 @@ def test_two_results_give_times_and_their_ratio() -> None:
         "peak memory": "201 MiB",
         "state": "ok ±0.4%",
     }
+
+
+def test_a_comparison_of_a_flag_fills_the_row_of_its_workload() -> None:
+    state = make_store("one gpu", *compared())
+    told = {"cuda:0": "412 µs", "state": "benchmark 1.44x faster"}
+    assert {key: words for key, words in cells(state, "conv2d").items() if words} == told
+    assert [plain(form) for form in the_row(state, "conv2d").shorter] == ["1.44x faster"]
+    assert the_row(state, "conv2d").title == ""
+    state.publish(FlagSet("cudnn.benchmark", True))
+    assert cells(state, "conv2d")["cuda:0"] == "287 µs"
+    feed(state, *ran("conv2d", "cpu"))
+    assert cells(state, "conv2d")["cuda:0"] == ""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"done": False}, {"status": "cancelled"}, {"ratio": None}, {"device": "cuda:7"}],
+)
+def test_a_comparison_without_a_verdict_or_elsewhere_fills_no_row(changes: dict[str, Any]) -> None:
+    state = make_store("one gpu", *compared(**changes))
+    assert not any(cells(state, "conv2d").values())
+
+
+def test_a_comparison_with_other_parameters_or_flags_fills_no_row() -> None:
+    state = make_store("one gpu", *compared(), ParametersSet("conv2d", {**DEFAULTS, "size": 64}))
+    assert not any(cells(state, "conv2d").values())
+    asked, found = compared()
+    assert isinstance(asked, CompareQueued)
+    request = replace(asked.request, flags={"cudnn.deterministic": False})
+    state = make_store("one gpu", CompareQueued(request), found)
+    assert cells(state, "conv2d")["cuda:0"] == "412 µs"
+    state.publish(FlagSet("cudnn.deterministic", True))
+    assert not any(cells(state, "conv2d").values())
 
 
 def test_devices_that_each_had_a_size_of_its_own_have_no_ratio() -> None:

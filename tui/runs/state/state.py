@@ -306,7 +306,8 @@ class RunsState:
             return frozenset()
         if comparison.status == "failed":
             self._note(f"{comparison.flag} on {comparison.workload}: {comparison.reason}", "error")
-        return frozenset({Topic.BACKEND, Topic.LOG})
+        # A finished comparison stands in the row of a workload without a run.
+        return frozenset({Topic.BACKEND, Topic.LOG, *([Topic.WORKLOADS] if event.done else [])})
 
     def _on_emptied(self, event: messages.Emptied) -> Topics:
         self._note(f"{event.device}: {size(event.freed)} returned")

@@ -16,8 +16,9 @@ from tui.runs.state.result_format import find_peak, format_median, format_rates,
 from tui.runs.state.runs import EarlierResult, RunState, are_comparable, get_median, get_result
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings
+from tui.runs.views.backend import format_verdict, list_newest
 from tui.runs.views.workload_state import Forms, format_state, format_sweep_name, format_sweep_state
-from workloads.protocol.results import RunResult, Setting, WorkloadInfo
+from workloads.protocol.results import Comparison, RunResult, Setting, WorkloadInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,12 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
             for device, result in earlier.items()
         }
         forms = (*_add_earlier(state, forms, earlier, alone=not any(runs.values())), *forms)
+    compared = None if earlier or any(runs.values()) else find_compared(state, info)
+    if compared is not None:
+        # Without color, as it is of no run.
+        time = _get_present_time(state, compared)
+        cells[compared.device] = Span(text.seconds(time), TextStyle.QUIET)
+        forms = _compared_forms(state, compared)
     lacking = lacks_gpu(state, info)
     if lacking and not any(runs.values()):
         forms = (NOT_RUN,)
@@ -163,8 +170,46 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
         forms[1:],
         brief=Span(brief),
         dimmed=lacking,
-        title="" if earlier or any(runs.values()) else info.title,
+        title="" if earlier or compared or any(runs.values()) else info.title,
     )
+
+
+def find_compared(state: RunsState, info: WorkloadInfo) -> Comparison | None:
+    """Return the newest comparison of a flag that stands for a run with the present settings.
+
+    It ended well, with the parameters of the table, and its other flags are as they are now.
+    """
+    defaults = parameters.get_defaults(info)
+    present = {**defaults, **state.parameters.get(info.name, {})}
+    for compared in list_newest(state):
+        request, comparison = compared.request, compared.comparison
+        if (
+            request.workload == info.name
+            and compared.done
+            and comparison is not None
+            and comparison.status == "ok"
+            and comparison.device in list_devices(state)
+            and comparison.ratio is not None
+            and {**defaults, **request.parameters} == present
+            and all(state.flags.get(name, on) == on for name, on in request.flags.items())
+            and _get_present_time(state, comparison) is not None
+        ):
+            return comparison
+    return None
+
+
+def _get_present_time(state: RunsState, comparison: Comparison) -> float | None:
+    """Return the median with the flag as it is set now."""
+    present = state.flags.get(comparison.flag)
+    return next((arm.median_s for arm in comparison.arms if arm.setting == present), None)
+
+
+def _compared_forms(state: RunsState, comparison: Comparison) -> Forms:
+    """Return the verdict on the flag: ``benchmark 1.91x faster``, and without the flag's name."""
+    titles = {flag.name: flag.title for flag in state.known_flags}
+    verdict = format_verdict(comparison)[:1]
+    name = titles.get(comparison.flag, comparison.flag)
+    return ((Span(f"{name} "), *verdict), verdict)
 
 
 def _add_earlier(
