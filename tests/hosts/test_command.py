@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -15,10 +16,11 @@ from tests.in_process import run_here
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, busy_box, uuid
 from tests.screens.helpers import gpu, sample
-from tui.devices.cli.hosts import free_devices, hosts_text, parse_until
+from tui.devices.cli.hosts import explain_no_gpu, free_devices, hosts_text, parse_until
 from tui.hosts.events import HostLost, HostSample
 from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.values import parse_duration
+from tui.monitor.messages import Driver
 
 GIB = 2**30
 NAMES = ("LD_LIBRARY_PATH", "SCRIPTED_NVML", "SCRIPTED_NVML_LOG")
@@ -70,13 +72,46 @@ def test_it_ends_once_a_gpu_is_free(boxes: Boxes, scripted_nvml: ScriptedNvml) -
     done = _devices(boxes, *options)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1 of 1 GPU free")
+    assert done.stderr.splitlines() == [
+        "gpu-workbench: waiting for a GPU with 20.0 GiB free, under 5% busy, on gpu1,"
+        " for 1 min 00 s at most"
+    ]
+
+
+def _host_without_gpu(name: str, *, missing: bool) -> HostSample:
+    seen = replace(sample(), devices=(), driver=Driver(None, None, "no NVIDIA driver", missing))
+    return HostSample(name, seen, None)
+
+
+def test_a_wait_that_cannot_end_ends_at_once() -> None:
+    lost = HostLost("gpu2", "no route", 1.0)
+    none, broken = (_host_without_gpu("gpu1", missing=missing) for missing in (True, False))
+    starting = replace(none, sample=replace(none.sample, nvml_silent_s=0.5))
+    alone = _host_without_gpu("here", missing=True)
+    assert explain_no_gpu((alone,), 1) == (
+        "no GPU can become free: there is no GPU and no NVIDIA driver here"
+    )
+    assert explain_no_gpu((none,), 1).endswith("on any of these hosts")
+    for newest, hosts in (
+        ((), 1),
+        ((none,), 2),
+        ((none, lost), 2),
+        ((broken,), 1),
+        ((starting,), 1),
+    ):
+        assert explain_no_gpu(newest, hosts) == ""
 
 
 def test_it_fails_where_no_gpu_becomes_free_in_time(boxes: Boxes) -> None:
     boxes.add("gpu1")
     done = _devices(boxes, "--host", "gpu1", "--no-here", "--until", "free 20G", "--for", "1s")
     assert done.returncode == 1
-    assert "no GPU had 20.0 GiB free and was idle within 1 s" in done.stderr
+    assert done.stderr.splitlines()[0].endswith("on gpu1, for 1 s at most")
+    *_, reason = done.stderr.splitlines()
+    # A machine without a driver is known before the time is over.
+    assert reason.removeprefix("gpu-workbench: ").startswith(
+        ("no GPU had 20.0 GiB free and was idle within 1", "no GPU can become free: ")
+    )
 
 
 def test_samples_come_as_lines_until_the_reader_has_enough(boxes: Boxes) -> None:
@@ -98,6 +133,7 @@ def test_samples_come_as_lines_until_the_reader_has_enough(boxes: Boxes) -> None
         (("--host", "a", "--host-python", "a"), "give a host and a Python"),
         (("--host", "a", "--until", "20G"), "free 20G"),
         (("--host", "a", "--until", "free lots"), "give bytes"),
+        (("--host", "a", "--until", "free 5"), "5 of what? Give a unit, such as 'free 5G'"),
         (("--host", "a", "--for", "soon"), "90s, 5m or 1h"),
         (("--host", "a", "--json", "--jsonl"), "give one of them"),
     ],

@@ -17,7 +17,7 @@ from tui.links.measure import (
     LinkFindings,
     copy_rates,
 )
-from tui.links.views import encode_links, is_slow, links_lines
+from tui.links.views import encode_links, is_measured, is_slow, links_lines
 from workloads.protocol.messages import Run, make_empty_result
 from workloads.protocol.results import DataColumn, Table, TorchDevice
 
@@ -95,6 +95,22 @@ def test_a_slow_gpu_of_several_hosts_is_named() -> None:
     assert "    cuda:0       -     380     190     380" in lines
 
 
+def test_the_columns_of_copy_rates_stay_apart_from_one_terabyte_per_second_on() -> None:
+    gpus = tuple(TorchDevice(f"cuda:{index}", "NVIDIA H100") for index in (0, 1, 10))
+    rates = iter((1.5297e12, 9.5e9, 123_456e9, 0.0, 2.5e6, None))
+    links = tuple(
+        GpuLink(a.id, b.id, "NV18", "yes", next(rates)) for a, b in itertools.permutations(gpus, 2)
+    )
+    lines = links_lines(LinkFindings([HostLinks("a", gpus, links)]))
+    at = lines.index("  rate of copies, GB/s")
+    assert lines[at + 1 : at + 5] == [
+        "              cuda:0   cuda:1  cuda:10",
+        "     cuda:0        -    1 530     9.50",
+        "     cuda:1  123 000        -        0",
+        "    cuda:10  0.00250      n/a        -",
+    ]
+
+
 def test_peer_access_that_is_disabled_is_named_with_its_reason() -> None:
     why = "disabled by a registry key of the driver"
     some = links_lines(LinkFindings([_within("a", p2p=why, blocked="cuda:1")]))
@@ -127,6 +143,8 @@ def test_what_was_not_measured_is_said() -> None:
     found = LinkFindings([HostLinks("a"), HostLinks("b", problem="no python3 there")], None, [pair])
     lines = links_lines(found)
     assert lines[0].startswith("nothing was measured")
+    assert not is_measured(LinkFindings([HostLinks("a"), HostLinks("b")], None, [pair]))
+    assert is_measured(LinkFindings([_within("a")]))
     assert "  a and b: b cannot reach a: 10.0.0.1: timed out" in lines
     assert "b: no python3 there" in lines
 

@@ -26,7 +26,7 @@ from tui.kit.command_line.output import Failure, UsageError, fit_to_terminal, pr
 from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.command_line.values import whole_number
 from tui.links.measure import BetweenHosts, LinkFindings, measure_within
-from tui.links.views import encode_links, is_slow, links_lines
+from tui.links.views import encode_links, is_measured, is_slow, links_lines
 from tui.monitor.topology import GpuTopology
 
 MOST_MIB = 16_384
@@ -59,7 +59,7 @@ def add_options(parser: Parser) -> None:
 def links(options: LinksOptions) -> int:
     """Measure the links; return the exit code.
 
-    The code is 1 if a link is slow, or if a host or a link could not be measured.
+    The code is 1 if a link is slow, if a host or a link could not be measured, or if nothing was.
 
     Raises:
         Failure: two of the hosts are one machine, or share a GPU.
@@ -105,7 +105,8 @@ async def _measure(
         *(host.problem for host in findings.within if host.problem),
         *(pair.problem for pair in findings.pairs if pair.problem),
     ]
-    return lanes[0].exit_code(1 if problems or is_slow(findings) else 0)
+    failed = problems or is_slow(findings) or not is_measured(findings)
+    return lanes[0].exit_code(1 if failed else 0)
 
 
 async def _measure_between(

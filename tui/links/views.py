@@ -15,6 +15,8 @@ from tui.links.verdict import LOW_BELOW, LinksVerdict, MeasuredLink, judge_links
 
 _GIGA = 1e9
 _MOST_NAMED = 4
+_LEAST_COLUMN = 8
+"""Letters; with eight GPUs the lines fit 80 columns."""
 
 
 def find_verdicts(findings: LinkFindings) -> tuple[LinksVerdict, LinksVerdict]:
@@ -25,6 +27,11 @@ def find_verdicts(findings: LinkFindings) -> tuple[LinksVerdict, LinksVerdict]:
 def is_slow(findings: LinkFindings) -> bool:
     """Return whether some link is low."""
     return any(verdict.low for verdict in find_verdicts(findings))
+
+
+def is_measured(findings: LinkFindings) -> bool:
+    """Return whether some link was measured."""
+    return bool(findings.over_all or findings.host_links() or findings.gpu_links())
 
 
 def links_lines(findings: LinkFindings) -> list[str]:
@@ -145,10 +152,12 @@ def _matrix_lines(host: HostLinks) -> Iterator[str]:
         ("rate of copies, GB/s", _copy_rate),
     ):
         yield f"  {title}"
-        yield "  " + "".join(f"{name:>8}" for name in ("", *names))
+        rows = [["", *names]]
         for source in names:
             row = ["-" if source == target else word(cells[source, target]) for target in names]
-            yield "  " + "".join(f"{text:>8}" for text in (source, *row))
+            rows.append([source, *row])
+        wide = max(_LEAST_COLUMN, 2 + max(len(text) for row in rows for text in row))
+        yield from ("  " + "".join(text.rjust(wide) for text in row) for row in rows)
     used = {link.label for link in host.links}
     legend = [f"{name} {words}" for name, words in ANCESTOR_WORDS.items() if name in used]
     if any(label is not None and label.startswith("NV") for label in used):
@@ -165,7 +174,10 @@ def _matrix_lines(host: HostLinks) -> Iterator[str]:
 
 
 def _copy_rate(link: GpuLink) -> str:
-    return "n/a" if link.byte_per_s is None else f"{link.byte_per_s / _GIGA:.3g}"
+    """Return the rate in the unit of the table, with the digits of every rate: ``1 530``."""
+    if not link.byte_per_s:
+        return "n/a" if link.byte_per_s is None else "0"
+    return fmt.plain(fmt.significant(link.byte_per_s / _GIGA, None))
 
 
 def _format_arrow(link: GpuLink) -> str:

@@ -19,7 +19,14 @@ from tui.hosts.address import HERE, HostAddress
 from tui.hosts.choice import HostChoice
 from tui.hosts.events import HostEvent, HostLost, HostSample
 from tui.hosts.watching import first_samples, watch_hosts
-from tui.kit.command_line.output import Failure, Rows, UsageError, print_json, print_text
+from tui.kit.command_line.output import (
+    Failure,
+    Rows,
+    UsageError,
+    print_json,
+    print_notice,
+    print_text,
+)
 from tui.kit.command_line.values import size_of
 from tui.monitor.messages import Device, Sample
 
@@ -71,26 +78,64 @@ async def _follow(
     rows = Rows("")
     criteria = options.until
 
+    met = False
+
     def apply(event: HostEvent) -> bool:
+        nonlocal met
         newest[event.host] = event
         if options.jsonl:
             rows.add(json.dumps(event_json(event), allow_nan=False))
-        met = criteria is not None and any(free_devices((event,), criteria))
-        return met or rows.failed
+        if criteria is None:
+            return rows.failed
+        met = any(free_devices((event,), criteria))
+        return met or rows.failed or bool(explain_no_gpu(tuple(newest.values()), len(hosts)))
 
-    met = await watch_hosts(hosts, apply, pythons=pythons, within_s=options.seconds)
+    if criteria is not None:
+        print_notice(describe_wait(hosts, criteria, options.seconds))
+    await watch_hosts(hosts, apply, pythons=pythons, within_s=options.seconds)
     rows.end()
     ordered = tuple(newest[host.name] for host in hosts if host.name in newest)
+    hopeless = explain_no_gpu(ordered, len(hosts)) if criteria is not None and not met else ""
     if options.json:
         print_json({"hosts": [event_json(event) for event in ordered]})
     elif not options.jsonl:
         print_text(hosts_text(ordered, criteria or FREE_BYTES))
+    if hopeless:
+        raise Failure(hopeless)
     if criteria is not None and not met:
         raise Failure(
             f"no GPU had {fmt.size(criteria)} free and was idle within"
             f" {fmt.duration(options.seconds)}"
         )
     return 0 if any(isinstance(event, HostSample) for event in ordered) else 1
+
+
+def describe_wait(hosts: Sequence[HostAddress], least_bytes: int, seconds: float | None) -> str:
+    """Return what ``--until`` waits for, where, and for how long at most."""
+    names = ", ".join("this machine" if host is HERE else host.name for host in hosts)
+    end = "" if seconds is None else f", for {fmt.duration(seconds)} at most"
+    criteria = f"{fmt.size(least_bytes)} free, under {FREE_BELOW_PERCENT:g}% busy"
+    return f"waiting for a GPU with {criteria}, on {names}{end}"
+
+
+def explain_no_gpu(newest: Sequence[HostEvent], hosts: int) -> str:
+    """Return why no GPU can become free on any host; empty while one may.
+
+    A host that was not reached may have GPUs, and so may one whose NVML has not answered yet.
+
+    Args:
+        newest: the newest event of each host with one.
+        hosts: the number of hosts.
+    """
+    samples = [event.sample for event in newest if isinstance(event, HostSample)]
+    if len(samples) < hosts or any(map(_may_have_gpu, samples)):
+        return ""
+    where = "here" if [event.host for event in newest] == [HERE.name] else "on any of these hosts"
+    return f"no GPU can become free: there is no GPU and no NVIDIA driver {where}"
+
+
+def _may_have_gpu(sample: Sample) -> bool:
+    return bool(sample.devices) or sample.nvml_silent_s is not None or not sample.driver.missing
 
 
 def event_json(event: HostEvent) -> dict[str, Any]:
@@ -191,9 +236,13 @@ def parse_until(text: str) -> int:
     """Return the bytes of ``--until 'free 20G'``.
 
     Raises:
-        UsageError: the text does not have that form.
+        UsageError: the text does not have that form, or the size has no unit.
     """
     match = re.fullmatch(r"\s*free\s+(\S.*)", text)
     if match is None:
         raise UsageError(f"--until {text}: give the free memory, such as 'free 20G'")
+    if re.fullmatch(r"[\d.]+\s*", match[1]):
+        # So few bytes are free on every GPU.
+        number = match[1].strip()
+        raise UsageError(f"--until {text}: {number} of what? Give a unit, such as 'free {number}G'")
     return size_of(match[1], "--until free")
