@@ -81,8 +81,8 @@ def test_the_program_s_own_colors_can_be_read_also_under_the_cursor(
     assert under is not None
     actual = {}
     for name, style in IN_OWN_COLORS.items():
-        gaps = (TextStyle.REST, TextStyle.LAYER_REST, TextStyle.GAP_IN_REST, *REACHES.values())
-        if name in gaps:
+        gaps = (TextStyle.REST, TextStyle.LAYER_REST, TextStyle.GAP_IN_REST, TextStyle.NEXT_BLOCK)
+        if name in (*gaps, *REACHES.values()):
             continue  # blocks of a bar or a history, which nobody reads
         front, back = style.color, style.bgcolor or under
         if front is not None and front != back:  # else it is decoration

@@ -278,6 +278,21 @@ async def test_the_flame_view_is_walked_into_and_back() -> None:
         assert "at the peak" in on.text
 
 
+async def test_enter_unfolds_a_group_of_full_segments_of_the_map() -> None:
+    async with running((120, 40)) as on:
+        await open_file(on, str(recordings.FOLDER / DEMO_SNAPSHOT))
+        await press(on, "B", "end")
+        assert "3 full segments of 379" in on.rows[2]
+        assert "▸ 3 full segments  6.0 MiB" in on.text
+        await press(on, "enter")
+        assert "▾ 3 full segments  6.0 MiB" in on.text
+        await press(on, "down")
+        assert " of 379   " in on.rows[2]
+        assert "full segments" not in on.rows[2]
+        await press(on, "up", "enter")
+        assert "▸ 3 full segments  6.0 MiB" in on.text
+
+
 async def test_i_shows_the_whole_stack_where_frames_of_libraries_are_folded() -> None:
     async with running((120, 40)) as on:
         await open_file(on, TRAINING)

@@ -58,6 +58,7 @@ class TextStyle(enum.Enum):
     LAYER_E = "layer e"
     LAYER_F = "layer f"
     LAYER_REST = "layer of the rest"
+    NEXT_BLOCK = "every other block of the layers' first color"
     FULL_LAYER_A = "full layer a"
     FULL_LAYER_B = "full layer b"
     FULL_LAYER_C = "full layer c"

@@ -86,6 +86,7 @@ ON_DARK = _with_reaches(
     {
         **SHARED,
         **_layers("cyan", "bright_yellow", "bright_magenta", "green", "white", "bright_red"),
+        TextStyle.NEXT_BLOCK: Style(color="bright_blue"),
         TextStyle.QUIET: Style(),
         TextStyle.GOOD: Style(color="green"),
         TextStyle.WIN: Style(color="green", bold=True),
@@ -103,6 +104,7 @@ ON_LIGHT = _with_reaches(
     {
         **SHARED,
         **_layers("blue", "magenta", "red", "cyan", "green", "bright_black"),
+        TextStyle.NEXT_BLOCK: Style(color="cyan"),
         TextStyle.QUIET: Style(),
         TextStyle.GOOD: Style(),
         TextStyle.WIN: Style(bold=True),
@@ -127,6 +129,7 @@ IN_OWN_COLORS = _with_reaches(
     {
         **SHARED,
         **_layers("#5fafff", "#ffd787", "#ff87af", "#87d787", "#af87ff", "#ff875f"),
+        TextStyle.NEXT_BLOCK: Style(color="#0087d7"),
         TextStyle.CURSOR: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
         TextStyle.REST: Style(color="#444444"),
         TextStyle.SYSTEM: Style(color="#8a8a8a"),

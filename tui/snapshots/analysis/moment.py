@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tui.snapshots.analysis.device import DeviceData
@@ -116,6 +116,41 @@ def map_rows(layout: Layout) -> tuple[MapRow, ...]:
         )
         for index, part in enumerate(layout.filled)
     )
+
+
+LEAST_GROUP = 3
+"""Full segments of one kind from which they share a line."""
+
+
+def map_lines(
+    rows: Sequence[MapRow], unfolded: Collection[int] = ()
+) -> tuple[tuple[MapRow, int], ...]:
+    """Return the lines of the map: a segment, and how many the line stands for if it is a group.
+
+    What holds most free memory between its blocks comes first, then what is wholly free, then full
+    segments, the largest first. Full segments of one size and kind are a group.
+
+    Args:
+        rows: the segments.
+        unfolded: groups whose segments follow them, by the index of their first.
+    """
+    lines = [(row, 0) for row in sorted(rows, key=_fragmented_first) if row.free]
+    full: dict[object, list[MapRow]] = {}
+    for row in rows:
+        if not row.free:
+            key = (row.size, row.kind, row.expandable, row.pool, row.stream)
+            full.setdefault(key, []).append(row)
+    for group in sorted(full.values(), key=lambda group: (-group[0].size, group[0].index)):
+        is_group = len(group) >= LEAST_GROUP
+        if is_group:
+            lines.append((group[0], len(group)))
+        if not is_group or group[0].index in unfolded:
+            lines += [(row, 0) for row in group]
+    return tuple(lines)
+
+
+def _fragmented_first(row: MapRow) -> tuple[bool, int, int]:
+    return not row.blocks, -row.free, row.index
 
 
 def cells(

@@ -178,20 +178,24 @@ class MapArguments:
     device: int
     event: int | None
     first: int
-    """Index of the first row."""
+    """Place of the first line."""
     count: int
-    """Number of rows."""
+    """Number of lines."""
     width: int
-    """Width of a row in cells."""
+    """Width of a line in cells."""
+    unfolded: tuple[int, ...] = ()
+    """Groups of full segments that are unfolded, by the index of their first."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapPage:
-    """A page of rows of the segment map."""
+    """A page of lines of the segment map."""
 
     rows: tuple[RowPicture, ...]
     total: int
-    """Number of rows in the whole map."""
+    """Number of lines in the whole map."""
+    segments: int
+    """Number of segments."""
 
 
 MAP = Method("map", MapArguments, MapPage)

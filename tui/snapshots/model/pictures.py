@@ -179,6 +179,9 @@ class RowPicture:
     """One digit per cell: tenths in use, rounded; ``9`` means all or nearly all."""
     begins: str
     """One digit per cell: number of used blocks that begin in it; ``9`` means nine or more."""
+    group: int = 0
+    """Number of full segments that this line stands for, of which :attr:`row` is the first; zero
+    for the line of one segment."""
 
 
 @dataclass(frozen=True, slots=True)

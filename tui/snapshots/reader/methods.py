@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
-from tui.snapshots.analysis.moment import begin_digits, state_letters, used_digits
+from tui.snapshots.analysis.moment import begin_digits, map_lines, state_letters, used_digits
 from tui.snapshots.analysis.peak import account_peak
 from tui.snapshots.analysis.report import (
     diff_markdown,
@@ -243,14 +243,14 @@ def _stack(files: Files, arguments: StackArguments) -> tuple[Frame, ...]:
 def _map(files: Files, arguments: MapArguments) -> MapPage:
     device = files.device(arguments.device)
     rows = device.map_rows(arguments.event)
+    lines = map_lines(rows, arguments.unfolded)
     first = max(0, arguments.first)
     pictures = []
-    for row in rows[first : first + arguments.count]:
-        cells = device.cells(arguments.event, row.index, arguments.width)
-        pictures.append(
-            RowPicture(row, state_letters(cells), used_digits(cells), begin_digits(cells))
-        )
-    return MapPage(tuple(pictures), len(rows))
+    for row, group in lines[first : first + arguments.count]:
+        cells = () if group else device.cells(arguments.event, row.index, arguments.width)
+        drawn = state_letters(cells), used_digits(cells), begin_digits(cells)
+        pictures.append(RowPicture(row, *drawn, group))
+    return MapPage(tuple(pictures), len(lines), len(rows))
 
 
 @computes(STRETCH)

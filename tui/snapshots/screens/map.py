@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from tui.core.text import glyphs
 from tui.kit.lines import Line, line
 from tui.kit.lists import NumberedList
-from tui.kit.pane import LineBar, LinesView
+from tui.kit.pane import LineBar, LinesView, set_height
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     MAP,
@@ -55,7 +55,9 @@ class MapRows(NumberedList):
         self._pane.along(by)
 
     def action_choose(self) -> None:
-        self._pane.zoom(0.25)
+        """Unfold or fold a group of full segments; zoom into any other segment."""
+        if not self._pane.toggle():
+            self._pane.zoom(0.25)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
         """Request the rows that scrolling brought into view."""
@@ -69,10 +71,11 @@ class MapPane(SnapshotPane):
     """The memory layout at the current moment."""
 
     HELP = (
-        "One row per segment, by address: size, share in use, S small or L large pool, e "
-        "expandable, P private pool, s another stream, and its addresses. A full cell is in "
-        "use, a dot free, others partly in use; a line marks the start of a block; p: freed, "
-        "but a stream may still use it. Below: the segment under the cursor, enlarged, and the "
+        "One row per segment, the most fragmented first; full ones of a size share a row, which "
+        "enter unfolds: size, share in use, S small or L large pool, e expandable, P private pool, "
+        "s another stream, and its addresses. A high cell is in use, a dot free, others partly in "
+        "use; the color changes where a block begins; p: freed, but a stream may still use it. "
+        "Below: the segment under the cursor, enlarged, and the "
         "block that pins it: releasing it frees the longest span. left and right move there."
     )
 
@@ -82,6 +85,9 @@ class MapPane(SnapshotPane):
         self.body = LinesView(self._detail, id="piece")
         self._pictures: dict[int, RowPicture] = {}
         self._total = 0
+        self._segments = 0
+        self._unfolded: frozenset[int] = frozenset()
+        """Groups of full segments that are unfolded, by the index of their first."""
         self._moment: object = None
         self._stretch: tuple[int, int] | None = None
         """Address range of the detail picture; ``None`` shows the whole segment."""
@@ -89,7 +95,7 @@ class MapPane(SnapshotPane):
 
     def compose(self) -> ComposeResult:
         """Yield the legend, the rows and the details at the cursor."""
-        yield LineBar(view.legend, id="legend")
+        yield LineBar(lambda cells: view.legend(cells, marks=self.app.no_color), id="legend")
         yield self.rows
         yield self.body
 
@@ -101,8 +107,10 @@ class MapPane(SnapshotPane):
         moment = (self.session.main.store.paths, focus)
         if moment != self._moment:
             self._moment = moment
-            self._pictures, self._stretch = {}, None
+            self._pictures, self._stretch, self._unfolded = {}, None, frozenset()
         self.rows.rebuild()
+        # Few lines leave their rows to the segment below.
+        set_height(self.rows, min(self._total, self.size.height // 2) or None)
         self.body.rebuild()
         self._retitle()
 
@@ -120,7 +128,9 @@ class MapPane(SnapshotPane):
             return None
         # Request whole screens, so that small movements need no new request.
         first = max(0, self.rows.scroll_offset.y // height - 1) * height
-        return Need(MAP, MapArguments(focus.device, focus.event, first, 3 * height, cells))
+        unfolded = tuple(sorted(self._unfolded))
+        count = 3 * height
+        return Need(MAP, MapArguments(focus.device, focus.event, first, count, cells, unfolded))
 
     def row_lines(self, cells: int) -> list[Line]:
         """Draw a line for each segment, with an ellipsis until its data arrives."""
@@ -133,19 +143,21 @@ class MapPane(SnapshotPane):
         if isinstance(answer.value, Refused):
             return refused_lines(answer.value, cells)
         if answer.need == need or not self._pictures:
-            self._total = answer.value.total
-            self._pictures = {item.row.index: item for item in answer.value.rows}
+            self._total, self._segments = answer.value.total, answer.value.segments
+            first = answer.need.arguments.first
+            self._pictures = {first + at: item for at, item in enumerate(answer.value.rows)}
         return [self._row(index, cells) for index in range(self._total)]
 
     def _row(self, index: int, cells: int) -> Line:
         picture = self._pictures.get(index)
         if picture is None:
             return line(f"{glyphs.GLYPHS.ellipsis:>9}")
-        return view.map_line(picture, cells)
+        unfolded = picture.row.index in self._unfolded
+        return view.map_line(picture, cells, unfolded=unfolded, marks=self.app.no_color)
 
     @property
     def selected(self) -> RowPicture | None:
-        """The segment under the cursor."""
+        """The segment under the cursor, or the first of a group."""
         return self._pictures.get(self.rows.index)
 
     # ---- the segment under the cursor ----
@@ -200,7 +212,8 @@ class MapPane(SnapshotPane):
         elif drawn is not None:
             start, end = stretch.arguments.start, stretch.arguments.end
             cursor = min(self._cell, cells - 1)
-            rows += view.stretch_lines(drawn, start, end, cursor, cells)
+            marks = self.app.no_color
+            rows += view.stretch_lines(drawn, start, end, cursor, cells, marks=marks)
         pinned = self.arrived(pinning)
         if pinned is not None and not isinstance(pinned.value, Refused):
             rows += view.pinning_lines(pinned.value, cells)
@@ -213,6 +226,16 @@ class MapPane(SnapshotPane):
         self.body.rebuild()
         self._retitle()
         self.change_needs()
+
+    def toggle(self) -> bool:
+        """Unfold or fold the group under the cursor; return whether there is one."""
+        selection = self.selected
+        if selection is None or not selection.group:
+            return False
+        self._unfolded ^= {selection.row.index}
+        self.rows.rebuild()
+        self.change_needs()
+        return True
 
     def along(self, by: int) -> None:
         """Move along the segment; at the edge of a magnified range, shift the range."""
@@ -257,5 +280,5 @@ class MapPane(SnapshotPane):
             return
         words = f"Map   {format_moment(focus, summary)}"
         if selection is not None:
-            words += f"   {view.describe_segment(selection.row, self._total)}"
+            words += f"   {view.describe_line(selection, self._segments)}"
         self.retitle(words)

@@ -15,35 +15,42 @@ LABEL_CELLS = 21
 ASCII_PARTLY = "-=%"
 """Glyphs for a cell with less than a third, two thirds, or nearly all in use."""
 EMPTY = {False: "·", True: "."}
-ONE_BEGINS = {False: "▏", True: "|"}
+ONE_BEGINS = {False: "│", True: "|"}
 SEVERAL_BEGIN = {False: "┆", True: ":"}
-"""Glyph on a used cell for the border of one or more blocks."""
+"""Glyph on a used cell for the border of one or more blocks, where colors do not tell them."""
+SEVERAL = "⣶"
+"""Several blocks in one cell, as high as a full cell."""
+FULL = 6
+"""Eighths of a cell's height that a full cell has, so that neighboring rows stay apart."""
 PENDING = "p"
 NEARLY_ALL = 9
 OUTSIDE = " "
 
 
-def picture(states: str, used: str, begins: str) -> Line:
+def picture(states: str, used: str, begins: str, *, marks: bool = False) -> Line:
     """Draw cells as glyphs: in use, with the borders of blocks; partly in use; pending; or free.
+
+    Every other block has another color. A cell that is in use in part is lower.
 
     Args:
         states: one letter per cell, as in :class:`RowPicture`.
         used: tenths in use, one digit per cell.
         begins: number of blocks that begin in each cell.
+        marks: mark the first cell of a block: for displays without colors.
     """
-    tenths = [*map(int, used)]
     drawn: list[Span] = []
-    for place, (state, cell, edges) in enumerate(zip(states, tenths, begins, strict=True)):
-        before = tenths[place - 1] if place else 0
-        after = tenths[place + 1] if place + 1 < len(tenths) else 0
-        drawn.append(_cell(state, cell, int(edges), to_the_right=before < after))
+    blocks = 0
+    for state, tenths, edges in zip(states, map(int, used), map(int, begins), strict=True):
+        blocks += edges
+        style = TextStyle.NEXT_BLOCK if blocks % 2 else TextStyle.LAYER_A
+        drawn.append(_cell(state, tenths, edges, style, marks=marks))
     return tuple(
         Span("".join(span.text for span in group), style)
         for style, group in groupby(drawn, key=lambda span: span.style)
     )
 
 
-def _cell(state: str, tenths: int, begins: int, *, to_the_right: bool) -> Span:
+def _cell(state: str, tenths: int, begins: int, style: TextStyle, *, marks: bool) -> Span:
     ascii_only = glyphs.GLYPHS.ascii
     if state == "u" and not tenths:
         return Span(OUTSIDE)
@@ -51,43 +58,62 @@ def _cell(state: str, tenths: int, begins: int, *, to_the_right: bool) -> Span:
         return Span(PENDING, TextStyle.NOTE)
     if tenths == 0:
         return Span(EMPTY[ascii_only], TextStyle.QUIET)
-    if tenths >= NEARLY_ALL and begins:
+    if tenths >= NEARLY_ALL and begins and (marks or ascii_only):
         mark = ONE_BEGINS if begins == 1 else SEVERAL_BEGIN
-        return Span(mark[ascii_only], TextStyle.ON_LAYER_A)
+        return Span(mark[ascii_only], style)
     if tenths >= NEARLY_ALL:
-        return Span(glyphs.GLYPHS.slices["allocated"], TextStyle.FULL_LAYER_A)
+        return Span(SEVERAL if begins > 1 else _full_cell(), style)
     if ascii_only:
-        return Span(ASCII_PARTLY[min(2, tenths // 3)], TextStyle.LAYER_A)
-    eighths = max(1, min(7, round(tenths * 0.8)))
-    if to_the_right:
-        # To fill a cell from the right, draw its free left part in reverse video.
-        return Span(glyphs.GLYPHS.horizontal[7 - eighths], TextStyle.ON_LAYER_A)
-    return Span(glyphs.GLYPHS.horizontal[eighths - 1], TextStyle.LAYER_A)
+        return Span(ASCII_PARTLY[min(2, tenths // 3)], style)
+    return Span(glyphs.GLYPHS.vertical[round(tenths * (FULL - 2) / NEARLY_ALL)], style)
 
 
-def legend(cells: int) -> Line:
-    """Draw the legend of the glyphs."""
+def _full_cell() -> str:
+    known = glyphs.GLYPHS
+    return known.slices["allocated"] if known.ascii else known.vertical[FULL - 1]
+
+
+def legend(cells: int, *, marks: bool = False) -> Line:
+    """Draw the legend of the glyphs on one line."""
     ascii_only = glyphs.GLYPHS.ascii
-    partly = ASCII_PARTLY if ascii_only else glyphs.GLYPHS.horizontal[3]
-    full = glyphs.GLYPHS.slices["allocated"]
+    partly = ASCII_PARTLY if ascii_only else glyphs.GLYPHS.vertical[FULL // 2 - 1]
+    full = _full_cell()
+    if marks or ascii_only:
+        blocks = [
+            line(Span(full, TextStyle.LAYER_A), Span(" in use", TextStyle.QUIET)),
+            line(Span(f"{ONE_BEGINS[ascii_only]} block begins", TextStyle.QUIET)),
+            line(Span(f"{SEVERAL_BEGIN[ascii_only]} several", TextStyle.QUIET)),
+        ]
+    else:
+        blocks = [
+            line(
+                Span(2 * full, TextStyle.LAYER_A),
+                Span(2 * full, TextStyle.NEXT_BLOCK),
+                Span(" blocks", TextStyle.QUIET),
+            ),
+            line(Span(SEVERAL, TextStyle.LAYER_A), Span(" several", TextStyle.QUIET)),
+        ]
     parts = [
-        line(Span(full, TextStyle.FULL_LAYER_A), Span(" in use", TextStyle.QUIET)),
-        line(
-            Span(ONE_BEGINS[ascii_only], TextStyle.ON_LAYER_A),
-            Span(" block begins ", TextStyle.QUIET),
-            Span(SEVERAL_BEGIN[ascii_only], TextStyle.ON_LAYER_A),
-            Span(" several", TextStyle.QUIET),
-        ),
+        *blocks,
         line(Span(partly, TextStyle.LAYER_A), Span(" partly", TextStyle.QUIET)),
         line(Span(f"{EMPTY[ascii_only]} free", TextStyle.QUIET)),
         line(Span("p pending", TextStyle.QUIET)),
         line(Span("S small L large e expandable P private s other stream", TextStyle.QUIET)),
     ]
-    return flow(parts, cells)[0]
+    return (Span(" "), *flow(parts, max(1, cells - 1))[0])
 
 
-def map_line(pixels: RowPicture, cells: int) -> Line:
-    """Draw one segment: its size, its used bytes, its kind, and its picture."""
+def map_line(
+    pixels: RowPicture, cells: int, *, unfolded: bool = False, marks: bool = False
+) -> Line:
+    """Draw one segment: its size, its used bytes, its kind, and its picture.
+
+    Args:
+        pixels: the segment, or a group of full ones.
+        cells: width of the line.
+        unfolded: the segments of the group follow.
+        marks: as for :func:`picture`.
+    """
     row = pixels.row
     share = (row.allocated + row.pending) / row.size if row.size else None
     flags = {"small": "S", "large": "L"}.get(row.kind, "?")
@@ -95,7 +121,21 @@ def map_line(pixels: RowPicture, cells: int) -> Line:
     flags += "P" if row.pool not in (None, (0, 0)) else ""
     flags += "s" if row.stream else ""
     label = f"{text.size(row.size):>9} {text.share(share):>4} {flags:<4} "
-    return fit_line((Span(label), *picture(pixels.states, pixels.used, pixels.begins)), cells)
+    if pixels.group:
+        mark = glyphs.GLYPHS.unfolded if unfolded else glyphs.GLYPHS.folded
+        words = f"{mark} {text.count(pixels.group, 'full segment')}"
+        size = f"  {text.size(pixels.group * row.size)}"
+        return fit_line((Span(label), Span(words), Span(size, TextStyle.QUIET)), cells)
+    shown = picture(pixels.states, pixels.used, pixels.begins, marks=marks)
+    return fit_line((Span(label), *shown), cells)
+
+
+def describe_line(pixels: RowPicture, segments: int) -> str:
+    """Describe one line of the map in full, for a title."""
+    if not pixels.group:
+        return describe_segment(pixels.row, segments)
+    words = text.count(pixels.group, "full segment")
+    return f"{words} of {text.count(segments)}   {text.size(pixels.row.size)} each"
 
 
 def describe_segment(row: MapRow, total: int) -> str:
@@ -109,9 +149,11 @@ def describe_segment(row: MapRow, total: int) -> str:
     )
 
 
-def stretch_lines(answer: Stretch, start: int, end: int, cursor: int, cells: int) -> list[Line]:
+def stretch_lines(
+    answer: Stretch, start: int, end: int, cursor: int, cells: int, *, marks: bool = False
+) -> list[Line]:
     """Draw a part of a segment, the cursor's cell and the piece in it."""
-    shown = picture(answer.states, answer.used, answer.begins)
+    shown = picture(answer.states, answer.used, answer.begins, marks=marks)
     rows: list[Line] = [
         line(Span(f"{start:#x} to {end:#x}, {text.size(end - start)}", TextStyle.QUIET)),
         shown,
