@@ -146,7 +146,10 @@ class MemoryPane(AccountPane):
 
     def _history(self, cells: int, rows: int) -> list[Line]:
         sizes = self._choose_sizes()
-        return large_lines(self.view, self.recent, _DRAWN, cells, rows, format_size=sizes)
+        # The lines above have the present value.
+        return large_lines(
+            self.view, self.recent, _DRAWN, cells, rows, valued=False, format_size=sizes
+        )
 
     def _choose_sizes(self) -> text.SizeFormat:
         """Return how all sizes of the pane are written: as in the body."""

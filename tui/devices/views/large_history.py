@@ -341,6 +341,7 @@ def large_lines(
     *,
     brief: bool = False,
     following: str | None = None,
+    valued: bool = True,
     format_size: text.SizeFormat = text.size_short,
 ) -> list[Line]:
     """Return a heading and the picture of one figure.
@@ -353,6 +354,7 @@ def large_lines(
         height: lines in all.
         brief: name only the figure, below a picture whose heading has the rest.
         following: name of the figure that ``h`` draws next, empty for all; ``None`` without one.
+        valued: the heading has the present value, which costs a line of output at each change.
         format_size: how the pane writes sizes.
     """
     figure = choose_figure(view, recent.sample, name, format_size)
@@ -369,7 +371,8 @@ def large_lines(
         hint = [] if following in (None, figure.name) else [f"h {_name(view, recent, following)}"]
         blank = [[highest, period, gap, *hint], [period, gap], [gap]] if gap else []
         rests = [*blank, [highest, period, *hint], [period, *hint], [period], []]
-        heading = heading_line([f"{view.label} {figure.label}", present], rests, cells)
+        start = [f"{view.label} {figure.label}", present if valued else ""]
+        heading = heading_line(start, rests, cells)
     if figure.full is None:
         return [heading, explain_no_scale(figure, cells)]
     if len(recent.points) >= SETTLED and not any(readings):
