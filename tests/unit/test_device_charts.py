@@ -7,17 +7,31 @@ from dataclasses import replace
 import pytest
 
 from tests.screens.helpers import make_store
-from tests.screens.results import ran, result
+from tests.screens.results import queued, ran, result
 from tui.kit.lines import plain
+from tui.runs.state.runs import RunState
 from tui.runs.views.detail import detail_lines
 from tui.runs.views.device_charts import drop_contained, find_wins, name_devices
-from workloads.protocol.results import Chart, Series
+from workloads.protocol.results import Chart, RunResult, Series
 
 PLACES = (4.0, 16.0, 64.0, 256.0)
 CPU_TIMES = Series("CPU", "s", (1e-6, 2e-6, 4e-6, 16e-6))
 OVERHEAD = Series("overhead", "%", (100.0, 90.0, 80.0, 30.0))
 ON_CPU = Chart("widths", "time over width", "width", PLACES, (CPU_TIMES, OVERHEAD))
 ON_GPU = replace(ON_CPU, series=(Series("CUDA", "s", (5e-6,) * 4), CPU_TIMES, OVERHEAD))
+
+
+def drop(results: dict[str, RunResult], growing: str = "") -> dict[str, RunResult]:
+    """Drop the CPU's charts of finished results, and of one that still grows."""
+    request = queued("tiny", "cpu").request
+    return drop_contained(
+        {
+            device: RunState(request, so_far=found)
+            if device == growing
+            else RunState(request, result=found)
+            for device, found in results.items()
+        }
+    )
 
 
 def wins(*times: float, unit: str = "s") -> list[str]:
@@ -30,7 +44,7 @@ def test_a_chart_that_the_gpu_s_contains_is_dropped() -> None:
         "cpu": result("tiny", "cpu", charts=(ON_CPU, replace(ON_CPU, name="other"))),
         "cuda:0": result("tiny", "cuda:0", charts=(ON_GPU,)),
     }
-    left = drop_contained(results)
+    left = drop(results)
     assert [chart.name for chart in left["cpu"].charts] == ["other"]
     assert left["cuda:0"] == results["cuda:0"]
 
@@ -48,13 +62,22 @@ def test_a_chart_that_the_gpu_s_does_not_contain_stays(other: Chart) -> None:
         "cpu": result("tiny", "cpu", charts=(ON_CPU,)),
         "cuda:0": result("tiny", "cuda:0", charts=(other,)),
     }
-    assert drop_contained(results) == results
+    assert drop(results) == results
+
+
+def test_a_chart_that_still_grows_stands_for_the_places_to_come() -> None:
+    results = {
+        "cpu": result("tiny", "cpu", charts=(ON_CPU,)),
+        "cuda:0": result("tiny", "cuda:0", charts=(replace(ON_GPU, places=PLACES[:2]),)),
+    }
+    assert drop(results) == results
+    assert drop(results, growing="cuda:0")["cpu"].charts == ()
 
 
 def test_charts_of_one_name_with_the_devices_own_series_both_stay() -> None:
     own = replace(ON_CPU, series=(Series("loop", "s", CPU_TIMES.values),))
     results = {name: result("loop", name, charts=(own,)) for name in ("cpu", "cuda:0")}
-    assert drop_contained(results) == results
+    assert drop(results) == results
 
 
 def test_series_get_the_names_of_devices() -> None:

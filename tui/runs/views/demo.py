@@ -335,12 +335,8 @@ def page_lines(
 def _finding_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Return what the workload's study found on each device, below a rule with its name."""
     rows: list[Line] = []
-    results = {
-        device: known
-        for device in list_devices(state)
-        if (run := state.demo_run(info, device)) and (known := run.result or run.so_far)
-    }
-    for device, result in drop_contained(results).items():
+    runs = {device: state.demo_run(info, device) for device in list_devices(state)}
+    for device, result in drop_contained(runs).items():
         lines = finding_lines(result, cells)
         if lines:
             rows += [

@@ -92,14 +92,9 @@ def _outcome_lines(
     if not any(runs.values()):
         return []
     rows = outcome_lines(runs, cells)
-    known = {
-        device: result
-        for device, run in runs.items()
-        if run and (result := run.result or run.so_far)
-    }
     drawn = [
         (replace(chart, title=f"{chart.title or chart.name}, {device}"), result.unavailable, device)
-        for device, result in drop_contained(known).items()
+        for device, result in drop_contained(runs).items()
         for chart in result.charts
     ]
 

@@ -11,16 +11,32 @@ from tui.core.text.numbers import place as place_text
 from tui.devices.state.devices import CPU
 from tui.kit.lines import TextStyle
 from tui.kit.plot import Event
+from tui.runs.state.runs import RunState
 from workloads.protocol.results import Chart, RunResult, Series
 
 
-def drop_contained(results: Mapping[str, RunResult]) -> dict[str, RunResult]:
+def drop_contained(runs: Mapping[str, RunState | None]) -> dict[str, RunResult]:
     """Leave out the CPU's charts whose series another device's chart of that name contains.
 
+    A chart that still grows stands for the places to come, so that one plot grows.
+
     Args:
-        results: results of one workload by device.
+        runs: runs of one workload by device.
+
+    Returns:
+        The finished and unfinished results.
     """
-    others = [chart for device, item in results.items() if device != CPU for chart in item.charts]
+    results = {
+        device: result
+        for device, run in runs.items()
+        if run is not None and (result := run.result or run.so_far)
+    }
+    others = [
+        (chart, run.result is None)
+        for device, run in runs.items()
+        if device != CPU and run is not None and device in results
+        for chart in results[device].charts
+    ]
     return {
         device: replace(result, charts=tuple(c for c in result.charts if not _is_in(c, others)))
         if device == CPU
@@ -29,17 +45,22 @@ def drop_contained(results: Mapping[str, RunResult]) -> dict[str, RunResult]:
     }
 
 
-def _is_in(chart: Chart, others: list[Chart]) -> bool:
-    """Return whether a chart of that name has the CPU's series, over the same places."""
+def _is_in(chart: Chart, others: list[tuple[Chart, bool]]) -> bool:
+    """Return whether a chart of that name has the CPU's series, over the same places.
+
+    Args:
+        chart: the CPU's.
+        others: the charts of other devices, and whether each still grows.
+    """
     own = _find_series(chart, CPU)
     if own is None:
         return False
     return any(
         other.name == chart.name
-        and {*chart.places} <= {*other.places}
+        and ({*chart.places} <= {*other.places} or (grows and other.places))
         and (shared := _find_series(other, CPU)) is not None
         and shared.unit == own.unit
-        for other in others
+        for other, grows in others
     )
 
 
