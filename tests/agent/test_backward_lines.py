@@ -70,4 +70,26 @@ def backward(program: str, name: str) -> int | None:
     """Return the line that passes a variable of a program's text to a backward pass."""
     codes = list(nested_codes(compile(program, "train.py", "exec")))
     found = find_backward(name, codes, codes)
-    return found and found[1]
+    return found and found.place[1]
+
+
+def retains(program: str, name: str) -> bool:
+    """Return whether the backward pass that a line passes a variable to frees nothing."""
+    codes = list(nested_codes(compile(program, "train.py", "exec")))
+    found = find_backward(name, codes, codes)
+    return found is not None and found.retains
+
+
+SUM = "for x in xs:\n    total = total + model(x)\n"
+
+
+def test_a_backward_pass_that_retains_its_graph_is_told_apart() -> None:
+    assert retains(SUM + "    total.backward(retain_graph=True)", "total")
+    assert retains(SUM + "    grads = torch.autograd.grad(total, w, create_graph=True)", "total")
+    assert not retains(SUM + "total.backward(retain_graph=False)", "total")
+    assert not retains(SUM + "total.backward()", "total")
+
+
+def test_a_line_that_frees_the_graph_precedes_one_that_retains_it() -> None:
+    program = SUM + "    total.backward(retain_graph=True)\ntotal.backward()"
+    assert backward(program, "total") == 4

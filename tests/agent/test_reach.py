@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workloads.agent.reach import Walk
+from workloads.agent.reach import Holding, VariablePlace, Walk
 
 TRAPPED = (
     *("__getattr__", "__getattribute__", "__hash__", "__eq__", "__iter__", "__len__", "__bool__"),
@@ -198,3 +198,13 @@ def test_every_tensor_is_found_once_and_no_code_of_the_program_is_executed(make:
     assert len(collected) == len(set(collected))
     assert found == {id(each) for each in world.tensors}
     assert after == before
+
+
+def test_what_leads_to_most_tensors_is_named() -> None:
+    place = VariablePlace("futures", "local of main()", None, lambda: iter(()))
+    holding = Holding(place, "list", 300)
+    holding.tensors = [object()] * 100
+    holding.pass_through("frames kept by tracebacks", 4)
+    assert holding.through == ""
+    holding.pass_through("frames kept by tracebacks", 50)
+    assert holding.through == "frames kept by tracebacks"

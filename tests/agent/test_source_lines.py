@@ -47,6 +47,12 @@ FILL = "buf = []\nfor x in xs:\n    buf.append(x)\n"
         (FILL + "    del buf[:-3]", 3, 4),
         (FILL + "    buf.pop(0)", 3, 4),
         ("for epoch in epochs:\n    buf = []\n    for x in xs:\n        buf.append(x)", 4, 2),
+        ("buf = []\nfor x in xs:\n    buf += [f(x)]", 3, None),
+        ("buf = ()\nfor x in xs:\n    buf = (*buf, f(x))", 3, None),
+        ("buf = []\nfor x in xs:\n    buf = [*buf, f(x)]", 3, None),
+        ("buf = {}\nfor x in xs:\n    buf |= {x: f(x)}", 3, None),
+        (FILL + "    buf = buf[-3:] + [x]", 3, 4),
+        ("buf, new = [], []\nfor x in xs:\n    new.append([x])\n    buf += new", 4, None),
         (
             "class A:\n"
             " def __init__(self):\n"

@@ -442,3 +442,26 @@ def test_a_training_is_not_advised_to_run_without_gradients(name: str) -> None:
     assert first.startswith(f"store detach() or item() of each tensor in {name}")
     assert not any("wrap the evaluation" in what for what in others)
     assert any("if no backward follows" in what for what in others) is (name == "outputs")
+
+
+def test_models_that_no_variable_refers_to_are_told_from_the_one_in_use() -> None:
+    own = (
+        part("parameters", 512, "Trainer.model (GPT)"),
+        part("optimizer state", 1024, "Trainer.optimizer (AdamW)"),
+    )
+    lost = (
+        part("parameters", 1024, "GPT", owners=2),
+        part("optimizer state", 2048, "AdamW", owners=2),
+    )
+    line = "Leak: 2 earlier AdamW and GPT, to which no variable refers, hold 3 GiB."
+    found = evidence(inventory(*own, *lost, remainder=100), stuck=1500 * MIB)
+    check_explanation(found, "leak", line, "break the reference cycles")
+    # A model of another class has no newer one: its holder is only unknown.
+    alone = evidence(inventory(part("parameters", 6000, "GPT"), remainder=900))
+    assert explain(alone).cause != "leak"
+
+
+def test_views_with_a_graph_need_a_clone_as_well() -> None:
+    held = container("shown", 6400, 400, graphs=400, viewed=50 * MIB)
+    found = evidence(inventory(MODEL, held, remainder=96, steps=growing(100, 16, 400)))
+    check_explanation(found, "leak", "Leak: shown (list of 400", "detach().clone() or item()")

@@ -13,6 +13,7 @@ from tests.explain.scenes import (
     GIB,
     LOAD,
     MIB,
+    PACKAGES,
     PROGRAM,
     STATE,
     TO_CUDA,
@@ -27,7 +28,7 @@ from tui.snapshots.explain.evidence import Evidence, Purpose, Rate
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.explanation import Explanation
 from tui.snapshots.explain.frames import Frame
-from tui.snapshots.explain.inventory import Container
+from tui.snapshots.explain.inventory import Container, NamedBytes
 
 MODEL = part("parameters", 16)
 
@@ -291,7 +292,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             stack=TO_CUDA,
         ),
         "parameters",
-        "Parameters: 30 models in MODELS, hold 5.9 GiB",
+        "Parameters: 30 models in MODELS hold 5.9 GiB",
         "free each model in MODELS after its use",
     ),
     (
@@ -366,3 +367,65 @@ def test_one_result_left_over_keeps_the_graph_of_its_pass() -> None:
     assert "else delete scores once it is used" in found.advice[0].what
     trained = explain(evidence(inventory(MODEL, scores, remainder=6000, steps=((3, 3000),))))
     assert "passes" not in trained.conclusion
+
+
+RECOMPUTE = (
+    Frame(f"{PACKAGES}/nn/modules/activation.py", 816, "forward"),
+    Frame(f"{PACKAGES}/nn/modules/module.py", 1789, "_call_impl"),
+    Frame(f"{PACKAGES}/utils/checkpoint.py", 1160, "unpack_hook"),
+)
+
+
+def test_a_part_that_backward_computes_again_is_placed_at_the_call_of_backward() -> None:
+    found = evidence(
+        inventory(part("parameters", 100), remainder=6500, main=BACKWARD, asks=False),
+        stack=RECOMPUTE,
+        thread="Dummy-1",
+    )
+    line = "Activations: a checkpointed part, which backward recomputes as a whole, holds 6.3 GiB"
+    check_explanation(found, "activations", line, "call checkpoint() on smaller parts")
+    explained = explain(found)
+    assert ", in backward, called from train.py:15 in train. " in explained.line
+    assert not any("use activation checkpointing" in each.what for each in explained.advice)
+
+
+def test_gradients_that_no_optimizer_uses_lead() -> None:
+    own = part("gradients", 2400, untrained=2300 * MIB)
+    found = evidence(inventory(part("parameters", 4000), own, remainder=600), thread=None)
+    line = "Gradients: 2.2 GiB of the device's 7.3 GiB are of parameters of model (GPT) that no"
+    check_explanation(found, "gradients", line, "freeze the parameters of model (GPT)")
+    # A model of which no optimizer updates any parameter may be trained by copies of them.
+    whole = part("gradients", 2400, untrained=2400 * MIB)
+    copies = evidence(inventory(part("parameters", 4000), whole, remainder=600), thread=None)
+    assert "no optimizer" not in explain(copies).line
+
+
+def test_the_gradient_of_a_table_in_one_piece_is_no_tensor_of_the_batch() -> None:
+    table = part(
+        "parameters", 3900, "table (Embedding)", largest=(NamedBytes("weight", 3900 * MIB),)
+    )
+    found = evidence(
+        inventory(table, remainder=50, main=BACKWARD, asks=False),
+        requested=3900 * MIB,
+        needed=3900 * MIB,
+        free=3000 * MIB,
+        thread=None,
+        stack=(),
+    )
+    line = "Gradients: 3.8 GiB for weight of table (Embedding) in one piece does not fit"
+    check_explanation(found, "gradients", line, "make it with sparse=True")
+
+
+def test_an_optimizer_step_beside_large_data_is_not_to_blame() -> None:
+    held = (part("parameters", 200), part("optimizer state", 400), variable("images", 6000))
+    found = evidence(inventory(*held, remainder=100), stack=FOREACH)
+    check_explanation(found, "other tensors", "most of it in images", "keep images")
+
+
+def test_a_copy_that_is_made_names_what_was_copied_before() -> None:
+    held = (part("parameters", 1900), container("best", 1900, 60, kind="dict"))
+    found = evidence(inventory(*held, remainder=100), stack=DEEPCOPY)
+    line = (
+        "copy.deepcopy makes another copy; model (GPT) holds 1.9 GiB of the device's 4.3 GiB, and"
+    )
+    check_explanation(found, "parameters", line, "keep the copy of the model on the host")

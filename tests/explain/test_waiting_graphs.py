@@ -21,6 +21,7 @@ from tests.explain.scenes import (
 from tui.snapshots.explain.evidence import Evidence, Growth, Purpose
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.frames import Frame
+from tui.snapshots.explain.inventory import Container, Variable
 
 MODEL = part("parameters", 24)
 BACKWARD_LINE = Frame(PROGRAM, 20, "train")
@@ -47,6 +48,39 @@ def test_a_sum_is_named_with_its_graph() -> None:
     line = "loss (a graph of 900 nodes, train.py:12) keeps them until backward at train.py:20"
     found = evidence(inventory(MODEL, held, remainder=6900))
     check_explanation(found, "activations", line, "call backward() on each term of loss")
+
+
+def test_a_sum_that_a_recurrent_state_connects_is_cut_at_this_state() -> None:
+    loss = variable("loss", 0, 900, shape=(), accumulates=True, backward=BACKWARD_LINE)
+    state = variable("h", 1, 400, accumulates=True, backward=BACKWARD_LINE)
+    found = evidence(inventory(MODEL, loss, state, remainder=6900))
+    check_explanation(found, "activations", "until backward at train.py:20", "detach() of h (tr")
+
+
+def test_a_backward_pass_that_retains_the_graph_does_not_end_it() -> None:
+    held = variable(
+        "total", 0, 900, shape=(), accumulates=True, backward=BACKWARD_LINE, retains=True
+    )
+    line = (
+        "total (a graph of 900 nodes, train.py:12) keeps them, as backward at train.py:20 retains"
+    )
+    found = evidence(inventory(MODEL, held, remainder=6900))
+    check_explanation(found, "activations", line, "new term of total, without retain_graph=True")
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        variable("x", 16, 900, accumulates=True, backward=BACKWARD_LINE),
+        container(
+            "outputs", 48, 12, graphs=12, graph_nodes=900, longest_graph=890, backward=BACKWARD_LINE
+        ),
+    ],
+    ids=["a tensor passed from layer to layer", "a list of tensors of one graph"],
+)
+def test_what_one_pass_holds_has_no_terms(held: Variable | Container) -> None:
+    found = evidence(inventory(part("parameters", 24, count=90), held, remainder=6900))
+    check_explanation(found, "activations", "tensors saved for backward", "a smaller batch")
 
 
 def test_the_loss_of_a_usual_step_keeps_nothing_of_another() -> None:

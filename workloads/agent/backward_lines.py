@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dis
 import types
-from typing import Iterable, Iterator
+from typing import Any, Iterable, Iterator, NamedTuple
 
 from .source_lines import MOST_CODES, CodePlace, mentions, names_of
 
@@ -20,6 +20,8 @@ _WITHOUT_GRAPH = frozenset(
 """Functions and attributes whose value has no graph."""
 _BACKWARD = frozenset(("backward", "manual_backward"))
 """Functions that start a backward pass: of a tensor, a module, a scaler or a trainer."""
+_RETAINS = frozenset(("retain_graph", "create_graph"))
+"""Keywords with which a backward pass keeps the graph that it would free."""
 _ENDS = ("POP_TOP", "RETURN_", "YIELD", "RAISE")
 """Parts of the names of instructions that end a statement."""
 _BETWEEN = ("ROT_", "SWAP", "UNPACK", "DUP", "COPY", "NOP", "CACHE", "EXTENDED_ARG")
@@ -40,6 +42,8 @@ class _Statement:
         self.takes_item = False
         self.slices = False
         self.returns = False
+        self.names_retains = False
+        self.has_true = False
 
     def has_graph_of(self, names: set[str]) -> bool:
         """Return whether its value may have the graph of a variable with one of the names."""
@@ -50,6 +54,11 @@ class _Statement:
             and self.loads.isdisjoint(_WITHOUT_GRAPH)
         )
 
+    @property
+    def retains(self) -> bool:
+        """Whether a backward pass keeps its graph: ``backward(retain_graph=True)``."""
+        return self.names_retains and self.has_true
+
     def starts_backward(self) -> bool:
         return not _BACKWARD.isdisjoint(self.loads) or {"autograd", "grad"} <= self.loads
 
@@ -57,7 +66,9 @@ class _Statement:
 class _Instruction:
     """One instruction: its line, its names, and whether it ends a statement."""
 
-    def __init__(self, source: dis.Instruction, line: int, previous: str) -> None:
+    def __init__(
+        self, source: dis.Instruction, line: int, previous: str, keywords: tuple[Any, ...]
+    ) -> None:
         name = self.name = source.opname
         self.line = line
         self.loads, self.stores = names_of(source)
@@ -70,7 +81,18 @@ class _Instruction:
             name == "BINARY_OP" and source.argrepr == "[]"
         )
         self.slices = "SLICE" in name
+        self.retains = not _RETAINS.isdisjoint(keywords)
+        self.is_true = source.argval is True
         self.between_stores = bool(self.stores) or any(part in name for part in _BETWEEN)
+
+
+def _keywords_of(source: dis.Instruction, code: types.CodeType) -> tuple[Any, ...]:
+    """Return the names of a call's keyword arguments, if an instruction loads them."""
+    if source.opname == "KW_NAMES":  # of 3.11 and 3.12, whose dis does not resolve it
+        names = code.co_consts[source.arg or 0]
+    else:
+        names = source.argval if source.opname == "LOAD_CONST" else ()
+    return names if type(names) is tuple else ()
 
 
 def _instructions(code: types.CodeType) -> Iterator[_Instruction]:
@@ -79,7 +101,7 @@ def _instructions(code: types.CodeType) -> Iterator[_Instruction]:
     inlined: dict[str, int] = {}
     for decoded in dis.get_instructions(code):
         line = starts.get(decoded.offset, line)
-        instruction = _Instruction(decoded, line, previous)
+        instruction = _Instruction(decoded, line, previous, _keywords_of(decoded, code))
         previous = instruction.name
         # Since 3.12, a comprehension is part of its function: its variable ends no statement.
         if previous == "LOAD_FAST_AND_CLEAR":
@@ -103,6 +125,8 @@ def _statements(code: types.CodeType) -> Iterator[_Statement]:
         statement.stores.update(instruction.stores)
         statement.takes_item = statement.takes_item or instruction.takes_item
         statement.slices = statement.slices or instruction.slices
+        statement.names_retains = statement.names_retains or instruction.retains
+        statement.has_true = statement.has_true or instruction.is_true
         if instruction.ends:
             statement.returns = instruction.returns
             yield statement
@@ -110,23 +134,38 @@ def _statements(code: types.CodeType) -> Iterator[_Statement]:
     yield statement
 
 
-def _search(code: types.CodeType, name: str) -> tuple[CodePlace | None, bool]:
-    """Return the line that passes a name to a backward pass, and whether the name is returned."""
+class BackwardLine(NamedTuple):
+    """A line that passes a variable to a backward pass."""
+
+    place: CodePlace
+    retains: bool
+    """True if that backward pass frees nothing."""
+
+
+def _search(code: types.CodeType, name: str) -> tuple[BackwardLine | None, bool]:
+    """Return the line that passes a name to a backward pass, and whether the name is returned.
+
+    A line that frees the graph precedes one that retains it.
+    """
     names, returned = {name}, False
+    retaining: BackwardLine | None = None
     for statement in _statements(code):
         if statement.has_graph_of(names):
             if statement.starts_backward():
-                return (code, statement.line), returned
+                found = BackwardLine((code, statement.line), statement.retains)
+                if not found.retains:
+                    return found, returned
+                retaining = retaining or found
             names |= statement.stores
             returned = returned or statement.returns
         else:
             names -= statement.stores - {name}
-    return None, returned
+    return retaining, returned
 
 
 def find_backward(
     name: str, codes: Iterable[types.CodeType], callers: Iterable[types.CodeType]
-) -> CodePlace | None:
+) -> BackwardLine | None:
     """Return the line that passes a variable to a backward pass; ``None`` if none is found.
 
     Args:
@@ -135,12 +174,14 @@ def find_backward(
         callers: the code of all running functions.
     """
     returned: list[str] = []
+    retaining: BackwardLine | None = None
     for number, code in enumerate(codes):
         if number >= MOST_CODES:
             break
-        place = _search_into(returned, code, name)
-        if place is not None:
-            return place
+        found = _search_into(returned, code, name)
+        if found is not None and not found.retains:
+            return found
+        retaining = retaining or found
     running = list(callers)
     followed: set[str] = set()
     while returned and len(followed) < MOST_CALLERS:
@@ -149,17 +190,18 @@ def find_backward(
             continue
         followed.add(function)
         for code in running:
-            place = _search_into(returned, code, function)
-            if place is not None:
-                return place
-    return None
+            found = _search_into(returned, code, function)
+            if found is not None and not found.retains:
+                return found
+            retaining = retaining or found
+    return retaining
 
 
-def _search_into(returned: list[str], code: types.CodeType, name: str) -> CodePlace | None:
+def _search_into(returned: list[str], code: types.CodeType, name: str) -> BackwardLine | None:
     """Return the line that passes a name to a backward pass; note a function that returns it."""
     if not mentions(code, name):
         return None
-    place, returns = _search(code, name)
+    found, returns = _search(code, name)
     if returns:
         returned.append(code.co_name)
-    return place
+    return found

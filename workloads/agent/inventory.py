@@ -20,10 +20,11 @@ from collections import defaultdict
 from contextlib import contextmanager
 from typing import Any, Callable, Iterable, Iterator
 
-from .backward_lines import find_backward
+from .backward_lines import BackwardLine, find_backward
 from .leftovers import RunningFunctions
+from .owners import find_owners, find_unnamed
 from .reach import Holding, OutOfTimeError, VariablePlace, Walk
-from .source_lines import CodePlace, VariableUses, find_uses
+from .source_lines import VariableUses, find_uses
 from .stacks import code_line, frames_of_threads, thread_stacks
 from .tensors import TensorReader, class_dict, inherits, instance_dict, mro, name_of, slots
 from .thread_locals import THREADS, Extent, group_locals
@@ -120,6 +121,8 @@ class _Stock:
         self._objects = 0
         self._used: set[int] = set()
         """Ids of the parameters in graphs that no optimizer updates, if there are optimizers."""
+        self._optimized: set[int] = set()
+        """Ids of the tensors that optimizers update."""
 
     # ---- counting ----
 
@@ -138,15 +141,15 @@ class _Stock:
         owned = {id(child): module for module in modules for child in _children(module)}
         roots = [module for module in modules if id(module) not in owned]
         by_root = {id(root): list(_named_parameters(root, self._tensors_in)) for root in roots}
-        optimized = {
+        self._optimized = {
             id(each) for optimizer in optimizers for each in _optimized(optimizer, self._tensors_in)
         }
-        if optimized and finds_untrained:
-            self._used = self._find_used() - optimized
+        if self._optimized and finds_untrained:
+            self._used = self._find_used() - self._optimized
         for role in ("parameters", "buffers"):
             for root in roots:
                 named = [(name, tensor) for kind, name, tensor in by_root[id(root)] if kind == role]
-                self._add_part(role, root, named)
+                self._add_part(role, root, named, self._used if role == "parameters" else set())
         for root in roots:
             named = [
                 (name, tensor) for kind, name, tensor in by_root[id(root)] if kind == "parameters"
@@ -154,7 +157,7 @@ class _Stock:
             self._add_gradients(root, named)
         for optimizer in optimizers:
             parameters = list(_optimized(optimizer, self._tensors_in))
-            self._add_part("parameters", optimizer, [("", tensor) for tensor in parameters])
+            self._add_part("parameters", optimizer, [("", tensor) for tensor in parameters], set())
             self._add_gradients(optimizer, [("", tensor) for tensor in parameters])
             self._add_state(optimizer)
 
@@ -201,6 +204,8 @@ class _Stock:
             self._walk.hooks()
             self._walk.last_failure()
             self._walk.handled()
+            unnamed = find_unnamed(self._walk, self._reader, self._tensors, self._counted)
+            self._walk.owners(find_owners(unnamed, [self._tensors], self._deadline))
         except OutOfTimeError as error:
             self._skipped.append("names beyond %s" % error)
         if self._walk.omitted:
@@ -222,7 +227,9 @@ class _Stock:
 
     # ---- modules and optimizers ----
 
-    def _add_part(self, role: str, owner: Any, named: list[tuple[str, Any]]) -> None:
+    def _add_part(
+        self, role: str, owner: Any, named: list[tuple[str, Any]], untrained_ids: set[int]
+    ) -> None:
         sizes: list[tuple[str, int]] = []
         kinds: dict[str, int] = defaultdict(int)
         untrained = 0
@@ -232,8 +239,7 @@ class _Stock:
                 if size:
                     sizes.append((name, size))
                     kinds[self._reader.dtype(part)] += size
-                    if role == "parameters" and id(tensor) in self._used:
-                        untrained += size
+                    untrained += size if id(tensor) in untrained_ids else 0
         if sizes:
             self._parts.append(dict(_part(role, owner, sizes, kinds), untrained=untrained))
 
@@ -259,12 +265,15 @@ class _Stock:
         return [tensor for part in contents for tensor in self._tensors_in(part, depth + 1)]
 
     def _add_gradients(self, owner: Any, named: list[tuple[str, Any]]) -> None:
-        gradients = [(name, self._reader.gradient(tensor)) for name, tensor in named]
-        self._add_part(
-            "gradients",
-            owner,
-            [(name, gradient) for name, gradient in gradients if gradient is not None],
-        )
+        gradients: list[tuple[str, Any]] = []
+        untrained: set[int] = set()
+        for name, tensor in named:
+            gradient = self._reader.gradient(tensor)
+            if gradient is not None:
+                gradients.append((name, gradient))
+                if self._optimized and id(tensor) not in self._optimized:
+                    untrained.add(id(gradient))
+        self._add_part("gradients", owner, gradients, untrained)
 
     def _add_state(self, optimizer: Any) -> None:
         state: Any = (instance_dict(optimizer) or {}).get("state")
@@ -352,12 +361,17 @@ class _Stock:
         """Return the lines that change a row's variable, as far as its code shows them."""
         collection = kind is not None
         uses = self._find_uses(place, collection=collection and kind != THREADS)
-        lines = dict(adds=_code_place(uses.adds), backward=_code_place(self._find_backward(place)))
+        backward = self._find_backward(place)
+        lines = dict(
+            adds=_code_place(uses.adds),
+            backward=None if backward is None else _code_place(backward.place),
+            retains=backward is not None and backward.retains,
+        )
         if collection:
             return dict(lines, enlarges=uses.enlarges, empties=_code_place(uses.empties))
         return dict(lines, enlarges=uses.enlarges, accumulates=uses.accumulates)
 
-    def _find_backward(self, place: VariablePlace) -> CodePlace | None:
+    def _find_backward(self, place: VariablePlace) -> BackwardLine | None:
         if time.thread_time() > self._deadline:
             return None
         name = place.name.partition("[")[0].rpartition(".")[2]

@@ -30,6 +30,13 @@ from .tensors import (
     name_of,
     slots,
 )
+from .variable_codes import (
+    codes_of,
+    codes_of_class,
+    codes_of_object,
+    is_of_user_module,
+    no_codes,
+)
 
 MOST_DEPTH = 24
 SMALL = 16
@@ -86,8 +93,18 @@ class Holding:
         self.kind = kind
         self.length = length
         self.limit = limit
-        self.through = ""
         self.tensors: list[Any] = []
+        self._through: dict[str, int] = {}
+
+    def pass_through(self, through: str, tensors: int) -> None:
+        """Note the number of tensors that a kind of object leads to."""
+        self._through[through] = self._through.get(through, 0) + tensors
+
+    @property
+    def through(self) -> str:
+        """Return the kind of object that leads to most of the tensors; empty if none does."""
+        most = max(self._through, key=self._through.__getitem__, default="")
+        return most if most and 2 * self._through[most] >= len(self.tensors) else ""
 
 
 class OutOfTimeError(Exception):
@@ -135,11 +152,26 @@ class Walk:
         both = sorted(frames, key=lambda frame: not is_of_user(frame.f_code.co_filename))
         self.running += [frame.f_code for frame in both if is_of_user(frame.f_code.co_filename)]
         for frame in both:
+            self._awaited(frame)
+        for frame in both:
             # Variables in torch's own functions are the program's, or temporaries of the call, as
             # are those in code that torch.compile has generated.
             path = frame.f_code.co_filename
             if not path.startswith(self._torch_folder) and not is_generated(path):
                 self._frame(frame, "local of %s()" % frame.f_code.co_name, "")
+
+    def _awaited(self, frame: types.FrameType) -> None:
+        """Visit the program's suspended coroutine that a library's frame runs, as asyncio's do."""
+        if is_of_user(frame.f_code.co_filename):
+            return
+        names = frame.f_locals
+        try:
+            for value in list(names.values()):
+                inner = value.cr_frame if type(value) is types.CoroutineType else None
+                if inner is not None and is_of_user(inner.f_code.co_filename):
+                    self._frame(inner, "local of %s()" % inner.f_code.co_name, "")
+        finally:
+            _release(names)
 
     def handled(self) -> None:
         """Visit the frames that exceptions keep alive while an except clause handles them.
@@ -155,7 +187,7 @@ class Walk:
         for name in ("last_exc", "last_value"):
             error = instance_dict(sys).get(name)  # type: ignore[union-attr]
             if isinstance(error, BaseException):
-                place = VariablePlace("sys.%s" % name, "exception of a command", None, _no_codes)
+                place = VariablePlace("sys.%s" % name, "exception of a command", None, no_codes)
                 self._failed_frames(error, _running_frames(), place)
                 return
 
@@ -175,7 +207,7 @@ class Walk:
         if place is None:
             where = None if handler is None else _line_of(handler)
             name = name_of(type(error))
-            place = VariablePlace(name, "exception being handled", where, _no_codes)
+            place = VariablePlace(name, "exception being handled", where, no_codes)
         holding = Holding(place, "exception", len(failed))
         self.holdings.append(holding)
         for frame in failed:
@@ -203,6 +235,12 @@ class Walk:
         finally:
             self._deadline = deadline
 
+    def owners(self, owners: list[Any]) -> None:
+        """Visit objects that hold tensors without a name, under the names of their classes."""
+        for owner in owners:
+            name = "self" if _attributes_of(owner) else "unnamed"
+            self._visit(owner, VariablePlace(name, "held by no variable", None, no_codes), None, 0)
+
     def hooks(self) -> None:
         """Visit the hooks of modules. Call it after the names: what another name reaches has it."""
         for place, registered in self._hooks:
@@ -213,7 +251,7 @@ class Walk:
     def _globals(self, modules: list[Any]) -> None:
         for _, name, path, names in modules:
             shown = os.path.basename(path) if type(path) is str else name
-            self._names(names or {}, "global of %s" % shown, None, partial(_codes_of, names or {}))
+            self._names(names or {}, "global of %s" % shown, None, partial(codes_of, names or {}))
 
     def _frame(self, frame: types.FrameType, scope: str, through: str) -> None:
         code = frame.f_code
@@ -222,7 +260,7 @@ class Walk:
                 return
             # The globals of the running script: its frame supplies the line.
             name = os.path.basename(code.co_filename)
-            codes = partial(_codes_of, frame.f_globals, code)
+            codes = partial(codes_of, frame.f_globals, code)
             self._names(frame.f_globals, "global of %s" % name, _line_of(frame), codes)
             return
         names = frame.f_locals
@@ -358,10 +396,10 @@ class Walk:
 
     def _class(self, value: Any, place: VariablePlace, _into: Holding | None, depth: int) -> None:
         names = class_dict(value)
-        if not _is_of_user_module(module_of(value)):
+        if not is_of_user_module(module_of(value)):
             return
         own = name_of(value)
-        shown, codes = "attribute of class %s" % own, partial(_codes_of_class, value)
+        shown, codes = "attribute of class %s" % own, partial(codes_of_class, value)
         for name, item in list(names.items()):
             if type(name) is str and id(type(item)) not in _METHODS:
                 name = "%s.%s" % (own, name)
@@ -405,8 +443,7 @@ class Walk:
         """Visit the variables of a suspended frame."""
         if frame is None or not frame.f_code.co_flags & _OPTIMIZED:
             return
-        if into is not None:
-            into.through = into.through or through
+        before = 0 if into is None else len(into.tensors)
         names = frame.f_locals
         try:
             for name, item in list(names.items()):
@@ -415,6 +452,8 @@ class Walk:
                 self._visit(item, below, into, depth + 1)
         finally:
             _release(names)
+        if into is not None:
+            into.pass_through(through, len(into.tensors) - before)
 
     def _object(self, value: Any, place: VariablePlace, into: Holding | None, depth: int) -> None:
         """Visit an instance's attributes; for a C type, its referents of the garbage collector."""
@@ -442,7 +481,7 @@ class Walk:
         kind, here = type(value), place
         if into is None:
             name = name_of(kind) if place.name == "self" else place.name
-            codes = partial(_codes_of_object, kind, place.codes)
+            codes = partial(codes_of_object, kind, place.codes)
             here = VariablePlace(name, "attribute of %s" % name_of(kind), place.frame, codes)
             tensors = [name for name, item in attributes if self._reader.is_tensor_type(type(item))]
             if len(tensors) > SMALL:
@@ -533,15 +572,6 @@ _OF_ONE_OWNER = _references_of_one_owner()
 # ---- places ----
 
 
-def _is_of_user_module(name: Any) -> bool:
-    if name == "__main__":
-        return True
-    module = sys.modules.get(name) if type(name) is str else None
-    names = instance_dict(module) if inherits(type(module), types.ModuleType) else None
-    path = (names or {}).get("__file__")
-    return type(path) is str and is_of_user(path)
-
-
 def _is_module_frame(frame: types.FrameType) -> bool:
     return frame.f_code.co_name == "<module>" and frame.f_locals is frame.f_globals
 
@@ -562,39 +592,3 @@ def _child_name(name: str, key: Any) -> str:
     """Return the name of a module's child: ``net[0]`` of a list, ``net.encoder`` of a module."""
     named = type(key) is str and not key.isdigit()
     return "%s.%s" % (name, key) if named else "%s[%s]" % (name, key)
-
-
-# ---- the code that may add to a variable ----
-
-
-def _no_codes() -> Iterator[types.CodeType]:
-    return iter(())
-
-
-def _codes_of(names: dict[str, Any], first: Any = None) -> Iterator[types.CodeType]:
-    """Yield the code of a running module, and of the definitions in it."""
-    if first is not None:
-        yield from nested_codes(first)
-        return
-    for value in list(names.values()):
-        if type(value) is types.FunctionType:
-            yield from nested_codes(value.__code__)
-        elif inherits(type(value), type) and _is_of_user_module(module_of(value)):
-            yield from _codes_of_class(value)
-
-
-def _codes_of_class(kind: type) -> Iterator[types.CodeType]:
-    for base in mro(kind):
-        if _is_of_user_module(module_of(base)):
-            for value in list(class_dict(base).values()):
-                if type(value) is classmethod or type(value) is staticmethod:
-                    value = value.__func__
-                if type(value) is types.FunctionType:
-                    yield from nested_codes(value.__code__)
-
-
-def _codes_of_object(
-    kind: type, others: Callable[[], Iterator[types.CodeType]]
-) -> Iterator[types.CodeType]:
-    yield from _codes_of_class(kind)
-    yield from others()

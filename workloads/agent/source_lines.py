@@ -77,6 +77,8 @@ class _LineNames:
         """Stored names whose value a joining function has made, also in an earlier line."""
         self.renewed: set[str] = set()
         """Stored names whose value is a new collection, or a part of one."""
+        self.extended: set[str] = set()
+        """Stored names whose value is a sum of collections, and no part of one."""
         self.in_loop = False
         self.texts: set[str] = set()
         self.calls_adding = False
@@ -96,6 +98,9 @@ class _LineNames:
 
 _JUMPS = frozenset(dis.hasjrel + dis.hasjabs)
 _MAKES = ("BUILD_LIST", "BUILD_MAP", "BUILD_SET")
+_JOINS_ITEMS = ("LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "_UNPACK")
+"""Parts of the names of instructions that join a collection to another one: ``[*losses, loss]``."""
+_SUMS = frozenset(("+", "+=", "|", "|="))
 _COMPUTES = ("BINARY", "CALL", "COMPARE", "INPLACE", "LOAD_GLOBAL", "POP_TOP", *_MAKES)
 """Parts of the names of instructions that do not occur between two targets of an assignment."""
 
@@ -110,7 +115,8 @@ def _lines_of(code: types.CodeType) -> dict[int, _LineNames]:
     ]
     lines: dict[int, _LineNames] = defaultdict(_LineNames)
     current = code.co_firstlineno
-    joins = makes = stored = False
+    joins = makes = sums = slices = stored = False
+    previous = ""
     for instruction in instructions:
         current = starts.get(instruction.offset, current)
         line, name = lines[current], instruction.opname
@@ -123,18 +129,34 @@ def _lines_of(code: types.CodeType) -> dict[int, _LineNames]:
         line.deletes_item = line.deletes_item or name == "DELETE_SUBSCR"
         loads, stores = names_of(instruction)
         line.load(loads)
-        if stored and any(part in name for part in _COMPUTES):
-            joins = makes = stored = False  # another statement
+        # After END_FOR, POP_TOP pops the iterator.
+        ends = name == "POP_TOP" and previous != "END_FOR"
+        previous = name
+        if ends or (stored and any(part in name for part in _COMPUTES)):
+            joins = makes = sums = slices = stored = False  # another statement
         if not _JOINING.isdisjoint(loads):
             joins, stored = True, False
         if name in _MAKES or "SLICE" in name or not _COLLECTIONS.isdisjoint(loads):
             makes, stored = True, False
+        sums = sums or _is_sum(instruction)
+        slices = slices or "SLICE" in name
         if stores:
             stored = True
             line.stores.update(stores)
             line.joined.update(stores if joins else ())
             line.renewed.update(stores if makes else ())
+            line.extended.update(stores if sums and not slices else ())
     return lines
+
+
+def _is_sum(instruction: dis.Instruction) -> bool:
+    """Return whether an instruction adds two values, or one collection to another."""
+    name = instruction.opname
+    if name == "BINARY_OP":
+        return instruction.argrepr in _SUMS
+    return name in ("BINARY_ADD", "INPLACE_ADD", "BINARY_OR", "INPLACE_OR") or any(
+        part in name for part in _JOINS_ITEMS
+    )
 
 
 def names_of(instruction: dis.Instruction) -> tuple[list[str], list[str]]:
@@ -214,7 +236,9 @@ class _Uses:
                 if loads:
                     self.combined, self.accumulates = place, line.in_loop
                 self.joined = place if line.is_joined(self._name, loaded) else self.joined
-                if self._name in line.renewed:
+                if loads and self._name in line.extended:
+                    self.adding = self.adding or place
+                elif self._name in line.renewed:
                     self._renewing.append(place)
                     if line.in_loop:
                         self._removing = self._removing or place

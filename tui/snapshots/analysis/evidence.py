@@ -14,7 +14,7 @@ from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layers import Categories
 from tui.snapshots.analysis.layout import DEFAULT_POOL, Filled, Layout
 from tui.snapshots.explain.evidence import Circumstances, Evidence, Growth, Holder, Purpose
-from tui.snapshots.explain.frames import Frame, goes_through, in_backward
+from tui.snapshots.explain.frames import Frame, classify_frame, goes_through, in_backward
 from tui.snapshots.explain.inventory import Inventory, ThreadStack
 from tui.snapshots.model.results import Entry, OomText, State
 from tui.snapshots.model.snapshot import Action, Trace
@@ -204,7 +204,8 @@ def gather_evidence(
     stack = select_python_frames(entry.stack) or (() if facts is None else facts.stack)
     threads = () if inventory is None else inventory.threads
     thread = "main" if facts is None else facts.thread
-    if not stack and not threads:
+    of_user = any(classify_frame(frame) == "user" for frame in stack)
+    if not of_user and not threads:
         calls = find_backward_call(trace, stacks, event)
         threads = (ThreadStack("MainThread", False, True, calls),) if calls else ()
         thread = None if calls else thread

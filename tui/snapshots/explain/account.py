@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tui.core.text.numbers import round_size
 from tui.snapshots.explain.evidence import Evidence
@@ -197,7 +197,7 @@ def _divide_by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) ->
 
 
 def _is_leak_of(leak: Leak, part: ModelPart) -> bool:
-    return leak.name == f"{part.role} of {part.owner}"
+    return f"{part.role} of {part.owner}" in (leak.name, *leak.also)
 
 
 def _has_graph(evidence: Evidence) -> bool:
@@ -303,6 +303,27 @@ def find_models(evidence: Evidence) -> list[str]:
     models = [part for part in parts if part.bytes // part.owners >= MODEL_SHARE * largest]
     models.sort(key=lambda part: -part.bytes)
     return [part.owner for part in models for _ in range(part.owners)]
+
+
+STRAY = 0.1
+"""Share of the allocated bytes from which gradients that no optimizer uses are reported."""
+
+
+def find_stray_gradients(evidence: Evidence) -> ModelPart | None:
+    """Return the gradients of a model of which an optimizer updates only other parameters.
+
+    A model that no optimizer updates at all may be trained by copies of its parameters.
+
+    Returns:
+        The part with the bytes of these gradients alone, if they are many.
+    """
+    parts = () if evidence.inventory is None else evidence.inventory.parts
+    mixed = [
+        replace(part, bytes=part.untrained)
+        for part in parts
+        if part.role == "gradients" and STRAY * evidence.allocated < part.untrained < part.bytes
+    ]
+    return max(mixed, key=lambda part: part.bytes, default=None)
 
 
 SEVERAL_MODELS = 3

@@ -20,6 +20,7 @@ from tui.snapshots.explain.account import (
     find_kept_models,
     find_kept_optimizers,
     find_models,
+    find_stray_gradients,
     list_owners,
 )
 from tui.snapshots.explain.allocator_advice import FailedRequest
@@ -28,6 +29,7 @@ from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import LeadingCause, Remedy
 from tui.snapshots.explain.frames import Frame, format_line, goes_through, in_backward
 from tui.snapshots.explain.holders import (
+    WaitingGraphs,
     find_copied,
     find_left_over,
     find_stored_passes,
@@ -39,7 +41,7 @@ from tui.snapshots.explain.holders import (
     is_training,
 )
 from tui.snapshots.explain.inventory import Container
-from tui.snapshots.explain.lead import in_optimizer
+from tui.snapshots.explain.lead import find_large_gradient, in_optimizer, recomputes
 from tui.snapshots.explain.leak_advice import EVALUATES, advise_on_leak
 from tui.snapshots.explain.leak_facts import Leak, describe_site
 
@@ -62,6 +64,7 @@ NO_MATTER_OF_CACHE: tuple[LeadingCause, ...] = (
 """Causes that need no remark on expandable segments: they are irrelevant, or already advised."""
 _CHECKPOINT = re.compile(r"state|ckpt|checkpoint|weights", re.IGNORECASE)
 _WIDE = ("float32", "float64")
+_EMBEDDING = re.compile(r"emb|table|wte|token", re.IGNORECASE)
 _OF_A_BACKWARD = ("gradients", "backward pass", "optimizer state", "optimizer step", "activations")
 """Purposes in a history of which a backward pass is certain."""
 
@@ -148,6 +151,19 @@ def _advise_on_parameters(request: FailedRequest) -> Iterator[Remedy]:
 
 
 def _advise_on_gradients(request: FailedRequest) -> Iterator[Remedy]:
+    stray = find_stray_gradients(request.evidence)
+    if stray is not None:
+        yield Remedy(
+            f"freeze the parameters of {stray.owner} that are not trained: requires_grad_(False)",
+            f"backward computes their gradients, {round_size(stray.bytes)} so far, and no "
+            "zero_grad() of an optimizer clears them",
+        )
+    large = find_large_gradient(request.evidence)
+    if _EMBEDDING.search(large):
+        yield Remedy(
+            f"if {large} is an embedding table, make it with sparse=True and use SparseAdam or SGD",
+            "its gradient then has only the rows of the batch, instead of all",
+        )
     yield Remedy(
         "shard gradients and optimizer state (FSDP, ZeRO stage 2), or train fewer parameters "
         "(LoRA, requires_grad_(False))",
@@ -212,12 +228,7 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
             "follow",
         )
     elif waiting is not None:
-        yield Remedy(
-            f"if it is called on their sum or mean, call backward() on each "
-            f"{'item' if waiting.items else 'term'} of {waiting.name} in its loop, instead of once "
-            f"at {format_line(waiting.backward)}",
-            "gradients add up, and each backward frees what its own graph has saved",
-        )
+        yield _advise_on_waiting_graphs(waiting)
     elif passes is not None:
         yield from _advise_on_kept_passes(describe_site(passes))
         return
@@ -244,16 +255,47 @@ def _advise_on_activations(request: FailedRequest) -> Iterator[Remedy]:
         )
     else:
         is_known = False
+    recomputed = recomputes(evidence)
+    if recomputed:
+        yield Remedy(
+            "call checkpoint() on smaller parts of the model, such as each layer or block",
+            "backward recomputes one part at a time, and holds all activations of this part",
+        )
     yield Remedy(
         f"use a smaller batch (with gradient accumulation) or a shorter sequence{line}",
         f"activations hold {request.size('activations')} and grow with batch and sequence",
     )
-    yield Remedy(
-        "use activation checkpointing (torch.utils.checkpoint), or autocast to bfloat16",
-        "checkpointing stores each part's inputs and recomputes the rest in backward",
-    )
+    if not recomputed:
+        yield Remedy(
+            "use activation checkpointing (torch.utils.checkpoint), or autocast to bfloat16",
+            "checkpointing stores each part's inputs and recomputes the rest in backward",
+        )
     if not is_known:
         yield from _advise_on_inference(request)
+
+
+def _advise_on_waiting_graphs(waiting: WaitingGraphs) -> Remedy:
+    backward = format_line(waiting.backward)
+    if waiting.retains:
+        return Remedy(
+            f"call backward() at {backward} on each new term of {waiting.name}, without "
+            "retain_graph=True or create_graph=True",
+            "gradients add up: a backward pass of the whole adds those of earlier terms again, and "
+            "a graph that it retains is not freed",
+        )
+    if waiting.carried:
+        names = " and ".join(waiting.carried)
+        return Remedy(
+            "every few iterations, call backward() on the loss so far and start anew with "
+            f"detach() of {names} (truncated backpropagation)",
+            f"the graph of all iterations is one, as each continues that of {names}",
+        )
+    return Remedy(
+        f"if it is called on their sum or mean, call backward() on each "
+        f"{'item' if waiting.items else 'term'} of {waiting.name} in its loop, instead of once "
+        f"at {backward}",
+        "gradients add up, and each backward frees what its own graph has saved",
+    )
 
 
 def _find_untrained(evidence: Evidence) -> str:

@@ -13,6 +13,7 @@ from tui.snapshots.explain.account import (
     find_kept_models,
     find_kept_optimizers,
     find_models,
+    find_stray_gradients,
     list_owners,
 )
 from tui.snapshots.explain.evidence import Evidence
@@ -31,7 +32,14 @@ from tui.snapshots.explain.holders import (
     is_of_threads,
 )
 from tui.snapshots.explain.inventory import Container
-from tui.snapshots.explain.lead import in_optimizer, loads_checkpoint, rounds_sizes_up
+from tui.snapshots.explain.lead import (
+    copies_model,
+    find_large_gradient,
+    in_optimizer,
+    loads_checkpoint,
+    recomputes,
+    rounds_sizes_up,
+)
 from tui.snapshots.explain.leak_facts import Leak, describe_pace, describe_site
 from tui.snapshots.explain.thresholds import has_fitting_piece
 
@@ -39,6 +47,8 @@ BESIDE_LEFT_OVERS: tuple[LeadingCause, ...] = (
     *("activations", "gradients", "temporaries", "other tensors", "larger than what was free"),
 )
 """Causes beside which a tensor of the previous iteration matters."""
+COPIES_SHARE = 0.1
+"""Share of the allocated bytes from which what a program has copied before is named."""
 Sentence = Callable[[Evidence, Account, Capacity], str]
 
 
@@ -94,7 +104,7 @@ def _describe_parameters(evidence: Evidence, account: Account, device: Capacity)
         of_training: tuple[AccountName, ...] = ("gradients", "optimizer state")
         parts = " and ".join(name for name in of_training if account.of(name))
         return (
-            f"Parameters: {copies.number} {copies.all}, {f'with {parts}, ' if parts else ''}hold "
+            f"Parameters: {copies.number} {copies.all}{f', with {parts},' if parts else ''} hold "
             f"{_of_device(whole, device)}."
         )
     share = _of_device(account.of("parameters", "buffers"), device)
@@ -105,6 +115,14 @@ def _describe_parameters(evidence: Evidence, account: Account, device: Capacity)
             f"Parameters: a checkpoint is loaded onto the device, where parameters hold {share}"
             f"{beside}."
         )
+    if copies_model(evidence) and len(all_of) < 2:
+        other = next(iter(evidence.named), None)
+        beside = ""
+        if other is not None and other.bytes >= COPIES_SHARE * evidence.allocated:
+            beside = f", and {format_name(other)} {round_size(other.bytes)}"
+        owner = models[0] if models else "parameters"
+        holds = "holds" if models else "hold"
+        return f"Parameters: copy.deepcopy makes another copy; {owner} {holds} {share}{beside}."
     if len(all_of) > 1:
         number = f"{len(models)} models, " if len(models) > 1 else ""
         return f"Parameters: {number}{describe_models(evidence)}, hold {share}."
@@ -113,8 +131,18 @@ def _describe_parameters(evidence: Evidence, account: Account, device: Capacity)
     return f"Parameters hold {share}."
 
 
-def _describe_gradients(_evidence: Evidence, account: Account, device: Capacity) -> str:
+def _describe_gradients(evidence: Evidence, account: Account, device: Capacity) -> str:
     beside = _list_sizes(account, "parameters", "optimizer state")
+    stray = find_stray_gradients(evidence)
+    if stray is not None:
+        return (
+            f"Gradients: {_of_device(stray.bytes, device)} are of parameters of {stray.owner} that "
+            f"no optimizer updates, beside {beside}."
+        )
+    owner = find_large_gradient(evidence)
+    if owner:
+        size = round_size(evidence.requested)
+        return f"Gradients: {size} for {owner} in one piece does not fit beside {beside}."
     if account.of("gradients") < account.of("parameters") // 20:
         return f"Gradients do not fit beside {beside}."
     share = _of_device(account.of("gradients"), device)
@@ -137,6 +165,11 @@ def _describe_state(evidence: Evidence, account: Account, device: Capacity) -> s
 def _describe_activations(evidence: Evidence, account: Account, device: Capacity) -> str:
     share = _of_device(account.of("activations"), device)
     waiting = find_waiting_graphs(evidence)
+    if waiting is not None and waiting.retains:
+        return (
+            f"Activations: {waiting.subject} keeps them, as backward at "
+            f"{format_line(waiting.backward)} retains the graph; they hold {share}."
+        )
     if waiting is not None:
         return (
             f"Activations: {waiting.subject} keeps them until backward at "
@@ -163,6 +196,9 @@ def _describe_activations(evidence: Evidence, account: Account, device: Capacity
             f"Activations of {len(stored) + 1} passes hold {share}: {format_names(stored)} "
             f"{'keep' if several else 'keeps'} those of the earlier {'ones' if several else 'one'}."
         )
+    if recomputes(evidence):
+        part = "a checkpointed part, which backward recomputes as a whole,"
+        return f"Activations: {part} holds {share}."
     return f"Activations: tensors saved for backward hold {share}."
 
 

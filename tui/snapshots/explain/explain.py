@@ -27,6 +27,7 @@ from tui.snapshots.explain.explanation import (
 )
 from tui.snapshots.explain.frames import (
     Frame,
+    classify_frame,
     find_user_frame,
     format_line,
     format_place,
@@ -81,10 +82,13 @@ def find_place(evidence: Evidence) -> tuple[Frame | None, bool]:
     main = find_main_stack(evidence.threads)
     if not evidence.stack:
         return find_user_frame(main), in_backward(main)
-    waits = evidence.thread is None and in_backward(main)
-    return find_user_frame(evidence.stack) or find_user_frame(main), waits or in_backward(
-        evidence.stack
-    )
+    where = find_user_frame(evidence.stack)
+    outside = where is None or classify_frame(where) != "user"
+    if outside and main:
+        # A thread of autograd's runs only torch's code, to compute a checkpointed part again.
+        where = find_user_frame(main) or where
+    waits = (evidence.thread is None or outside) and in_backward(main)
+    return where, waits or in_backward(evidence.stack)
 
 
 def format_failure(

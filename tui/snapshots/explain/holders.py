@@ -216,6 +216,8 @@ def make_leak(
 
 COUNTED = 100_000
 """Graph nodes at which the agent stops counting."""
+CARRIED = 4
+"""Ratio of a sum's graph to that of another variable up to which it continues the latter's."""
 LONG = 64
 """Graph nodes from which a tensor that a loop adds to keeps the graphs of several passes."""
 
@@ -231,6 +233,11 @@ class WaitingGraphs:
     """The line that passes it to the backward pass."""
     items: bool
     """True for a collection, whose items could each have a backward pass."""
+    retains: bool = False
+    """True if that backward pass frees nothing: it is called with ``retain_graph=True``."""
+    carried: tuple[str, ...] = ()
+    """The state that connects the graphs of all iterations, as of a recurrent network: without
+    cutting it, no term of the sum can have a backward pass of its own."""
 
 
 def waits_for_backward(holder: Container | Variable, rate: Rate | None) -> bool:
@@ -253,11 +260,62 @@ def is_of_one_graph(holder: Container | Variable) -> bool:
     )
 
 
+def has_waiting_graphs(evidence: Evidence) -> bool:
+    """Return whether anything that the program has a name for waits for a backward pass."""
+    return any(_waiting_holders(evidence))
+
+
 def find_waiting_graphs(evidence: Evidence) -> WaitingGraphs | None:
-    """Return the holder of the most graphs that wait for one backward pass, if there is one."""
+    """Return the holder of the most graphs that wait for one backward pass, if there is one.
+
+    A tensor that a function passes from layer to layer is no sum, and a collection of tensors of
+    one graph has no items that could each have a backward pass: both are parts of a single pass.
+    """
+    waiting = [
+        holder
+        for holder in _waiting_holders(evidence)
+        if (
+            _is_scalar(holder)
+            if isinstance(holder, Variable)
+            else not is_of_one_graph(holder) or holder.retains
+        )
+    ]
+    most = max(waiting, key=lambda holder: holder.graph_nodes, default=None)
+    if most is None or most.backward is None:
+        return None
+    return WaitingGraphs(
+        most.name,
+        format_holder(most),
+        most.backward,
+        items=isinstance(most, Container),
+        retains=most.retains,
+        carried=_find_carried(most, evidence),
+    )
+
+
+def _is_scalar(variable: Variable) -> bool:
+    return all(length == 1 for length in variable.shape)
+
+
+def _find_carried(holder: Container | Variable, evidence: Evidence) -> tuple[str, ...]:
+    """Return the variables of the same function that its loop computes from what they were."""
+    variables = () if evidence.inventory is None else evidence.inventory.variables
+    return tuple(
+        dict.fromkeys(
+            variable.name
+            for variable in variables
+            if variable.accumulates
+            and not _is_scalar(variable)
+            and variable.scope == holder.scope
+            and CARRIED * variable.graph_nodes >= holder.graph_nodes
+        )
+    )
+
+
+def _waiting_holders(evidence: Evidence) -> list[Container | Variable]:
     inventory = evidence.inventory
     if inventory is None:
-        return None
+        return []
     collections: list[Container | Variable] = [
         container
         for container in inventory.containers
@@ -268,9 +326,4 @@ def find_waiting_graphs(evidence: Evidence) -> WaitingGraphs | None:
         for variable in inventory.variables
         if variable.accumulates and variable.graph_nodes >= LONG
     ]
-    waiting = [holder for holder in (*collections, *sums) if holder.backward is not None]
-    most = max(waiting, key=lambda holder: holder.graph_nodes, default=None)
-    if most is None or most.backward is None:
-        return None
-    is_collection = isinstance(most, Container)
-    return WaitingGraphs(most.name, format_holder(most), most.backward, is_collection)
+    return [holder for holder in (*collections, *sums) if holder.backward is not None]

@@ -75,8 +75,8 @@ class ModelPart:
     owners: int = 1
     """Number of modules or optimizers with this name, such as those in a list."""
     untrained: int = 0
-    """Bytes of parameters that require gradients, but that no optimizer updates, although the
-    process has an optimizer."""
+    """Bytes of parameters that require gradients, or of gradients, that no optimizer uses, although
+    the process has an optimizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,8 @@ class Container:
     """A line that removes items, or makes the container anew in a loop; ``None`` if not found."""
     backward: Frame | None = None
     """A line that passes its tensors, or what is computed from them, to one backward pass."""
+    retains: bool = False
+    """True if that backward pass frees nothing, because it keeps its graph for another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,8 @@ class Variable:
     """True if that line is in a loop and computes the tensor from what it was."""
     backward: Frame | None = None
     """A line that passes it, or what is computed from it, to a backward pass."""
+    retains: bool = False
+    """True if that backward pass frees nothing, because it keeps its graph for another one."""
     left_over: tuple[str, ...] = ()
     """The variables that keep it from the previous iteration of a loop, and that no line reads
     before it assigns them again; empty if its value may still be needed."""

@@ -11,12 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tui.snapshots.explain.account import Account, Capacity, find_kept_models, find_kept_optimizers
+from tui.snapshots.explain.account import (
+    Account,
+    Capacity,
+    find_kept_models,
+    find_kept_optimizers,
+    find_stray_gradients,
+)
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import Frame, goes_through
 from tui.snapshots.explain.holders import SHARE, find_unfillable
-from tui.snapshots.explain.inventory import find_main_stack
+from tui.snapshots.explain.inventory import Inventory, find_main_stack
 from tui.snapshots.explain.leak_facts import LARGE, Leak
 from tui.snapshots.explain.thresholds import (
     FOR_LONG,
@@ -39,6 +45,9 @@ _OPTIMIZER = "/torch/optim/"
 _STATE_MADE_IN = ("_init_group", "_init_state", "load_state_dict")
 _MADE_IN_BACKWARD = ("gradients", "backward pass")
 _MODULE = "/torch/nn/modules/module.py"
+_CHECKPOINT = "/torch/utils/checkpoint.py"
+_RECOMPUTES = ("recompute_fn", "unpack_hook", "backward")
+"""Functions of activation checkpointing that run in a backward pass."""
 _LIVE: tuple[AccountName, ...] = (
     "parameters",
     "gradients",
@@ -72,7 +81,7 @@ def find_leading_cause(
     suspect = _find_suspect(evidence, account, device)
     if suspect is not None:
         return suspect
-    if _is_request_too_large(evidence, device):
+    if _is_request_too_large(evidence, device) and not find_large_gradient(evidence):
         return "larger than what was free"
     return _find_live_cause(evidence, account, device)
 
@@ -193,9 +202,19 @@ def makes_state(evidence: Evidence) -> bool:
     return goes_through(_find_stack(evidence), _OPTIMIZER, *_STATE_MADE_IN)
 
 
+def recomputes(evidence: Evidence) -> bool:
+    """Return whether a backward pass was computing a checkpointed part again."""
+    return any(goes_through(stack, _CHECKPOINT, *_RECOMPUTES) for stack in evidence.stacks)
+
+
 def loads_checkpoint(evidence: Evidence) -> bool:
     """Return whether a checkpoint was being read onto the device."""
     return goes_through(_find_stack(evidence), "/torch/serialization.py")
+
+
+def copies_model(evidence: Evidence) -> bool:
+    """Return whether a model or its state was being copied by ``copy.deepcopy``."""
+    return goes_through(_find_stack(evidence), "/copy.py", "deepcopy")
 
 
 def makes_model(evidence: Evidence) -> bool:
@@ -208,7 +227,7 @@ def makes_model(evidence: Evidence) -> bool:
         or goes_through(stack, "/torch/nn/modules/", "__init__", "reset_parameters")
         or goes_through(stack, "/torch/nn/parameter.py")
         or loads_checkpoint(evidence)
-        or goes_through(stack, "/copy.py", "deepcopy")
+        or copies_model(evidence)
         or goes_through(stack, "/torch/optim/swa_utils.py")
         or goes_through(stack, "/transformers/modeling_utils.py", "from_pretrained")
     )
@@ -242,18 +261,20 @@ def _find_live_cause(evidence: Evidence, account: Account, device: Capacity) -> 
         SHARE_OF_STATE * model, sizes["activations"]
     ):
         return "optimizer state"
-    if in_optimizer(evidence):
-        first = makes_state(evidence) or state < sizes["parameters"]
-        if first and model >= sizes["activations"]:
-            return "optimizer state" if makes_state(evidence) else "temporaries"
-        if model >= sizes["activations"]:
-            return "temporaries"
-    if model >= sizes["activations"] + others and _is_gradient(evidence):
+    if in_optimizer(evidence) and model >= max(sizes["activations"], others):
+        return "optimizer state" if makes_state(evidence) else "temporaries"
+    if _lead_gradients(evidence, model, sizes["activations"], others):
         return "gradients"
     cause = max(sizes, key=lambda name: sizes[name])
     if cause == "other tensors" and not _is_named(evidence):
         return "full"
     return cause
+
+
+def _lead_gradients(evidence: Evidence, model: int, activations: int, others: int) -> bool:
+    if find_stray_gradients(evidence) is not None:
+        return model >= activations
+    return model >= activations + others and _is_gradient(evidence)
 
 
 def _is_named(evidence: Evidence) -> bool:
@@ -271,13 +292,26 @@ def _is_gradient(evidence: Evidence) -> bool:
         return not evidence.stack and any(
             purpose.name in _MADE_IN_BACKWARD for purpose in evidence.purposes
         )
+    return bool(_list_owners_of_size(evidence, inventory))
+
+
+def find_large_gradient(evidence: Evidence) -> str:
+    """Return the parameter whose gradient is a large request of a backward pass: ``model.head``."""
+    inventory = evidence.inventory
+    if inventory is None or evidence.requested < REQUEST_SHARE * evidence.allocated:
+        return ""
+    return next(iter(_list_owners_of_size(evidence, inventory)), "")
+
+
+def _list_owners_of_size(evidence: Evidence, inventory: Inventory) -> list[str]:
+    """Return the parameters of the request's size if a backward pass made the request."""
     stack = find_main_stack(evidence.threads)
     if evidence.thread is not None and not goes_through(stack, "/torch/autograd/"):
-        return False
-    sizes = {
-        variable.bytes
+        return []
+    return [
+        f"{variable.name} of {part.owner}" if variable.name else part.owner
         for part in inventory.parts
         if part.role == "parameters"
         for variable in part.largest
-    }
-    return any(abs(size - evidence.requested) < SIZE_WITHIN for size in sizes)
+        if abs(variable.bytes - evidence.requested) < SIZE_WITHIN
+    ]

@@ -30,9 +30,9 @@ from tui.snapshots.explain.frames import format_line
 from tui.snapshots.explain.holders import (
     MOST,
     SHARE,
-    find_waiting_graphs,
     format_holder,
     format_place,
+    has_waiting_graphs,
     is_copied,
     is_in_forward,
     is_of_one_graph,
@@ -110,7 +110,7 @@ def find_leak(evidence: Evidence) -> Leak | None:
         return leak
     if rate is not None and rate.per == "step" and _is_unnamed(inventory, grew):
         return _describe_unnamed(evidence, inventory, rate, grew)
-    if find_waiting_graphs(evidence) is not None:
+    if has_waiting_graphs(evidence):
         return None
     if evidence.growth is not None and _is_plausible(evidence):
         return _find_in_history(evidence, rate)
@@ -174,6 +174,7 @@ def _find_named(
         *(_find_replaced(variable, evidence, inventory) for variable in inventory.variables),
         *_find_joined(evidence, inventory, rate, grew),
         *(_find_numbered(part, evidence, inventory, rate) for part in inventory.parts),
+        _find_lost_models(evidence, inventory),
     ]
     leaks = [candidate for candidate in candidates if candidate is not None]
     return max(leaks, key=lambda leak: (leak.bytes, leak.graphs), default=None)
@@ -352,7 +353,9 @@ def _find_sum(
     evidence: Evidence, inventory: Inventory, rate: Rate | None, grew: int
 ) -> Leak | None:
     """Return the leak of a tensor with a far longer graph than the others: a sum over steps."""
-    ordered = sorted(inventory.variables, key=lambda variable: -variable.graph_nodes)
+    # A variable of the running pass has the graph of the state that the pass was given.
+    outside = (each for each in inventory.variables if not is_in_forward(each.where, evidence))
+    ordered = sorted(outside, key=lambda variable: -variable.graph_nodes)
     if not ordered:
         return None
     longest = ordered[0]
@@ -374,8 +377,6 @@ def _find_sum(
     elif longest.graph_nodes < 2 * FEW or (
         longest.graph_nodes < DEEPER * max(1, rest) and not deep
     ):
-        return None
-    if is_in_forward(longest.where, evidence):
         return None
     size = longest.bytes + _sum_graph_bytes(inventory, evidence)
     leak = make_leak("total", longest, inventory, min(size, grew) if grew else size, rate, graphs=1)
@@ -403,6 +404,37 @@ def _find_numbered(
         rate=rate,
         training=is_training(inventory),
     )
+
+
+def _find_lost_models(evidence: Evidence, inventory: Inventory) -> Leak | None:
+    """Return the leak of models and optimizers to which no name leads, unlike to a newer one.
+
+    A reference cycle keeps them until the garbage collector runs, which knows nothing of a GPU.
+    """
+    kinds = {kind for kind, named in map(_kind_of_owner, inventory.parts) if named}
+    lost = [part for part in inventory.parts if _kind_of_owner(part) in {(k, False) for k in kinds}]
+    size = sum(part.bytes for part in lost)
+    if inventory.skipped or not lost or size < LARGE * evidence.allocated:
+        return None
+    number = max(part.owners for part in lost)
+    names = " and ".join(sorted({part.owner for part in lost}))
+    return Leak(
+        kind="lost",
+        subject=f"{number} earlier {names}, to which no variable refers,",
+        name="",
+        where=None,
+        bytes=size,
+        reachable=size,
+        rate=None,
+        training=is_training(inventory),
+        also=tuple(f"{part.role} of {part.owner}" for part in lost),
+    )
+
+
+def _kind_of_owner(part: ModelPart) -> tuple[str, bool]:
+    """Return the class of a part's owner, and whether a variable has a name for it."""
+    name, named, kind = part.owner.partition(" (")
+    return (kind.rstrip(")"), True) if named else (name, False)
 
 
 def _is_same_graph(first: Variable, other: Variable) -> bool:

@@ -32,27 +32,7 @@ def advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
     if leak.kind == "graphs":
         yield from _advise_on_graphs(leak, name, place, clause)
     elif leak.kind == "total":
-        if leak.carried:
-            yield Remedy(
-                f"cut the graph of {name}{place} with detach() in each iteration, or "
-                "use torch.no_grad() if no backward follows",
-                f"its graph keeps what every earlier iteration saved for backward; {clause}",
-            )
-            return
-        yield Remedy(
-            f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
-            f"the graph behind {name} keeps what many steps saved for backward; {clause}",
-        )
-        if leak.training:
-            yield Remedy(
-                "do not use backward(retain_graph=True) unless a second backward follows",
-                "it keeps what autograd saved; cut a state carried from step to step with detach()",
-            )
-        else:
-            yield Remedy(
-                f"if {name}.backward() follows, call backward() on each loss in the loop instead",
-                "gradients add up, and each backward frees what its own graph has saved",
-            )
+        yield from _advise_on_total(leak, name, place, clause)
     elif leak.kind == "cat":
         yield from _advise_on_longer_tensor(leak, place, clause)
     elif leak.kind == "traceback":
@@ -76,6 +56,12 @@ def advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
             "and loggers keep graphs alive",
             "one stored tensor keeps everything alive that autograd saved for it",
         )
+    elif leak.kind == "lost":
+        yield Remedy(
+            "break the reference cycles that they are in (del, weakref), or call gc.collect() "
+            "before the next one is made",
+            f"Python collects cycles only after many new objects, whatever they hold; {clause}",
+        )
     else:
         yield Remedy(
             f"store detach() or item() of the tensors allocated{place}, or bound their collection",
@@ -87,8 +73,32 @@ def advise_on_leak(request: FailedRequest) -> Iterator[Remedy]:
         )
 
 
+def _advise_on_total(leak: Leak, name: str, place: str, clause: str) -> Iterator[Remedy]:
+    if leak.carried:
+        yield Remedy(
+            f"cut the graph of {name}{place} with detach() in each iteration, or "
+            "use torch.no_grad() if no backward follows",
+            f"its graph keeps what every earlier iteration saved for backward; {clause}",
+        )
+        return
+    yield Remedy(
+        f"add loss.item() or loss.detach() to {name}{place}, not the loss with its graph",
+        f"the graph behind {name} keeps what many steps saved for backward; {clause}",
+    )
+    if leak.training:
+        yield Remedy(
+            "do not use backward(retain_graph=True) unless a second backward follows",
+            "it keeps what autograd saved; cut a state carried from step to step with detach()",
+        )
+    else:
+        yield Remedy(
+            f"if {name}.backward() follows, call backward() on each loss in the loop instead",
+            "gradients add up, and each backward frees what its own graph has saved",
+        )
+
+
 def _advise_on_list(leak: Leak, place: str, clause: str) -> Iterator[Remedy]:
-    if 0 < leak.viewed <= leak.reachable // VIEW_RATIO:
+    if _are_views(leak):
         yield Remedy(
             f"store a clone() of each tensor in {leak.name}{place}: they are views",
             f"they have {round_size(leak.viewed)} of their own, but each keeps the whole tensor "
@@ -99,6 +109,10 @@ def _advise_on_list(leak: Leak, place: str, clause: str) -> Iterator[Remedy]:
         "on the host with .cpu(), or summaries with item()",
         f"its tensors carry no graph, so detach() alone does not help; {clause}",
     )
+
+
+def _are_views(leak: Leak) -> bool:
+    return 0 < leak.viewed <= leak.reachable // VIEW_RATIO
 
 
 def _advise_on_exceptions(name: str, clause: str) -> Remedy:
@@ -138,11 +152,17 @@ def _advise_on_longer_tensor(leak: Leak, place: str, clause: str) -> Iterator[Re
 def _advise_on_graphs(leak: Leak, name: str, place: str, remark: str) -> Iterator[Remedy]:
     function = leak.where.name if leak.where is not None else ""
     number = count(leak.graphs, "tensor")
-    detach = Remedy(
-        f"store detach() or item() of each tensor in {name}{place}, and move large ones to the "
-        "host with .cpu()",
-        f"{number} in {name} carry a graph (grad_fn); {remark}",
-    )
+    carry = f"{number} in {name} carry a graph (grad_fn)"
+    if _are_views(leak):
+        # Without its graph, a view still keeps the whole tensor that it is a part of.
+        what = f"store detach().clone() or item() of each tensor in {name}{place}: they are views"
+        detach = Remedy(what, f"{carry}, and each keeps the whole tensor behind it; {remark}")
+    else:
+        detach = Remedy(
+            f"store detach() or item() of each tensor in {name}{place}, and move large ones to the "
+            "host with .cpu()",
+            f"{carry}; {remark}",
+        )
     named_so = bool(EVALUATES.search(function))
     trains = bool(_TRAINS.search(function)) and not named_so
     certain = named_so or not (leak.training or trains)

@@ -14,10 +14,10 @@ from tui.snapshots.explain.evidence import Evidence, Growth, Rate
 from tui.snapshots.explain.frames import Frame, format_line
 from tui.snapshots.explain.inventory import Container, Inventory, StepMemory
 
-LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "handled", "unnamed"]
+LeakKind = Literal["graphs", "total", "list", "cat", "traceback", "handled", "unnamed", "lost"]
 """Kind of growth: a container whose tensors carry graphs; one graph that accumulates over steps; a
 container of plain tensors; a tensor replaced by a longer one; frames that a stored exception keeps
-alive, or one whose except clause is running; an unnamed holder."""
+alive, or one whose except clause is running; an unnamed holder; models without a name."""
 
 
 @dataclass(frozen=True, slots=True)
