@@ -224,7 +224,7 @@ async def test_a_run_is_ended_by_the_signal_that_was_chosen(
         await at.until(at.on_page("end unknown"))
         await at.press("enter", "x")
         assert at.front is not EndScreen
-        assert "nothing was sent" in at.text
+        assert "x end: needs an open run that is running on this machine" in at.said
 
 
 @pytest.mark.parametrize(
@@ -263,6 +263,38 @@ async def test_readonly_offers_nothing_that_acts_on_the_run() -> None:
         for label in (" snapshot ", " history ", " end "):
             assert label not in at.rows[-1]
         assert " output " in at.rows[-1]
+
+
+async def test_an_ended_run_offers_only_what_can_work() -> None:
+    ended = replace(kept_run(), ended=NOW - 1, code=0)
+    async with on_runs(watched(device(), run=ended, over=True)) as at:
+        await at.press("enter")
+        asked = len(at.runs.asked)
+        for key, label in (("M", "snapshot"), ("H", "history"), ("x", "end")):
+            assert f" {key} {label} " not in at.rows[-1]
+            await at.press(key)
+            assert f"{key} {label}: needs an open run that is running on this machine" in at.said
+        assert len(at.runs.asked) == asked
+        for key in ("l output", "i explain", "K where"):
+            assert key in at.rows[-1]
+        await at.press("c")
+        assert "the process has left one" in at.said
+        assert "M takes one" not in at.said
+
+
+async def test_escape_returns_from_a_snapshot_to_its_run() -> None:
+    oom = an_oom(snapshot=SNAPSHOT)
+    row = replace(ran_out(), marks=(), log=process_log(ooms=(oom,), oom_count=1))
+    async with on_runs(watched(row)) as at:
+        await at.press("enter", "o")
+        await at.until(lambda: at.app.current_mode == "snapshot")
+        assert "esc" in at.rows[-1]
+        await at.press("escape")
+        await at.until(lambda: at.app.current_mode == "watch")
+        assert f"Memory of {STRANGER}" in at.text
+        # From the tab's own key, Escape has nowhere to return to.
+        await at.press("3", "escape")
+        assert at.app.current_mode == "snapshot"
 
 
 async def test_an_oom_opens_with_its_verdict_and_the_exception_s_text() -> None:

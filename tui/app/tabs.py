@@ -20,7 +20,7 @@ from tui.core.borders import Borders
 from tui.core.events import Topic, Topics
 from tui.devices.views.host_rows import host_groups
 from tui.kit.command_screen import CommandScreen, front_of
-from tui.kit.commands.command import SWITCH, TABS, Command, Situation
+from tui.kit.commands.command import SWITCH, TABS, WATCH, Command, Situation
 from tui.kit.lines import Line
 from tui.kit.lists import Offer
 from tui.kit.terminal import textual_private
@@ -283,15 +283,17 @@ class TabbedApp(textual_private.HookedApp):
     # ---- opening things in the tabs ----
 
     def open_snapshot(self, path: str, oom_text: str = "", text_source: str = "") -> None:
-        """Read a file and show it in its tab.
+        """Read a file and show it in its tab, from which Escape returns to the watched run.
 
         Args:
             path: path of the file.
             oom_text: messages of the exceptions that belong to it.
             text_source: source of the messages, unless the user gave them.
         """
+        came_from = self.current_mode if self.current_mode in WATCH else ""
         self.switch_mode("snapshot")
         if self.snapshot is not None:
+            self.snapshot.came_from = came_from
             self.snapshot.session.open(path, oom_text, text_source)
 
     def compare_snapshots(self, earlier: str, later: str) -> None:

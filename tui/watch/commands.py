@@ -14,8 +14,19 @@ def _run_is_open(now: Situation) -> bool:
     return now.pane != STORED_RUNS
 
 
+def _run_continues(now: Situation) -> bool:
+    return _run_is_open(now) and now.run_continues
+
+
+def _run_has_ended(now: Situation) -> bool:
+    return _run_is_open(now) and not now.run_continues
+
+
 _command = partial(Command, group="Watch", tabs=WATCH)
 _run_command = partial(_command, now=_run_is_open, otherwise="needs an open run: enter opens one")
+_running_command = partial(
+    _command, now=_run_continues, otherwise="needs an open run that is running on this machine"
+)
 WATCH_COMMANDS = (
     _command(
         "watch_open",
@@ -33,7 +44,7 @@ WATCH_COMMANDS = (
         changes_state=True,
         footer=10,
     ),
-    _run_command(
+    _running_command(
         "watch_snapshot",
         ("M",),
         "snapshot",
@@ -41,7 +52,7 @@ WATCH_COMMANDS = (
         changes_state=True,
         footer=2,
     ),
-    _run_command(
+    _running_command(
         "watch_history",
         ("H",),
         "history",
@@ -63,6 +74,7 @@ WATCH_COMMANDS = (
         "where",
         "Show where each rank is: the Python stacks of its threads.",
         footer=9,
+        earlier=(_run_has_ended, 5),
     ),
     _run_command(
         "watch_over",
@@ -92,8 +104,9 @@ WATCH_COMMANDS = (
         "Explain the memory of the process, figure by figure.",
         meaning="detail",
         footer=11,
+        earlier=(_run_has_ended, 2),
     ),
-    _run_command(
+    _running_command(
         "watch_end",
         ("x",),
         "end",

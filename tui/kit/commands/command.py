@@ -88,6 +88,8 @@ class Situation:
     """Panes stand side by side, with a border that can be moved."""
     can_go_back: bool = False
     """A pane fills the screen, or the table is filtered."""
+    run_continues: bool = False
+    """The open watched run is running on this machine."""
     readonly: bool = False
     typing: bool = False
     """A text field has the focus, so plain keys are no commands."""

@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
-from tui.kit.commands.command import Situation
+from tui.kit.commands.command import SWITCH, Situation
 from tui.kit.pane import FooterBar, LineBar
 from tui.kit.terminal.clipboard import copy
 from tui.snapshots.commands import SNAPSHOT_COMMANDS, VIEWS, SnapshotView
@@ -68,6 +68,8 @@ class SnapshotTab(CommandScreen):
         self.start = StartPane(session, self.offers())
         self.panes = {view: kind(session, id=view) for view, kind in PANES.items()}
         self.hide_at_first(tuple(self.panes.values()))
+        self.came_from = ""
+        """Id of the tab whose snapshot is open, to which Escape returns; empty for none."""
         self._shown: SnapshotPane | None = None
         self._due = False
 
@@ -92,6 +94,7 @@ class SnapshotTab(CommandScreen):
             snapshot_loading=self.session.loading,
             snapshot_ooms=self.session.has_ooms,
             compared=self.session.both.store.loaded is not None,
+            can_go_back=bool(self.came_from),
         )
 
     # ---- drawing ----
@@ -153,6 +156,7 @@ class SnapshotTab(CommandScreen):
     def action_snapshot_open(self) -> None:
         def done(path: str | None) -> None:
             if path is not None:
+                self.came_from = ""
                 self.session.open(path)
 
         self.app.push_screen(FileScreen("Open a snapshot", self._folder()), done)
@@ -195,6 +199,11 @@ class SnapshotTab(CommandScreen):
             self.notify(page, markup=False)
         else:
             self.app.push_screen(page)
+
+    async def action_go_back(self) -> None:
+        """Return to the tab from which the snapshot was opened."""
+        tab, self.came_from = self.came_from, ""
+        await self.run_action(f"app.{SWITCH}('{tab}')")
 
     # ---- views ----
 

@@ -122,7 +122,12 @@ class WatchTab(CommandScreen):
         pane = self.runs_pane.id if state is None else now.pane
         if state is not None and pane == self.runs_pane.id:
             pane = self.run_pane.id
-        return replace(now, pane=pane, can_go_back=state is not None)
+        return replace(
+            now,
+            pane=pane,
+            can_go_back=state is not None,
+            run_continues=state is not None and is_on(state),
+        )
 
     @property
     def selected(self) -> WatchedDevice | None:
@@ -350,7 +355,9 @@ class WatchTab(CommandScreen):
         if len(snapshots) < 2:
             left = "one" if snapshots else "none"
             words = f"a comparison needs two snapshots; the process has left {left}"
-            self._notify(f"{words}: M takes one at its next step")
+            state = self.session.state
+            can_take = state is not None and is_on(state)
+            self._notify(f"{words}: M takes one at its next step" if can_take else words)
         elif len(snapshots) == 2:
             self._compare((snapshots[0], snapshots[1]))
         else:
