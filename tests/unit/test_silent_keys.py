@@ -39,10 +39,10 @@ def test_a_key_of_another_tab_names_the_tab(key: str, words: str) -> None:
 
 def test_a_key_of_several_tabs_names_their_keys() -> None:
     memory = Situation(tab="memory", pane="memory")
-    assert answer("slash", Situation(tab="watch")) == "/ filter: a key of tabs 1, 4 and 6"
-    assert answer("l", memory) == "l log: a key of tab 1, Workbench"
+    assert answer("slash", Situation(tab="watch")) == "/ find: a key of tabs 1, 3, 4 and 6"
+    assert answer("l", memory) == "l log: a key of tabs 1 and 5"
     assert answer("D", memory) == "D demo: a key of tab 1, Workbench"
-    assert answer("d", Situation(tab="watch")) == "d device: a key of tabs 1, 2 and 4"
+    assert answer("d", Situation(tab="watch")) == "d device: a key of tabs 1, 2, 3 and 4"
 
 
 def test_a_key_that_is_not_valid_now_says_what_it_needs() -> None:

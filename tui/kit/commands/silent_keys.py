@@ -31,12 +31,13 @@ def explain_silent_key(registry: CommandRegistry, now: Situation, key: str) -> s
         return ""
     if now.tab in DEMO:
         return f"{key_text(key)} does nothing on this page: q ends it"
-    order = [tab.id for tab in TABS]
-    command = min(elsewhere, key=lambda command: order.index(command.tabs[0]))
-    tabs = [tab for tab in TABS if tab.id in command.tabs]
+    places = {tab for command in elsewhere for tab in command.tabs}
+    tabs = [tab for tab in TABS if tab.id in places]
+    labels = {command.label for command in elsewhere}
+    label = labels.pop() if len(labels) == 1 else elsewhere[0].meaning or elsewhere[0].label
     keys = " and ".join(filter(None, (", ".join(tab.key for tab in tabs[:-1]), tabs[-1].key)))
     place = f"tab {keys}, {tabs[0].title}" if len(tabs) == 1 else f"tabs {keys}"
-    return f"{key_text(key)} {command.label}: a key of {place}"
+    return f"{key_text(key)} {label}: a key of {place}"
 
 
 def _explain(command: Command, now: Situation) -> str:
