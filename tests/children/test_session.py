@@ -170,16 +170,18 @@ async def test_a_runner_that_dies_in_mid_run_is_reported_and_the_next_run_works(
     await assert_a_run_works(session)
 
 
-@VARIANT
-async def test_a_runner_that_the_user_replaces_is_not_called_killed_by_the_kernel(
-    session: Session,
-) -> None:
+async def test_a_runner_that_the_user_replaces_is_no_error(session: Session, state: Path) -> None:
     request = await start(session)
     session.restart_runner()
     await until(session, lambda: session.state.runs.book[request.id].ended)
     reason = reason_of(session.state.runs.book[request.id])
-    assert reason.startswith("the runner ended: this workbench replaced it; ")
+    assert reason == "a new runner was requested; the next run gets it"
     await ready(session)
+    assert "a new runner was requested: it replaces the old one" in [
+        line.text for line in lines(session, "info")
+    ]
+    assert not [line for line in lines(session, "error") if line.source == "workbench"]
+    assert not (state / "reports").exists()
 
 
 async def test_a_worker_that_crashes_leaves_a_report_with_its_stack(

@@ -152,8 +152,10 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             await self._retry_requested.wait()
             self._publish(RunnerStatus("starting"))
             return
-        # This program sent the signal, so naming its usual senders would mislead.
-        self._report_end("this workbench replaced it" if self._is_replaced else reason)
+        if self._is_replaced:
+            self._report_replacement()
+        else:
+            self._report_end(reason)
         await asyncio.sleep(seconds)
         # The screen shows the reason until the new runner is ready.
         self._publish(replace(self._runs.runner, status="starting"))
@@ -269,6 +271,13 @@ class RunnerSupervisor(ChildSupervisor[Event]):
         if silent > SILENT_S or self._runs.busy_with is None or worker is None:
             return "runner", pid, silent
         return "worker", worker, now - self._worker_heard
+
+    def _report_replacement(self) -> None:
+        """Report an end that the user asked for: no error, and nothing to look into."""
+        text = "a new runner was requested"
+        self._publish(LogLine("workbench", f"{text}: it replaces the old one"))
+        self._fail_pending(f"{text}; the next run gets it")
+        self._publish(RunnerStatus("restarting", text, "it is being started"))
 
     def _report_end(self, reason: str) -> None:
         text = f"the runner ended: {reason}"
