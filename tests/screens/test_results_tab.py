@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,30 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         assert "B vs A" in at.rows[1]
         await at.press("escape")
         assert "2 results marked" in at.rows[1]
+
+
+async def test_results_of_different_workloads_have_one_sentence_and_no_table(place: Path) -> None:
+    fill(place, kept(0, facts=OLD), kept(1, workload="conv2d", facts=NEW))
+    async with running((120, 40)) as at:
+        await opened(at)
+        await at.press("end", "space", "home", "space", "c")
+        await read(at)
+        assert "A and B have no workload in common" in said(at)
+        assert "B is" not in at.text
+        assert "differences" not in at.text
+
+
+async def test_a_comparison_of_a_switch_is_no_side_of_a_comparison(place: Path) -> None:
+    fill(place)
+    async with running((120, 40)) as at:
+        await opened(at)
+        pane = tab(at).pane
+        await at.press("space", "space")
+        pane.marked = [pane.marked[0], replace(pane.marked[1], kind="comparison")]
+        await at.press("c")
+        await read(at)
+        assert "a comparison of a switch is no side of a comparison" in said(at)
+        assert not tab(at).query(ComparisonPane)
 
 
 async def test_a_key_that_comes_late_puts_nothing_over_what_has_the_place(place: Path) -> None:

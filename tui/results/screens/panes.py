@@ -281,6 +281,9 @@ class ComparisonPane(Pane):
 
     def on_mount(self) -> None:
         self.retitle(comparison.format_comparison_title(self.environments))
+        if not self.environments.compared.questions:
+            # The list's one sentence says so: a heading and notes would be about no rows.
+            self.query_one(LineBar).display = self._foot.display = False
 
     def _heading_line(self, cells: int) -> Line:
         room = self.table.cells or cells

@@ -40,6 +40,10 @@ _NO_TIMING: Mapping[Kind, str] = {
     "run": "this run has no timing to plot",
 }
 """Messages about a result without a history."""
+_NO_SIDE = (
+    "a comparison of a switch is no side of a comparison: it has two settings in one run; "
+    "mark two runs with space"
+)
 _MOST_NAMED = 5
 """Results that a question before a deletion names."""
 
@@ -197,6 +201,9 @@ class ResultsTab(CommandScreen):
             self.notify(words, markup=False)
             return
         a, b = self.pane.marked
+        if "comparison" in (a.kind, b.kind):
+            self.notify(_NO_SIDE, markup=False)
+            return
         readonly = self.program.readonly
         self._open(
             lambda: queries.compare_environments(self._place, a, b, traceless=readonly),
