@@ -73,7 +73,7 @@ class ThemeScreen(Dialog[str]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the list."""
-        yield box("Theme", "enter saves   escape", self.table)
+        yield box("Theme", "enter saves   escape cancels", self.table)
 
     def _lines(self, _cells: int) -> list[Line]:
         lines: list[Line] = []

@@ -76,6 +76,7 @@ SHARED = (
         meaning="leave",
         now=lambda now: now.can_go_back,
         footer=0,
+        earlier=(lambda now: now.tab == "snapshot", -4),
     ),
     Command(
         "copy",
