@@ -117,7 +117,9 @@ def test_the_counter_agrees_with_the_formula_for_attention(
 
 def test_what_a_product_waits_for_follows_its_intensity_unless_it_is_only_a_launch() -> None:
     assert bound_by(1.0, 1.0, 10.0, 1e-6) == "memory"
+    assert bound_by(1.0, 1.0, 10.0, 1e-6, cached=True) == "cache"
     assert bound_by(1.0, 100.0, 10.0, 1e-6) == "compute"
+    assert bound_by(1.0, 100.0, 10.0, 1e-6, cached=True) == "compute"
     assert bound_by(1e-6, 100.0, 10.0, 1e-6) == "launch"
 
 

@@ -36,7 +36,7 @@ def test_more_rows_move_up_the_roofline_to_the_square_product() -> None:
     assert intensity[0] == pytest.approx(2 / 4 / (1 + 2 / 128))
     (chart,) = result.charts
     assert list(chart.places) == intensity
-    assert set(column(result, "rows", "waits for")) <= {"launch", "memory", "compute"}
+    assert set(column(result, "rows", "waits for")) <= {"launch", "memory", "cache", "compute"}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -83,8 +83,6 @@ def test_a_step_is_introduced_by_what_it_shows_and_its_code(cells: int) -> None:
     assert text[2:] == [
         "Two square matrices multiplied.",
         "",
-        "Look for: How near it comes to the device's limit.",
-        "",
         "What is timed",
         "  c = a @ b",
         "",

@@ -130,7 +130,7 @@ def _resolve_number(typed: str, names: Sequence[str]) -> str:
 
 
 def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> list[Line]:
-    """Return the introduction of a step: its question, hints, and script.
+    """Return the introduction of a step: its title, what it does, and its script.
 
     Args:
         info: the step.
@@ -144,8 +144,6 @@ def introduction(info: WorkloadInfo, number: int, count: int, cells: int) -> lis
         line(fit(title + rule * max(0, cells - len(title)), cells)),
         (),
         *paragraph(info.about, cells),
-        (),
-        *paragraph(info.look_for, cells, label="Look for: "),
         (),
         *source_lines(info, cells, f"gpu-workbench code {info.name} prints it"),
         (),
@@ -211,6 +209,8 @@ class Lesson:
                 continue
             timed = info.name not in UNTIMED_STEPS
             print_text(fit_to_terminal(format_results(state, entries, timed=timed)))
+            # Beside the figures: above the script it would have left a small screen.
+            _print([(), *paragraph(info.look_for, width(), label="Look for: ")])
             following = steps[place + 1][1].name if place + 1 < len(steps) else ""
             if not await self._show_question(info, following):
                 return

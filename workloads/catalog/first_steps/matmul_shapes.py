@@ -39,9 +39,10 @@ SHAPES = (
     about="Multiplies a 1000 x 500 with a 500 x 200 matrix and shows the result's shape, strides, "
     "type and device, then times products of other shapes: square, matrix-vector, thin, batched.",
     look_for="FLOP per byte: a shape below the ridge (the machine's FLOP/s over its memory's "
-    "byte/s, both measured here) waits for memory and cannot come near the square product's rate; "
-    "traffic above the memory's rate is the cache's. On a GPU small products wait for their "
-    "launch. The result is a leaf, as no factor requires a gradient: autograd records nothing.",
+    "byte/s, both measured here) waits for memory and cannot come near the square product's rate, "
+    "or for the cache if its traffic exceeds the memory's rate. On a GPU small products wait for "
+    "their launch. The result is a leaf, as no factor requires a gradient: autograd records "
+    "nothing.",
     question="Two products need the same number of operations. Can one of them take longer?",
     answer="Yes. A product with few operations per byte, such as a matrix times a vector, waits "
     "for memory; a large square one uses each number many times. The ridge in the table says "
@@ -113,7 +114,8 @@ def _shapes(study: Study, on: Place, shapes: tuple[Shape, ...], probe: int, prec
     cache = environment.last_cache(on.device)
     for shape, time in zip(shapes, seconds, strict=True):
         intensity = shape.flop / shape.byte
-        bound = bound_by(time, intensity, ridge, launch_s)
+        cached = shape.byte / time > memory
+        bound = bound_by(time, intensity, ridge, launch_s, cached=cached)
         study.row(
             "shapes", shape.name, shape.text, time, shape.flop / time, shape.byte / time,
             intensity, bound,

@@ -174,7 +174,7 @@ def _roofline(
     for count, time in seconds.items():
         flop, moved = 2 * count * n * n, product_bytes(count, n, itemsize)
         intensity = flop / moved
-        bound = bound_by(time, intensity, ridge, launch_s)
+        bound = bound_by(time, intensity, ridge, launch_s, cached=moved / time > memory)
         study.row("rows", float(count), time, flop / time, moved / time, intensity, bound)
         study.point("roofline", intensity, flop / time)
         study.check_rate(f"m={count}", flop / time)

@@ -27,7 +27,9 @@ _ROWS = 2**20
 """Number of random numbers, copied repeatedly: drawing more takes longer than timing them."""
 
 
-def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float) -> str:
+def bound_by(
+    seconds: float, flop_per_byte: float, ridge: float, launch_s: float, *, cached: bool = False
+) -> str:
     """Return a product's bottleneck by the roofline model (Williams, Waterman, Patterson 2009).
 
     Args:
@@ -35,10 +37,13 @@ def bound_by(seconds: float, flop_per_byte: float, ridge: float, launch_s: float
         flop_per_byte: its arithmetic intensity.
         ridge: the machine's FLOP/s over its bytes per second.
         launch_s: time of an operation with almost no work.
+        cached: its bytes per second exceed the memory's rate, so a cache serves them.
     """
     if launch_s >= LAUNCH_SHARE * seconds:
         return "launch"
-    return "memory" if flop_per_byte < ridge else "compute"
+    if flop_per_byte >= ridge:
+        return "compute"
+    return "cache" if cached else "memory"
 
 
 def launch_seconds(study: Study, on: Place, clock: ClockName | None = None) -> float:
