@@ -14,6 +14,7 @@ from typing import Any, Container
 
 from .reach import Walk
 from .tensors import TensorReader, inherits, instance_dict, module_of
+from .variable_codes import is_of_user_module
 
 UNNAMED = 0.1
 """Share of all tensors' bytes from which the owners of those without a name are searched for."""
@@ -23,8 +24,6 @@ SOUGHT = 16
 """Most objects to search the holders of at once: each reference is compared with all of them."""
 ALIKE = 4
 """Number of objects of one class from which their own holder is the owner."""
-_OF_TORCH = ("torch", "gpu_workbench_agent", "builtins")
-"""Packages whose objects hold what autograd saves, or belong to the search."""
 _SKIPPED = (types.FrameType, types.ModuleType, type)
 _CELL = type((lambda held: (lambda: held).__closure__)(0)[0])  # type: ignore[index]
 _BETWEEN = frozenset(map(id, (list, dict, tuple, set, frozenset, deque, _CELL)))
@@ -92,11 +91,11 @@ def find_owners(tensors: list[Any], ignored: list[Any], deadline: float) -> list
 
 
 def _is_owner(value: Any) -> bool:
-    """Return whether an object is the program's or a library's, with a name for what it holds."""
-    kind = type(value)
-    if kind is types.GeneratorType or kind is types.CoroutineType:
-        return True
-    return bool(instance_dict(value)) and module_of(kind).partition(".")[0] not in _OF_TORCH
+    """Return whether an object is of one of the program's own classes.
+
+    Objects of libraries, torch's among them, hold what autograd saves.
+    """
+    return bool(instance_dict(value)) and is_of_user_module(module_of(type(value)))
 
 
 def _sample(objects: list[Any]) -> list[Any]:
