@@ -50,7 +50,7 @@ def test_a_frame_is_as_wide_as_what_it_holds_and_a_gap_is_its_callers_own() -> N
     rows = [plain(row) for row in flame_lines(FLAME, 80, 4, ("data.py:2 load",))]
     assert rows[0].startswith(" live memory 8.0 GiB ")
     assert rows[1].startswith(" A train.py:9 main 6.0 GiB")
-    assert rows[1].index("▌") == 60
+    assert rows[1].index("▸") == 60
     assert len(rows[1]) == 70
     assert rows[2].index("▏") == 40
     assert len(rows[2]) == 50
@@ -63,7 +63,7 @@ def test_few_levels_are_tall_and_have_the_figures_on_their_second_row() -> None:
     assert rows[0].rstrip() == " live memory"
     assert rows[1].rstrip() == " 8.0 GiB  100%  3 allocations"
     assert set(rows[2]) == {"▁"}
-    assert rows[3].index("▌") == 60
+    assert rows[3].index("▸") == 60
     assert rows[4][60:] == "▌1.0 GiB ▐"
     assert rows[5][60:] == "▌▁▁▁▁▁▁▁▁▐"
     assert [row[40] for row in rows[6:]] == ["▏", "▏", "▏"]
@@ -114,7 +114,7 @@ def test_the_outline_of_the_cursor_and_gaps_have_ascii_forms(
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
     rows = [plain(row) for row in flame_lines(FLAME, 80, 6, ("data.py:2 load",), height=2)]
     assert rows[2].startswith("|A train.py:9 main")
-    assert rows[2][60:] == "[C dat...]"
+    assert rows[2][60:] == ">C dat...]"
     assert rows[3][60:] == "[1.0 GiB_]"
 
 

@@ -100,7 +100,7 @@ def _level_line(
         words = _frame_words(flame, frame, end - first, row, height)
         last = 0 < row == height - 1
         if frame.path == chosen:
-            spans += _outlined(frame, words, end - first, last=last)
+            spans += _outlined(frame, words, end - first, first=row == 0, last=last)
         else:
             spans += _filled(frame, words, end - first, last=last, beside=0 < at == first)
         at = end
@@ -148,15 +148,16 @@ def _filled(frame: FlameFrame, words: str, cells: int, *, last: bool, beside: bo
     return [Span(edge, gap), Span(words, style), Span(rest, gap)]
 
 
-def _outlined(frame: FlameFrame, words: str, cells: int, *, last: bool) -> list[Span]:
+def _outlined(frame: FlameFrame, words: str, cells: int, *, first: bool, last: bool) -> list[Span]:
     """Draw one row of the frame under the cursor, the only one that is not an area.
 
-    That shows in any theme, and its outline has the frame's color.
+    That shows in any theme. Its outline has the frame's color, and begins with the cursor's sign.
     """
     style = TextStyle.STRONG if frame.rank is None else LAYERS[frame.rank % len(LAYERS)]
     if cells < 2:
         return [Span(glyphs.GLYPHS.selected, style)]
     left, right, under = OUTLINE[glyphs.GLYPHS.ascii]
+    left = glyphs.GLYPHS.selected if first else left
     rest = (under if last else " ") * (cells - 2 - cell_len(words))
     return [Span(left, style), Span(words, TextStyle.STRONG), Span(f"{rest}{right}", style)]
 
