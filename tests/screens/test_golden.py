@@ -47,7 +47,7 @@ SCREENS: dict[str, tuple[tuple[int, int], Kind, list[AnyEvent], tuple[str, ...]]
     "busy-100x30": ((100, 30), "two gpus", busy_events(), ()),
     "busy-200x50": ((200, 50), "two gpus", busy_events(), ()),
     "busy-60x20": ((60, 20), "two gpus", busy_events(), ()),
-    "backend-60x20": ((60, 20), "two gpus", busy_events(), ("F", "right")),
+    "backend-60x20": ((60, 20), "two gpus", busy_events(), ("F",)),
     "hosts-80x24": ((80, 24), "two gpus", list(twenty_gpus()), ("shift+tab", "shift+tab")),
     "detail-80x24": ((80, 24), "one gpu", busy_events(), ("i",)),
     "no-gpu-80x24": ((80, 24), "no gpu", [], ()),

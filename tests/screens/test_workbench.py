@@ -211,7 +211,7 @@ async def test_x_is_not_offered_where_nothing_runs() -> None:
 
 async def test_space_switches_the_flag_under_the_cursor() -> None:
     async with running() as on:
-        await on.press("F", "right", "space")
+        await on.press("F", "space")
         assert on.asked == [("set_flag", "cudnn.benchmark", True)]
         assert "[x] benchmark" in on.row("cudnn [x]")
         await on.press("space")
@@ -220,14 +220,14 @@ async def test_space_switches_the_flag_under_the_cursor() -> None:
 
 async def test_c_compares_again_what_was_compared() -> None:
     async with running((80, 24), "one gpu", *compared("cudnn.enabled", "mlp")) as on:
-        await on.press("c")
+        await on.press("F", "left", "c")
         assert on.asked == [("compare", "mlp", "cudnn.enabled")]
 
 
 async def test_c_compares_the_convolutions_where_nothing_was_compared() -> None:
     async with running() as on:
         await on.press("c")
-        assert on.asked == [("compare", "conv2d", "cudnn.enabled")]
+        assert on.asked == [("compare", "conv2d", "cudnn.benchmark")]
 
 
 async def test_d_goes_round_the_devices() -> None:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from tui.runs.views.detail_plots import DetailViews
 
 
+FIRST = "cudnn.benchmark"
+"""The switch that the cursor is on at first: the first of the list turns cuDNN off."""
+
+
 class BackendSwitches(LinesView):
     """The list of switches; left and right move the cursor, up and down scroll."""
 
@@ -55,9 +59,10 @@ class BackendSwitches(LinesView):
 
     @property
     def flag(self) -> str | None:
-        """The switch under the cursor."""
+        """The switch under the cursor; at first one that is safe to try, if there is one."""
         names = [flag.name for flag in list_switches(self._state)]
-        return self._flag if self._flag in names else next(iter(names), None)
+        first = FIRST if FIRST in names else next(iter(names), None)
+        return self._flag if self._flag in names else first
 
     def comparing(self) -> list[str]:
         """Ids of the comparisons that have not ended."""
