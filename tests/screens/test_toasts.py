@@ -56,6 +56,16 @@ async def test_a_key_of_another_tab_says_which() -> None:
         await on.until(lambda: toast_rows(on) == ["W verdict: a key of tab 3, Snapshot"])
 
 
+async def test_the_help_is_not_covered_by_an_older_answer() -> None:
+    async with running((80, 24)) as on:
+        await on.press("W")
+        await on.until(lambda: bool(toast_rows(on)))
+        await on.press("question_mark")
+        await on.until(lambda: not toast_rows(on))
+        assert "Keys of Workloads" in on.text
+        assert "Edit the parameters, or fold the group." in on.text
+
+
 async def test_a_key_that_acts_has_no_answer() -> None:
     async with running((80, 24)) as on:
         await on.press("v", "j", "k", "m", "i")

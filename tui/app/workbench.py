@@ -385,6 +385,7 @@ class WorkbenchApp(TabbedApp):
         """Explain the focused pane and list the keys."""
         if self.front is not None:
             pane, now = pane_of(self.front.focused), self.front.situation()
+            self.clear_notifications()  # they would cover the text
             self.push_screen(HelpScreen(REGISTRY, pane, now))
 
     async def action_quit(self) -> None:

@@ -46,11 +46,12 @@ GROUPED_FROM = 10
 """Number of a screen's own keys from which the help groups them."""
 MOVES = (
     ("up, down", "Move in a list or scroll; also k and j, page up and down, home and end."),
-    ("left, right", "Move among the backend's switches."),
     ("escape", "Leave a dialog, the filter or the zoom."),
     ("ctrl+c", "End the workbench with exit code 130; with text selected, copy it."),
 )
 """Keys of widgets, which are no commands."""
+MOVES_IN = {"backend": ("left, right", "Move among the switches.")}
+"""Further keys of widgets, by the id of the pane that has them."""
 
 
 # ---- the keys below ------------------------------------------------------------------------------
@@ -159,7 +160,9 @@ def help_lines(
     elsewhere: list[Line] = []
     first: list[Line] = []
     for heading, commands in help_sections(registry, now, title).items():
-        rows = [(keys_of(command), command.help, command.label) for command in commands]
+        rows = [
+            (keys_of(command), command.help_in(now.pane), command.label) for command in commands
+        ]
         section = _section(heading, rows, words, cells)
         if not commands[0].offered(now):
             elsewhere += section
@@ -167,8 +170,9 @@ def help_lines(
             first += section
         else:
             own += section
+    moves = (*MOVES, *(MOVES_IN[pane] for pane in MOVES_IN if pane == now.pane))
     own += _section(
-        "lists and dialogs", [(keys, help_text, "") for keys, help_text in MOVES], words, cells
+        "lists and dialogs", [(keys, help_text, "") for keys, help_text in moves], words, cells
     )
     if about and _matches(about, words):
         first += [line(Span(f"What {title} shows", TextStyle.STRONG)), *paragraph(about, cells), ()]

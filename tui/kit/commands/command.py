@@ -147,6 +147,8 @@ class Command:
     labels: tuple[tuple[str, str], ...] = ()
     """Labels by the id of the focused pane, where they differ from ``label``; empty to hide the
     command in the footer there."""
+    helps: tuple[tuple[str, str], ...] = ()
+    """Sentences by the id of the focused pane, where they say more than ``help``."""
     label_at_end: str = ""
     """The label at the end of a recording, where it differs."""
     footer: int | None = None
@@ -172,6 +174,10 @@ class Command:
         if now.replay_ended and self.label_at_end:
             label = self.label_at_end
         return self if label == self.label else replace(self, label=label)
+
+    def help_in(self, pane: str | None) -> str:
+        """Return the sentence about the command in a pane."""
+        return dict(self.helps).get(pane or "", self.help)
 
     def place(self, now: Situation) -> int | None:
         """Return the position in the footer; ``None`` to leave the command out."""

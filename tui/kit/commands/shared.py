@@ -33,6 +33,16 @@ OPENS = (
     ("kept-runs", "open"),
 )
 """Effect of Enter, by the id of the pane."""
+OPENS_HELP = (
+    ("devices", "Show all that is known of the device, or fold the group."),
+    ("memory", "Explain the memory."),
+    ("workloads", "Edit the parameters, or fold the group."),
+    ("backend", "Switch the flag."),
+    ("processes", "Show all that is known of the process."),
+    ("results", "Show the workload over time."),
+    ("kept-runs", "Open the run."),
+)
+"""The same in a sentence for the help."""
 
 
 def _can_open(now: Situation) -> bool:
@@ -51,6 +61,7 @@ SHARED = (
         tabs=(*WORKBENCH, *PROCESSES, *WATCH, *RESULTS),
         now=_can_open,
         labels=OPENS,
+        helps=OPENS_HELP,
         footer=-4,
     ),
     Command(
