@@ -27,6 +27,7 @@ from tui.devices.views.memory import (
     draw_body,
     legend_lines,
     memory_title,
+    reason_lines,
 )
 from tui.kit.lines import plain, width
 from tui.monitor.messages import DeviceMemory
@@ -87,6 +88,12 @@ def test_at_80_cells_the_slices_take_one_line_in_the_short_style_which_the_title
         "█ allocated 12.3G  ▓ cached 3.7G  ▒ context 614M  ░ others 4.1G  ▞ driver 614M"
     ]
     assert memory_title(gauge, view, 76, format_size=short).endswith("118.5 of 139.8G free")
+
+
+def test_names_with_commas_stay_apart_in_a_list_of_missing_figures() -> None:
+    reasons = {Absent("no runner"): ["heap in use", "runner, unique", "runner, shared"]}
+    text = " ".join(plain(row) for row in reason_lines(reasons, 200))
+    assert text.startswith("heap in use; runner, unique; runner, shared n/a: no runner")
 
 
 def test_the_cpu_s_account_is_silent_about_a_runner_that_does_not_run() -> None:
