@@ -212,9 +212,11 @@ async def test_a_scene_zooms_a_pane_and_the_next_restores_the_layout(tmp_path: P
     async with playing(tmp_path, events=events) as on:
         front = on.app.front
         assert isinstance(front, WorkbenchScreen)
+        front.detail.turn_to(roofline=True)
         on.clock.wait(1.5)
         await on.shows("Look")
         assert front.zoomed_pane == "detail"
+        assert not front.detail.roofline
         assert front.workloads.has_class("-folded")
         on.clock.wait(10)
         await on.shows("The end")

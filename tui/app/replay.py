@@ -100,6 +100,8 @@ class ReplayApp(WorkbenchApp):
             if scene.workload:
                 front.workloads.table.reveal(scene.workload)
                 front.workloads.state_changed()
+            if scene.view == "detail" and front.detail.roofline:
+                front.detail.turn_to(roofline=False)  # the caption is about the workload
             front.zoom_pane(scene.view)
         elif snapshot is not None and front == snapshot:
             if scene.view:
