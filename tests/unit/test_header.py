@@ -52,9 +52,9 @@ def test_what_is_measured_now_is_named_with_how_far_it_is() -> None:
     state = make_store("one gpu", queued(), queued("mlp"))
     assert describe_runner(state.runs).text == "2 queued"
     state.publish(progress(phase="warm-up", remaining_s=None))
-    assert describe_runner(state.runs).text == "running matmul on cuda:0, warm-up, 1 to do"
+    assert describe_runner(state.runs).text == "running matmul on cuda:0, warm-up, 1 queued"
     state.publish(progress())
-    assert describe_runner(state.runs).text == "running matmul on cuda:0, ≤4 s left, 1 to do"
+    assert describe_runner(state.runs).text == "running matmul on cuda:0, ≤4 s left, 1 queued"
     assert describe_runner(state.runs, 40).text == "running matmul on cuda:0, ≤4 s left"
     assert describe_runner(state.runs, 30).text == "running matmul, ≤4 s left"
     assert describe_runner(state.runs, 10).text == "matmul, ≤4 s left"
@@ -74,7 +74,7 @@ def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
         (60, " running matmul on cuda:0, ≤4 s left"),
         (80, " running matmul, ≤4 s left"),
         (100, " gpu-workbench  running matmul on cuda:0, ≤4 s left"),
-        (120, "  running matmul on cuda:0, ≤4 s left, 1 to do"),
+        (120, "  running matmul on cuda:0, ≤4 s left, 1 queued"),
     ],
 )
 def test_what_goes_on_survives_where_it_is_narrow(cells: int, shown: str) -> None:

@@ -273,5 +273,5 @@ def _format_progress(progress: Progress) -> str:
 def _format_long(state: RunsState, workload: str, where: str, how_far: str) -> list[str]:
     waiting = len(state.pending()) - 1
     words = f"running {workload} {where}, {how_far}"
-    more = [f"{words}, {waiting} to do"] if waiting else []
+    more = [f"{words}, {waiting} queued"] if waiting else []
     return [*more, words, f"running {workload}, {how_far}", f"{workload}, {how_far}"]
