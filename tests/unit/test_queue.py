@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.screens.helpers import make_store
 from tests.screens.results import DEFAULTS, progress, queued, ran
+from tui.core.text import glyphs
 from tui.core.text.numbers import about
 from tui.headless.rounds import ResultPrinter, format_progress
 from tui.kit.command_line.progress import ProgressLine
@@ -133,6 +134,34 @@ def test_without_a_screen_each_result_is_printed_when_its_run_has_ended(
     assert " left  mlp on cpu  measuring" in words
     printer.finish(list(state.runs.book.values()))
     assert capsys.readouterr().out == "mlp on cpu: not run\n"
+
+
+def test_the_warnings_of_several_runs_follow_with_each_cause_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    state = make_store("one gpu")
+    for name, apart in (("matmul", 26), ("mlp", 9), ("conv2d", None)):
+        noisy = (f"noisy: quartiles {apart}% apart",) if apart else ()
+        for event in ran(name, "cpu", warnings=(*noisy, "its ceiling may be too low")):
+            state.publish(event)
+    printer = ResultPrinter(state.runs, ProgressLine(), rows=True)
+    printer.print_ended()
+    printed = capsys.readouterr().out
+    assert "warning: " not in printed
+    assert printed.count(glyphs.GLYPHS.warning) == 3
+    printer.finish(list(state.runs.book.values()))
+    assert capsys.readouterr().out.splitlines() == [
+        "",
+        f"warning: noisy: quartiles 9{glyphs.GLYPHS.dash}26% apart (matmul; mlp)",
+        "warning: its ceiling may be too low (all 3 runs)",
+    ]
+
+
+def test_a_single_run_keeps_its_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    state = make_store("one gpu", *ran("matmul", "cpu", warnings=("hot",)))
+    printer = ResultPrinter(state.runs, ProgressLine(), rows=True)
+    printer.finish(list(state.runs.book.values()))
+    assert "    warning: hot" in capsys.readouterr().out.splitlines()
 
 
 def test_results_that_follow_as_one_object_are_no_rows(capsys: pytest.CaptureFixture[str]) -> None:

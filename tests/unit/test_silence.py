@@ -33,19 +33,19 @@ def test_a_stopped_process_is_said_to_be_stopped_and_how_it_goes_on() -> None:
         (
             ProcessActivity("R", 3.0, 9.0),
             ProcessActivity("R", 5.0, 10.0),
-            "at work, 2.0 cores busy",
+            "still computing after 6 s: the runner, 2.0 cores busy; one call may take long",
         ),
         (
             ProcessActivity("R", 3.0, 9.0),
             ProcessActivity("S", 4.0, 10.0),
-            "at work, 1.0 cores busy",
+            "still computing after 6 s: the runner, 1.0 cores busy",
         ),
         (
             ProcessActivity("S", 3.0, 9.0),
             ProcessActivity("S", 3.0, 10.0),
             "takes no processor time (state S)",
         ),
-        (None, ProcessActivity("R", 3.0, 9.0), "state R"),
+        (None, ProcessActivity("R", 3.0, 9.0), "still computing after 6 s: the runner, one call"),
         (
             ProcessActivity("S", 3.0, 9.0),
             ProcessActivity("D", 3.0, 10.0),
@@ -64,9 +64,30 @@ def test_what_is_known_of_it_is_said_and_nothing_more(
     before: ProcessActivity | None, now: ProcessActivity | None, says: str
 ) -> None:
     actual = describe_silence("runner", 71, 6.0, before, now)
-    assert actual.reason.startswith("no word from the runner for 6 s: ")
+    assert actual.reason.startswith(("no word from the runner for 6 s: ", "still computing"))
+    assert "state R" not in actual.reason
     assert says in actual.reason
     assert "dead" not in actual.reason
+
+
+def test_a_sleeping_process_is_judged_at_its_second_inspection() -> None:
+    assert describe_silence("worker", 71, 6.0, None, ProcessActivity("S", 3.0, 9.0)).reason == ""
+
+
+def test_a_computing_worker_is_named_by_its_workload_and_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = ProgressLine()
+    now = ProcessActivity("R", 3.0, 9.0)
+    for name in ("matmul", "mlp", "matmul"):
+        for seconds in (6.0, 7.0):
+            said = describe_silence("worker", 71, seconds, None, now, name)
+            line.show_going_on("0/1 done", RunnerStatus("ready", said.reason, said.advice))
+        line.show_going_on("0/1 done", RunnerStatus("ready"))
+    assert capsys.readouterr().err.splitlines() == [
+        "gpu-workbench: still computing after 6 s: matmul, one call may take long",
+        "gpu-workbench: still computing after 6 s: mlp, one call may take long",
+    ]
 
 
 def test_a_process_is_looked_at_by_its_number() -> None:

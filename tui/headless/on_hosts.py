@@ -21,7 +21,7 @@ from tui.hosts.meeting import MeetingError
 from tui.kit.command_line.output import Failure, UsageError, print_json, print_notice, print_text
 from tui.kit.command_line.progress import ProgressLine
 from tui.runs.session.session import Session
-from tui.runs.views.result_text import format_run, format_sweeps
+from tui.runs.views.result_text import format_run, format_sweeps, format_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -223,7 +223,9 @@ def format_host_results(
         if entries or lane.error or not over_all:
             text += rows_of_text(["", f"{lane.host.name}  {lane.error}".rstrip()])
         if lane.state is not None:
-            text += "".join(format_run(lane.state, entry) for entry in entries)
+            alone = len(entries) == 1
+            text += "".join(format_run(lane.state, entry, warned=alone) for entry in entries)
+            text += "" if alone else format_warnings(lane.state, entries)
             text += format_sweeps(lane.state, lane.entries) if entries else ""
     return text + (_format_comparison(own) if stored else "")
 

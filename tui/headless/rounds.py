@@ -41,7 +41,7 @@ from tui.runs.state.events import FlagSet
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
 from tui.runs.views.queue import build_queue, queue_line
-from tui.runs.views.result_text import encode_results, format_run, format_sweeps
+from tui.runs.views.result_text import encode_results, format_run, format_sweeps, format_warnings
 from workloads.protocol.flag_words import parse_setting
 
 if TYPE_CHECKING:
@@ -332,15 +332,19 @@ class ResultPrinter:
             Failure: some results could not be printed; the message names the file with the rest.
         """
         self._print(states)
+        if self._prints and len(states) > 1:
+            self._rows.add(fit_to_terminal(format_warnings(self._state, states)))
         self._rows.add(fit_to_terminal(format_sweeps(self._state, states)))
         self._rows.end()
 
     def _print(self, states: Sequence[RunState]) -> None:
+        # The warnings of several runs follow at their end, each cause once.
+        alone = len(self._state.book) == 1
         for entry in states if self._prints else ():
             if entry.request.id not in self._printed:
                 self._printed.add(entry.request.id)
                 self._progress.clear()
-                self._rows.add(fit_to_terminal(format_run(self._state, entry)))
+                self._rows.add(fit_to_terminal(format_run(self._state, entry, warned=alone)))
 
 
 def format_progress(state: RunsState, cells: int) -> str:

@@ -6,6 +6,7 @@ A plain start does not import this module, which imports asyncio.
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sys
 from collections.abc import Coroutine
@@ -24,6 +25,7 @@ class ProgressLine:
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()
         self._wrong = False
+        self._said: set[str] = set()
 
     @property
     def cells(self) -> int:
@@ -38,8 +40,14 @@ class ProgressLine:
     def show_going_on(self, text: str, runner: RunnerStatus) -> None:
         """Show a text, or how long a child has been silent.
 
-        Without a terminal, print each silence once, on a line of its own.
+        Without a terminal, print each silence once, on a line of its own, and one that needs no
+        action once for each workload.
         """
+        kind = re.sub(r"\d+", "0", runner.reason.partition(",")[0])
+        if runner.silence and not runner.advice and not self._shown:
+            if kind in self._said:
+                return
+            self._said.add(kind)
         wrong = "; ".join(filter(None, (runner.reason, runner.advice))) if runner.silence else ""
         self.show_silence(wrong, text)
 

@@ -250,7 +250,10 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             description = SilenceMessage()
             if silent > SILENT_S and pid is not None:
                 activity = inspect_process(pid, now)
-                description = describe_silence(name, pid, silent, self._last_activity, activity)
+                workload = (self._runs.busy_with or "") if name == "worker" else ""
+                description = describe_silence(
+                    name, pid, silent, self._last_activity, activity, workload
+                )
                 self._last_activity = activity
             else:
                 self._last_activity = None

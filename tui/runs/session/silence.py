@@ -44,8 +44,11 @@ def describe_silence(
     seconds: float,
     before: ProcessActivity | None,
     now: ProcessActivity | None,
+    workload: str = "",
 ) -> SilenceMessage:
     """Return the message on a process that has been silent for a while.
+
+    Empty if it is not known yet whether the process computes: only a second inspection can tell.
 
     Args:
         name: runner or worker.
@@ -53,6 +56,7 @@ def describe_silence(
         seconds: seconds since its last message.
         before: its activity at an earlier inspection, if any.
         now: its activity at this inspection.
+        workload: what a worker runs.
     """
     head = f"no word from the {name} for {seconds:.0f} s"
     if now is None:
@@ -69,11 +73,12 @@ def describe_silence(
             f"{head}: it waits in the kernel, for a disk or a driver (state D)",
             "it cannot be ended before that answers",
         )
+    computing = f"still computing after {seconds:.0f} s: {workload or f'the {name}'}"
     if before is None or now.at <= before.at:
-        return SilenceMessage(f"{head}: state {now.state}")
+        return SilenceMessage(f"{computing}, one call may take long" if now.state == "R" else "")
     cores = (now.cpu_s - before.cpu_s) / (now.at - before.at)
     if cores > AT_WORK:
-        return SilenceMessage(f"{head}: at work, {cores:.1f} cores busy; one call may take long")
+        return SilenceMessage(f"{computing}, {cores:.1f} cores busy; one call may take long")
     return SilenceMessage(
         f"{head}: it waits and takes no processor time (state {now.state})",
         f"py-spy dump --pid {pid} shows where",

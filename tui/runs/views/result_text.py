@@ -28,6 +28,7 @@ from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_swee
 from tui.runs.views.backend import format_no_ratio, format_unfinished, format_verdict
 from tui.runs.views.chart import crossing_lines, finding_lines, gap_lines, plot_rows
 from tui.runs.views.outcome import check_lines
+from tui.runs.views.warning_list import list_causes
 from workloads.protocol import wire
 from workloads.protocol.flag_words import format_setting
 from workloads.protocol.results import Comparison, Environment, RunResult
@@ -49,13 +50,22 @@ def format_results(state: RunsState, states: Sequence[RunState], *, timed: bool 
     return runs + format_sweeps(state, states)
 
 
-def format_run(state: RunsState, entry: RunState, *, timed: bool = True) -> str:
+def format_warnings(state: RunsState, states: Sequence[RunState]) -> str:
+    """Return a line for each cause of the warnings of several runs; empty without any."""
+    causes = list_causes(state, states, width())
+    return rows_of_text(["", *causes]) if causes else ""
+
+
+def format_run(
+    state: RunsState, entry: RunState, *, timed: bool = True, warned: bool = True
+) -> str:
     """Return a line for a result, with its notes below it.
 
     Args:
         state: the state of the runs.
         entry: the run.
         timed: show the time of a successful run, and the doubts about it.
+        warned: show its warnings in full; else a mark, since :func:`format_warnings` follows.
     """
     result = entry.result
     if result is None:
@@ -64,9 +74,11 @@ def format_run(state: RunsState, entry: RunState, *, timed: bool = True) -> str:
     name = f"{result.workload} {format_short({**result.parameters, **result.chosen}, known)}"
     timed = timed or result.status != "ok"
     summary = format_summary(result) if timed else "done"
+    if entry.warnings and timed and not warned:
+        summary = f"{glyphs.GLYPHS.warning} {summary}"
     lines = [f"{name:<40} {result.device:<8} {summary}"]
     cells = width() - len(INDENT)
-    warnings = entry.warnings if timed else ()
+    warnings = entry.warnings if timed and warned else ()
     if entry.request.workload in state.sweeps:
         lines += [INDENT + row for row in _format_warnings(warnings, cells)]
     else:
