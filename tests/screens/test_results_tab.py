@@ -174,13 +174,13 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         assert "2 common workloads: 1 slower, 1 same" in at.rows[1]
         assert at.row("A: alpha, cuda:0, driver 570.1, torch 2.13.0+cu130")
         assert at.row("B: alpha, cuda:0, driver 590.2")
-        assert "slower: 0.909x" in at.row("matmul")
+        assert "1.10x slower" in at.row("matmul")
         assert "├" in at.row("matmul n=4096")
         assert "same: 1.00x" in at.row("conv2d n=4096")
         assert "differences (not causes) of B from A: driver 570.1 → 590.2" in said(at)
         assert "false alarms are expected" in said(at)
         assert at.row("slower 0.")
-        assert "matmul on cuda:0 slower: 0.909x the speed of A, 95% interval 0." in said(at)
+        assert "matmul on cuda:0 1.10x slower than A, 95% interval 1." in said(at)
         await at.press("enter")
         await read(at)
         assert "8 runs over time" in at.rows[1]

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -22,10 +22,11 @@ from tui.app.start import WorkbenchOptions
 from tui.cli import main, program
 from tui.cli.completion import SHELLS
 from tui.cli.program import COMMANDS, parse, parser, resolve_passed
-from tui.headless.compare import parse_flag_setting
+from tui.headless.compare import list_usable_flags, parse_flag_setting
 from tui.hosts.choice import HostChoice
 from tui.kit.command_line.output import UsageError, nearest
 from tui.kit.command_line.values import PythonChoice, python_at, python_of, resolve, whole_number
+from workloads.protocol.results import FlagInfo
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -81,6 +82,16 @@ def test_python_stands_before_or_after_the_command(place: int, tmp_path: Path) -
     argv[place:place] = ["--python", str(program)]
     chosen, _problems = resolve(parse(argv).values["overrides"])
     assert python_of(chosen) == PythonChoice(str(program), "--python")
+
+
+def test_only_flags_with_an_effect_are_offered() -> None:
+    acts = FlagInfo("mkldnn.enabled", "oneDNN", "", ("cpu",), True, True, None)
+    precision = replace(acts, name="mkldnn.conv.fp32_precision")
+    absent = replace(acts, name="cudnn.benchmark", unavailable="a build without CUDA")
+    assert list_usable_flags([absent, acts, precision]) == [
+        "mkldnn.enabled=off,on",
+        "mkldnn.conv.fp32_precision=ieee,bf16",
+    ]
 
 
 def test_the_folder_of_an_environment_stands_for_its_python(tmp_path: Path) -> None:

@@ -45,6 +45,14 @@ def test_blocks_that_resemble_their_neighbours_say_so() -> None:
     assert reason.startswith("neighbouring blocks are too much alike")
 
 
+@pytest.mark.parametrize(("p95_s", "kept"), [(2.5e-3, False), (2.71e-3, True), (None, True)])
+def test_a_p95_below_the_median_of_the_blocks_is_left_out(p95_s: float | None, kept: bool) -> None:
+    measured = timing(median_s=2.71e-3, p95_s=p95_s)
+    actual, reason = reporting.drop_unreliable_p95(measured)
+    assert (actual == measured, actual.p95_s) == (kept, p95_s if kept else None)
+    assert reason.keys() == (set() if kept else {"time.p95_s"})
+
+
 def test_fewer_than_two_page_faults_are_not_rounded_to_none() -> None:
     faulty = timing(median_s=1e-5, faults_per_call=0.3)
     assert "0.3 page faults per call are part of the time" in reporting.warnings(faulty, "cpu")

@@ -67,8 +67,9 @@ def test_a_run_that_ended_without_a_reason_has_only_its_status() -> None:
     assert format_summary(replace(done, reason="by the user")) == "cancelled: by the user"
 
 
-def test_the_peak_is_the_allocators_and_without_one_the_process_s() -> None:
+def test_the_peak_is_the_allocators_and_never_the_process_s() -> None:
     assert find_peak(PeakMemory(3, None, 5)) == 3
     assert find_peak(PeakMemory(0, None, 5)) == 0
-    assert find_peak(PeakMemory(None, None, 5)) == 5
-    assert find_peak(PeakMemory(None, None, None)) is None
+    assert find_peak(PeakMemory(None, None, 5)) is None
+    unknown = replace(result(), memory=PeakMemory(None, None, 239 * 2**20))
+    assert format_summary(unknown).endswith("  peak n/a")

@@ -376,7 +376,8 @@ def test_of_a_process_that_does_not_exist_only_the_reason_is_printed() -> None:
     pid = 2**22 + 1  # above the largest pid of Linux
     code, out, errors = done("--pid", pid)
     assert code == 1
-    assert out.startswith(f"{pid}: there is no process {pid}")
+    assert out.startswith(f"there is no process {pid}: ")
+    assert out.count(str(pid)) == 1
     assert (out.count("\n"), errors) == (1, "")
 
 

@@ -42,6 +42,7 @@ from tui.runs.views.result_text import (
 )
 from workloads.protocol.flag_words import ONEDNN, format_setting, parse_setting
 from workloads.protocol.messages import Budget
+from workloads.protocol.results import FlagInfo
 
 Flag = tuple[str, tuple[bool, bool]]
 """A flag's name and the two settings to compare."""
@@ -170,13 +171,18 @@ def _require_flag(session: Session, flag: Flag | None) -> Flag:
     """
     if flag is not None:
         return flag
-    usable = [
-        f"{known.name}={format_setting(known.name, False)},{format_setting(known.name, True)}"
-        for known in session.state.runs.known_flags
-        if known.unavailable is None
-    ]
+    usable = list_usable_flags(session.state.runs.known_flags)
     names = f"the flags here are {' '.join(usable)}" if usable else "no flag has an effect here"
     raise UsageError(f"compare: give --flag F=A,B; {names}")
+
+
+def list_usable_flags(flags: Sequence[FlagInfo]) -> list[str]:
+    """Return the flags that have an effect here with their settings, as ``--flag`` takes them."""
+    return [
+        f"{known.name}={format_setting(known.name, False)},{format_setting(known.name, True)}"
+        for known in flags
+        if known.unavailable is None
+    ]
 
 
 def _choose_device(session: Session, flag: str, names: Sequence[str]) -> str:
@@ -196,7 +202,9 @@ def _choose_device(session: Session, flag: str, names: Sequence[str]) -> str:
     device = session.state.runs.device_for_flag(flag)
     if device is None:
         reason = flags[flag].unavailable or "there is no device that it acts on"
-        raise Failure(f"{flag} has no effect here: {reason}")
+        usable = list_usable_flags(session.state.runs.known_flags)
+        advice = f"; the flags here are {' '.join(usable)}" if usable else ""
+        raise Failure(f"{flag} has no effect here: {reason}{advice}")
     return device
 
 

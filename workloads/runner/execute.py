@@ -252,6 +252,7 @@ def _run(
             case.timed, ready.clock, case.clock, plan, control, first
         )
         measured = reporting.drop_unreliable_interval(measured, ready.place.type)
+        measured, without_p95 = reporting.drop_unreliable_p95(measured)
         measured = replace(measured, first_call_cold=cold)
         peak, unavailable = first.with_peak(*memory.peaks(ready.place.device))
         rates = reporting.rates(case, measured.median_s)
@@ -267,7 +268,7 @@ def _run(
             chosen=dict(case.chosen),
             spans=(MeasuredSpan(measured.measured_from, measured.measured_to, working),),
             warnings=reporting.warnings(measured, ready.place.type),
-            unavailable={**unavailable, **reporting.absences(measured, rates)},
+            unavailable={**unavailable, **reporting.absences(measured, rates), **without_p95},
         )
         result = _with_limit(result, queries, ready, ceilings or Ceilings())
         if cancelled or request.time_only:

@@ -185,6 +185,18 @@ def drop_unreliable_interval(measured: Timing, device_type: str) -> Timing:
     return replace(measured, ci95_s=None, stopped_by=DISTURBED)
 
 
+def drop_unreliable_p95(measured: Timing) -> tuple[Timing, dict[str, str]]:
+    """Return the timing without a p95 below its median, and the reason by its dotted path.
+
+    Single calls are timed after the blocks, when the machine may have become faster, as after the
+    end of another process. Their percentile then says nothing of the time in the blocks.
+    """
+    if measured.p95_s is None or measured.p95_s >= measured.median_s:
+        return measured, {}
+    reason = "the single calls after the blocks were faster than these: the machine has changed"
+    return replace(measured, p95_s=None), {"time.p95_s": reason}
+
+
 def warnings(measured: Timing, device_type: str) -> tuple[str, ...]:
     """Return doubts about a time: other processes, page faults, launch time, spread."""
     lines = []

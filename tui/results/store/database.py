@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.core import reports
-from tui.core.text.ratios import format_ratio
+from tui.core.text.ratios import format_effect
 from tui.results.store import StoreError
 from tui.results.store.records import (
     Facts,
@@ -398,7 +398,10 @@ def describe_outcome(record: Record) -> str:
     compared = record.comparison
     if compared is not None and compared.status == "ok" and compared.pairs:
         compared = withdraw_ratio(compared)
-        ratio = "" if compared.ratio is None else format_ratio(compared.ratio, compared.ci95)
-        found = ratio or compared.unavailable.get("ratio", "no ratio")
+        if compared.ratio is not None:
+            times, _ = format_effect(compared.verdict, compared.ratio, compared.ci95)
+            differs = compared.verdict in ("faster", "slower")
+            return f"{compared.flag}: {times if differs else f'{compared.verdict}, {times}'}"
+        found = compared.unavailable.get("ratio", "no ratio")
         return f"{compared.flag}: {compared.verdict}, {found}"
     return (record.reason or "") if record.median_s is None or record.status != "ok" else ""

@@ -10,7 +10,6 @@ from itertools import pairwise
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
-from tui.core.text.ratios import format_interval
 from tui.kit import scale
 from tui.kit.lines import Line, Span, TextStyle, cell_len, left, line, paragraph, right
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
@@ -25,6 +24,7 @@ from tui.results.views.results import (
     format_closing_notes,
     format_date,
     format_devices,
+    format_long_verdict,
     format_name,
     format_own_notes,
     format_shared_differences,
@@ -143,10 +143,7 @@ def render_foot(
     rows: list[Line] = []
     common = find_shared_differences(comparison.compared)
     if question is not None:
-        ratio = question.answer.ratio
-        words = f"{format_verdict(question)} the speed of A"
-        if ratio.ci95 is not None:
-            words += f", 95% interval {format_interval(*ratio.ci95)}"
+        words = format_long_verdict(question)
         lead = Span(f"{question.workload} on {format_devices(question)}  ", TextStyle.STRONG)
         rows += (
             [line(lead, words)]

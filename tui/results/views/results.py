@@ -12,7 +12,7 @@ from typing import Any
 
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import escape_markdown
-from tui.core.text.ratios import format_interval, format_ratio
+from tui.core.text.ratios import format_effect, format_interval, format_ratio
 from tui.results.store.compare import (
     GAP_S,
     UNKNOWN,
@@ -215,9 +215,19 @@ def format_side(side: ComparisonSide, *, with_runs: bool = True) -> str:
 
 
 def format_verdict(question: Question) -> str:
-    """Format a verdict: ``faster: 1.04x``, ``unclear: 1.02x``; the speed of B relative to A."""
-    ratio = question.answer.ratio
-    return f"{question.answer.verdict}: {format_ratio(ratio.value, ratio.ci95)}"
+    """Format a verdict on B: ``1.04x faster``, ``40.2x slower``, ``unclear: 1.02x``."""
+    ratio, verdict = question.answer.ratio, question.answer.verdict
+    times, _ = format_effect(verdict, ratio.value, ratio.ci95)
+    return times if verdict in ("faster", "slower") else f"{verdict}: {times}"
+
+
+def format_long_verdict(question: Question) -> str:
+    """Format a verdict with what B is compared with, and the interval if it is known."""
+    ratio, verdict = question.answer.ratio, question.answer.verdict
+    _, interval = format_effect(verdict, ratio.value, ratio.ci95)
+    beside = " than A" if verdict in ("faster", "slower") else " the speed of A"
+    words = f"{format_verdict(question)}{beside}"
+    return words if interval is None else f"{words}, 95% interval {format_interval(*interval)}"
 
 
 def format_notes(question: Question) -> list[str]:

@@ -90,8 +90,11 @@ def format_limit_share(limit: Limit) -> str:
 
 
 def find_peak(memory: PeakMemory) -> int | None:
-    """Return the peak of the allocator, else of the process, in bytes."""
-    return memory.process_peak if memory.allocated_peak is None else memory.allocated_peak
+    """Return the peak of the allocator in bytes; ``None`` if unknown.
+
+    Never that of the whole process, which has torch's libraries in it.
+    """
+    return memory.allocated_peak
 
 
 def format_end(status: str, reason: str | None) -> str:

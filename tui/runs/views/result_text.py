@@ -116,9 +116,7 @@ def format_summary(result: RunResult) -> str:
     if is_trusted(result):
         parts += format_rates(result)
         parts += [format_limit_share(result.limit)] if result.limit is not None else []
-    peak = find_peak(result.memory)
-    if peak is not None:
-        parts.append(f"peak {fmt.size(peak)}")
+    parts.append(f"peak {fmt.size(find_peak(result.memory))}")
     if result.status != "ok":
         parts.append(format_end(result.status, result.reason))
     return "  ".join(parts)

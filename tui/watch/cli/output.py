@@ -290,7 +290,8 @@ def reasons(rows: Sequence[WatchedProcessRow]) -> list[str]:
         lines += [f"{process.pid} {name}: {why}" for name, why in row.silent.items()]
         if process.reason:
             advice = f"; {process.advice}" if process.advice else ""
-            lines.append(f"{process.pid}: {process.reason}{advice}")
+            named = str(process.pid) in process.reason
+            lines.append(f"{'' if named else f'{process.pid}: '}{process.reason}{advice}")
     return lines
 
 
