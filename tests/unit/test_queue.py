@@ -27,6 +27,7 @@ from tui.runs.views.queue import (
     queue_line,
 )
 from workloads.protocol import messages
+from workloads.protocol.results import UNTRUSTED
 
 
 def took(seconds: float, workload: str = "matmul", device: str = "cpu") -> WorkbenchState:
@@ -141,7 +142,7 @@ def test_the_warnings_of_several_runs_follow_with_each_cause_once(
 ) -> None:
     state = make_store("one gpu")
     for name, apart in (("matmul", 26), ("mlp", 9), ("conv2d", None)):
-        noisy = (f"noisy: quartiles {apart}% apart",) if apart else ()
+        noisy = (f"noisy: quartiles {apart}% apart: {UNTRUSTED}",) if apart else ()
         for event in ran(name, "cpu", warnings=(*noisy, "its ceiling may be too low")):
             state.publish(event)
     printer = ResultPrinter(state.runs, ProgressLine(), rows=True)
@@ -152,7 +153,8 @@ def test_the_warnings_of_several_runs_follow_with_each_cause_once(
     printer.finish(list(state.runs.book.values()))
     assert capsys.readouterr().out.splitlines() == [
         "",
-        f"warning: noisy: quartiles 9{glyphs.GLYPHS.dash}26% apart (matmul; mlp)",
+        f"warning: noisy: quartiles 9{glyphs.GLYPHS.dash}26% apart: do not trust these figures"
+        " (matmul; mlp)",
         "warning: its ceiling may be too low (all 3 runs)",
     ]
 

@@ -250,7 +250,7 @@ class RunnerSupervisor(ChildSupervisor[Event]):
             description = SilenceMessage()
             if silent > SILENT_S and pid is not None:
                 activity = inspect_process(pid, now)
-                workload = (self._runs.busy_with or "") if name == "worker" else ""
+                workload = self._name_running() if name == "worker" else ""
                 description = describe_silence(
                     name, pid, silent, self._last_activity, activity, workload
                 )
@@ -259,6 +259,12 @@ class RunnerSupervisor(ChildSupervisor[Event]):
                 self._last_activity = None
             if (description.reason, description.advice) != (runner.reason, runner.advice):
                 self._publish(RunnerStatus("ready", description.reason, description.advice))
+
+    def _name_running(self) -> str:
+        """Return the workload that the worker runs; empty if unknown."""
+        busy = self._runs.busy_with or ""
+        entry = self._runs.book.get(busy) or self._runs.comparisons.get(busy)
+        return entry.request.workload if entry is not None else ""
 
     def _reads_files(self) -> bool:
         """Return whether the runner has started and may still be importing the user's files."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tui.core.text import glyphs
 from tui.kit.lines import wrap
 from tui.runs.state.runs import RunState
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import format_settings
+from workloads.protocol.results import UNTRUSTED
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\.?\d)")
 """Not the digits of a name such as ``float32``."""
@@ -33,6 +34,8 @@ def list_causes(state: RunsState, states: Sequence[RunState], cells: int) -> lis
     for found in causes.values():
         text = join_numbers(list(dict.fromkeys(warning for warning, _ in found)))
         runs = {entry.request.id: entry for _, entry in found}
+        if len(runs) > 1:
+            text = text.replace(UNTRUSTED, f"{UNTRUSTED.replace('this', 'these')}s")
         names = _name_runs(state, states, list(runs.values()))
         rows += wrap(f"warning: {text} ({names})", cells, "  ")
     return rows
@@ -42,7 +45,8 @@ def join_numbers(texts: Sequence[str]) -> str:
     """Return texts that differ in their numbers alone as one: ``quartiles 9-26% apart``."""
     if len(texts) == 1:
         return texts[0]
-    columns = iter(list(zip(*(_NUMBER.findall(each) for each in texts), strict=True)))
+    rows: list[list[str]] = [_NUMBER.findall(each) for each in texts]
+    columns: Iterator[tuple[str, ...]] = zip(*rows, strict=True)
 
     def join(_: re.Match[str]) -> str:
         numbers = sorted(set(next(columns)), key=float)
