@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.results.samples import kept
 from tui.core.text import glyphs
 from tui.results.store.records import Facts, StoredResult, StoredRow, build_row
-from tui.results.views.trend import RUNS, Trend, draw_trend, find_trends, format_change
+from tui.results.views.trend import RUNS, TimeTrend, draw_trend, find_trends, format_change
 
 
-def trends_of(*results: StoredResult) -> list[Trend | None]:
+def trends_of(*results: StoredResult) -> list[TimeTrend | None]:
     """Return the trend of each result, given in the order of their times."""
     rows: list[StoredRow] = [
         build_row(stored, number=number) for number, stored in enumerate(results, 1)

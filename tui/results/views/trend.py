@@ -20,7 +20,7 @@ _PLACE = ("box", "gpu")
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
+class TimeTrend:
     """The medians of a workload's runs in seconds, oldest first, up to one of them."""
 
     medians_s: tuple[float, ...]
@@ -35,7 +35,7 @@ class Trend:
         return self.medians_s[-1] / self.medians_s[-2] - 1
 
 
-def find_trends(rows: Iterable[StoredRow], facts: Environments) -> dict[int, Trend]:
+def find_trends(rows: Iterable[StoredRow], facts: Environments) -> dict[int, TimeTrend]:
     """Return the trend of each run with a time, by the row's number.
 
     The runs of a trend share the workload, its parameters, the device, the box and the GPU.
@@ -57,9 +57,9 @@ def find_trends(rows: Iterable[StoredRow], facts: Environments) -> dict[int, Tre
     }
 
 
-def _build_trend(runs: Sequence[StoredRow]) -> Trend:
+def _build_trend(runs: Sequence[StoredRow]) -> TimeTrend:
     medians = tuple(run.median_s for run in runs if run.median_s)
-    return Trend(medians, len(runs) > 1 and _are_apart(runs[-2], runs[-1]))
+    return TimeTrend(medians, len(runs) > 1 and _are_apart(runs[-2], runs[-1]))
 
 
 def _are_apart(before: StoredRow, after: StoredRow) -> bool:
@@ -69,7 +69,7 @@ def _are_apart(before: StoredRow, after: StoredRow) -> bool:
     return before.ci95_s[1] < after.ci95_s[0] or after.ci95_s[1] < before.ci95_s[0]
 
 
-def format_change(trend: Trend | None) -> str:
+def format_change(trend: TimeTrend | None) -> str:
     """Format the change of the time: ``+8%`` is slower; empty where the intervals overlap."""
     if trend is None or trend.change is None or not trend.is_apart:
         return ""
@@ -77,7 +77,7 @@ def format_change(trend: Trend | None) -> str:
     return f"{sign}{text.share(abs(trend.change))}"
 
 
-def draw_trend(trend: Trend | None) -> str:
+def draw_trend(trend: TimeTrend | None) -> str:
     """Draw a column for each run, from the fastest to the slowest; empty of a single run."""
     if trend is None or len(trend.medians_s) < 2:
         return ""
