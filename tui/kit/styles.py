@@ -132,7 +132,7 @@ IN_OWN_COLORS = _with_reaches(
         TextStyle.NEXT_BLOCK: Style(color="#0087d7"),
         TextStyle.CURSOR: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
         TextStyle.REST: Style(color="#444444"),
-        TextStyle.SYSTEM: Style(color="#8a8a8a"),
+        TextStyle.SYSTEM: Style(color="#9e9e9e"),
         TextStyle.LAYER_REST: Style(color="#5a6780"),
         TextStyle.FULL_LAYER_REST: Style(color="#5a6780", bgcolor="#5a6780"),
         TextStyle.ON_LAYER_REST: Style(color="#ffffff", bgcolor="#5a6780"),
