@@ -159,9 +159,9 @@ class MemoryPane(AccountPane):
         """Return the title, with sizes in the units of the lines below."""
         return memory_title(self.gauge, self.view, cells, format_size=self._choose_sizes())
 
-    def count_rows(self, cells: int) -> int:
-        """Count the pane's rows with its title and its bar, at a width."""
-        return 2 + len(self.account_lines(cells))
+    def count_rows(self, width: int) -> int:
+        """Count the rows of the pane, ``width`` cells wide, with its title and its bar."""
+        return 2 + len(self.account_lines(text_cells(width)))
 
     def account_lines(self, cells: int) -> list[Line]:
         """Return the legend and the figures, shortened to fit."""

@@ -13,7 +13,7 @@ from textual.message import Message
 from tui.core.events import EventLog, Topic
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import TITLE_GAP, Line
-from tui.kit.pane import ROOM, LinesView, Pane
+from tui.kit.pane import ROOM, LinesView, Pane, text_cells
 from tui.runs.state.state import RunsState
 from tui.runs.views.backend import (
     build_view,
@@ -146,13 +146,14 @@ class BackendPane(RunsPane):
     def compose(self) -> ComposeResult:
         yield self.body
 
-    def count_rows(self, cells: int, most: int) -> int:
+    def count_rows(self, width: int, most: int) -> int:
         """Return the rows of the pane with its title while another pane has the focus.
 
         Args:
-            cells: width of the pane.
+            width: of the pane, in cells.
             most: rows available for it.
         """
+        cells = text_cells(width)
         shown = build_view(self.state, self.body.flag, cells, focused=False, rows=most - 1)
         return 1 + max(1, min(most - 1, len(shown.lines)))
 

@@ -18,16 +18,7 @@ from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ConfirmScreen
 from tui.kit.lists import KeyedList
-from tui.kit.pane import (
-    FooterBar,
-    Pane,
-    PaneRow,
-    pane_of,
-    set_height,
-    set_width,
-    switch_classes,
-    text_cells,
-)
+from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, set_width, switch_classes
 from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
 from tui.runs.screens.column_borders import BorderName, PaneArea
@@ -187,10 +178,9 @@ class WorkbenchScreen(CommandScreen):
             parts: the only topics that have changed since the panes were placed; ``None`` if
                 anything may have.
         """
-        cells = text_cells(self.app.size.width)
         backend = self._fitted[1]
         if parts is None or parts & self.backend.SHOWS:
-            backend = self.backend.count_rows(cells, arrangement.BACKEND_ROWS)
+            backend = self.backend.count_rows(self.app.size.width, arrangement.BACKEND_ROWS)
         compared = bool(self.state.comparisons)
         return self.devices.count_rows(0), backend, compared, self.state.started
 
@@ -237,17 +227,16 @@ class WorkbenchScreen(CommandScreen):
         """Return the rows that the memory pane fills in three columns or in a stack."""
         cells = self.app.size.width
         if self.has_class("-columns"):
-            column = cells * self.program.borders.left // 100 - 1
-            return self.memory.count_rows(text_cells(column))
-        return min(arrangement.MEMORY_ROWS, self.memory.count_rows(text_cells(cells)))
+            return self.memory.count_rows(cells * self.program.borders.left // 100 - 1)
+        return min(arrangement.MEMORY_ROWS, self.memory.count_rows(cells))
 
     def _fit_heights(self, rows: int) -> None:
         """Give the panes of three columns the rows that they fill; the others have the rest."""
         width = self.app.size.width
         borders = self.program.borders
         memory = self._memory_rows = self._count_memory_rows()
-        cells = text_cells(width * (100 - borders.right) // 100 - 1)
-        backend = self.backend.count_rows(cells, rows // 3)
+        column = width * (100 - borders.right) // 100 - 1
+        backend = self.backend.count_rows(column, rows // 3)
         fitted = arrangement.column_rows(rows, memory, backend)
         for pane, height in zip((self.memory, self.backend, self.log_pane), fitted, strict=True):
             set_height(pane, height)
