@@ -29,7 +29,7 @@ from tui.runs.views.search import build_entries
 from tui.runs.views.workload_columns import draw_entry, fit_workload_columns
 from tui.runs.views.workload_table import build_row
 from workloads.protocol import messages
-from workloads.protocol.results import Setting
+from workloads.protocol.results import UNTRUSTED, Setting
 from workloads.protocol.wire import field_values
 
 LATER = BEGAN + 5000.0
@@ -65,6 +65,17 @@ def test_the_newest_of_each_setting_on_this_box_and_gpu_is_found(tmp_path: Path)
     assert (newest.driver, newest.torch, newest.at) == ("590.1", FACTS["torch"], BEGAN + 2)
     assert EarlierSessions(place, BEGAN + 3).read_newest("beta") == ()
     assert EarlierSessions(tmp_path / "none", LATER, traceless=True).read_newest("alpha") == ()
+
+
+def test_a_warning_not_to_trust_a_stored_time_is_found_with_it(tmp_path: Path) -> None:
+    warning = f"other processes kept 2 cores busy: {UNTRUSTED}"
+    place = _filled(
+        tmp_path / "r",
+        kept(1, warnings=(warning,)),
+        kept(2, workload="conv2d", warnings=("noisy",)),
+    )
+    found = EarlierSessions(place, LATER).read_newest("alpha")
+    assert {one.workload: one.trusted for one in found} == {"matmul": False, "conv2d": True}
 
 
 def test_what_was_left_to_the_workload_is_found_by_what_was_asked_for(tmp_path: Path) -> None:
@@ -324,6 +335,17 @@ def test_an_old_figure_stands_in_parentheses_and_with_its_age(cells: int) -> Non
     assert "not run" not in shown
     if cells > 79:
         assert "2 d ago, driver 580" in shown
+
+
+def test_an_old_figure_that_is_not_to_be_trusted_keeps_its_mark() -> None:
+    doubtful = _earlier(trusted=False)
+    assert format_earlier(make_store().runs, doubtful).startswith("! 2.71 ms ")
+    state = make_store("one gpu", EarlierRead(NOW, (doubtful,)))
+    found = build_row(state.runs, state.runs.catalogue[0])
+    assert plain(found.state) == "! 2 d ago, driver 580"
+    state = make_store("one gpu", EarlierRead(NOW, (doubtful, _earlier("", days=3))))
+    found = build_row(state.runs, state.runs.catalogue[0])
+    assert plain(found.state) == "! on cuda:0, cuda:0 2 d, cpu 3 d ago, driver 580"
 
 
 def test_an_old_figure_is_quiet_and_no_ratio_is_made_of_it() -> None:

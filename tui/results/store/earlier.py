@@ -23,7 +23,7 @@ from tui.results.store.records import (
     find_gpu,
 )
 from tui.results.store.selection import Selection
-from tui.runs.state.runs import Against, EarlierResult, RunState
+from tui.runs.state.runs import Against, EarlierResult, RunState, is_trusted_with
 from workloads.protocol.results import Setting
 
 BUSY_S = 1.0
@@ -154,6 +154,7 @@ def _build_earlier(
         ci95_s=row.ci95_s,
         driver=facts.values.get("driver", ""),
         torch=facts.values.get("torch", ""),
+        trusted=is_trusted_with(row.marks),
     )
 
 

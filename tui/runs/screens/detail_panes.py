@@ -160,11 +160,12 @@ class BackendPane(RunsPane):
     def state_changed(self) -> None:
         self.body.rebuild()
         names = dict.fromkeys(format_backend_name(flag.name) for flag in list_switches(self.state))
-        unfinished = sum(not state.done for state in self.state.comparisons.values())
+        comparisons = self.state.comparisons.values()
+        waiting = sum(not state.done and state.progress is None for state in comparisons)
         host = self.state.machine.host
         title = f"Backends of {host}" if host else "Backends"
         title += f"{TITLE_GAP}{', '.join(names)}" if names else ""
-        title += f"   {unfinished} to compare" if unfinished else ""
+        title += f"   {waiting} queued" if waiting else ""
         if self.has_class("-folded"):
             title = format_folded_title(self.state, self.size.width - ROOM)
         self.retitle(title)

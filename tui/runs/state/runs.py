@@ -77,6 +77,8 @@ class EarlierResult:
     """Version of the driver; empty if unknown or for a run on the CPU."""
     torch: str
     """Version of torch; empty if unknown."""
+    trusted: bool = True
+    """No warning says that the time says nothing of the workload."""
 
     def is_of(self, parameters: Mapping[str, Setting]) -> bool:
         """Return whether it was measured with these parameters."""
@@ -312,7 +314,12 @@ def get_result(run: RunState | None) -> RunResult | None:
 
 def is_trusted(result: RunResult) -> bool:
     """Return whether no warning says that the time of a result says nothing of the workload."""
-    return not any(warning.endswith(UNTRUSTED) for warning in result.warnings)
+    return is_trusted_with(result.warnings)
+
+
+def is_trusted_with(warnings: Sequence[str]) -> bool:
+    """Return whether none of a result's warnings says that its time is not to be trusted."""
+    return not any(warning.endswith(UNTRUSTED) for warning in warnings)
 
 
 def get_timed_result(run: RunState | None) -> RunResult | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, TextStyle, paragraph
 from tui.runs.state.result_format import format_time
@@ -82,8 +83,12 @@ def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line
 
 
 def format_earlier(state: RunsState, earlier: EarlierResult) -> str:
-    """Format an earlier result: ``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``."""
+    """Format an earlier result: ``2.71 ms ±0.4%, 2 d ago with driver 580.65, torch 2.13.0``.
+
+    ``!`` comes first if its time is not to be trusted.
+    """
     software = [f"driver {earlier.driver}"] if earlier.driver else []
     software += [f"torch {earlier.torch}"] if earlier.torch else []
     used = f" with {', '.join(software)}" if software else ""
-    return f"{format_time(earlier)}, {text.age(state.now - earlier.at)}{used}"
+    mark = "" if earlier.trusted else f"{glyphs.GLYPHS.warning} "
+    return f"{mark}{format_time(earlier)}, {text.age(state.now - earlier.at)}{used}"

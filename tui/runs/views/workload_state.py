@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -154,8 +154,9 @@ def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
     known = [width for width in widths if width is not None]
     spread = f" {text.spread(max(known))}" if known else ""
     marks = _format_marks(state, runs, before=", ")
-    is_doubtful = any(run.warnings or describe_excess_of(run) for run in runs)
-    doubt = (Span(f"{glyphs.GLYPHS.warning} ", TextStyle.NOTE),) if is_doubtful else ()
+    doubtful = [run.request.device for run in runs if run.warnings or describe_excess_of(run)]
+    doubt = mark_doubt(doubtful, [run.request.device for run in runs])
+    bare = mark_doubt(doubtful, doubtful)
     beside = format_earlier_comparison(runs, state.now)
     ok = (Span("ok", TextStyle.GOOD),)
     timed = (*ok, Span(spread)) if spread else ok
@@ -167,6 +168,7 @@ def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
             (*doubt, *beside, Span(", "), *timed),
             (*doubt, *beside),
             *((*doubt, verdict) for verdict in verdicts),
+            *((*bare, verdict) for verdict in verdicts),
         )
     compared = (Span(", "), *beside) if beside else ()
     return (
@@ -176,7 +178,21 @@ def _format_ok(state: RunsState, runs: list[RunState]) -> Forms:
         *((*doubt, *timed, Span(", "), verdict) for verdict in verdicts),
         (*doubt, *timed),
         (*doubt, *ok),
+        (*bare, *ok),
     )
+
+
+def mark_doubt(doubtful: Sequence[str], devices: Collection[str]) -> Line:
+    """Return the mark of doubtful results, with their devices if the others are not doubtful.
+
+    Args:
+        doubtful: devices with a doubtful result.
+        devices: all devices with a result.
+    """
+    if not doubtful:
+        return ()
+    named = f"on {', '.join(doubtful)}, " if len(doubtful) < len(devices) else ""
+    return (Span(f"{glyphs.GLYPHS.warning} {named}", TextStyle.NOTE),)
 
 
 def format_earlier_comparison(runs: list[RunState], now: float) -> tuple[Span, ...]:

@@ -17,7 +17,13 @@ from tui.runs.state.runs import EarlierResult, RunState, are_comparable, get_med
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings
 from tui.runs.views.backend import format_verdict, list_newest
-from tui.runs.views.workload_state import Forms, format_state, format_sweep_name, format_sweep_state
+from tui.runs.views.workload_state import (
+    Forms,
+    format_state,
+    format_sweep_name,
+    format_sweep_state,
+    mark_doubt,
+)
 from workloads.protocol.results import Comparison, RunResult, Setting, WorkloadInfo
 
 
@@ -224,12 +230,13 @@ def _add_earlier(
         alone: there are no results of this session.
     """
     full = format_earlier(state, earlier)
+    doubt = mark_doubt([name for name, result in earlier.items() if not result.trusted], earlier)
     if alone and forms[0] == NOT_RUN:
         short = full.partition(",")[0] if full.count(",") == 1 else "earlier"
-        return tuple((Span(form, TextStyle.QUIET),) for form in (full, short))
+        return tuple((*doubt, Span(form, TextStyle.QUIET)) for form in (full, short))
     if alone or not forms[0]:
         return ()
-    return ((*forms[0], Span(f"; {full}", TextStyle.QUIET)),)
+    return ((*forms[0], Span("; ", TextStyle.QUIET), *doubt, Span(full, TextStyle.QUIET)),)
 
 
 def find_earlier(
