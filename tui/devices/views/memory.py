@@ -485,11 +485,11 @@ def reason_lines(reasons: Reasons, cells: int, most: int | None = None) -> list[
     """Return each reason once, with its figures: two and a count if there are ``most`` or more."""
 
     def name(labels: list[str]) -> str:
+        whole = most is None or len(labels) < most
+        shown = labels if whole else labels[:2]
         # "runner, unique" is one label.
-        between = "; " if any("," in label for label in labels) else ", "
-        if most is None or len(labels) < most:
-            return between.join(labels)
-        return f"{between.join(labels[:2])} and {len(labels) - 2} other figures"
+        names = ("; " if any("," in label for label in shown) else ", ").join(shown)
+        return names if whole else f"{names} and {len(labels) - 2} other figures"
 
     return [
         row
