@@ -38,7 +38,7 @@ from tui.devices.memory.others import OLD, account_of
 from tui.devices.state.history import MemoryPoint
 from tui.devices.state.watched_processes import MOST_ENDED, Allocator
 from tui.devices.views.history import RecentReadings
-from tui.devices.views.memory import bar_line, other_lines
+from tui.devices.views.memory import bar_line, legend_lines, other_lines
 from tui.devices.views.memory_account import process_history, process_lines
 from tui.devices.views.process_rows import ProcessRow, process_rows
 from tui.devices.views.processes import columns, heading, process_line, selected_lines, unread_notes
@@ -218,6 +218,8 @@ def test_a_bar_is_as_wide_as_it_was_and_shows_the_parts_where_there_is_room(
     drawn = [GLYPHS.slices[key] in bar for key, size in gauge.others[0].parts if size]
     if share < 2.9:
         assert not any(drawn)
+    legend = "".join(plain(line) for line in legend_lines(gauge, cells))
+    assert not {*bar} & {*map(GLYPHS.slices.get, OTHER_PARTS)} - {*legend}
 
 
 def test_another_process_is_one_line_and_what_has_no_room_is_counted() -> None:

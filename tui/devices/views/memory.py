@@ -110,18 +110,37 @@ def legend_lines(gauge: Gauge, cells: int, format_size: text.SizeFormat = text.s
     """
     parts = [part for part in gauge.known if get_value(part.bytes) != 0 or part.key == "free"]
     occupied = [part for part in parts if part.key != "free"]
+    split = _with_others_split(gauge, get_value(gauge.total) or 0, cells)
+    # The bar draws the memory of other processes by what their torch does with it.
+    of_others = tuple(
+        {
+            part.key: None
+            for part in split
+            if part.key in (*OTHER_PARTS, "others") and get_value(part.bytes)
+        }
+    )
     drawn = [
-        flow([_legend_item(part, format_size(get_value(part.bytes))) for part in chosen], cells)
+        flow(
+            [
+                _legend_item(
+                    part,
+                    format_size(get_value(part.bytes)),
+                    of_others if part.key == "others" else (part.key,),
+                )
+                for part in chosen
+            ],
+            cells,
+        )
         for chosen in (parts, occupied)
     ]
     return min(drawn, key=len)
 
 
-def _legend_item(part: Slice, size: str) -> Line:
-    mark = Span(glyphs.GLYPHS.slices[part.key], STYLES.get(part.key, TextStyle.REST))
+def _legend_item(part: Slice, size: str, keys: Sequence[str]) -> Line:
+    """Return an entry of the legend, with the glyphs of all its slices."""
     quiet = isinstance(part.bytes, Stale)
     return (
-        mark,
+        *(Span(glyphs.GLYPHS.slices[key], STYLES.get(key, TextStyle.REST)) for key in keys),
         Span(f" {part.label} "),
         Span(size, TextStyle.QUIET if quiet else TextStyle.STRONG),
     )
