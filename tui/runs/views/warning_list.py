@@ -15,11 +15,16 @@ from workloads.protocol.results import UNTRUSTED
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\.?\d)")
 """Not the digits of a name such as ``float32``."""
 
+_FINDINGS = re.compile(r'(?<=: do not trust )the (?:table|chart|figure) ".*')
+"""The names of what a workload found, at the end of a warning."""
+_ALL_FINDINGS = "the tables, charts and figures that --json names"
+
 
 def list_causes(state: RunsState, states: Sequence[RunState], cells: int) -> list[str]:
     """Return a paragraph for each cause of warnings, with the runs that have it.
 
-    Warnings that differ in their numbers alone have one cause.
+    Warnings that differ only in their numbers, or in the named tables, charts and figures, have
+    one cause.
 
     Args:
         state: the state of the runs.
@@ -29,10 +34,15 @@ def list_causes(state: RunsState, states: Sequence[RunState], cells: int) -> lis
     causes: dict[str, list[tuple[str, RunState]]] = {}
     for entry in states:
         for warning in entry.warnings:
-            causes.setdefault(_NUMBER.sub("0", warning), []).append((warning, entry))
+            causes.setdefault(_FINDINGS.sub("", _NUMBER.sub("0", warning)), []).append(
+                (warning, entry)
+            )
     rows: list[str] = []
     for found in causes.values():
-        text = join_numbers(list(dict.fromkeys(warning for warning, _ in found)))
+        texts = list(dict.fromkeys(warning for warning, _ in found))
+        if len(texts) > 1:
+            texts = [_FINDINGS.sub(_ALL_FINDINGS, each) for each in texts]
+        text = join_numbers(texts)
         runs = {entry.request.id: entry for _, entry in found}
         if len(runs) > 1:
             text = text.replace(UNTRUSTED, f"{UNTRUSTED.replace('this', 'these')}s")
