@@ -116,7 +116,7 @@ def legend_lines(gauge: Gauge, cells: int, format_size: text.SizeFormat = text.s
         {
             part.key: None
             for part in split
-            if part.key in (*OTHER_PARTS, "others") and get_value(part.bytes)
+            if part.key in (*OTHER_PARTS, "others") and (get_value(part.bytes) or 0) > 0
         }
     )
     drawn = [
