@@ -34,8 +34,15 @@ sys.path.insert(0, str(ROOT))
 
 
 from tests.simulated_gpu import libraries as simulated  # noqa: E402
+from tui.devices.memory import account  # noqa: E402
 from tui.recordings import DEMO, DEMO_SNAPSHOT  # noqa: E402
-from tui.recordings.lines import GZIP, Scene  # noqa: E402
+from tui.recordings.lines import (  # noqa: E402
+    GZIP,
+    Scene,
+    decode_event,
+    read_events,
+    scan_recording,
+)
 from tui.recordings.recorder import Recorder, Redaction  # noqa: E402
 from tui.rehearsal.device.settings import DeviceSettings, state_folder  # noqa: E402
 from tui.runs.session.session import Session  # noqa: E402
@@ -326,11 +333,32 @@ def cleaned_recording(made: Path, folder: Path) -> bytes:
             value["command"] = NEIGHBOURS_COMMAND
         return value
 
+    end = find_whole_end(made)
+    lines = [json.loads(line, object_hook=name) for line in _neutral(text, folder).splitlines()]
     named = [
-        json.dumps(json.loads(line, object_hook=name), ensure_ascii=False, separators=(",", ":"))
-        for line in _neutral(text, folder).splitlines()
+        json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        for line in lines
+        if line.get("t", 0.0) <= end
     ]
     return gzip.compress("".join(f"{line}\n" for line in named).encode(), mtime=0)
+
+
+def find_whole_end(path: Path) -> float:
+    """Return the last second of a recording at which the account of the first GPU is complete.
+
+    While the runner is busy it does not report, and newer readings of NVML have no figures of
+    torch's beside them: the pictures of the recording's end would lack these.
+    """
+    state = WorkbenchState(simulated=scan_recording(path).recording.simulated)
+    end = 0.0
+    for event in read_events(path):
+        state.publish(decode_event(event))
+        sample = state.machine.sample
+        first = next((view for view in state.machine.devices if view.nvml is not None), None)
+        if sample is not None and first is not None:
+            parts = {part.key for part in account(state.machine, first, sample.at).known}
+            end = event.at if {"allocated", "context"} <= parts else end
+    return end
 
 
 def drop_runner(frames: list[dict[str, object]]) -> list[dict[str, object]]:

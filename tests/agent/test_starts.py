@@ -14,8 +14,8 @@ from tui.watch.runs.start import START_FOLDER
 AGENT = START_FOLDER.parent
 SOURCES = sorted(AGENT.rglob("*.py"))
 LATER = (
-    *("backward_lines", "code_files", "inventory", "leftovers", "reach", "rehearsal"),
-    *("source_lines", "thread_locals"),
+    *("backward_lines", "code_files", "inventory", "leftovers", "owners", "reach", "rehearsal"),
+    *("source_lines", "thread_locals", "variable_codes"),
 )
 """What is loaded where memory runs out or a rehearsal begins, and nowhere else."""
 

@@ -161,7 +161,7 @@ def test_its_scenes_show_all_that_it_has_in_little_more_than_a_minute() -> None:
     assert all(len(scene.caption) <= 60 for _, scene in scenes)
     assert {(scene.tab, scene.view) for _, scene in scenes} == {
         ("workbench", ""), ("workbench", "detail"), ("processes", ""), ("memory", ""),
-        ("snapshot", "verdict"), ("snapshot", "timeline"), ("snapshot", "flame"), ("watch", ""),
+        ("snapshot", "verdict"), ("snapshot", "timeline"), ("snapshot", "flame"),
     }  # fmt: skip
 
 
