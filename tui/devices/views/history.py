@@ -460,4 +460,8 @@ def title_rule(titles: Sequence[str], cells: int) -> Line:
     rule = glyphs.GLYPHS.rule
     chosen = next((title for title in titles if len(title) + 3 <= cells), titles[-1])
     start = fit(f"{rule} {chosen} ", cells)
-    return (Span(start + rule * (cells - len(start)), TextStyle.QUIET),)
+    return (
+        Span(start[:1], TextStyle.REST),
+        Span(start[1:], TextStyle.QUIET),
+        Span(rule * (cells - len(start)), TextStyle.REST),
+    )

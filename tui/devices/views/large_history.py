@@ -326,10 +326,16 @@ def heading_line(start: Sequence[str], rests: Sequence[Sequence[str]], cells: in
     room = cells - len(f"{glyphs.GLYPHS.rule} {name}{gap}{value} ")
     tails = ["".join(GAP + part for part in rest if part) for rest in rests]
     tail = next((words for words in tails if len(words) < room), "")
-    before = Span(f"{glyphs.GLYPHS.rule} {name}{gap}", TextStyle.QUIET)
-    rule = glyphs.GLYPHS.rule * max(0, room - len(tail))
-    after = Span(f"{tail} {rule}", TextStyle.QUIET)
-    return fit_line((before, *([Span(value, TextStyle.STRONG)] if value else []), after), cells)
+    return fit_line(
+        (
+            Span(glyphs.GLYPHS.rule, TextStyle.REST),
+            Span(f" {name}{gap}", TextStyle.QUIET),
+            *([Span(value, TextStyle.STRONG)] if value else []),
+            Span(f"{tail} ", TextStyle.QUIET),
+            Span(glyphs.GLYPHS.rule * max(0, room - len(tail)), TextStyle.REST),
+        ),
+        cells,
+    )
 
 
 def large_lines(
