@@ -82,7 +82,7 @@ def test_a_blank_cell_of_a_small_history_says_why() -> None:
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        (100, "cuda:0, last 2 min 38 s; blank: nothing was sampled"),
+        (100, "cuda:0, last 2 min 38 s  blank: nothing was sampled"),
         (45, "cuda:0, blank: nothing was sampled"),
         (30, "blank: nothing was sampled"),
     ],

@@ -452,7 +452,7 @@ def span_rule(device: str, recent: RecentReadings, room: int, cells: int, gap: s
     span = format_span(columns * recent.column_s(columns))
     name = f"{device}, " if device else ""
     words = f"{name}last {span}"
-    return title_rule([f"{words}; {gap}", f"{name}{gap}", gap, words] if gap else [words], cells)
+    return title_rule([f"{words}  {gap}", f"{name}{gap}", gap, words] if gap else [words], cells)
 
 
 def title_rule(titles: Sequence[str], cells: int) -> Line:

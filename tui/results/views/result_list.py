@@ -115,7 +115,11 @@ def name_rows(rows: Sequence[StoredRow]) -> tuple[str, ...]:
 
 def _build_column(name: str, values: Sequence[str]) -> Column[ListedRow]:
     def cell(listed: ListedRow) -> Span:
-        return Span(values[listed.at], _choose_style(name, listed.row))
+        words = values[listed.at]
+        if name == "trend":
+            # Only what has moved is to catch the eye.
+            return Span(words, TextStyle.ALLOCATED if len({*words}) > 1 else TextStyle.REST)
+        return Span(words, _choose_style(name, listed.row))
 
     cells = widest((name, *values), _MOST.get(name, REST))
     gap = 0 if name == "when" else 2
@@ -148,8 +152,6 @@ def _choose_style(name: str, row: StoredRow) -> TextStyle:
         return TextStyle.BAD
     if name == "result" and row.marks:
         return TextStyle.NOTE
-    if name == "trend":
-        return TextStyle.ALLOCATED
     return TextStyle.QUIET if name == "when" else TextStyle.PLAIN
 
 

@@ -12,7 +12,7 @@ from rich.syntax import Syntax, SyntaxTheme
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.devices.state.machine import SIMULATED
-from tui.kit.bars import draw_bar
+from tui.kit.bars import draw_bar, draw_gauge
 from tui.kit.digits import draw_large
 from tui.kit.lines import (
     Line,
@@ -194,7 +194,10 @@ def _find_times(runs: dict[str, RunState | None]) -> dict[str, float]:
 def _device_lines(
     state: RunsState, info: WorkloadInfo, runs: dict[str, RunState | None], cells: int, tick: int
 ) -> list[Line]:
-    """Return a row for each device: its time as a bar scaled to the longest, or its run's state."""
+    """Return a row for each device: its time as a bar scaled to the longest, or its run's state.
+
+    A time alone is compared with the device's limit, if one is known.
+    """
     times = _find_times(runs)
     statuses = {device: _format_status(state, info, run, tick) for device, run in runs.items()}
     room = cells - DEVICE_CELLS - 2 - max((width(statuses[device]) for device in times), default=0)
@@ -204,11 +207,15 @@ def _device_lines(
         if device not in times or room < LEAST_BAR:
             rows += flow([(label, *status)], cells, indent="  ")
             continue
-        drawn = Span(
-            left(draw_bar(times[device] / max(times.values()), room), room),
-            style_of_device(device),
-        )
-        rows.append((label, drawn, Span(" "), *status))
+        style = style_of_device(device)
+        run = runs[device]
+        limit = run.result.limit if run is not None and run.result is not None else None
+        if len(times) == 1 and limit is not None:
+            bar = draw_gauge(limit.fraction, room, style)
+        else:
+            share = times[device] / max(times.values()) if len(times) > 1 else 0.0
+            bar = (Span(left(draw_bar(share, room) if share else "", room), style),)
+        rows.append((label, *bar, Span(" "), *status))
     return rows
 
 

@@ -85,7 +85,7 @@ def outcome_lines(runs: Mapping[str, RunState | None], cells: int) -> list[Line]
 
 
 def _device_lines(device: str, run: RunState, cells: int, limit_cells: int) -> list[Line]:
-    label = Span(f"{left(device, max(DEVICE_CELLS, cell_len(device)))} ", TextStyle.KEY)
+    label = Span(f"{left(device, max(DEVICE_CELLS, cell_len(device)))} ", style_of_device(device))
     result = run.result or run.so_far
     rows: list[Line] = []
     if result is not None and result.time is not None:
