@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tui.core.text import glyphs
 from tui.kit import braille
-from tui.kit.lines import plain, width
+from tui.kit.lines import TextStyle, plain, width
 from tui.kit.plot import Axis, Curve, Event, Level, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale, labels, places_scale, scale_for
 
@@ -310,3 +310,16 @@ def test_no_row_is_wider_than_the_pane_and_the_frame_is_whole(
     assert all(width(row) <= cells for row in rows)
     frame = [row for row in map(plain, rows) if "│" in row[:20] or "┤" in row[:20]]
     assert len(frame) >= height - 1  # the mark of several points may need a row
+
+
+def test_the_area_below_a_filled_curve_has_one_style_down_to_the_edge() -> None:
+    held = Curve("held", ((0, 1.0), (1, 3.0), (2, 2.0)), style=TextStyle.ALLOCATED, filled=True)
+    across, upright = Axis("step", "", Scale(0, 2)), Axis("memory", "byte", Scale(0, 4))
+    plot = Plot(across, upright, (held,), events=(Event("", 1),))
+    rows = plot_lines(plot, 60, 8)
+    body = rows[-10:-2]
+    # The cells of an event below the curve have the area's style, too.
+    assert {span.style for span in body[-1][1:]} == {TextStyle.ALLOCATED_REACH}
+    assert TextStyle.ALLOCATED_REACH not in {span.style for span in body[0]}
+    empty = plot_lines(replace(plot, curves=(replace(held, filled=False),)), 60, 8)
+    assert [plain(row).rstrip() for row in empty] == [plain(row).rstrip() for row in rows]

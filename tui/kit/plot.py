@@ -16,7 +16,7 @@ from tui.core.text.glyphs import clean
 from tui.core.text.numbers import quantity
 from tui.kit import braille
 from tui.kit.braille import ACROSS, DOWN, Cell, Dot
-from tui.kit.lines import Line, Span, TextStyle, cell_len, flow, line, right
+from tui.kit.lines import REACHES, Line, Span, TextStyle, cell_len, flow, line, right
 from tui.kit.scale import Labels, Scale, labels
 
 HEIGHT = 9
@@ -25,6 +25,7 @@ LEAST_ROOM = 12
 """Least cells between the edges: fewer show no curve."""
 LEAST_CELLS = 24
 """Least width in cells of a plot: below it, text is clearer."""
+_AREAS = frozenset(REACHES.values())
 _SPARSE = 3
 """Cells per point from which each point has a mark."""
 _MARK_EVERY = 10
@@ -55,6 +56,9 @@ class Curve:
     style: TextStyle = TextStyle.KEY
     joined: bool = True
     """Connect the points with a line."""
+    filled: bool = False
+    """Fill the area below, in themes that have a darker shade of the style, which is in
+    :data:`~tui.kit.lines.REACHES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +192,12 @@ class _Canvas:
             # Draw two cells and leave one out, to distinguish the level from a curve.
             dashes = (x for x in range(first, room * ACROSS) if x // ACROSS % 3 != 2)
             self._draw(((x, y) for x in dashes), TextStyle.NOTE)
+        self.areas: dict[int, tuple[int, TextStyle]] = {}
+        """By column: the row of the top of a filled curve, and the style below it."""
         for curve in plot.curves:
-            self._draw(self._dots(curve), curve.style)
+            cells = self._draw(self._dots(curve), curve.style)
+            if curve.filled:
+                self._fill(cells, REACHES[curve.style])
         for curve in plot.curves:
             self._mark(curve)
 
@@ -204,10 +212,24 @@ class _Canvas:
     def row(self, value: float) -> int:
         return self.dot(self.plot.across.scale.low, value)[1] // DOWN
 
-    def _draw(self, dots: Iterator[Dot], style: TextStyle) -> None:
-        for cell, drawn in braille.bits(dots, self.room, self.height).items():
+    def _draw(self, dots: Iterator[Dot], style: TextStyle) -> list[Cell]:
+        """Draw dots, and return their cells."""
+        cells = braille.bits(dots, self.room, self.height)
+        for cell, drawn in cells.items():
             self.bits[cell] = self.bits.get(cell, 0) | drawn
             self.styles[cell] = style
+        return list(cells)
+
+    def _fill(self, cells: list[Cell], style: TextStyle) -> None:
+        """Fill the columns of a curve below its highest cell, and what stands there of events."""
+        for column, row in cells:
+            top = self.areas.get(column, (self.height, style))[0]
+            self.areas[column] = (min(top, row), style)
+        own = {self.styles[cell] for cell in cells}
+        for (column, row), before in list(self.styles.items()):
+            top = self.areas.get(column, (self.height, style))[0]
+            if row > top and before in {*own, TextStyle.QUIET}:
+                self.styles[column, row] = style
 
     def _dots(self, curve: Curve) -> Iterator[Dot]:
         before: Dot | None = None
@@ -271,12 +293,18 @@ class _Canvas:
         for column in range(self.room):
             cell = (column, row)
             drawn = braille.character(self.bits.get(cell, 0))
-            text, style = self.marks.get(cell, (drawn, self.styles.get(cell, TextStyle.PLAIN)))
-            if spans and (spans[-1][1] is style or text == " "):
+            top, area = self.areas.get(column, (self.height, TextStyle.PLAIN))
+            below = area if row > top else TextStyle.PLAIN
+            text, style = self.marks.get(cell, (drawn, self.styles.get(cell, below)))
+            before = spans[-1][1] if spans else None
+            # A blank looks the same in every style but those of areas.
+            blank = text == " " and style is TextStyle.PLAIN and before not in _AREAS
+            if before is style or (blank and before is not None):
                 spans[-1] = (spans[-1][0] + text, spans[-1][1])
             else:
                 spans.append((text, style))
-        spans[-1] = (spans[-1][0].rstrip(), spans[-1][1])
+        if spans[-1][1] not in _AREAS:
+            spans[-1] = (spans[-1][0].rstrip(), spans[-1][1])
         return tuple(Span(text, style) for text, style in spans)
 
 

@@ -300,7 +300,7 @@ def _plot(
         allocated.append((at, float(point.allocated)))
     curves = (
         Curve("reserved", tuple(reserved), "", TextStyle.CACHED),
-        Curve("allocated", tuple(allocated), mark_of(0), TextStyle.ALLOCATED),
+        Curve("allocated", tuple(allocated), mark_of(0), TextStyle.ALLOCATED, filled=True),
     )
     note = NOT_READ if gaps else ""
     upright = Axis("", "byte", top)
