@@ -108,7 +108,7 @@ def test_a_rehearsal_is_watched_to_its_verdict_and_opens_its_snapshot(
     go.touch()
     shows(
         terminal,
-        r"^fits on L4: peak .* of 22\.0 GiB, headroom",
+        r"^ *fits on L4: peak .* of 22\.0 GiB, headroom",
         "ended with exit code 0",
         *(row(*each, STEPS, "ended") for each in devices),
     )
