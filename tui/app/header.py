@@ -110,7 +110,7 @@ def _name(tab: Tab, cells: int, *, opened: bool) -> str:
         return f"{tab.key} {tab.title}"
     if cells >= SHORT_FROM or (opened and cells >= KEYS_BELOW):
         return f"{tab.key} {tab.short}"
-    return str(tab.key)
+    return tab.key
 
 
 def _remark(machine: MachineState, cells: int) -> str:

@@ -197,7 +197,7 @@ class _Canvas:
         for curve in plot.curves:
             cells = self._draw(self._dots(curve), curve.style)
             if curve.filled:
-                self._fill(cells, REACHES[curve.style])
+                self._fill(cells, curve.style)
         for curve in plot.curves:
             self._mark(curve)
 
@@ -222,14 +222,14 @@ class _Canvas:
 
     def _fill(self, cells: list[Cell], style: TextStyle) -> None:
         """Fill the columns of a curve below its highest cell, and what stands there of events."""
+        below = REACHES[style]
         for column, row in cells:
-            top = self.areas.get(column, (self.height, style))[0]
-            self.areas[column] = (min(top, row), style)
-        own = {self.styles[cell] for cell in cells}
-        for (column, row), before in list(self.styles.items()):
-            top = self.areas.get(column, (self.height, style))[0]
-            if row > top and before in {*own, TextStyle.QUIET}:
-                self.styles[column, row] = style
+            top, _ = self.areas.get(column, (row, below))
+            self.areas[column] = (min(top, row), below)
+        for (column, row), before in self.styles.items():
+            top, _ = self.areas.get(column, (self.height, below))
+            if row > top and before in (style, TextStyle.QUIET):
+                self.styles[column, row] = below
 
     def _dots(self, curve: Curve) -> Iterator[Dot]:
         before: Dot | None = None
