@@ -25,8 +25,8 @@ SOUGHT = 16
 ALIKE = 4
 """Number of objects of one class from which their own holder is the owner."""
 _SKIPPED = (types.FrameType, types.ModuleType, type)
-_CELL = type((lambda held: (lambda: held).__closure__)(0)[0])  # type: ignore[index]
-_BETWEEN = frozenset(map(id, (list, dict, tuple, set, frozenset, deque, _CELL)))
+_HOLDERS: tuple[type, ...] = (list, dict, tuple, set, frozenset, deque, types.CellType)
+_BETWEEN = frozenset(map(id, _HOLDERS))
 """Ids of the classes of collections and of the cells of closures: a class's hash and equality may
 be the program's."""
 
