@@ -156,6 +156,20 @@ def test_a_thousand_random_keys_end_nothing_however_it_is_started(
         go(Walk(5), 500, (*PROGRAM, "--python", saying(tmp_path), "--readonly"), variables)
 
 
+def test_a_palette_that_closes_and_opens_in_one_burst_ends_nothing(
+    variables: Mapping[str, str],
+) -> None:
+    keys = ("ctrl+p", *"demo", "escape", "enter", "enter", "colon", *"snapshot", "down")
+    with Terminal((*PROGRAM, "replay", "--demo", "--loop"), *SIZE, variables) as terminal:
+        terminal.until_shows("Devices", "Workloads")
+        for _ in range(5):
+            type_step(terminal, Step(keys))
+            type_step(terminal, Step(("escape", "escape", "colon", "escape")))
+            assert terminal.process.poll() is None, terminal.output[-600:].decode(errors="replace")
+        terminal.keys("\x1b", "1", "?")
+        terminal.until(lambda text: "escape closes" in text, TIMEOUT_S)
+
+
 async def _take_in(on: Page, seconds: float, walk: Walk) -> None:
     """Draw what the page gets, until nothing comes for so long."""
     with contextlib.suppress(asyncio.TimeoutError):

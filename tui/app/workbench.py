@@ -365,8 +365,12 @@ class WorkbenchApp(TabbedApp):
         if bound is None or not bound.enabled:
             self.notify(words, markup=False)
 
-    def action_command_palette(self) -> None:
-        self.push_screen(Palette(placeholder="type a command", id="--command-palette"))
+    async def action_command_palette(self) -> None:
+        """Open the palette; the next key waits until it is mounted, for it may be Escape.
+
+        The palette has no id: while one is being removed, the next one can be opened.
+        """
+        await self.push_screen(Palette(placeholder="type a command"))
 
     def search_themes(self) -> None:
         """Open the list of themes, which shows each while the cursor is on it."""
