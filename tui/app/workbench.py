@@ -365,12 +365,9 @@ class WorkbenchApp(TabbedApp):
         if bound is None or not bound.enabled:
             self.notify(words, markup=False)
 
-    async def action_command_palette(self) -> None:
-        """Open the palette; the next key waits until it is mounted, for it may be Escape.
-
-        The palette has no id: while one is being removed, the next one can be opened.
-        """
-        await self.push_screen(Palette(placeholder="type a command"))
+    def action_command_palette(self) -> None:
+        """Open the palette, without an id: the one before may not have been removed yet."""
+        self.push_screen(Palette(placeholder="type a command"))
 
     def search_themes(self) -> None:
         """Open the list of themes, which shows each while the cursor is on it."""

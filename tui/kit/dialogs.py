@@ -58,7 +58,11 @@ class Palette(CommandPalette):
     """
 
     def dismiss(self, result: None = None) -> AwaitComplete:
-        """Close; do nothing if another screen is on top, as it is after closing."""
+        """Close, once mounted; do nothing if another screen is on top, as it is after closing."""
+        if not self.is_mounted:
+            # A key was faster. Textual's palette expects to be on top when it is mounted.
+            self.call_later(self.dismiss)
+            return AwaitComplete()
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
     def on_mount(self) -> None:
