@@ -122,6 +122,7 @@ PROGRAMS = (
         helps=("break the reference cycles",),
         alone=("parameters", "fragmentation"),
     ),
+    leak("kept_outputs_of_few_steps", "grows by 256 MiB per step", helps=GRAPH),
     leak("sampling_with_graphs", "x (a graph of", helps=GRAPH),
     Program(
         "unrolled_cell",

@@ -38,6 +38,8 @@ KEY = "gpu_workbench"
 FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """The agent's folder; stacks omit frames from it."""
 _MOST_SAMPLES = 64
+_FIRST_SAMPLES = 32
+"""Number of samples taken at every step, whatever they cost: a fast program may fail by then."""
 _SAMPLING_SHARE = 100
 """A sample is due after this many times the last one's duration."""
 _LONGEST_TEXT = 8000
@@ -112,6 +114,8 @@ class Agent:
         self._samples: list[tuple[int, int, int]] = []
         """Device, step and bytes allocated after it, spread over the run."""
         self._sample_at = 0.0
+        self._early = _FIRST_SAMPLES
+        """Number of samples still to take at every step."""
         self._newest = ""
         self.after_step: Callable[[], None] | None = None
         """Called after each counted step."""
@@ -188,7 +192,8 @@ class Agent:
                 # From here on all optimizers are counted together.
                 self._counter = None
                 self.log_event("trouble", doing="count", text=_describe_error(error))
-        if time.monotonic() >= self._sample_at and self.alive:
+        due = self._early > 0 or time.monotonic() >= self._sample_at
+        if due and self.alive:
             self.run_guarded(self._sample)
         if self.at_next_step and self.alive:
             self.at_next_step = False
@@ -198,10 +203,14 @@ class Agent:
             self.run_guarded(self.after_step)
 
     def _sample(self) -> None:
-        """Record the allocated bytes after this step, in at most 1% of the program's time."""
+        """Record the allocated bytes after this step.
+
+        From a number of samples on, they cost at most 1% of the program's time.
+        """
         began = time.monotonic()
+        early = self._early - 1
         # If the next lines raise, no sample is recorded: one error is reported, not one per step.
-        self._sample_at = float("inf")
+        self._sample_at, self._early = float("inf"), 0
         cuda = self.torch.cuda
         device = cuda.current_device()
         self._samples.append((device, self.steps, cuda.memory_allocated(device)))
@@ -209,7 +218,7 @@ class Agent:
             # Drop every second sample, but not the newest.
             del self._samples[-2::-2]
         now = time.monotonic()
-        self._sample_at = now + _SAMPLING_SHARE * (now - began)
+        self._sample_at, self._early = now + _SAMPLING_SHARE * (now - began), early
 
     def carry_out(self) -> None:
         """Run pending requests, on the training thread or between the main thread's bytecodes."""

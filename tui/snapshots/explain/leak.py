@@ -187,7 +187,7 @@ def _find_in_container(
         return _find_in_tracebacks(container, evidence, inventory, rate)
     graphs = container.graphs * 2 >= max(1, container.tensors)
     per_step = rate is not None and rate.per == "step"
-    if rate is None and not _is_bounded(container):
+    if rate is None and not container.graphs and not _is_bounded(container):
         rate = estimate_rate(container, evidence, inventory)
     replaced = _find_replaced_items(container, evidence, inventory)
     if replaced is not None:
@@ -207,9 +207,21 @@ def _find_in_container(
             return None
     elif whole < max(SHARE * evidence.allocated, grew / 4):
         return None
-    size = max(container.bytes, min(whole, grew or whole))
+    grown = _count_grown(container, inventory, rate, grew)
+    size = max(container.bytes, min(whole, grown or whole))
     kind: LeakKind = "graphs" if graphs else "list"
     return make_leak(kind, container, inventory, size, rate, graphs=container.graphs)
+
+
+def _count_grown(container: Container, inventory: Inventory, rate: Rate | None, grew: int) -> int:
+    """Return the bytes that have grown: of a container with one element per step, for all of them.
+
+    What was measured begins after the first step.
+    """
+    each_step = abs(container.length - inventory.step) <= 2
+    if rate is None or rate.per != "step" or not each_step:
+        return grew
+    return int(rate.rate * container.length)
 
 
 def _is_made_at_once(container: Container, rate: Rate | None) -> bool:
