@@ -44,6 +44,7 @@ from tui.devices.views.process_rows import ProcessRow, process_rows
 from tui.devices.views.processes import columns, heading, process_line, selected_lines, unread_notes
 from tui.kit.lines import plain
 from tui.runs.state.state import WorkbenchState
+from workloads.protocol.messages import TorchMemory
 
 KEY = (STRANGER, START, "cuda:0")
 
@@ -130,6 +131,43 @@ def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:
     words = " ".join(" ".join(lines).split())
     assert words.count("s old: the process has ended") == 1
     assert "in grey: 9 s old: the process has ended" in words
+
+
+def explain_end(*more: object, at_oom: TorchMemory | None = None) -> str:
+    """Return the sentences on the memory of a process that has ended."""
+    state = watched(*more, told())
+    actual = allocator(state)
+    view = next(item for item in state.machine.devices if item.key == actual.placed.id)
+    sample = state.machine.sample
+    gauge = account_of(actual, view, sample, MemoryPoint(0.0), NOW + 29, at_oom)
+    return " ".join(gauge.explanation)
+
+
+def test_the_account_of_a_process_that_has_ended_is_that_of_its_last_reading() -> None:
+    words = explain_end()
+    assert "was last read, nvidia-smi showed 20.7 GiB in use; live tensors used 2.0 GiB" in words
+    assert "1.5 GiB was torch's cache: freed, and kept for new tensors (reserved 3.5 GiB)." in words
+    assert "614 MiB was this process's CUDA context" in words
+    for present in ("shows", "emptying", " is torch's", " is used", "belongs"):
+        assert present not in words
+
+
+def test_what_an_exception_freed_is_told_as_it_was_at_the_oom() -> None:
+    at_oom = replace(figures(), allocated=3 * GIB, requested=3 * GIB)
+    words = explain_end(at_oom=at_oom)
+    assert "live tensors used 3.0 GiB of it at its OOM" in words
+    assert "512 MiB was torch's cache" in words
+
+
+def test_the_present_memory_of_the_gpu_is_told_apart_from_that_of_the_ended_process() -> None:
+    later = sample(gpu(processes=(), memory_read=(NOW + 1, NOW + 1.1)), at=NOW + 1.1)
+    changed = said(figures(at=NOW + 0.9, reserved=4 * GIB, reserved_allocated=4 * GIB))
+    words = explain_end(changed, later, said())
+    assert words.startswith(
+        "The process has ended. When it was last read, live tensors used 2.0 GiB of the 4.0 GiB "
+        "that torch had reserved. Now nvidia-smi shows 20.7 GiB in use."
+    )
+    assert "this process" not in words
 
 
 def test_a_process_that_runs_another_program_is_another_process() -> None:

@@ -164,7 +164,7 @@ def explain_gpu(
             _context(figures, parts),
             _ours(figures, parts),
             _others(figures, parts),
-            _unattributed(parts),
+            _unattributed(figures, parts),
             _driver(figures),
             _unified(figures),
         )
@@ -193,6 +193,8 @@ def _opening(figures: GpuFigures) -> str:
         shown = f"nvidia-smi shows {text.size(used)} in use"
     else:
         shown = f"the driver reports {text.size(used)} in use"
+    if (figures.past or figures.gone) and not isinstance(allocated, Absent):
+        return _describe_end(figures, shown, allocated.value)
     shown = shown[0].upper() + shown[1:] if figures.source == MEM_GET_INFO else shown
     if isinstance(allocated, Absent):
         if figures.uses_no_memory and figures.our_processes:
@@ -209,10 +211,39 @@ def _opening(figures: GpuFigures) -> str:
     return f"{shown}; live tensors use {size} of it (torch allocated)."
 
 
+def _describe_end(figures: GpuFigures, shown: str, allocated: int) -> str:
+    """Return the opening for a process that has ended, whose figures are of the past.
+
+    Args:
+        figures: the figures.
+        shown: what the device's used memory is, in the present.
+        allocated: bytes of live tensors in the process.
+    """
+    size = text.size(allocated)
+    if figures.past:
+        past = shown.replace("shows", "showed").replace(" is in use", " was in use")
+        then = " at its OOM" if figures.at_oom else ""
+        return (
+            f"When the process was last read, {past}; live tensors used {size} of it{then} "
+            "(torch allocated)."
+        )
+    when = "At its OOM" if figures.at_oom else "When it was last read"
+    reserved = get_value(figures.torch.reserved)
+    segments = "" if reserved is None else f" of the {text.size(reserved)} that torch had reserved"
+    return f"The process has ended. {when}, live tensors used {size}{segments}. Now {shown}."
+
+
 def _cache(figures: GpuFigures, would_free: Reading[int]) -> str:
     cache, reserved = get_value(cached(figures.torch)), get_value(figures.torch.reserved)
     if cache is None or reserved is None or not figures.used_splits:
         return ""
+    if figures.past:
+        if cache <= 0:
+            return "torch's cache was empty: the tensors used all reserved memory."
+        return (
+            f"{text.size(cache)} was torch's cache: freed, and kept for new tensors "
+            f"(reserved {text.size(reserved)})."
+        )
     if cache <= 0:
         return "torch's cache is empty: the tensors use all reserved memory."
     sentence = (
@@ -234,28 +265,34 @@ def _workspace(parts: dict[str, Slice]) -> str:
     return f"torch has given {text.size(size)} to cuBLAS as its workspace, while the run lasts."
 
 
+def _be(figures: GpuFigures) -> str:
+    """Return the verb of a sentence: in the past for a process that has ended."""
+    return "was" if figures.past else "is"
+
+
 def _context(figures: GpuFigures, parts: dict[str, Slice]) -> str:
+    be = _be(figures)
     both = _bytes(parts, "process_and_others")
     if both is not None:
         subject = "CUDA context" if figures.used_splits else "memory"
         unknown = figures.ours if figures.uses_no_memory else figures.process
         reason = unknown.reason if isinstance(unknown, Absent) else ""
         return (
-            f"{text.size(both)} is this process's {subject} and other processes together; "
+            f"{text.size(both)} {be} this process's {subject} and other processes together; "
             f"the split is unknown: {_ended(reason)}"
         )
     context = _bytes(parts, "context")
     if context:
         return (
-            f"{text.size(context)} is this process's CUDA context, kernels and libraries "
+            f"{text.size(context)} {be} this process's CUDA context, kernels and libraries "
             "(cuBLAS, cuDNN, NCCL), which torch does not count."
         )
     process = _bytes(parts, "process")
     if not process:
         return ""
     if figures.used_splits:
-        return f"{text.size(process)} is this process: its CUDA context at the least."
-    return f"{text.size(process)} is this process, torch's share of it included."
+        return f"{text.size(process)} {be} this process: its CUDA context at the least."
+    return f"{text.size(process)} {be} this process, torch's share of it included."
 
 
 def _ours(figures: GpuFigures, parts: dict[str, Slice]) -> str:
@@ -263,25 +300,27 @@ def _ours(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     if not own:
         return ""
     holders = text.count(figures.our_processes, "other process", "other processes")
-    size = text.size(own)
-    return f"{size} is used by {holders} of this program: ranks, or runners that are ending."
+    held = f"{text.size(own)} {_be(figures)} used by {holders} of this program"
+    return f"{held}: ranks, or runners that are ending."
 
 
 def _others(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     others = _bytes(parts, "others")
     if not others:
         return ""
+    size, be = text.size(others), _be(figures)
     if figures.unified:
-        return f"{text.size(others)} is used by other programs, on the GPU or on the host."
+        return f"{size} {be} used by other programs, on the GPU or on the host."
     if figures.other_processes:
         holders = text.count(figures.other_processes, "other process", "other processes")
-        return f"{text.size(others)} is used by {holders}."
-    return f"{text.size(others)} is used by others."
+        return f"{size} {be} used by {holders}."
+    return f"{size} {be} used by others."
 
 
-def _unattributed(parts: dict[str, Slice]) -> str:
+def _unattributed(figures: GpuFigures, parts: dict[str, Slice]) -> str:
     size = _bytes(parts, "unattributed")
-    return f"{text.size(size)} belongs to no listed process." if size else ""
+    verb = "belonged" if figures.past else "belongs"
+    return f"{text.size(size)} {verb} to no listed process." if size else ""
 
 
 def _driver(figures: GpuFigures) -> str:

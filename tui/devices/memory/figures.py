@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, TypeVar
 
 from tui.core.text import numbers as text
@@ -47,6 +47,8 @@ class GpuReadings(NamedTuple):
     """The source whose moment the account describes; figures of other moments are absent or old."""
     ended: bool = False
     """The worker has ended."""
+    at_oom: bool = False
+    """The allocator's figures are those of the OOM that ended the process."""
     wording: AccountWording = WORKER
     """The words for the process."""
     lost: str = ""
@@ -97,12 +99,20 @@ class GpuFigures(NamedTuple):
     wording: AccountWording = WORKER
     basis: Basis = "one moment"
     """The source whose moment the figures describe; the other source's are not subtracted."""
+    gone: bool = False
+    """The process has ended, and NVML's figures are later."""
+    past: bool = False
+    """The process has ended, and all figures are those of its last reading."""
+    at_oom: bool = False
+    """The allocator's figures are those of the OOM that ended the process."""
 
     @property
     def ours_is_unknown(self) -> bool:
         """The program uses memory on the device, but NVML does not report how much."""
         if isinstance(self.ours, Absent) and self.our_processes:
             return True
+        if self.gone:
+            return False
         return isinstance(self.process, Absent) and not isinstance(self.torch.reserved, Absent)
 
     @property
@@ -136,9 +146,17 @@ def collect_figures(readings: GpuReadings) -> GpuFigures:
         torch = _mark_old(torch, now - live.at, wording.ended)
     elif live is not None and readings.basis == "NVML":
         torch = _mark_old(torch, now - live.at, wording.busy)
+    has_ended = ended and not wording.pinned and view.nvml is not None
+    past = has_ended and _precedes_end(view.nvml, live)
+    at_oom = has_ended and readings.at_oom
+    if past:
+        # Nothing is late: no later figures can come.
+        readings = readings._replace(lost=wording.ended)
+    if at_oom:
+        torch = _leave_out_unrecorded(torch)
     total, used, free, driver, source = _device(readings)
     holders = _holders(readings)
-    if ended and not wording.pinned and view.nvml is not None:
+    if has_ended and not past:
         # Another process may have reused the pid, and the ended worker's memory is free again.
         holders = _holders(readings._replace(worker_pid=None))
         holders = holders._replace(process=Absent(wording.ended))
@@ -166,7 +184,17 @@ def collect_figures(readings: GpuReadings) -> GpuFigures:
         unified=bool(view.nvml and view.nvml.memory.unified),
         wording=wording,
         basis=readings.basis,
+        gone=has_ended and not past,
+        past=past,
+        at_oom=at_oom,
     )
+
+
+def _precedes_end(device: Device | None, live: TorchMemory | None) -> bool:
+    """Return whether NVML's memory was read before the allocator's last figures."""
+    if device is None or device.memory_read is None or live is None:
+        return False
+    return device.memory_read[1] <= live.at
 
 
 def make_torch_figures(
@@ -194,6 +222,15 @@ def _mark_old(figures: TorchFigures, age_s: float, reason: str) -> TorchFigures:
     return TorchFigures(
         *(mark_stale(getattr(figures, item.name), age_s, reason) for item in fields(TorchFigures))
     )
+
+
+_UNRECORDED = Absent("not recorded at the OOM")
+
+
+def _leave_out_unrecorded(torch: TorchFigures) -> TorchFigures:
+    """Return the figures at an OOM without those of the last reading, which may be later."""
+    requested = torch.requested if get_value(torch.requested) else _UNRECORDED
+    return replace(torch, requested=requested, active=_UNRECORDED, stuck=_UNRECORDED)
 
 
 def compute_device_age(device: Device, sample: Sample, now: float) -> float:

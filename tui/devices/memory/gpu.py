@@ -56,7 +56,7 @@ def gpu_gauge(readings: GpuReadings, sampled_peak: MemoryPoint) -> Gauge:
     if wording.pinned:
         terms = (*terms, pinned_term(_pinned(live, figures.torch.reserved)))
     by_key = {term.key: term for term in terms}
-    would_free = releasable(figures.torch)
+    would_free = Absent(wording.ended) if figures.past else releasable(figures.torch)
     return Gauge(
         total=figures.total,
         slices=slices,
@@ -142,7 +142,7 @@ def _terms(figures: GpuFigures) -> tuple[Term, ...]:
         Term(
             "releasable",
             "cached, releasable",
-            releasable(torch),
+            torch.stuck if figures.at_oom else releasable(torch),
             DERIVED,
             "reserved - active - stuck - workspace: whole free segments",
         ),

@@ -24,6 +24,7 @@ from tui.devices.state.history import MemoryPoint
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import OLD_S, Allocator, WatchedProcesses
 from tui.monitor.messages import GpuProcess, Sample, find_process
+from workloads.protocol.messages import TorchMemory
 from workloads.protocol.results import TorchDevice
 
 OLD = "the watch has read nothing since"
@@ -139,6 +140,7 @@ def account_in(
     now: float,
     unpaired: str = "",
     device: TorchDevice | None = None,
+    at_oom: TorchMemory | None = None,
 ) -> tuple[DeviceView, Gauge]:
     """Return the device of a process, if known, and the account of its memory.
 
@@ -148,6 +150,7 @@ def account_in(
         now: Unix time.
         unpaired: the reason that the figures match no present device; empty if they may match.
         device: the device of these figures, if known.
+        at_oom: the allocator's figures at the OOM that ended the process, if any.
     """
     if unpaired:
         figures = allocator.figures
@@ -157,7 +160,7 @@ def account_in(
         return DeviceView(figures.device, torch_device=device), gauge
     view = next((device for device in machine.devices if device.key == allocator.placed.id), None)
     peak = machine.history.sampled_peak(view.key if view else "")
-    gauge = account_of(allocator, view, machine.sample, peak, now)
+    gauge = account_of(allocator, view, machine.sample, peak, now, at_oom)
     return view or DeviceView(allocator.figures.device), gauge
 
 
@@ -167,6 +170,7 @@ def account_of(
     sample: Sample | None,
     device_peak: MemoryPoint,
     now: float,
+    at_oom: TorchMemory | None = None,
 ) -> Gauge:
     """Account for a device's memory from the view of one process, as for this program's worker.
 
@@ -176,6 +180,8 @@ def account_of(
         sample: the monitor's newest.
         device_peak: the highest samples of the device.
         now: Unix time.
+        at_oom: the allocator's figures at the OOM that ended the process; ``None`` without one, or
+            if torch has reserved or released memory since.
     """
     figures, peak = allocator.figures, replace(allocator.peak, used=device_peak.used)
     if view is None:
@@ -187,11 +193,12 @@ def account_of(
     readings = GpuReadings(
         replace(view, nvml=moment.device),
         moment.sample,
-        figures,
+        at_oom or figures,
         figures.pid,
         now,
         "NVML" if old else moment.basis,
         bool(allocator.ended),
+        at_oom is not None,
         replace(OUTSIDE, busy=OLD) if old else OUTSIDE,
     )
     return gpu_gauge(readings, peak)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
@@ -53,6 +54,7 @@ from tui.watch.views.run import (
     stored_run_heading,
     stored_run_lines,
 )
+from workloads.protocol.messages import TorchMemory
 from workloads.protocol.results import TorchDevice
 
 ReadState = Callable[[], "WatchedRun | None"]
@@ -370,7 +372,19 @@ class WatchedMemoryPane(Pane):
                 unpaired = NOT_LISTED
                 name = allocator.figures.device
                 device = TorchDevice(name, self._rehearsal.card, total_memory=self._rehearsal.total)
-            self._view, self._gauge = account_in(self.machine, allocator, now, unpaired, device)
+            self._view, self._gauge = account_in(
+                self.machine, allocator, now, unpaired, device, self._read_oom(allocator.figures)
+            )
+
+    def _read_oom(self, last: TorchMemory) -> TorchMemory | None:
+        """Return the figures of the OOM that ended the process, if torch kept its memory since.
+
+        The exception frees tensors before the last reading.
+        """
+        oom = self.row.at_oom if self.row is not None else None
+        if oom is None or oom.reserved != last.reserved:
+            return None
+        return replace(last, allocated=oom.allocated, requested=oom.requested or 0)
 
     # ---- drawing ----
 
