@@ -18,7 +18,7 @@ from tests.tiers import with_variants
 from tui.core.settings import OWN_PALETTE, THEME
 from tui.kit import styles as looks
 from tui.kit import styles as text_styles
-from tui.kit.lines import REACHES, TextStyle
+from tui.kit.lines import REACHES, SLATES, TextStyle
 from tui.kit.styles import IN_OWN_COLORS, OWN_CURSOR, OWN_PLACE
 from tui.kit.themes import DARK as DARK_THEME
 
@@ -81,8 +81,8 @@ def test_the_program_s_own_colors_can_be_read_also_under_the_cursor(
     assert under is not None
     actual = {}
     for name, style in IN_OWN_COLORS.items():
-        gaps = (TextStyle.REST, TextStyle.LAYER_REST, TextStyle.GAP_IN_REST, TextStyle.NEXT_BLOCK)
-        if name in (*gaps, *REACHES.values()):
+        gaps = (TextStyle.REST, TextStyle.LAYER_REST, TextStyle.NEXT_BLOCK)
+        if name in (*gaps, *REACHES.values(), *(gap for _, gap in SLATES)):
             continue  # blocks of a bar or a history, which nobody reads
         front, back = style.color, style.bgcolor or under
         if front is not None and front != back:  # else it is decoration
@@ -97,12 +97,14 @@ BUILTIN = sorted(name for name, theme in BUILTIN_THEMES.items() if not theme.ans
 @pytest.mark.parametrize("name", BUILTIN)
 def test_the_styles_can_be_read_on_the_background_of_each_theme(name: str) -> None:
     theme = BUILTIN_THEMES[name].to_color_system().generate()
-    red, green, blue = (int(theme["background"][at : at + 2], 16) for at in (1, 3, 5))
+    background = Color.parse(theme["background"][:7])
     palette = looks.PALETTE_ON_DARK if BUILTIN_THEMES[name].dark else looks.PALETTE_ON_LIGHT
-    for style in text_styles.IN_TRUECOLOR.values():
-        if style.color is not None:
-            shown = style.color.get_truecolor(palette)
-            assert ratio(tuple(shown), (red, green, blue)) >= LEAST  # type: ignore[arg-type]
+    gaps = (TextStyle.LAYER_REST, *(gap for _, gap in SLATES))
+    for text_style, style in text_styles.IN_TRUECOLOR.items():
+        under = style.bgcolor or background
+        if style.color is not None and style.color != under and text_style not in gaps:
+            shown, behind = style.color.get_truecolor(palette), under.get_truecolor(palette)
+            assert ratio(tuple(shown), tuple(behind)) >= LEAST  # type: ignore[arg-type]
 
 
 def test_what_is_chosen_looks_different_without_any_colour() -> None:

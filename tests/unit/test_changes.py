@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.kit.lines import Change, HalfBlocks, Line, Span, TextStyle, changes, fit_line
+from tui.kit.lines import Change, Line, Span, TextStyle, TwoColored, changes, fit_line
 
 CELLS = 12
 TEXT = st.text(alphabet="ab°█ 漢\u0301", max_size=8)
@@ -54,8 +54,8 @@ def test_a_row_is_drawn_once_from_its_first_change_to_its_last() -> None:
 
 
 def test_the_upper_half_of_a_cell_is_drawn_when_it_changes() -> None:
-    old = HalfBlocks("▄▄", TextStyle.GOOD, TextStyle.BAD)
-    new = HalfBlocks("▄▄", TextStyle.GOOD, TextStyle.NOTE)
+    old = TwoColored("▄▄", TextStyle.GOOD, TextStyle.BAD)
+    new = TwoColored("▄▄", TextStyle.GOOD, TextStyle.NOTE)
     assert changes([(old,)], [(new,)], 20) == [Change(0, 0, 2)]
 
 

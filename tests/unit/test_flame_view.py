@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.core.text import glyphs
-from tui.kit.lines import ON_LAYERS, TextStyle, plain, width
+from tui.kit.lines import ON_LAYERS, SLATES, Span, TextStyle, TwoColored, line, plain, width
+from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.pictures import Flame, FlameFrame
 from tui.snapshots.model.results import FrameKind
 from tui.snapshots.views.flame import (
+    TWO_COLUMNS,
+    chain_lines,
+    choose_slates,
     depth_of,
+    detail_lines,
     edges,
     find_fork,
     find_frame,
@@ -19,7 +26,10 @@ from tui.snapshots.views.flame import (
     frame_at,
     frame_lines,
     level_height,
+    narrow_lines,
     next_frame,
+    own_memory,
+    site_lines,
 )
 
 GIB = 2**30
@@ -58,7 +68,7 @@ def test_a_frame_is_as_wide_as_what_it_holds_and_a_gap_is_its_callers_own() -> N
 
 
 def test_few_levels_are_tall_and_have_the_figures_on_their_second_row() -> None:
-    assert [level_height(levels, 18) for levels in (0, 1, 6, 7, 9, 10, 30)] == [3, 3, 3, 2, 2, 1, 1]
+    assert [level_height(levels, 18) for levels in (0, 1, 3, 6, 9, 10, 30)] == [6, 6, 6, 3, 2, 1, 1]
     rows = [plain(row) for row in flame_lines(FLAME, 80, 9, ("data.py:2 load",), height=3)]
     assert rows[0].rstrip() == " live memory"
     assert rows[1].rstrip() == " 8.0 GiB  100%  3 allocations"
@@ -78,7 +88,7 @@ def test_the_cells_of_frames_are_those_that_a_click_finds(cells: int) -> None:
         for span in row:
             found = {frame_at(FLAME, cells, x, depth) for x in range(at, at + span.width)}
             assert len(found) == (span.width > 0)
-            assert (found == {None}) == (span.style is TextStyle.PLAIN and span.width > 0)
+            assert (found == {None}) == (type(span) is Span and span.style is TextStyle.PLAIN)
             at += span.width
 
 
@@ -88,24 +98,34 @@ def test_a_frame_has_the_color_and_the_letter_of_its_layer_in_the_timeline() -> 
     assert {span.style for span in rows[1][3:]} == {ON_LAYERS[2]}
     assert "▏C data.… " in plain(rows[1])
     step = rows[2][-3:]
-    assert {span.style for span in step} == {TextStyle.ON_LAYER_REST, TextStyle.GAP_IN_REST}
+    assert {span.style for span in step} == set(SLATES[0])
     assert plain(step).startswith("▏adam.py")
 
 
-@given(st.integers(1, 300), st.integers(1, 3))
-def test_the_frame_under_the_cursor_is_the_only_one_that_is_no_area(
-    cells: int, height: int
-) -> None:
-    areas = {*ON_LAYERS, TextStyle.ON_LAYER_REST, TextStyle.GAP_IN_REST}
+@given(st.integers(1, 300), st.integers(1, 6))
+def test_the_frame_under_the_cursor_has_a_color_of_its_own(cells: int, height: int) -> None:
     for chosen in (frame.path for frame in FLAME.frames):
         first, end = edges(FLAME, find_frame(FLAME, chosen), cells)  # type: ignore[arg-type]
         for row, spans in enumerate(flame_lines(FLAME, cells, 3 * height, chosen, 0, height)):
             at = 0
             for span in spans:
                 under = row // height == len(chosen) and first <= at < end
-                if span.text and span.style is not TextStyle.PLAIN:
-                    assert (span.style in areas) == (not under)
+                if span.text and (under or span.style is not TextStyle.PLAIN):
+                    behind = span.behind if isinstance(span, TwoColored) else span.style
+                    assert (behind is TextStyle.CHOSEN) == under
                 at += span.width
+
+
+def test_frames_without_a_letter_differ_from_their_caller_and_their_neighbor() -> None:
+    paths = [("a",), ("b",), ("c",), ("a", "d"), ("a", "e"), ("b", "f")]
+    frames = [frame(start=0, size=3 * GIB)]
+    frames += [frame(*path, start=at, size=GIB) for at, path in enumerate(paths)]
+    slates = choose_slates(Flame((), tuple(frames), 3 * GIB, 3 * GIB))
+    assert len(slates) == 7
+    for path in paths:
+        assert slates[path] != slates[path[:-1]]
+    for one, other in pairwise(paths):
+        assert len(one) != len(other) or slates[one] != slates[other]
 
 
 def test_the_outline_of_the_cursor_and_gaps_have_ascii_forms(
@@ -151,3 +171,60 @@ def test_the_frame_under_the_cursor_says_what_it_holds_itself() -> None:
     words = [plain(row) for row in frame_lines(FLAME, FLAME.frames[1], 100)]
     assert words[0] == "train.py:9 main  6.0 GiB  75% of what is live  3 allocations"
     assert words[1].startswith("1.0 GiB of it itself")
+    heading, _ = frame_lines(FLAME, FLAME.frames[1], 50)
+    assert plain(heading) == "train.py:9 main  6.0 GiB  75%  3 allocations"
+    heading, _ = frame_lines(FLAME, FLAME.frames[1], 40)
+    assert plain(heading) == "train.py:9 main  6.0 GiB  75%"
+
+
+def test_a_tall_frame_says_what_it_holds_itself() -> None:
+    rows = [plain(row) for row in flame_lines(FLAME, 80, 12, (), height=4)]
+    assert rows[6].rstrip(" ▏") == " 1.0 GiB itself"
+    assert rows[2].strip(" ▌▐") == ""
+
+
+def test_lines_of_code_are_listed_by_what_they_allocated_themselves() -> None:
+    main = ("train.py:9 main",)
+    assert [(site.label, site.bytes // GIB) for site in own_memory(FLAME)] == [
+        ("model.py:40 forward", 4),
+        ("adam.py:7 step", 1),
+        ("data.py:2 load", 1),
+        ("train.py:9 main", 1),
+    ]
+    rows = site_lines(FLAME, main, 60, 3)
+    assert plain(rows[0]).split() == [
+        "B",
+        "█" * 20,
+        "4.0",
+        "GiB",
+        "50%",
+        *["model.py:40", "forward"],
+    ]
+    assert plain(rows[1]).split()[:2] == ["·", "█" * 5]
+    assert plain(rows[2]).strip() == "2 more: 2.0 GiB"
+    styles = {plain(row).split()[-1]: row[-1].style for row in site_lines(FLAME, main, 60, 9)}
+    assert styles["load"] is TextStyle.QUIET, "it was not called by the frame under the cursor"
+    assert styles["forward"] is TextStyle.PLAIN
+    assert all(width(row) <= 30 for row in site_lines(FLAME, main, 30, 9))
+
+
+def test_letters_without_room_for_a_name_are_named_below() -> None:
+    assert [plain(row) for row in narrow_lines(FLAME, 77, 80)] == [" C  data.py:2 load 1.0 GiB 12%"]
+    assert narrow_lines(FLAME, 200, 200) == []
+
+
+def test_the_stack_below_has_the_share_of_each_frame() -> None:
+    stack = [Frame("/lib/site-packages/torch/nn.py", 3, "nn"), Frame("/me/model.py", 40, "forward")]
+    stack.append(Frame("/me/train.py", 9, "main"))
+    rows = [plain(row) for row in chain_lines(FLAME, FLAME.frames[1], stack, 80)]
+    assert [row.split()[0] for row in rows[1:]] == ["50%", "75%"]
+    assert "forward" in rows[1]
+
+
+@given(st.integers(20, 240), st.integers(1, 30))
+def test_what_is_below_the_picture_fits_its_width(cells: int, rows: int) -> None:
+    stack = [line("a stack")]
+    chosen = FLAME.frames[1]
+    drawn = detail_lines(FLAME, chosen, stack, cells, picture=cells, rows=rows)
+    assert all(width(row) <= cells for row in drawn)
+    assert all(width(row) > cells // 2 for row in drawn[:4]) or cells < TWO_COLUMNS

@@ -19,7 +19,7 @@ from tui.core.text import glyphs
 from tui.core.text.commands import EXAMPLE
 from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.values import size_of
-from tui.kit.lines import FULL_LAYERS, LAYERS, ON_LAYERS, HalfBlocks, Line, TextStyle, plain, width
+from tui.kit.lines import FULL_LAYERS, LAYERS, ON_LAYERS, Line, TextStyle, TwoColored, plain, width
 from tui.kit.styles import strip_of
 from tui.snapshots.analysis.moment import map_lines
 from tui.snapshots.cli.snapshot import event_range
@@ -108,7 +108,7 @@ def _halves(spans: Line, column: int) -> list[TextStyle]:
     """Return the styles of the lower and the upper half of a full cell."""
     for span in spans:
         if column < len(span.text):
-            upper = span.upper if isinstance(span, HalfBlocks) else span.style
+            upper = span.behind if isinstance(span, TwoColored) else span.style
             return [span.style, upper]
         column -= len(span.text)
     raise IndexError
@@ -129,7 +129,7 @@ def test_a_boundary_between_layers_is_drawn_to_half_a_cell(sixteenths: int) -> N
 
 
 def test_two_layers_in_a_cell_have_two_colors() -> None:
-    cell = HalfBlocks("\N{LOWER HALF BLOCK}", LAYERS[0], LAYERS[1])
+    cell = TwoColored("\N{LOWER HALF BLOCK}", LAYERS[0], LAYERS[1])
     (segment,) = strip_of((cell,), 1, Style())
     assert segment.style is not None
     assert segment.style.color is not None

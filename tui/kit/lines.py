@@ -74,6 +74,11 @@ class TextStyle(enum.Enum):
     ON_LAYER_F = "on layer f"
     ON_LAYER_REST = "on the layer of the rest"
     GAP_IN_REST = "gap in the layer of the rest"
+    ON_SLATE_B = "on the layer of the rest, second shade"
+    ON_SLATE_C = "on the layer of the rest, third shade"
+    GAP_IN_SLATE_B = "gap in the layer of the rest, second shade"
+    GAP_IN_SLATE_C = "gap in the layer of the rest, third shade"
+    CHOSEN = "area under the cursor"
     GOOD_REACH = "reach of good"
     ALLOCATED_REACH = "reach of allocated"
     CACHED_REACH = "reach of cached"
@@ -96,6 +101,12 @@ FULL_LAYERS = tuple(TextStyle[f"FULL_LAYER_{letter}"] for letter in "ABCDEF")
 """Styles of cells that one layer fills."""
 ON_LAYERS = tuple(TextStyle[f"ON_LAYER_{letter}"] for letter in "ABCDEF")
 """Styles of letters on a layer's area."""
+SLATES = (
+    (TextStyle.ON_LAYER_REST, TextStyle.GAP_IN_REST),
+    (TextStyle.ON_SLATE_B, TextStyle.GAP_IN_SLATE_B),
+    (TextStyle.ON_SLATE_C, TextStyle.GAP_IN_SLATE_C),
+)
+"""Styles of letters on areas of the rest, and of the gaps in them; neighbors differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +126,11 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class HalfBlocks(Span):
-    """Lower half blocks of one layer in front of another, which fills the upper halves.
+class TwoColored(Span):
+    """Blocks of one color in front of another area, which fills the rest of their cells."""
 
-    Both styles are in :data:`LAYERS`.
-    """
-
-    upper: TextStyle = TextStyle.PLAIN
+    behind: TextStyle = TextStyle.PLAIN
+    """The style of the area: one of :data:`LAYERS`, or :attr:`TextStyle.CHOSEN`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,13 +475,13 @@ def _count_shared(first: Line, other: Line, *, backwards: bool = False) -> int:
 
 
 _Cell = tuple[str, TextStyle, Union[TextStyle, int, None]]
-"""A character, its style, and the style of an upper half block or the shade of an area."""
+"""A character, its style, and the style of the area behind it or the shade of an area."""
 
 
 def _each_cell(row: Iterable[Span], step: int = 1) -> Iterator[_Cell]:
     for span in row:
-        upper = span.upper if isinstance(span, HalfBlocks) else None
-        more = span.shade if isinstance(span, Shaded) else upper
+        behind = span.behind if isinstance(span, TwoColored) else None
+        more = span.shade if isinstance(span, Shaded) else behind
         for character in span.text[::step]:
             yield character, span.style, more
 

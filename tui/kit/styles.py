@@ -27,11 +27,12 @@ from tui.kit.lines import (
     ON_LAYERS,
     REACHES,
     SHADES,
-    HalfBlocks,
+    SLATES,
     Line,
     Shaded,
     Span,
     TextStyle,
+    TwoColored,
     fit_line,
     width,
 )
@@ -51,6 +52,25 @@ def _layers(*colours: str) -> dict[TextStyle, Style]:
         **{
             style: Style(color=name, reverse=True, bold=True)
             for style, name in zip(ON_LAYERS, colours, strict=True)
+        },
+    }
+
+
+def _slates(*colours: str) -> dict[TextStyle, Style]:
+    """Return the styles of the rest's areas in exact colors, with white letters on them.
+
+    A gap has the color of the theme's background.
+    """
+    return {
+        TextStyle.LAYER_REST: Style(color=colours[0]),
+        TextStyle.FULL_LAYER_REST: Style(color=colours[0], bgcolor=colours[0]),
+        **{
+            style: Style(color="#ffffff", bgcolor=name)
+            for (style, _), name in zip(SLATES, colours, strict=True)
+        },
+        **{
+            style: Style(color=name, reverse=True)
+            for (_, style), name in zip(SLATES, colours, strict=True)
         },
     }
 
@@ -79,13 +99,18 @@ SHARED = {
     TextStyle.LAYER_REST: Style(dim=True),
     TextStyle.FULL_LAYER_REST: Style(dim=True, reverse=True),
     # Not faint: terminals dim the letters, the area, or both.
-    TextStyle.ON_LAYER_REST: Style(reverse=True),
-    TextStyle.GAP_IN_REST: Style(reverse=True),
+    **{style: Style(reverse=True) for pair in SLATES for style in pair},
 }
+IN_EXACT_COLORS = {
+    **_slates("#5a6780", "#43536b", "#5f5b7d"),
+    TextStyle.CHOSEN: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
+}
+"""Areas with their own letters, which can be read on any theme's background."""
 ON_DARK = _with_reaches(
     {
         **SHARED,
         **_layers("cyan", "bright_yellow", "bright_magenta", "green", "white", "bright_red"),
+        TextStyle.CHOSEN: Style(color="black", bgcolor="bright_blue"),
         TextStyle.NEXT_BLOCK: Style(color="bright_blue"),
         TextStyle.QUIET: Style(),
         TextStyle.GOOD: Style(color="green"),
@@ -104,6 +129,7 @@ ON_LIGHT = _with_reaches(
     {
         **SHARED,
         **_layers("blue", "magenta", "red", "cyan", "green", "bright_black"),
+        TextStyle.CHOSEN: Style(color="black", bgcolor="bright_yellow"),
         TextStyle.NEXT_BLOCK: Style(color="cyan"),
         TextStyle.QUIET: Style(),
         TextStyle.GOOD: Style(),
@@ -120,9 +146,8 @@ ON_LIGHT = _with_reaches(
 """In the terminal's own colors, on white, where green, yellow and cyan are illegible."""
 IN_TRUECOLOR = {
     **ON_DARK,
+    **IN_EXACT_COLORS,
     TextStyle.QUIET: Style(dim=True),
-    TextStyle.ON_LAYER_REST: SHARED[TextStyle.FULL_LAYER_REST],
-    TextStyle.GAP_IN_REST: SHARED[TextStyle.FULL_LAYER_REST],
 }
 """In a theme with its own colors, which also defines how faint faint text is."""
 IN_OWN_COLORS = _with_reaches(
@@ -133,10 +158,7 @@ IN_OWN_COLORS = _with_reaches(
         TextStyle.CURSOR: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
         TextStyle.REST: Style(color="#444444"),
         TextStyle.SYSTEM: Style(color="#9e9e9e"),
-        TextStyle.LAYER_REST: Style(color="#5a6780"),
-        TextStyle.FULL_LAYER_REST: Style(color="#5a6780", bgcolor="#5a6780"),
-        TextStyle.ON_LAYER_REST: Style(color="#ffffff", bgcolor="#5a6780"),
-        TextStyle.GAP_IN_REST: Style(color="#11151c", bgcolor="#5a6780"),
+        **IN_EXACT_COLORS,
         TextStyle.QUIET: Style(color="#9e9e9e"),
         TextStyle.GOOD: Style(color="#87d787"),
         TextStyle.WIN: Style(color="#87d787", bold=True),
@@ -298,12 +320,12 @@ def _are_equal_behind_blanks(one: Style, other: Style) -> bool:
 
 
 _StyleKey = Union[TextStyle, tuple[TextStyle, Union[TextStyle, int]]]
-"""The style of a span; of half blocks, also that of the upper halves; of an area, its shade."""
+"""The style of a span; of two colors, also that of the area behind; of an area, its shade."""
 
 
 def _key(span: Span) -> _StyleKey:
-    if isinstance(span, HalfBlocks):
-        return span.style, span.upper
+    if isinstance(span, TwoColored):
+        return span.style, span.behind
     return (span.style, span.shade) if isinstance(span, Shaded) else span.style
 
 
@@ -350,13 +372,14 @@ def _without_defaults(base: Style) -> Style:
 
 
 def _style_of(key: _StyleKey) -> Style:
-    """Return the current style; of two layers, the lower is the block, the upper the background."""
+    """Return the current style; of two colors, the second is the background."""
     if not isinstance(key, tuple):
         return _Present.styles[key]
-    lower, upper = key
-    if isinstance(upper, int):
-        return _shade(_Present.styles[lower], upper)
-    return Style(color=_Present.styles[lower].color, bgcolor=_Present.styles[upper].color)
+    front, behind = key
+    if isinstance(behind, int):
+        return _shade(_Present.styles[front], behind)
+    area = _Present.styles[behind]
+    return Style(color=_Present.styles[front].color, bgcolor=area.bgcolor or area.color)
 
 
 DARKEST = 0.6

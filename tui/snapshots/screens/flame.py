@@ -20,10 +20,13 @@ from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import flame as view
-from tui.snapshots.views.shared_lines import format_moment, refused_lines, stack_lines
+from tui.snapshots.views.shared_lines import format_moment, refused_lines
 
 LEAST_LEVELS = 2
 """Levels of a picture with one level of frames below all live memory."""
+
+MOST_DETAIL = 14
+"""Rows that what is below the picture needs; levels get what is left of a higher pane."""
 
 
 class FlameChart(FittedView, can_focus=True):
@@ -148,7 +151,7 @@ class FlamePane(SnapshotPane):
 
     def _fit_levels(self) -> None:
         """Give few levels several rows each, and the rows that remain to the stack."""
-        most = max(1, self.size.height * 2 // 3)
+        most = max(1, self.size.height * 2 // 3, self.size.height - MOST_DETAIL)
         flame = self.flame()
         levels = view.depth_of(flame) - self._outside if isinstance(flame, Flame) else most
         self._height = view.level_height(levels, most)
@@ -218,8 +221,19 @@ class FlamePane(SnapshotPane):
         flame, frame, need = self.flame(), self.frame, self._stack_need()
         if not isinstance(flame, Flame) or frame is None or need is None:
             return []
-        rows = view.frame_lines(flame, frame, cells)
-        return [*rows, *self.answer_lines(need, cells, stack_lines)]
+        room = view.stack_cells(cells)
+
+        def draw(stack: Sequence[Frame], cells: int) -> list[Line]:
+            return view.chain_lines(flame, frame, stack, cells)
+
+        return view.detail_lines(
+            flame,
+            frame,
+            self.answer_lines(need, room, draw),
+            cells,
+            picture=self.drawn.size.width,
+            rows=self.stack.size.height,
+        )
 
     def _retitle(self) -> None:
         focus, summary, need = self.session.focus, self.session.summary, self._need()

@@ -2,34 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.kit.bars import draw_bar
 from tui.kit.lines import (
     LAYERS,
     ON_LAYERS,
+    SLATES,
     Line,
     Span,
     TextStyle,
+    TwoColored,
+    beside,
     cell_len,
     fit,
     fit_line,
+    flow,
+    left,
     line,
 )
+from tui.snapshots.explain.frames import Frame, format_frame
 from tui.snapshots.model.pictures import Flame, FlameFrame
-from tui.snapshots.views.layers import LETTERS
+from tui.snapshots.views.layers import LETTERS, OTHERS
+from tui.snapshots.views.shared_lines import stack_lines
 
 Path = tuple[str, ...]
 Direction = Literal["in", "out", "left", "right"]
-MOST_LEVEL_ROWS = 3
+MOST_LEVEL_ROWS = 6
 LEAST_LABEL = 6
 """Cells below which a frame with a letter has nothing else."""
 LEFT_GAP, LOWER_GAP = {False: "▏", True: "|"}, {False: "▁", True: " "}
 """Glyphs in the background's color that separate an area from its neighbors."""
 OUTLINE = {False: ("▌", "▐", "▁"), True: ("[", "]", "_")}
 """Left, right and lower edge of the frame under the cursor."""
+OWN_ROW = 2
+"""Row of a tall frame that says what it holds itself."""
+LEAST_MARGIN = 4
+"""Cells of a frame beside its name: the letter, and blanks at both sides."""
+SHARE_CELLS = 5
+"""Cells of a share before a line of the stack."""
+LEAST_BAR, MOST_BAR = 4, 32
+"""Cells of the bar of the site with the most memory."""
+SITE_CELLS = 21
+"""Cells of a line of a site beside its bar and its name."""
+TWO_COLUMNS = 110
+"""Cells from which the sites stand beside the stack."""
+FEW_ROWS = 2
+"""Rows for the names of narrow frames where the sites have no column."""
 
 
 def edges(flame: Flame, frame: FlameFrame, cells: int) -> tuple[int, int]:
@@ -79,14 +103,40 @@ def flame_lines(
     levels: dict[int, list[FlameFrame]] = {}
     for frame in flame.frames:
         levels.setdefault(len(frame.path), []).append(frame)
+    slates = choose_slates(flame)
     return [
-        _level_line(flame, levels.get(top + row // height, ()), cells, chosen, row % height, height)
+        _level_line(
+            flame, levels.get(top + row // height, ()), cells, chosen, row % height, height, slates
+        )
         for row in range(rows)
     ]
 
 
+def choose_slates(flame: Flame) -> dict[Path, int]:
+    """Return a place in :data:`SLATES` for each frame that no layer colors.
+
+    It differs from the place of its caller and from that of its neighbor at the left.
+    """
+    slates: dict[Path, int] = {}
+    before: Path | None = None
+    for frame in flame.frames:
+        if frame.rank is None:
+            taken = {slates.get(frame.path[:-1])} if frame.path else set()
+            if before is not None and len(before) == len(frame.path):
+                taken.add(slates.get(before))
+            slates[frame.path] = next(at for at in range(len(SLATES)) if at not in taken)
+        before = frame.path
+    return slates
+
+
 def _level_line(
-    flame: Flame, frames: Sequence[FlameFrame], cells: int, chosen: Path, row: int, height: int
+    flame: Flame,
+    frames: Sequence[FlameFrame],
+    cells: int,
+    chosen: Path,
+    row: int,
+    height: int,
+    slates: Mapping[Path, int],
 ) -> Line:
     """Draw one row of a level."""
     spans: list[Span] = []
@@ -102,7 +152,8 @@ def _level_line(
         if frame.path == chosen:
             spans += _outlined(frame, words, end - first, first=row == 0, last=last)
         else:
-            spans += _filled(frame, words, end - first, last=last, beside=0 < at == first)
+            slate = SLATES[slates.get(frame.path, 0)]
+            spans += _filled(frame, words, end - first, slate, last=last, beside=0 < at == first)
         at = end
     return tuple(spans)
 
@@ -118,6 +169,10 @@ def _frame_words(flame: Flame, frame: FlameFrame, cells: int, row: int, height: 
         label = f"{letter} {frame.label}" if letter else frame.label
         both = f"{label} {size}"
         return both if height == 1 and cell_len(both) <= room else fit(label, room)
+    if row == OWN_ROW < height - 1:
+        own = find_own(flame, frame)
+        words = f"{text.size(own)} itself" if frame.path and 0 < own < frame.bytes else ""
+        return words if cell_len(words) <= room else ""
     if row > 1:
         return ""
     share = text.share(frame.bytes / flame.total_bytes) if flame.total_bytes else text.NA
@@ -126,18 +181,27 @@ def _frame_words(flame: Flame, frame: FlameFrame, cells: int, row: int, height: 
     return next((words for words in fitting if cell_len(words) <= room), "")
 
 
-def _filled(frame: FlameFrame, words: str, cells: int, *, last: bool, beside: bool) -> list[Span]:
+def _filled(
+    frame: FlameFrame,
+    words: str,
+    cells: int,
+    slate: tuple[TextStyle, TextStyle],
+    *,
+    last: bool,
+    beside: bool,
+) -> list[Span]:
     """Draw one row of a frame as an area.
 
     Args:
         frame: the frame.
         words: its words on this row.
         cells: its width.
+        slate: styles of the area and its gaps if no layer colors it.
         last: it is the last of several rows, with the gap to the next level.
         beside: another frame ends where this one begins.
     """
     if frame.rank is None:
-        style, gap = TextStyle.ON_LAYER_REST, TextStyle.GAP_IN_REST
+        style, gap = slate
     else:
         style = gap = ON_LAYERS[frame.rank % len(ON_LAYERS)]
     ascii_only = glyphs.GLYPHS.ascii
@@ -149,17 +213,24 @@ def _filled(frame: FlameFrame, words: str, cells: int, *, last: bool, beside: bo
 
 
 def _outlined(frame: FlameFrame, words: str, cells: int, *, first: bool, last: bool) -> list[Span]:
-    """Draw one row of the frame under the cursor, the only one that is not an area.
+    """Draw one row of the frame under the cursor: an area with an outline.
 
-    That shows in any theme. Its outline has the frame's color, and begins with the cursor's sign.
+    The outline has the frame's color and begins with the cursor's sign: it shows without colors
+    too, where this frame is the only one that is not an area.
     """
-    style = TextStyle.STRONG if frame.rank is None else LAYERS[frame.rank % len(LAYERS)]
+    style = TextStyle.PLAIN if frame.rank is None else LAYERS[frame.rank % len(LAYERS)]
+    sign = glyphs.GLYPHS.selected
     if cells < 2:
-        return [Span(glyphs.GLYPHS.selected, style)]
+        return [Span(sign, TextStyle.CHOSEN)]
     left, right, under = OUTLINE[glyphs.GLYPHS.ascii]
-    left = glyphs.GLYPHS.selected if first else left
-    rest = (under if last else " ") * (cells - 2 - cell_len(words))
-    return [Span(left, style), Span(words, TextStyle.STRONG), Span(f"{rest}{right}", style)]
+    room = cells - 2 - cell_len(words)
+    rest = (
+        TwoColored(under * room, style, TextStyle.CHOSEN)
+        if last
+        else Span(" " * room, TextStyle.CHOSEN)
+    )
+    start = Span(sign, TextStyle.CHOSEN) if first else TwoColored(left, style, TextStyle.CHOSEN)
+    return [start, Span(words, TextStyle.CHOSEN), rest, TwoColored(right, style, TextStyle.CHOSEN)]
 
 
 def frame_at(flame: Flame, cells: int, x: int, depth: int) -> Path | None:
@@ -191,17 +262,24 @@ def next_frame(flame: Flame, chosen: Path, direction: Direction) -> Path:
     return level[at] if 0 <= at < len(level) else chosen
 
 
+def find_own(flame: Flame, frame: FlameFrame) -> int:
+    """Return the bytes that a frame allocates itself, or in calls too small to be drawn."""
+    return frame.bytes - sum(
+        child.bytes for child in flame.frames if child.path and child.path[:-1] == frame.path
+    )
+
+
 def frame_lines(flame: Flame, frame: FlameFrame, cells: int) -> list[Line]:
     """Draw the memory of the frame under the cursor."""
     share = text.share(frame.bytes / flame.total_bytes) if flame.total_bytes else text.NA
-    figures = (
-        f"  {text.size(frame.bytes)}  {share} of what is live"
-        f"  {text.count(frame.count, 'allocation')}"
-    )
-    own = frame.bytes - sum(
-        child.bytes for child in flame.frames if child.path and child.path[:-1] == frame.path
-    )
-    rows = [fit_line(line(Span(frame.label, TextStyle.STRONG), Span(figures)), cells)]
+    own = find_own(flame, frame)
+    size, count = text.size(frame.bytes), text.count(frame.count, "allocation")
+    variants = ([size, f"{share} of what is live", count], [size, share, count], [size, share])
+    figures = ["".join(f"  {part}" for part in parts) for parts in variants]
+    room = cells - cell_len(frame.label)
+    fitting = next((words for words in figures if cell_len(words) <= room), figures[-1])
+    heading = line(Span(frame.label, TextStyle.STRONG), Span(fitting))
+    rows = [fit_line(heading, cells)]
     words = []
     if frame.path and own == frame.bytes:
         words.append("allocates all of it itself, or in calls too small to be drawn")
@@ -212,3 +290,166 @@ def frame_lines(flame: Flame, frame: FlameFrame, cells: int) -> list[Line]:
     if words:
         rows.append(fit_line(line(Span("; ".join(words), TextStyle.QUIET)), cells))
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMemory:
+    """What the frames of one line of code allocated themselves, in all places of the picture."""
+
+    label: str
+    rank: int | None
+    """Rank of its layer, as in :class:`FlameFrame`."""
+    bytes: int
+    paths: tuple[Path, ...]
+
+
+def own_memory(flame: Flame) -> list[OwnMemory]:
+    """Return what each line of code in the picture allocated itself, the most first."""
+    called: Counter[Path] = Counter()
+    for frame in flame.frames:
+        if frame.path:
+            called[frame.path[:-1]] += frame.bytes
+    found: dict[str, OwnMemory] = {}
+    for frame in flame.frames:
+        own = frame.bytes - called[frame.path]
+        if not frame.path or own <= 0 or len(frame.path) < len(flame.path):
+            continue
+        old = found.get(frame.path[-1])
+        rank = frame.rank if old is None or old.rank is None else old.rank
+        size, paths = (0, ()) if old is None else (old.bytes, old.paths)
+        found[frame.path[-1]] = OwnMemory(frame.label, rank, size + own, (*paths, frame.path))
+    return sorted(found.values(), key=lambda site: (-site.bytes, site.label))
+
+
+def _chip(rank: int | None) -> Span:
+    """Draw the letter of a layer on its color."""
+    if rank is None:
+        return Span(f" {OTHERS[glyphs.GLYPHS.ascii]} ", TextStyle.ON_LAYER_REST)
+    return Span(f" {LETTERS[rank % len(LETTERS)]} ", ON_LAYERS[rank % len(ON_LAYERS)])
+
+
+def site_lines(flame: Flame, chosen: Path, cells: int, rows: int) -> list[Line]:
+    """Draw which lines of code allocated what is live, the most first.
+
+    Args:
+        flame: the frames.
+        chosen: path of the frame under the cursor; what was not allocated below it is quiet.
+        cells: width of a line.
+        rows: the most lines.
+    """
+    drawn: list[Line] = []
+    sites = own_memory(flame)
+    shown = sites[: rows if len(sites) <= rows else rows - 1]
+    names = max((cell_len(site.label) for site in shown), default=0)
+    bar_cells = max(LEAST_BAR, min(MOST_BAR, cells - SITE_CELLS - names))
+    most = max(1, max((site.bytes for site in shown), default=1))
+    for site in shown:
+        is_below = any(path[: len(chosen)] == chosen for path in site.paths)
+        share = site.bytes / flame.total_bytes if flame.total_bytes else 0
+        area = TextStyle.LAYER_REST if site.rank is None else LAYERS[site.rank % len(LAYERS)]
+        style = TextStyle.PLAIN if is_below else TextStyle.QUIET
+        figures = f" {text.size(site.bytes):>9} {text.share(share):>4}  "
+        bar = Span(left(draw_bar(site.bytes / most, bar_cells), bar_cells), area)
+        row = line(_chip(site.rank), " ", bar, Span(figures, style), Span(site.label, style))
+        drawn.append(fit_line(row, cells))
+    if rest := sites[len(drawn) :]:
+        words = f"{text.count(len(rest))} more: {text.size(sum(site.bytes for site in rest))}"
+        drawn.append(fit_line(line(Span(f"    {words}", TextStyle.QUIET)), cells))
+    return drawn
+
+
+def narrow_lines(flame: Flame, cells: int, picture: int) -> list[Line]:
+    """Name the frames that have a letter, but no room for their name, the narrowest first.
+
+    Args:
+        flame: the frames.
+        cells: width of a line.
+        picture: width of the picture.
+    """
+
+    def room(frame: FlameFrame) -> int:
+        first, end = edges(flame, frame, picture)
+        return end - first
+
+    narrow = (
+        frame
+        for frame in flame.frames
+        if frame.rank is not None and 0 < room(frame) < cell_len(frame.label) + LEAST_MARGIN
+    )
+    parts = []
+    for frame in sorted(narrow, key=lambda frame: (room(frame), frame.path)):
+        share = text.share(frame.bytes / flame.total_bytes) if flame.total_bytes else text.NA
+        figures = Span(f" {text.size(frame.bytes)} {share}", TextStyle.QUIET)
+        parts.append(line(_chip(frame.rank), f" {frame.label}", figures))
+    return flow(parts, cells)[:FEW_ROWS]
+
+
+def chain_lines(flame: Flame, frame: FlameFrame, stack: Sequence[Frame], cells: int) -> list[Line]:
+    """Draw the stack with the most bytes below a frame, each frame with its share.
+
+    Args:
+        flame: the frames.
+        frame: the frame under the cursor.
+        stack: frames from the innermost outwards.
+        cells: width of a line.
+    """
+    rows = stack_lines(stack, cells - SHARE_CELLS)
+    shares = _shares_of_chain(flame, frame, stack)
+    labels = [format_frame(each) for each in stack]
+    drawn = []
+    for row in rows:
+        words = next((span.text[3:] for span in row), "")
+        share = shares.get(words) if words in labels else None
+        lead = f"{text.share(share):>{SHARE_CELLS}}" if share is not None else " " * SHARE_CELLS
+        drawn.append(line(Span(lead, TextStyle.QUIET), *row))
+    return drawn
+
+
+def _shares_of_chain(flame: Flame, frame: FlameFrame, stack: Sequence[Frame]) -> dict[str, float]:
+    """Return the shares of live memory of the frames of a stack, by label."""
+    chain = [each for each in flame.frames if each.path == frame.path[: len(each.path)]]
+    inner = frame
+    for each in reversed(stack):
+        label = format_frame(each)
+        called = (
+            child
+            for child in flame.frames
+            if child.path and child.path[:-1] == inner.path and child.label == label
+        )
+        if (found := next(called, None)) is not None:
+            chain.append(found)
+            inner = found
+    whole = max(1, flame.total_bytes)
+    return {each.label: each.bytes / whole for each in chain if each.path}
+
+
+def detail_lines(
+    flame: Flame,
+    frame: FlameFrame,
+    stack: Sequence[Line],
+    cells: int,
+    *,
+    picture: int,
+    rows: int,
+) -> list[Line]:
+    """Draw what is below the picture: the frame under the cursor, and what each line allocated.
+
+    Args:
+        flame: the frames.
+        frame: the frame under the cursor.
+        stack: lines of its stack, drawn for :func:`stack_cells`.
+        cells: width of a line.
+        picture: width of the picture.
+        rows: rows in view.
+    """
+    if cells < TWO_COLUMNS:
+        return [*frame_lines(flame, frame, cells), *narrow_lines(flame, cells, picture), *stack]
+    near = stack_cells(cells)
+    about = [*frame_lines(flame, frame, near), *stack]
+    sites = site_lines(flame, frame.path, cells - near - 2, max(rows, len(about)))
+    return beside(about, sites, near)
+
+
+def stack_cells(cells: int) -> int:
+    """Return the width of the stack's lines below the picture."""
+    return cells if cells < TWO_COLUMNS else cells // 2

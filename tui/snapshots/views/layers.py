@@ -18,10 +18,10 @@ from tui.kit.lines import (
     FULL_LAYERS,
     LAYERS,
     ON_LAYERS,
-    HalfBlocks,
     Line,
     Span,
     TextStyle,
+    TwoColored,
     cell_len,
     fit,
     flow,
@@ -37,7 +37,7 @@ GUTTER = 9
 _FRAME_ROWS = 4
 """Chart rows besides the columns: the marks, the floor, its labels, and the annotations."""
 LETTERS = "ABCDEF"
-_OTHERS = {False: "·", True: "o"}
+OTHERS = {False: "·", True: "o"}
 """Glyph for the combined remainder, in place of a letter; the key is true for ASCII glyphs."""
 _TICK_ROWS, _TICK_CELLS = 3, 12
 _LETTER_CELLS = 5
@@ -53,7 +53,7 @@ Cell = tuple[str, TextStyle, TextStyle | None]
 def get_letter(timeline: Timeline, number: int) -> str:
     """Return a layer's letter in the chart and in the legend."""
     if timeline.layers[number].key == REST:
-        return _OTHERS[glyphs.GLYPHS.ascii]
+        return OTHERS[glyphs.GLYPHS.ascii]
     return LETTERS[timeline.layers[number].rank % len(LETTERS)]
 
 
@@ -281,7 +281,7 @@ def _spans(cells: Sequence[Cell]) -> Line:
     spans: list[Span] = []
     for (style, upper), group in groupby(cells, key=itemgetter(1, 2)):
         words = "".join(cell[0] for cell in group)
-        spans.append(Span(words, style) if upper is None else HalfBlocks(words, style, upper))
+        spans.append(Span(words, style) if upper is None else TwoColored(words, style, upper))
     return tuple(spans)
 
 
