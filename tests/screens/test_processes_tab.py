@@ -197,3 +197,22 @@ async def test_read_only_a_page_offers_no_signal() -> None:
         assert "x ends it" not in at.text
         await at.press("x")
         assert "End process" not in at.text
+
+
+async def test_below_the_table_each_gpu_has_a_bar_that_marks_the_selected_process() -> None:
+    async with running((120, 40)) as at:
+        await at.press("4")
+        bar = next(row for row in at.rows if row.strip().startswith("cuda:0 ") and "/" in row)
+        assert str(WORKER) in bar
+        assert bar.rstrip().endswith("20.7/139.8 GiB")
+        marked = f"\N{BLACK RIGHT-POINTING SMALL TRIANGLE}{WORKER}"
+        assert marked in bar
+        await at.press("down")
+        assert marked not in at.text
+
+
+async def test_a_table_that_fills_the_screen_leaves_no_bars() -> None:
+    listed = tuple(gpu_process(1000 + place, GIB) for place in range(40))
+    async with running((120, 40), "one gpu", sample(gpu(0, processes=listed))) as at:
+        await at.press("4")
+        assert "Memory by process" not in at.text

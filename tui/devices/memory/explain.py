@@ -103,7 +103,8 @@ def _used_and_free(figures: GpuFigures, room: int) -> tuple[int | None, int, int
 def _torch_parts(figures: GpuFigures, occupied: int) -> list[Slice]:
     torch = figures.torch
     if not figures.used_splits:
-        return [_slice(key, Absent(figures.wording.busy)) for key in ("allocated", "cached")]
+        why = Absent(figures.wording.ended if figures.gone else figures.wording.busy)
+        return [_slice(key, why) for key in ("allocated", "cached")]
     if isinstance(torch.allocated, Absent) or isinstance(torch.reserved, Absent):
         absent = torch.allocated if isinstance(torch.allocated, Absent) else torch.reserved
         return [_slice("allocated", absent), _slice("cached", absent)]

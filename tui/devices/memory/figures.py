@@ -128,7 +128,7 @@ class GpuFigures(NamedTuple):
     @property
     def used_splits(self) -> bool:
         """The used memory and torch's figures date from the same moment."""
-        return self.basis != "NVML"
+        return self.basis != "NVML" and not self.gone
 
     @property
     def others_known(self) -> bool:

@@ -25,6 +25,7 @@ from tui.devices.state.hosts import HERE
 from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
+from tui.devices.views.holder_bars import HolderKey, count_bar_rows, divide_memory, holder_bars
 from tui.devices.views.holders import Holders, holders, remainder_lines
 from tui.devices.views.jobs import job_notes
 from tui.devices.views.process_page import process_page
@@ -43,8 +44,11 @@ from tui.kit.commands.command import Situation
 from tui.kit.dialogs import EndScreen, LiveTextScreen
 from tui.kit.lines import Line
 from tui.kit.lists import KeyedList, RowFilter
-from tui.kit.pane import AgingPane, FooterBar, LineBar, LinesView
+from tui.kit.pane import AgingPane, FittedView, FooterBar, LineBar, LinesView
 from tui.monitor.messages import GpuProcess
+
+LEAST_TABLE = 3
+"""Least rows of the table."""
 
 
 class ProcessList(KeyedList):
@@ -109,7 +113,8 @@ class ProcessesPane(AgingPane):
         "memory, which counts shared pages once per process. sm: share of time on "
         "multiprocessors. cpu: 100% is one core. host: resident memory. A launcher's row has "
         "the sums of its ranks. allocated to ooms: torch's allocator, read from outside; where "
-        "it cannot be read, a word says why, and the line below what helps. unattributed: "
+        "it cannot be read, a word says why, and the line below what helps. The bars divide each "
+        "GPU's memory by process, the selected one marked. unattributed: "
         "memory of processes that NVML does not name, as in a container without --pid=host; it "
         "gives no sizes under MIG. Below: the account of the selected device. Sorted by sm or "
         "cpu, a row moves up once it is 10 points ahead."
@@ -136,6 +141,9 @@ class ProcessesPane(AgingPane):
         self.filter_line = RowFilter(
             self, self.table, self._title, "words of a GPU, user or command", id="process-filter"
         )
+        self._held = divide_memory(machine.shown.devices, machine.shown.worker_pid)
+        self.bars = FittedView(self._bar_lines)
+        self.bars.can_focus = False
         self._rest = LinesView(self._remainders)
         self._whole = LinesView(lambda cells: selected_lines(self.table.selected, cells))
         self._rest.can_focus = self._whole.can_focus = False
@@ -145,6 +153,7 @@ class ProcessesPane(AgingPane):
     def compose(self) -> ComposeResult:
         yield self._title
         yield self.table
+        yield self.bars
         yield self._rest
         yield self._whole
 
@@ -210,6 +219,22 @@ class ProcessesPane(AgingPane):
         self.table.rebuild()
         self._rest.rebuild()
         self._whole.rebuild()
+        self._share_rows()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Share the rows of the new size."""
+        self.call_after_refresh(self._share_rows)
+
+    def _share_rows(self) -> None:
+        """Draw the bars of the GPUs in the rows that table and foot leave, if there are enough."""
+        machine = self.machine
+        self._held = () if self.of_host else divide_memory(machine.devices, machine.worker_pid)
+        foot = sum(1 + len(view.shown_lines) for view in (self._rest, self._whole))
+        free = self.size.height - 2 - len(self.rows) - foot
+        fits = count_bar_rows(self._held, free) > 0
+        self.bars.display = fits
+        self.table.styles.height = max(LEAST_TABLE, len(self.rows) + 1) if fits else "1fr"
+        self.bars.rebuild()
 
     def set_open(self, is_open: bool) -> None:
         """Record whether the tab is open."""
@@ -233,6 +258,24 @@ class ProcessesPane(AgingPane):
             title += f" {'of' if self.of_host else 'on'} {self.machine.host}"
         filtered = f"   filter: {self.pattern} ({len(self.rows)})" if self.pattern else ""
         return f"{title}   {'flat   ' if self.flat else ''}by {self.order}{filtered}"
+
+    def _bar_lines(self, cells: int, rows: int) -> list[Line]:
+        return holder_bars(self._held, cells, rows, self._find_chosen())
+
+    def _find_chosen(self) -> frozenset[HolderKey]:
+        """Return the process under the cursor, or all processes of a launcher."""
+        row = self.table.selected
+        if row is None or row.pid is None:
+            return frozenset()
+        if row.kind != "launcher":
+            return frozenset({(row.pid, row.started_at)})
+        parent = row.pid, row.started_at
+        return frozenset(
+            (item.pid, item.started_at)
+            for device in self.machine.nvml_devices
+            for item in device.processes or ()
+            if item.parent and (item.parent.pid, item.parent.started_at) == parent
+        )
 
     def _remainders(self, cells: int) -> list[Line]:
         return remainder_lines(self._account, self.machine.selected_device.label, cells)
@@ -277,6 +320,7 @@ class ProcessesPane(AgingPane):
     @on(ProcessList.Moved)
     def _moved(self) -> None:
         self._whole.rebuild()
+        self.bars.rebuild()
 
 
 class ProcessesTab(CommandScreen):

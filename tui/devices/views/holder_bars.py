@@ -1,0 +1,230 @@
+"""Who holds the memory of each GPU: a bar per GPU, divided by process. Pure.
+
+A process has the same color in the bars of all GPUs, and its PID stands in its part where that
+fits. The PIDs of the selected processes have a sign and are cut out of the areas, which shows in
+any theme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tui.core.text import glyphs
+from tui.core.text import numbers as text
+from tui.core.text.commands import distinguish
+from tui.devices.memory.model import Slice, Value
+from tui.devices.state.devices import CPU, DeviceView, find_last_reading
+from tui.devices.views.history import title_rule
+from tui.devices.views.memory import RUNNER, STYLES, bar_cells
+from tui.devices.views.memory_account import is_worker
+from tui.devices.views.process_rows import LEAST_UNATTRIBUTED
+from tui.kit.lines import LAYERS, ON_LAYERS, Line, Span, TextStyle, cell_len, fit, left, right
+from tui.monitor.messages import Device, GpuProcess
+
+Kind = Literal["process", "unattributed", "driver", "free"]
+MOST_ROWS = 4
+"""The most rows of a bar, with the gap below it."""
+LEAST_BAR = 20
+"""Least cells of a bar."""
+TITLE = "Memory by process"
+_EDGE, _GAP = {False: "▏", True: "|"}, {False: "▁", True: " "}
+"""Glyphs in the background's color that separate an area from its neighbors."""
+HolderKey = tuple[int, "float | None"]
+"""PID and start of a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One part of a GPU's memory."""
+
+    kind: Kind
+    bytes: int
+    holder: HolderKey | None = None
+    """The process; ``None`` for the other kinds."""
+    words: tuple[str, ...] = ()
+    """A line for each row of the bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMemory:
+    """The memory of one GPU, divided by who holds it."""
+
+    label: str
+    used: int
+    total: int
+    parts: tuple[Holding, ...]
+    """In the order of the bar; they add up to the total."""
+    lost: bool = False
+
+
+def divide_memory(views: Sequence[DeviceView], worker_pid: int | None) -> tuple[HeldMemory, ...]:
+    """Return the memory of each GPU that has memory of its own, divided by who holds it.
+
+    Args:
+        views: the devices in the driver's order.
+        worker_pid: this program's worker.
+    """
+    read = [(view, find_last_reading(view)) for view in views if view.key != CPU]
+    known = [(view, device) for view, device in read if device is not None and _is_known(device)]
+    rows = [row for _, device in known for row in device.processes or ()]
+    short = distinguish(
+        [RUNNER if is_worker(row, worker_pid) else row.command or text.NA for row in rows]
+    )
+    names = {_key(row): name for row, name in zip(rows, short, strict=True)}
+    return tuple(_divide(view, device, names) for view, device in known)
+
+
+def _is_known(device: Device) -> bool:
+    memory = device.memory
+    return bool(memory.total) and memory.used is not None and not memory.unified
+
+
+def _key(row: GpuProcess) -> HolderKey:
+    return row.pid, row.started_at
+
+
+def _divide(view: DeviceView, device: Device, names: dict[HolderKey, str]) -> HeldMemory:
+    total, used = device.memory.total or 0, device.memory.used or 0
+    driver = min(device.memory.driver_reserved or 0, total)
+    room = total - driver
+    parts: list[Holding] = []
+    sized = [row for row in device.processes or () if row.memory]
+    for row in sorted(sized, key=lambda row: (-(row.memory or 0), row.pid)):
+        held = row.memory or 0
+        figures = f"{text.size(held)}  {text.share(held / total)}"
+        words = (f"{row.pid} {names[_key(row)]}", figures, row.user or "")
+        # Memory that processes share is counted for each.
+        parts.append(Holding("process", min(held, room), _key(row), words))
+        room -= parts[-1].bytes
+    rest = min(room, used - sum(part.bytes for part in parts))
+    if rest > LEAST_UNATTRIBUTED * total:
+        parts.append(Holding("unattributed", rest))
+        room -= rest
+    parts += [Holding("driver", driver), Holding("free", room)]
+    lost = view.nvml is not None and view.nvml.lost is not None
+    return HeldMemory(view.label, used, total, tuple(part for part in parts if part.bytes), lost)
+
+
+def choose_colors(gpus: Sequence[HeldMemory]) -> dict[HolderKey, int]:
+    """Return the number of each process's color: others in its bars have another where it can be.
+
+    The colors of processes do not change when others come or go, unless they would be the same.
+    """
+    bars = [[part.holder for part in gpu.parts if part.holder is not None] for gpu in gpus]
+    colors: dict[HolderKey, int] = {}
+    for holder in sorted({holder for bar in bars for holder in bar}):
+        beside = {colors.get(other) for bar in bars if holder in bar for other in bar}
+        options = [(holder[0] + step) % len(LAYERS) for step in range(len(LAYERS))]
+        colors[holder] = next((color for color in options if color not in beside), options[0])
+    return colors
+
+
+def count_bar_rows(gpus: Sequence[HeldMemory], available: int) -> int:
+    """Return the rows of each bar in the available rows with the heading; 0 if there is no room."""
+    return min(MOST_ROWS, (available - 1) // len(gpus)) if gpus else 0
+
+
+def holder_bars(
+    gpus: Sequence[HeldMemory], cells: int, available: int, chosen: Collection[HolderKey] = ()
+) -> list[Line]:
+    """Return a heading, and a bar for each GPU; nothing if there is no room.
+
+    Args:
+        gpus: the memory of each.
+        cells: width of a line.
+        available: the most rows.
+        chosen: the selected processes.
+    """
+    height = count_bar_rows(gpus, available)
+    label = max((len(gpu.label) for gpu in gpus), default=0) + 3
+    figures = ["lost" if gpu.lost else text.size_pair(gpu.used, gpu.total) for gpu in gpus]
+    tail = max(map(len, figures), default=0) + 3
+    room = cells - label - tail
+    if height < 1 or room < LEAST_BAR:
+        return []
+    colors = choose_colors(gpus)
+    lines = [_heading(gpus, cells)]
+    for gpu, words in zip(gpus, figures, strict=True):
+        for row in range(height):
+            first = row == 0
+            head = Span(left(f"  {gpu.label}" if first else "", label))
+            end = Span(right(words if first else "", tail - 1), TextStyle.STRONG)
+            lines.append((head, *_bar_row(gpu, room, row, height, colors, chosen), end))
+    return lines
+
+
+def _heading(gpus: Sequence[HeldMemory], cells: int) -> Line:
+    """Return the heading, which explains the parts that are no process's."""
+    kinds = {part.kind for gpu in gpus for part in gpu.parts}
+    signs = [
+        f"{glyphs.GLYPHS.slices[kind]} {kind}"
+        for kind in ("unattributed", "driver", "free")
+        if kind in kinds
+    ]
+    return title_rule(["   ".join([TITLE, *signs]), TITLE], cells)
+
+
+def _bar_row(
+    gpu: HeldMemory,
+    cells: int,
+    row: int,
+    height: int,
+    colors: dict[HolderKey, int],
+    chosen: Collection[HolderKey],
+) -> list[Span]:
+    """Return one row of a bar."""
+    slices = [Slice(str(at), "", Value(part.bytes)) for at, part in enumerate(gpu.parts)]
+    spans: list[Span] = []
+    # The last row of several is the gap to the next bar.
+    last = height > 1 and row == height - 1
+    for key, width in bar_cells(slices, gpu.total, cells):
+        part = gpu.parts[int(key)]
+        words = part.words[row] if row < len(part.words) and not last else ""
+        if part.holder is None:
+            fill = glyphs.GLYPHS.slices[part.kind]
+            style = STYLES.get(part.kind, TextStyle.REST)
+            blank = last or (part.kind == "free" and row > 0)
+            spans.append(Span((" " if blank else fill) * width, style))
+        else:
+            color, selected = colors[part.holder], row == 0 and part.holder in chosen
+            beside = bool(spans)
+            spans += _filled(words, width, color, selected=selected, last=last, beside=beside)
+    return spans
+
+
+def _fit_words(words: str, cells: int) -> str:
+    """Return the words, or only the first of them, the PID, if they fit; else nothing."""
+    first = words.partition(" ")[0]
+    if cell_len(words) <= cells:
+        return words
+    if cell_len(first) + 4 <= cells and first.isdigit():
+        return fit(words, cells)
+    return first if first.isdigit() and cell_len(first) <= cells else ""
+
+
+def _filled(
+    words: str, cells: int, color: int, *, selected: bool, last: bool, beside: bool
+) -> list[Span]:
+    """Draw one row of a process's part as an area; the words of a selected one are cut out of it.
+
+    Args:
+        words: its words on this row.
+        cells: its width.
+        color: the number of its color.
+        selected: mark the part on this row.
+        last: it is the last of several rows, with the gap to the next bar.
+        beside: another part ends where this one begins.
+    """
+    ascii_only, style = glyphs.GLYPHS.ascii, ON_LAYERS[color]
+    if selected:
+        fitting = _fit_words(words, cells - 3)
+        sign = Span(glyphs.GLYPHS.selected, LAYERS[color])
+        cut = Span(f"{fitting} " if fitting else "", TextStyle.STRONG)
+        rest = Span(" " * (cells - sign.width - cut.width), style)
+        return [span for span in (sign, cut, rest) if span.text]
+    under = _GAP[ascii_only] if last else " "
+    edge = _EDGE[ascii_only] if beside or ascii_only else under
+    body = under * (cells - 1) if last else left(_fit_words(words, cells - 2), cells - 1)
+    return [Span(edge + body, style)]
