@@ -27,6 +27,8 @@ from tui.watch.state.run import Mark, WatchedDevice, WatchedRun
 FOLDER = Path("/home/ada/.local/state/gpu-workbench/runs")
 COMMAND = ("torchrun", "--nproc-per-node", "2", "train.py", "--lr", "1e-3")
 NO_AGENT = "no agent in it: its environment was emptied; start it with the variables of watch --env"
+PIECE = 256 * MIB
+"""Bytes by which the reserved memory grows."""
 
 
 def kept_run(name: str = "20260101-120000-77", **changes: Any) -> StartedRun:
@@ -44,12 +46,13 @@ def kept_run(name: str = "20260101-120000-77", **changes: Any) -> StartedRun:
 
 
 def points(count: int = 120, grows: int = 12 * MIB) -> tuple[StepPoint, ...]:
-    """Return a growing sawtooth over steps."""
-    found = []
+    """Return a growing sawtooth over steps; the allocator keeps what it has reserved."""
+    found, reserved = [], 2 * GIB
     for number in range(count):
         wave = int(0.6 * GIB * abs(math.sin(number / 3)))
         held = int(1.1 * GIB) + number * grows + wave
-        found.append(StepPoint(NOW - count + number, number * 2, held, max(held, 2 * GIB)))
+        reserved = max(reserved, -(-held // PIECE) * PIECE)
+        found.append(StepPoint(NOW - count + number, number * 2, held, reserved))
     return tuple(found)
 
 

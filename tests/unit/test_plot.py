@@ -77,20 +77,20 @@ RATES_40 = [
 MEMORY_60 = [
     "  memory in GiB over time in s   ── allocated",
     "                                           ▾ peak     ▾ OOM",
-    "100┤ limit                                 ⠅       ⣀⣀⣀⠥⠤⠒⠒⠊⠉",
-    "   │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⢒⣀⣗⠶⠤⠖⠒⠒⠛⠛ ⠒⠒⠅⠒⠒ ⠒⠒",
-    "   │                                  ⠒⠊⠉⠁ ⠅          ⠅",
-    " 50┤                  ⢀⣀⡠⠤                 ⠅          ⠅",
-    "   │         ⣀⣀⠤⠤⠔⠒⠒⠉⠉⠁                    ⠅          ⠅",
-    "  0┤⣀⡠⠤⠤⠒⠒⠉⠉⠉                              ⠅          ⠅",
+    "100┤ limit                                 │       ⣀⣀⣀⠤⠤⠒⠒⠊⠉",
+    "   │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⢒⣀⣒⠶⠤⠖⠒⠒⠛⠛ ⠒⠒│⠒⠒ ⠒⠒",
+    "   │                                  ⠒⠊⠉⠁ │          │",
+    " 50┤                  ⢀⣀⡠⠤                 │          │",
+    "   │         ⣀⣀⠤⠤⠔⠒⠒⠉⠉⠁                    │          │",
+    "  0┤⣀⡠⠤⠤⠒⠒⠉⠉⠉                              │          │",
     "   └┬──────────┬──────────┬──────────┬──────────┬──────────┬",
     "    0         20         40         60         80        100",
 ]
 MEMORY_60_ASCII = [
     "  memory in GiB over time in s   -- allocated",
     "                                           v peak     v OOM",
-    "100+ limit                                 |       ...\\.''''",
-    "   |'' '' '' '' '' '' '' '' '' '' '' '' '|.#-.-'''' ''|'' ''",
+    "100+ limit                                 |       .....''''",
+    "   |'' '' '' '' '' '' '' '' '' '' '' '' '|.|-.-'''' ''|'' ''",
     "   |                                  '''' |          |",
     " 50+                  ....                 |          |",
     "   |         ....-'''''                    |          |",
@@ -312,14 +312,54 @@ def test_no_row_is_wider_than_the_pane_and_the_frame_is_whole(
     assert len(frame) >= height - 1  # the mark of several points may need a row
 
 
-def test_the_area_below_a_filled_curve_has_one_style_down_to_the_edge() -> None:
-    held = Curve("held", ((0, 1.0), (1, 3.0), (2, 2.0)), style=TextStyle.ALLOCATED, filled=True)
+def held(*reserved: float) -> Plot:
+    """Return an area that rises to three quarters, below a line."""
+    line = Curve("reserved", tuple(enumerate(reserved)), style=TextStyle.CACHED)
+    area = Curve("held", ((0, 0.0), (1, 3.0), (2, 1.5)), style=TextStyle.ALLOCATED, filled=True)
     across, upright = Axis("step", "", Scale(0, 2)), Axis("memory", "byte", Scale(0, 4))
-    plot = Plot(across, upright, (held,), events=(Event("", 1),))
-    rows = plot_lines(plot, 60, 8)
-    body = rows[-10:-2]
-    # The cells of an event below the curve have the area's style, too.
-    assert {span.style for span in body[-1][1:]} == {TextStyle.ALLOCATED_REACH}
-    assert TextStyle.ALLOCATED_REACH not in {span.style for span in body[0]}
-    empty = plot_lines(replace(plot, curves=(replace(held, filled=False),)), 60, 8)
-    assert [plain(row).rstrip() for row in empty] == [plain(row).rstrip() for row in rows]
+    return Plot(across, upright, (line, area))
+
+
+AREA_OF_BLOCKS = [
+    "  memory in B over step   ── reserved   ██ held",
+    "     ▾",
+    "4┤   │",
+    " │⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒▃▄▅▆▅▄▄▄▃⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒",
+    "2┤   │            ▁▂▃▄▅▆▇███████████████████▇▆▆▆▅▄▄▄▃▂▂▂▁",
+    " │   │    ▁▂▃▄▅▆▇███████████████████████████████████████████",
+    "0┤▁▂▃│▅▆▇███████████████████████████████████████████████████",
+    " └┬─────────────┬──────────────┬─────────────┬─────────────┬",
+    "  0            0.5             1            1.5            2",
+]
+
+
+def test_an_area_has_one_outline_of_blocks_and_whole_lines_of_events() -> None:
+    plot = replace(held(3.0, 3.0, 3.0), events=(Event("", 0.1),))
+    assert texts(plot, 60, 5) == AREA_OF_BLOCKS
+
+
+@given(st.lists(st.floats(0, 4), min_size=2, max_size=40), st.integers(3, 20))
+def test_each_column_of_an_area_is_whole_up_to_its_edge(values: list[float], height: int) -> None:
+    places = Scale(0, len(values) - 1)
+    area = Curve("", tuple(enumerate(values)), style=TextStyle.ALLOCATED, filled=True)
+    plot = Plot(Axis("", "", places), Axis("", "", Scale(0, 4)), (area,))
+    drawn = texts(plot, 60, height)
+    wall = drawn[-2].index(glyphs.GLYPHS.corner) + 1
+    rows = [row[wall:].ljust(60) for row in drawn[-height - 2 : -2]]
+    blocks = glyphs.GLYPHS.vertical
+    for column in zip(*rows, strict=True):
+        filled = "".join(column).strip()
+        assert set(filled[1:]) <= {blocks[-1]}
+        assert set(filled[:1]) <= set(blocks)
+
+
+def test_a_line_along_the_edge_of_an_area_colors_the_edge() -> None:
+    area = held(0.0, 3.0, 1.5).curves
+    line = replace(area[0], points=area[1].points)
+    plot = replace(held(0.0), curves=(line, area[1]))
+    rows = plot_lines(plot, 60, 8)[-10:-2]
+    for column in zip(*(plain(row).ljust(60) for row in rows), strict=True):
+        dots = [row for row, sign in enumerate(column) if sign >= "\u2800"]
+        assert len(dots) <= 1, "dots and blocks make no two outlines"
+    edges = [span.text for row in rows for span in row if span.style is TextStyle.CACHED]
+    assert len(set("".join(edges)) & set(glyphs.GLYPHS.vertical)) > 5

@@ -206,7 +206,7 @@ def test_a_leak_is_named_with_its_rate_and_source() -> None:
 def test_an_oom_says_who_asked_for_what_and_how_it_ended() -> None:
     found = newest_oom([device(), ran_out()])
     assert found is not None
-    said = describe_oom(found, ran_out())
+    said = describe_oom(found, ran_out(), 120)
     for part in (
         "777, rank 0",
         "2.0 GiB requested on cuda:0, 410 MiB of 139.8 GiB free",
@@ -214,7 +214,9 @@ def test_an_oom_says_who_asked_for_what_and_how_it_ended() -> None:
         "o opens the verdict",
     ):
         assert part in said
-    assert "Select 777 and press o" in describe_oom(found, unread())
+    assert "Select 777 and press o" in describe_oom(found, unread(), 120)
+    assert "exit code" not in said, "the row of the process has it"
+    assert "it ended the process, exit code 1" in describe_oom(found, ran_out(), 80)
 
 
 def test_an_oom_before_any_step_is_not_said_to_be_at_one() -> None:
@@ -227,7 +229,7 @@ def test_an_oom_without_a_snapshot_says_why() -> None:
     oom = an_oom(snapshot=None, why_no_snapshot="less than 256 MiB of the disk are free")
     found = newest_oom([device(log=process_log(ooms=(oom,)))])
     assert found is not None
-    said = describe_oom(found, None)
+    said = describe_oom(found, None, 120)
     assert said.endswith("No snapshot: less than 256 MiB of the disk are free")
 
 
@@ -299,7 +301,7 @@ def test_many_flushes_are_counted_and_do_not_hide_the_curves() -> None:
     rows = plot_of(device(marks=marks), "time", 100, 20)
     text = "\n".join(plain(row) for row in rows)
     lines = next(row for row in text.split("\n") if "GiB" not in row and "x" not in row)
-    assert lines.count("⠨") + lines.count("⠅") <= MOST_OF_A_KIND + 1
+    assert 1 < lines.count(GLYPHS.wall) <= MOST_OF_A_KIND + 2, "the wall is one of them"
     assert "flush x" in text
     assert len(rows) <= 20
 
@@ -317,6 +319,14 @@ def test_a_gap_of_the_plot_is_no_line_and_says_why(over: Over) -> None:
     picture = [text for row in drawn if any(wall in (text := plain(row)) for wall in walls)]
     assert len(picture) > 5
     assert all(not row[48:60].strip() for row in picture)
+
+
+@pytest.mark.parametrize("rows", range(8, 24))
+def test_a_plot_fills_its_rows_and_a_low_one_has_three_numbers(rows: int) -> None:
+    drawn = [plain(row) for row in plot_of(device(), "time", 80, rows)]
+    assert len(drawn) == rows
+    ticks = [row.partition(GLYPHS.wall_tick)[0].strip() for row in drawn if GLYPHS.wall_tick in row]
+    assert rows >= 16 or ticks == (["4", "2", "0"] if rows > 8 else ["4", "0"])
 
 
 def test_no_plot_says_why() -> None:

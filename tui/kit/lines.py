@@ -142,6 +142,9 @@ class Shaded(Span):
 
     shade: int = 0
     """From 0, the color itself, to ``SHADES - 1``, the darkest."""
+    whole: bool = False
+    """The area fills all cells; their background has its color too, because fonts leave lines
+    between blocks."""
 
 
 SHADES = 8

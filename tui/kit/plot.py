@@ -1,4 +1,4 @@
-"""Curves over an axis as lines of text, in braille dots or in ASCII. Pure.
+"""Curves over an axis as lines of text, in braille dots and blocks or in ASCII. Pure.
 
 Drawn here because no library fits: drawille is AGPL, uniplot and textual-plot need NumPy, and
 plotext is a compiled module with one global figure that takes 0.4 s to import.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tui.core.text import glyphs
@@ -16,7 +16,7 @@ from tui.core.text.glyphs import clean
 from tui.core.text.numbers import quantity
 from tui.kit import braille
 from tui.kit.braille import ACROSS, DOWN, Cell, Dot
-from tui.kit.lines import REACHES, Line, Span, TextStyle, cell_len, flow, line, right
+from tui.kit.lines import SHADES, Line, Shaded, Span, TextStyle, cell_len, flow, line, right
 from tui.kit.scale import Labels, Scale, labels
 
 HEIGHT = 9
@@ -25,7 +25,6 @@ LEAST_ROOM = 12
 """Least cells between the edges: fewer show no curve."""
 LEAST_CELLS = 24
 """Least width in cells of a plot: below it, text is clearer."""
-_AREAS = frozenset(REACHES.values())
 _SPARSE = 3
 """Cells per point from which each point has a mark."""
 _MARK_EVERY = 10
@@ -52,13 +51,13 @@ class Curve:
     points: tuple[tuple[float, float | None], ...]
     """Place and value; ``None`` or NaN leaves a gap."""
     mark: str = ""
-    """Sign at the points, which distinguishes curves without color; empty for the line alone."""
+    """Sign at the points, which distinguishes curves without color; empty for the line alone.
+    An area has none."""
     style: TextStyle = TextStyle.KEY
     joined: bool = True
     """Connect the points with a line."""
     filled: bool = False
-    """Fill the area below, in themes that have a darker shade of the style, which is in
-    :data:`~tui.kit.lines.REACHES`."""
+    """Draw the area below in place of the line; of one curve of a plot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,21 +182,24 @@ class _Canvas:
         self.marks: dict[Cell, tuple[str, TextStyle]] = {}
         self.has_shared = False
         """True if points of several curves are in one cell."""
-        for event in plot.events:
-            x, _ = self.dot(event.place, plot.upright.scale.low)
-            self._draw(((x, y) for y in range(0, height * DOWN, 2)), TextStyle.QUIET)
+        self.events = {self.column(event.place): event.style for event in plot.events}
+        """The style of the line in each column with an event."""
         for level in plot.levels:
             start = plot.across.scale.low if level.start is None else level.start
             first, y = self.dot(start, level.value)
             # Draw two cells and leave one out, to distinguish the level from a curve.
             dashes = (x for x in range(first, room * ACROSS) if x // ACROSS % 3 != 2)
             self._draw(((x, y) for x in dashes), TextStyle.NOTE)
-        self.areas: dict[int, tuple[int, TextStyle]] = {}
-        """By column: the row of the top of a filled curve, and the style below it."""
+        self.tops: dict[int, int] = {}
+        """By column: the height of the area, in steps of a cell."""
+        self.area = TextStyle.PLAIN
         for curve in plot.curves:
-            cells = self._draw(self._dots(curve), curve.style)
             if curve.filled:
-                self._fill(cells, curve.style)
+                self._fill(curve)
+            else:
+                self._draw(self._dots(curve), curve.style)
+        self.edges = {column: self._meet(column) for column in self.tops}
+        """By column: the style of the line that runs along the edge of the area."""
         for curve in plot.curves:
             self._mark(curve)
 
@@ -212,24 +214,62 @@ class _Canvas:
     def row(self, value: float) -> int:
         return self.dot(self.plot.across.scale.low, value)[1] // DOWN
 
-    def _draw(self, dots: Iterator[Dot], style: TextStyle) -> list[Cell]:
-        """Draw dots, and return their cells."""
-        cells = braille.bits(dots, self.room, self.height)
-        for cell, drawn in cells.items():
+    def _draw(self, dots: Iterator[Dot], style: TextStyle) -> None:
+        for cell, drawn in braille.bits(dots, self.room, self.height).items():
             self.bits[cell] = self.bits.get(cell, 0) | drawn
             self.styles[cell] = style
-        return list(cells)
 
-    def _fill(self, cells: list[Cell], style: TextStyle) -> None:
-        """Fill the columns of a curve below its highest cell, and what stands there of events."""
-        below = REACHES[style]
-        for column, row in cells:
-            top, _ = self.areas.get(column, (row, below))
-            self.areas[column] = (min(top, row), below)
-        for (column, row), before in self.styles.items():
-            top, _ = self.areas.get(column, (self.height, below))
-            if row > top and before in (style, TextStyle.QUIET):
-                self.styles[column, row] = below
+    def _fill(self, curve: Curve) -> None:
+        """Set the height of the area in each column to the curve's highest value there.
+
+        Its edge is in the middle of the dots that a line would have, as the ticks at the side are.
+        """
+        self.area = curve.style
+        per_dot = len(glyphs.GLYPHS.vertical) / DOWN
+        before: tuple[int, float] | None = None
+        for place, value in curve.points:
+            if value is None or not math.isfinite(value):
+                before = None
+                continue
+            share = self.plot.upright.scale.share(value)
+            x = self.dot(place, value)[0]
+            start, first = before if before and curve.joined else (x, share)
+            before = (x, share)
+            for dot in range(start, x + 1):
+                part = (dot - start) / (x - start) if x > start else 1.0
+                at = first + (share - first) * part
+                top = round((at * (self.height * DOWN - 1) + 0.5) * per_dot)
+                column = dot // ACROSS
+                self.tops[column] = max(top, self.tops.get(column, 1))
+
+    def _solid(self, column: int, row: int) -> int:
+        """Return how many steps of a cell the area fills."""
+        steps = len(glyphs.GLYPHS.vertical)
+        base = (self.height - 1 - row) * steps
+        return min(steps, max(0, self.tops.get(column, 0) - base))
+
+    def _edge(self, column: int) -> int:
+        """Return the row of the highest cell of a column of the area."""
+        return self.height - 1 - (self.tops[column] - 1) // len(glyphs.GLYPHS.vertical)
+
+    def _meet(self, column: int) -> TextStyle | None:
+        """Remove the dots of a line that meets the edge of the area there; return its style.
+
+        Dots and blocks in one column would make two outlines of one curve. A line that is above the
+        edge in the same cell keeps its dots if the area fills at most half of that cell.
+        """
+        top = self._edge(column)
+        dots = self.bits.get((column, top))
+        if dots is None:
+            return None
+        steps = len(glyphs.GLYPHS.vertical)
+        solid = self._solid(column, top)
+        # Rounding may move a dot by one row.
+        room = (DOWN - 2 - braille.lowest(dots)) * steps // DOWN
+        is_above = solid <= min(room, steps // 2)
+        for row in range(top + is_above, self.height):
+            self.bits.pop((column, row), None)
+        return None if is_above else self.styles[column, top]
 
     def _dots(self, curve: Curve) -> Iterator[Dot]:
         before: Dot | None = None
@@ -242,7 +282,7 @@ class _Canvas:
             before = dot
 
     def _mark(self, curve: Curve) -> None:
-        if not curve.mark:
+        if not curve.mark or curve.filled:
             return
         gap = 0 if len(curve.points) * _SPARSE <= self.room or not curve.joined else _MARK_EVERY
         last = -gap
@@ -285,27 +325,41 @@ class _Canvas:
         if start < 0 or start + cells > self.room:
             return False
         columns = range(start - 1, start + cells + 1)
-        return not any((c, row) in self.bits or (c, row) in self.marks for c in columns)
+        taken = self.bits.keys() | self.marks.keys()
+        return not any((c, row) in taken or self._solid(c, row) for c in columns)
 
     def line(self, row: int) -> Line:
         """Return one row, with neighbors of equal style in one span."""
-        spans: list[tuple[str, TextStyle]] = []
+        shade = row * (SHADES - 1) // max(1, self.height - 1)
+        spans: list[Span] = []
         for column in range(self.room):
-            cell = (column, row)
-            drawn = braille.character(self.bits.get(cell, 0))
-            top, area = self.areas.get(column, (self.height, TextStyle.PLAIN))
-            below = area if row > top else TextStyle.PLAIN
-            text, style = self.marks.get(cell, (drawn, self.styles.get(cell, below)))
-            before = spans[-1][1] if spans else None
-            # A blank looks the same in every style but those of areas.
-            blank = text == " " and style is TextStyle.PLAIN and before not in _AREAS
-            if before is style or (blank and before is not None):
-                spans[-1] = (spans[-1][0] + text, spans[-1][1])
+            cell = self._cell(column, row, shade)
+            before = spans[-1] if spans else None
+            blank = cell.text == " " and not isinstance(before, Shaded)
+            if before is not None and (blank or replace(cell, text=before.text) == before):
+                spans[-1] = replace(before, text=before.text + cell.text)
             else:
-                spans.append((text, style))
-        if spans[-1][1] not in _AREAS:
-            spans[-1] = (spans[-1][0].rstrip(), spans[-1][1])
-        return tuple(Span(text, style) for text, style in spans)
+                spans.append(cell)
+        spans[-1] = replace(spans[-1], text=spans[-1].text.rstrip())
+        return tuple(span for span in spans if span.text)
+
+    def _cell(self, column: int, row: int, shade: int) -> Span:
+        """Return one cell: a mark, else a line, else an event, else the area."""
+        cell = (column, row)
+        if cell in self.marks:
+            return Span(*self.marks[cell])
+        if cell in self.bits:
+            return Span(braille.character(self.bits[cell]), self.styles[cell])
+        if column in self.events:
+            return Span(glyphs.GLYPHS.wall, self.events[column])
+        solid = self._solid(column, row)
+        if not solid:
+            return Span(" ")
+        block = glyphs.GLYPHS.vertical[solid - 1]
+        edge = self.edges[column] if row == self._edge(column) else None
+        if edge is not None:
+            return Span(block, edge)
+        return Shaded(block, self.area, shade, block == glyphs.GLYPHS.vertical[-1])
 
 
 def _heading(
@@ -316,7 +370,7 @@ def _heading(
     axes = Span(_name_axes(plot, wall.unit, floor.unit), TextStyle.QUIET)
     parts: list[Line] = [line(Span(clean(plot.title), TextStyle.STRONG)), line(axes)]
     parts += [
-        line(Span(f"{curve.mark or glyphs.GLYPHS.rule * 2} ", curve.style), clean(curve.name))
+        line(Span(f"{_sample(curve)} ", curve.style), clean(curve.name))
         for curve in plot.curves
         if curve.name
     ]
@@ -333,6 +387,13 @@ def _heading(
     if plot.title:
         return flow(shown, cells, gap="   ", indent="  ")
     return [line("  ", *row) for row in flow(shown, cells - 2, gap="   ", indent="  ")]
+
+
+def _sample(curve: Curve) -> str:
+    """Return what stands for a curve in the legend."""
+    if curve.filled:
+        return glyphs.GLYPHS.vertical[-1] * 2
+    return curve.mark or glyphs.GLYPHS.rule * 2
 
 
 LOG_NOTES = {

@@ -320,13 +320,16 @@ def _are_equal_behind_blanks(one: Style, other: Style) -> bool:
 
 
 _StyleKey = Union[TextStyle, tuple[TextStyle, Union[TextStyle, int]]]
-"""The style of a span; of two colors, also that of the area behind; of an area, its shade."""
+"""The style of a span; of two colors, also that of the area behind; of an area, its shade, which
+counts on from :data:`~tui.kit.lines.SHADES` for cells that it fills."""
 
 
 def _key(span: Span) -> _StyleKey:
     if isinstance(span, TwoColored):
         return span.style, span.behind
-    return (span.style, span.shade) if isinstance(span, Shaded) else span.style
+    if isinstance(span, Shaded):
+        return span.style, span.shade + SHADES * span.whole
+    return span.style
 
 
 class _MergedStyles(dict[_StyleKey, Style]):
@@ -377,7 +380,9 @@ def _style_of(key: _StyleKey) -> Style:
         return _Present.styles[key]
     front, behind = key
     if isinstance(behind, int):
-        return _shade(_Present.styles[front], behind)
+        whole, shade = divmod(behind, SHADES)
+        shaded = _shade(_Present.styles[front], shade)
+        return shaded + Style(bgcolor=shaded.color) if whole else shaded
     area = _Present.styles[behind]
     return Style(color=_Present.styles[front].color, bgcolor=area.bgcolor or area.color)
 

@@ -23,7 +23,7 @@ from tui.devices.views.history import format_points
 from tui.devices.views.memory import bar_line, legend_lines, memory_title
 from tui.devices.views.memory_account import account_details, account_lines, process_facts
 from tui.kit.dialogs import TextScreen
-from tui.kit.lines import Line, Span, TextStyle, fit, line, verbatim
+from tui.kit.lines import Line, Span, TextStyle, cell_len, fit, line, plain, verbatim
 from tui.kit.lists import KeyedList, OfferList
 from tui.kit.pane import ROOM, FittedView, LineBar, LinesView, Pane, text_cells
 from tui.watch.commands import STORED_RUNS
@@ -35,6 +35,7 @@ from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.processes import (
     AROUND_PLOT,
     LEAST_PLOT,
+    LEGIBLE_PLOT,
     Over,
     column_names,
     device_line,
@@ -203,8 +204,12 @@ class RunPane(Pane):
         return banner_lines(state, self.table.selected, cells) if state is not None else []
 
     def _why_missing(self, cells: int) -> list[Line]:
-        row = self.table.selected
-        return missing_lines(row, cells) if row is not None else []
+        state, row = self._read(), self.table.selected
+        if state is None or row is None:
+            return []
+        oom = newest_oom(state.devices)
+        has_banner = oom is not None and oom.row.process.pid == row.process.pid
+        return missing_lines(row, cells, has_banner=has_banner)
 
     def state_changed(self) -> None:
         """Redraw the pane; the table gets the rows that it needs, up to its share."""
@@ -393,28 +398,36 @@ class WatchedMemoryPane(Pane):
         self._update_account()
         width, height = self.size
         cells = max(1, width - 1)
-        finding_rows = min(MOST_FINDINGS, len(self._finding_lines(cells)))
-        least = AROUND_PLOT + LEAST_PLOT
+        findings = self._finding_lines(cells)
+        finding_rows = min(MOST_FINDINGS, len(findings))
+        least, legible = AROUND_PLOT + LEAST_PLOT, AROUND_PLOT + LEGIBLE_PLOT
         has_plot = self.row is not None and bool(self.row.points)
         # The present memory of the device says nothing about a process that has ended.
         alone = has_plot and self._is_over() and height - finding_rows >= least
         shown = None if alone else self._gauge
-        self.retitle(self._title(width - ROOM, shown))
+        title = self._title(width - ROOM, shown)
+        if alone and finding_rows == 1 and height - finding_rows < legible:
+            told = f"Memory of {self.row.process.pid}   {plain(findings[0])}" if self.row else ""
+            if told and cell_len(told) <= width - ROOM:
+                title, finding_rows = told, 0
+        self.retitle(title)
         legend_rows = len(legend_lines(shown, cells)) if shown else 0
         for view, rows in ((self._legend, legend_rows), (self._findings_view, finding_rows)):
             view.display = rows > 0
             view.styles.height = max(1, rows)
         self._bar.display = shown is not None
-        self.body.display = not alone
         wide = width >= WIDE_FROM
         self.set_class(wide, "-wide")
         left = height - (shown is not None) - legend_rows - finding_rows
         fits = has_plot and left >= least
+        # If the plot stands above it, the account keeps some rows, unless the plot needs them: i
+        # explains all figures.
+        above = left - max(LEAST_ACCOUNT, left // 3)
+        alone = alone or (fits and not wide and above < legible)
+        self.body.display = not alone
         self._plot.display = fits
         if fits:
-            # If the plot stands above it, the account keeps some rows.
-            rows = left if wide or alone else max(least, left - max(LEAST_ACCOUNT, left // 3))
-            self._plot.styles.height = rows
+            self._plot.styles.height = left if wide or alone else above
         for part in (self._bar, self._legend, self._findings_view, self._plot, self.body):
             part.rebuild()
 

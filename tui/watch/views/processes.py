@@ -16,7 +16,7 @@ from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, Span, TextStyle, cell_len, paragraph
-from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines
+from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, plot_lines
 from tui.kit.scale import Scale, below, scale_for
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line
 from tui.watch.runs.ooms import Oom
@@ -180,8 +180,19 @@ def _describe_requested(oom: Oom) -> str:
     return f": {text.size(oom.allocated)} allocated for {text.size(oom.requested)} requested"
 
 
-def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
-    """Return paragraphs on the end of a row's process and on missing figures, with advice."""
+def shows_whole_state(row: WatchedDevice, cells: int) -> bool:
+    """Return whether the state fits into its column."""
+    return cell_len(describe_state(row)[0]) <= _columns(cells)[-1].width
+
+
+def missing_lines(row: WatchedDevice, cells: int, *, has_banner: bool = False) -> list[Line]:
+    """Return paragraphs on the end of a row's process and on missing figures, with advice.
+
+    Args:
+        row: the device.
+        cells: width of a line.
+        has_banner: the lines above the table tell how the process ended.
+    """
     reasons: dict[str, list[str]] = {}
 
     def missing(name: str, why: str) -> None:
@@ -198,7 +209,7 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
         missing("agent", row.why_no_agent)
     lines: list[Line] = []
     words, style = describe_state(row)
-    if row.ended and cell_len(words) > _columns(cells)[-1].width:
+    if row.ended and not has_banner and not shows_whole_state(row, cells):
         lines += paragraph(f"{row.process.pid}: {words}", cells, style, indent="  ")
     if row.at_oom is not None:
         words = f"allocated, reserved and cached are from its OOM{_describe_requested(row.at_oom)}"
@@ -212,10 +223,17 @@ def missing_lines(row: WatchedDevice, cells: int) -> list[Line]:
 # ---- the memory of one process -------------------------------------------------------------------
 
 Over = Literal["time", "steps"]
-AROUND_PLOT = 5
+AROUND_PLOT = 4
 """Rows of a plot outside its edges: its name and legend, marks, the lower edge."""
-LEAST_PLOT = 3
+LEAST_PLOT = 4
 """The fewest rows between the edges; with fewer, no plot is drawn."""
+LEGIBLE_PLOT = 9
+"""Rows between the edges that a plot gets before what repeats other lines or is explained on a key.
+"""
+_FEW_TICKS_BELOW = 12
+_TWO_TICKS_BELOW = 5
+"""Rows between the edges below which only zero, the middle and the top have a number, or only zero
+and the top."""
 MARK_NAMES = {"OOM": "OOM", "snapshot": "snapshot", "cache flush": "flush"}
 MOST_OF_A_KIND = 10
 """Marks of a kind within this fraction of the axis (one over the number) merge, since lines for a
@@ -255,17 +273,15 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         points = [((point.at - began) / factor, point) for point in row.points]
         marks = [((mark.at - began) / factor, mark) for mark in row.marks]
         axis = Axis("time", unit, _scale(points, marks))
-    plot = _plot(axis, points, marks, find_gaps([point.at for point in row.points]))
+    gaps = find_gaps([point.at for point in row.points])
+    plot = _plot(axis, points, marks, gaps, height)
     # With too little room, the names of the marks go first, then their signs.
     unnamed = tuple(replace(event, name="") for event in plot.events)
     for events in (plot.events, unnamed, ()):
         drawn = replace(plot, events=events)
-        lines = plot_lines(drawn, cells, height)
-        more = len(lines) - rows
-        if more <= 0:
-            return lines
-        if height - more >= LEAST_PLOT:
-            return plot_lines(drawn, cells, height - more)
+        spare = rows - len(plot_lines(drawn, cells, height))
+        if height + spare >= LEAST_PLOT:
+            return plot_lines(drawn, cells, height + spare)
     return []
 
 
@@ -285,11 +301,15 @@ def _plot(
     points: Sequence[tuple[float, StepPoint]],
     marks: Sequence[tuple[float, Mark]],
     gaps: Collection[float],
+    height: int,
 ) -> Plot:
     """Return the plot; its curves break before the points at the Unix times of ``gaps``."""
     values = [float(point.reserved) for _, point in points]
     values += [float(point.allocated) for _, point in points]
-    top = scale_for([0.0, *values], "byte")
+    upright = scale_for([0.0, *values], "byte")
+    if height < _FEW_TICKS_BELOW:
+        middle = () if height < _TWO_TICKS_BELOW else (upright.high / 2,)
+        upright = replace(upright, places=(0.0, *middle, upright.high))
     reserved: list[tuple[float, float | None]] = []
     allocated: list[tuple[float, float | None]] = []
     for at, point in points:
@@ -300,11 +320,11 @@ def _plot(
         allocated.append((at, float(point.allocated)))
     curves = (
         Curve("reserved", tuple(reserved), "", TextStyle.CACHED),
-        Curve("allocated", tuple(allocated), mark_of(0), TextStyle.ALLOCATED, filled=True),
+        Curve("allocated", tuple(allocated), "", TextStyle.ALLOCATED, filled=True),
     )
     note = NOT_READ if gaps else ""
-    upright = Axis("", "byte", top)
-    return Plot(axis, upright, curves, events=_events(axis.scale, marks), note=note)
+    events = _events(axis.scale, marks)
+    return Plot(axis, Axis("", "byte", upright), curves, events=events, note=note)
 
 
 NOT_READ = "gap: nothing was read"

@@ -30,6 +30,7 @@ from tui.watch.runs.runs import StartedRun
 from tui.watch.session.run_folder import StoredRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
 from tui.watch.state.run import WatchedDevice, WatchedRun
+from tui.watch.views.processes import shows_whole_state
 
 NO_CUDA_YET = (
     "With its first CUDA call, a plot of torch's memory, its growth per step and an account of the "
@@ -100,14 +101,17 @@ def newest_oom(devices: Sequence[WatchedDevice]) -> ProcessOom | None:
     )
 
 
-def describe_oom(newest: ProcessOom, selected: WatchedDevice | None) -> str:
+def describe_oom(newest: ProcessOom, selected: WatchedDevice | None, cells: int) -> str:
     """Describe an OOM: process, request, outcome, and the key that opens its snapshot.
 
-    The line above it, the explanation's, has the step and the place.
+    The line above it, the explanation's, has the step and the place. The process's row has the exit
+    code if it is wide enough.
     """
     oom, process = newest.oom, newest.row.process
     who = f"{process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
     words = f"{who}: {describe_request(oom)}; {clean(describe_outcome(oom))}"
+    if newest.row.ended and not shows_whole_state(newest.row, cells):
+        words = f"{words}, {clean(newest.row.ended)}"
     if oom.snapshot is None:
         return f"{words}. No snapshot: {clean(oom.why_no_snapshot)}"
     if selected is not None and selected.process.pid == process.pid:
@@ -143,7 +147,7 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         lines += paragraph(_no_process(state), cells)
     if oom is not None:  # last, because a small screen shows only the first lines
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.PLAIN
-        lines += paragraph(describe_oom(oom, selected), cells, style, indent="  ")
+        lines += paragraph(describe_oom(oom, selected, cells), cells, style, indent="  ")
     return lines + account
 
 
