@@ -332,7 +332,7 @@ def scenes() -> dict[str, Scene]:
         "comparison": Scene(busy, ("F", "Z")),
         "memory": Scene(busy, ("2",)),
         "processes": Scene(busy, ("4",)),
-        "demo": Scene(busy, ("D",), "matmul"),
+        "present": Scene(busy, ("D",), "matmul"),
         "help": Scene(busy, ("question_mark",)),
         "parameters": Scene(busy, ("equals_sign",), "matmul"),
         "confirm": Scene(busy, ("R",)),

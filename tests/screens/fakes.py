@@ -76,8 +76,8 @@ class FakeSession(Recorder):
                 host = runs.machine.host
                 self.tell(HostRunEvent(host, queued) if host else queued)
 
-    def run_for_demo(self, workload: str) -> None:
-        super().run_for_demo(workload)
+    def run_to_present(self, workload: str) -> None:
+        super().run_to_present(workload)
         for info in self.state.runs.catalogue:
             if info.name == workload:
                 number = f"demo-{len(self.state.runs.book)}-{workload}"

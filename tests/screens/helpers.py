@@ -358,8 +358,8 @@ class Recorder:
         asked_devices = None if devices is None else tuple(devices)
         self.asked.append(("run", tuple(workloads), asked_devices, budget))
 
-    def run_for_demo(self, workload: str) -> None:
-        self.asked.append(("run_for_demo", workload))
+    def run_to_present(self, workload: str) -> None:
+        self.asked.append(("run_to_present", workload))
 
     def cancel(self, run_id: str = "") -> None:
         self.asked.append(("cancel", run_id))

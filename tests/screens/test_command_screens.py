@@ -29,7 +29,7 @@ async def test_a_command_of_two_screens_is_done_by_the_one_in_front() -> None:
         await on.press("r")
         assert on.asked[-1][0] == "run"
         await on.press("D", "r")
-        assert [asked[0] for asked in on.asked[1:]] == ["run_for_demo", "run_for_demo"]
+        assert [asked[0] for asked in on.asked[1:]] == ["run_to_present", "run_to_present"]
 
 
 async def test_the_memory_tab_has_the_keys_of_memory_and_not_those_of_the_table() -> None:

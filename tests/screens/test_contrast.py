@@ -39,7 +39,7 @@ STATES: dict[str, tuple[str, ...]] = {
     "end of a run": ("5", "enter", "x"),
     "help": ("question_mark",),
     "palette": ("colon",),
-    "demo": ("D",),
+    "present": ("D",),
 }
 PALETTES = {OWN_PALETTE: DARK, "ansi-light": LIGHT}
 ELSEWHERE = ("workbench", "parameters", "copied", "memory", "help", "palette")

@@ -31,7 +31,7 @@ HELPED = {
     ("2",): "Memory",
     ("3",): "Snapshot",
     ("4",): "Processes",
-    ("D",): "Demo",
+    ("D",): "Presentation",
 }
 
 

@@ -24,7 +24,7 @@ from tui.kit.command_screen import CommandScreen
 from tui.kit.dialogs import ClosesOnce, ConfirmScreen, Palette
 from tui.results.store import store_path
 from tui.results.store.database import Database
-from tui.runs.screens.demo import DemoScreen
+from tui.runs.screens.present import PresentScreen
 from tui.snapshots.session.snapshot_session import SnapshotSession
 
 
@@ -120,9 +120,9 @@ async def test_a_demo_that_is_left_twice_leaves_the_workbench() -> None:
     async with running((100, 30), "two gpus", *scenes()["busy"].events) as on:
         await on.press("D")
         demo = on.app.screen
-        assert isinstance(demo, DemoScreen)
-        demo.action_demo_leave()
-        demo.action_demo_leave()
+        assert isinstance(demo, PresentScreen)
+        demo.action_present_leave()
+        demo.action_present_leave()
         await on.settle()
         assert on.app.screen_stack == [on.workbench]
 
@@ -139,7 +139,7 @@ def test_every_screen_over_another_closes_once() -> None:
         for _, found in inspect.getmembers(module, inspect.isclass)
         if issubclass(found, Screen) and found.__module__.startswith("tui.")
     }
-    over = {found for found in screens if not issubclass(found, CommandScreen)} | {DemoScreen}
+    over = {found for found in screens if not issubclass(found, CommandScreen)} | {PresentScreen}
     assert len(over) > 8
     assert {found for found in over if not issubclass(found, (ClosesOnce, Palette))} == set()
     assert "dismiss" in vars(Palette)

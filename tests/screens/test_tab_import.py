@@ -80,7 +80,7 @@ async def test_a_tab_that_is_opened_early_waits_for_the_import_while_the_loop_go
         assert threading.main_thread() not in imports.threads
 
 
-@pytest.mark.parametrize(("key", "what"), [("2", "tab"), ("D", "demo")])
+@pytest.mark.parametrize(("key", "what"), [("2", "tab"), ("D", "presentation")])
 async def test_a_tab_that_cannot_be_imported_is_one_clear_line(
     monkeypatch: pytest.MonkeyPatch, key: str, what: str
 ) -> None:
@@ -104,13 +104,13 @@ async def test_what_the_command_line_names_and_cannot_be_imported_is_a_clear_lin
     imports = Imports(monkeypatch, ModuleNotFoundError("No module named 'tui.results'"))
     imports.may_end.set()
     session = WaitingSession()
-    app = PromptApp(session, clock=clock, demo="transfer")
+    app = PromptApp(session, clock=clock, present="transfer")
     app.open_at_start("oom.pickle")
     async with app.run_test() as pilot:
         on = Running(app, session, pilot)
         await on.until(lambda: len(notifications(app)) == 2)
         assert [shown.message for shown in notifications(app)] == [
-            "the demo cannot be opened: No module named 'tui.results'",
+            "the presentation cannot be opened: No module named 'tui.results'",
             "the tab cannot be opened: No module named 'tui.results'",
         ]
         assert on.workbench, "the program goes on"

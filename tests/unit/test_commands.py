@@ -30,7 +30,7 @@ from tui.kit.key_help import (
     help_sections,
 )
 from tui.kit.lines import plain, width
-from tui.runs.screens.demo import DemoScreen
+from tui.runs.screens.present import PresentScreen
 from tui.runs.state.state import WorkbenchState
 from tui.snapshots.commands import VERDICT_PANE
 
@@ -42,7 +42,11 @@ def _screens() -> dict[str, type[Screen[None]]]:
     """Return the class of the screen of each tab and of the demo."""
     app = WorkbenchApp(FakeSession(WorkbenchState()))
     tabs = {tab: type(create(app)) for tab, create in FACTORIES.items()}
-    return {app.DEFAULT_MODE: type(app.get_default_screen()), **tabs, DemoScreen.TAB: DemoScreen}
+    return {
+        app.DEFAULT_MODE: type(app.get_default_screen()),
+        **tabs,
+        PresentScreen.TAB: PresentScreen,
+    }
 
 
 SCREENS = _screens()
@@ -52,7 +56,7 @@ PANES: dict[str, tuple[str | None, ...]] = {
     "snapshot": ("sites", "timeline", VERDICT_PANE),
     "watch": ("kept-runs", "watched-run"),
     "results": ("results",),
-    "demo": ("demo",),
+    "present": ("present",),
 }
 """Panes that have commands of their own."""
 FLAGS = [item.name for item in fields(Situation) if isinstance(item.default, bool)]
@@ -79,7 +83,7 @@ any_situation = st.builds(
 )
 
 
-@pytest.mark.parametrize("tab", [*(tab.id for tab in TABS), "demo"])
+@pytest.mark.parametrize("tab", [*(tab.id for tab in TABS), "present"])
 def test_no_key_has_two_commands_on_a_tab(tab: str) -> None:
     keys = [key for command in COMMANDS if tab in command.tabs for key in command.keys]
     assert len(keys) == len(set(keys))

@@ -63,7 +63,7 @@ def test_a_run_of_the_demo_is_called_one() -> None:
     request, done = ran()
     assert isinstance(request, RunQueued)
     state = make_store("one gpu", RunQueued(request.request, demo=True), done)
-    assert "── cuda:0 a quick run of the demo" in shown(state)
+    assert "── cuda:0 a quick run of the presentation" in shown(state)
 
 
 def test_a_result_is_shown_in_full() -> None:

@@ -123,7 +123,7 @@ def test_a_demo_runs_with_the_defaults_whatever_was_edited_or_is_swept() -> None
     session = _session()
     points = tuple({**DEFAULTS, "size": size} for size in (16, 32))
     session.set_sweep("matmul", Sweep({"size": "16,32"}, points))
-    session.run_for_demo("matmul")
+    session.run_to_present("matmul")
     session.state.publish(messages.Ready(environment(torch_gpu(0)), 1.0))
     runs = session.state.runs.book.values()
     assert [(run.request.device, run.request.parameters) for run in runs] == [
@@ -136,7 +136,7 @@ def test_a_demo_runs_with_the_defaults_whatever_was_edited_or_is_swept() -> None
 def test_a_cancelled_run_of_the_demo_leaves_the_user_s_gpu_half() -> None:
     session = _session()
     session.run(["matmul"])
-    session.run_for_demo("matmul")
+    session.run_to_present("matmul")
     (run_id,) = (run.request.id for run in session.state.runs.book.values() if run.demo)
     session.cancel(run_id)
     session.state.publish(messages.Ready(environment(torch_gpu(0)), 1.0))

@@ -41,7 +41,7 @@ def test_a_key_of_several_tabs_names_their_keys() -> None:
     memory = Situation(tab="memory", pane="memory")
     assert answer("slash", Situation(tab="watch")) == "/ find: a key of tabs 1, 3, 4 and 6"
     assert answer("l", memory) == "l log: a key of tabs 1 and 5"
-    assert answer("D", memory) == "D demo: a key of tab 1, Workbench"
+    assert answer("D", memory) == "D present: a key of tab 1, Workbench"
     assert answer("d", Situation(tab="watch")) == "d device: a key of tabs 1, 2, 3 and 4"
 
 
@@ -60,7 +60,7 @@ def test_a_key_that_would_change_something_says_that_nothing_may() -> None:
 
 
 def test_a_page_of_the_demo_names_the_key_that_ends_it() -> None:
-    assert answer("W", Situation(tab="demo")) == "W does nothing on this page: q ends it"
+    assert answer("W", Situation(tab="present")) == "W does nothing on this page: q ends it"
 
 
 def test_a_valid_key_and_an_unknown_key_have_no_answer() -> None:
@@ -70,7 +70,7 @@ def test_a_valid_key_and_an_unknown_key_have_no_answer() -> None:
     assert answer("escape") == ""
 
 
-@pytest.mark.parametrize("tab", [*(tab.id for tab in TABS), "demo"])
+@pytest.mark.parametrize("tab", [*(tab.id for tab in TABS), "present"])
 def test_every_key_of_a_command_acts_or_answers_on_every_tab(tab: str) -> None:
     for replay in (False, True):
         now = Situation(tab=tab, pane="", has_columns=False, readonly=replay, replay=replay)
@@ -78,6 +78,6 @@ def test_every_key_of_a_command_acts_or_answers_on_every_tab(tab: str) -> None:
             known = [command for command in REGISTRY.commands if key in command.keys]
             words = answer(key, now)
             acts = any(command.valid(now) for command in known)
-            only = all(command.replays or command.tabs == ("demo",) for command in known)
+            only = all(command.replays or command.tabs == ("present",) for command in known)
             assert bool(words) is not (acts or only), (tab, key, words)
             assert len(words) <= LONGEST, words

@@ -101,7 +101,7 @@ def build_app(
         text: the text of the exceptions that belong to the snapshot to open.
     """
     app = WorkbenchApp(
-        session, readonly=options.readonly, demo=options.demo, preferences=preferences
+        session, readonly=options.readonly, present=options.present, preferences=preferences
     )
     app.first_start = not store_path().exists()
     if options.snapshot:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tui.devices.commands import DEVICES
-from tui.kit.commands.command import DEMO, EVERYWHERE, TABS, Command, CommandRegistry
+from tui.kit.commands.command import EVERYWHERE, PRESENT, TABS, Command, CommandRegistry
 from tui.kit.commands.shared import SHARED
 from tui.recordings.commands import REPLAY_COMMANDS
 from tui.results.commands import RESULTS_COMMANDS
-from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
+from tui.runs.commands import BACKEND, PANES, PRESENT_PAGES, RUNS
 from tui.snapshots.commands import SNAPSHOT_COMMANDS
 from tui.watch.commands import WATCH_COMMANDS
 
@@ -70,7 +70,7 @@ PROGRAM = (
         "help",
         "List all keys and explain the focused pane.",
         group="Program",
-        tabs=(*EVERYWHERE, *DEMO),
+        tabs=(*EVERYWHERE, *PRESENT),
         footer=19,
         target="app",
     ),
@@ -116,7 +116,7 @@ TAB_COMMANDS = tuple(
 REGISTRY = CommandRegistry(
     (
         *RUNS,
-        *DEMO_PAGES,
+        *PRESENT_PAGES,
         *BACKEND,
         *DEVICES,
         *SNAPSHOT_COMMANDS,

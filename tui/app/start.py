@@ -44,7 +44,7 @@ class WorkbenchOptions(HostChoice):
     files: Sequence[str] = ()
     """Files of the user's own workloads; absolute paths."""
     readonly: bool = False
-    demo: str = ""
+    present: str = ""
     """The group of workloads to step through from the start."""
     snapshot: str = ""
     """A snapshot file to open."""
@@ -80,7 +80,7 @@ def open_workbench(options: WorkbenchOptions) -> int:
         code = play_recording(None, options.overrides, speed=1.0, loop=False, snapshot=None)
         if code:
             return code
-        again = replace(options, demo="", snapshot="", oom_text="", run=None)
+        again = replace(options, present="", snapshot="", oom_text="", run=None)
         code, demo_requested = _open(again)
     return code
 

@@ -19,7 +19,7 @@ from tui.devices.screens.memory_tab import MemoryTab
 from tui.devices.screens.processes_tab import ProcessesTab
 from tui.kit.lists import Offer
 from tui.results.screens.tab import ResultsTab
-from tui.runs.screens.demo import DemoScreen
+from tui.runs.screens.present import PresentScreen
 from tui.snapshots.screens.tab import SnapshotTab
 from tui.watch.runs.run_summary import describe_left_run
 from tui.watch.runs.runs import StartedRun
@@ -64,10 +64,10 @@ def describe_run(run: StartedRun) -> str:
 class TabScreens:
     """The classes and functions of this module that the app uses."""
 
-    demo: type[DemoScreen]
+    present: type[PresentScreen]
     factories: Mapping[str, Callable[[TabbedApp], Screen[None]]]
     styles: Sequence[Path]
-    """The style sheets of the tabs, of their dialogs and of the demo."""
+    """The style sheets of the tabs, of their dialogs and of the presentation."""
     list_offers: Callable[[TabbedApp, str], Sequence[Offer]]
     find_offers: Callable[[TabbedApp, str], Sequence[Offer]]
     describe_run: Callable[[StartedRun], str]
@@ -79,8 +79,8 @@ STYLES = (
     TUI / "devices" / "screens" / "processes.tcss",
     TUI / "kit" / "dialog.tcss",
     TUI / "results" / "screens" / "results.tcss",
-    TUI / "runs" / "screens" / "demo.tcss",
+    TUI / "runs" / "screens" / "present.tcss",
     TUI / "snapshots" / "screens" / "snapshot.tcss",
     TUI / "watch" / "screens" / "watch.tcss",
 )
-TAB_SCREENS = TabScreens(DemoScreen, FACTORIES, STYLES, list_offers, find_offers, describe_run)
+TAB_SCREENS = TabScreens(PresentScreen, FACTORIES, STYLES, list_offers, find_offers, describe_run)

@@ -248,10 +248,10 @@ class TabbedApp(textual_private.HookedApp):
         """Create the session of the watch tab; ``None`` for the usual one."""
         return None
 
-    async def open_demo(self, group: str, workload: str | None = None) -> None:
+    async def open_pages(self, group: str, workload: str | None = None) -> None:
         """Open the pages of a group, at a workload or at the first page."""
-        if await self._import_or_notify("demo"):
-            self.push_screen(self.tab_screens.demo(self, group, workload))
+        if await self._import_or_notify("presentation"):
+            self.push_screen(self.tab_screens.present(self, group, workload))
 
     # ---- offers of empty tabs ----
 

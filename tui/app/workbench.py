@@ -125,7 +125,7 @@ class WorkbenchApp(TabbedApp):
     Args:
         session: the children, the states and the actions; the app starts and stops it.
         readonly: offer no command that sends a request to the runner.
-        demo: a group of workloads to step through from the start.
+        present: a group of workloads to step through from the start.
         preferences: the settings to apply, written back at the end; ``None`` for the defaults, with
             nothing written.
         clock: returns the current Unix time, from which ages are computed.
@@ -155,7 +155,7 @@ class WorkbenchApp(TabbedApp):
         session: SessionLike,
         *,
         readonly: bool = False,
-        demo: str = "",
+        present: str = "",
         preferences: Preferences | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -171,7 +171,7 @@ class WorkbenchApp(TabbedApp):
         if preferences is not None:
             self.borders = preferences.borders
         self._session = session
-        self._first_demo = demo
+        self._first_pages = present
         self._applied_theme: tuple[str, bool] | None = None
         """The theme of the parsed styles, and whether its colors are the terminal's."""
         self._drawing = Drawing(self, self._draw)
@@ -268,8 +268,8 @@ class WorkbenchApp(TabbedApp):
             self.set_interval(ALARM_S, self._ring)
         # A function, not a coroutine: if the app ends first, no coroutine is left unawaited.
         _: Worker[None] = self.run_worker(self._start_session, name="session", group="session")
-        if self._first_demo:
-            await self.open_demo(self._first_demo)
+        if self._first_pages:
+            await self.open_pages(self._first_pages)
         await self.open_first()
 
     async def _start_session(self) -> None:

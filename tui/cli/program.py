@@ -34,7 +34,7 @@ def add_workbench(parser: Parser) -> None:
     add_settings(parser)
     add_hosts(parser)
     parser.add_argument("--readonly", action="store_true", help="run nothing and change nothing")
-    parser.add_argument("--demo", metavar="GROUP", help="show a group page by page")
+    parser.add_argument("--present", "--demo", metavar="GROUP", help="present a group page by page")
     parser.add_argument("--snapshot", metavar="FILE", help="open an allocator snapshot")
     parser.add_argument("--oom-text", metavar="FILE", help="with --snapshot: the exception's text")
     parser.add_argument(

@@ -29,8 +29,8 @@ from tui.kit.command_line.progress import ProgressLine, run_to_exit
 from tui.kit.lines import Line, fit, line, paragraph, plain
 from tui.runs.session.session import Session
 from tui.runs.state.runs import RunState
-from tui.runs.views.demo import answer_lines, question_lines, source_lines
 from tui.runs.views.result_text import encode_results, format_results
+from tui.runs.views.source import answer_lines, question_lines, source_lines
 from workloads.protocol import wire
 from workloads.protocol.groups import FIRST_STEPS, UNTIMED_STEPS
 from workloads.protocol.results import WorkloadInfo

@@ -1,4 +1,4 @@
-"""The base class of the tabs and of the demo, whose keys are the registry's commands."""
+"""The base class of the tabs and of the presentation, whose keys are the registry's commands."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Program(Protocol):
 
 
 class CommandScreen(Screen[None]):
-    """A screen of panes: a tab or the demo.
+    """A screen of panes: a tab or the presentation.
 
     A subclass has the methods of its own commands; the shared commands are here.
 

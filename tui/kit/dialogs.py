@@ -109,7 +109,7 @@ TITLES = {
     "results": "Results",
     "comparison": "Results compared",
     "past": "A workload over time",
-    "demo": "Demo",
+    "present": "Presentation",
 }
 """Titles of the panes in the help, by id."""
 

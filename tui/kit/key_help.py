@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.kit.commands.command import (
-    DEMO,
     EVERYWHERE,
     NAMES,
+    PRESENT,
     Command,
     CommandRegistry,
     Situation,
@@ -31,7 +31,7 @@ from tui.kit.lines import (
 
 FIRST_COMMANDS = ("open_row", "command_palette")
 """Commands that come first in a narrow footer."""
-FIXED_COMMANDS = ("show_help", "quit", "demo_leave")
+FIXED_COMMANDS = ("show_help", "quit", "present_leave")
 """Commands in every footer, however narrow: the help lists all others."""
 TYPING: Line = (
     Span(" enter", TextStyle.KEY),
@@ -88,9 +88,9 @@ def footer(registry: CommandRegistry, now: Situation, cells: int) -> Line:
 def shows_caption(now: Situation) -> bool:
     """Return whether a recording's caption takes the place of the keys.
 
-    A text field and a page of the demo need their keys.
+    A text field and a page of the presentation need their keys.
     """
-    return bool(now.caption) and not now.typing and now.tab not in DEMO
+    return bool(now.caption) and not now.typing and now.tab not in PRESENT
 
 
 CAPTION_KEYS = ("replay_pause", "quit")

@@ -336,7 +336,7 @@ class ReplaySession:
     def _ignore_request(self, *_: object, **__: object) -> None:
         """Ignore a request: a replay has no children."""
 
-    set_parameters = set_sweep = set_flag = run = run_for_demo = compare = _ignore_request
+    set_parameters = set_sweep = set_flag = run = run_to_present = compare = _ignore_request
     cancel = cancel_shown = _ignore_request
     empty_cache = reset_peaks = restart_runner = _ignore_request
     set_refresh = sample_hosts = watch_host = watch_torch = watch_device = _ignore_request

@@ -1,10 +1,10 @@
-"""The commands of the workbench: runs, flags, the demo, its panes."""
+"""The commands of the workbench: runs, flags, the presentation, its panes."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from tui.kit.commands.command import DEMO, WORKBENCH, Command, Situation
+from tui.kit.commands.command import PRESENT, WORKBENCH, Command, Situation
 
 
 def _can_run(now: Situation) -> bool:
@@ -19,7 +19,7 @@ RUNS = (
         ("r",),
         "run",
         "Run the workload or group.",
-        tabs=(*WORKBENCH, *DEMO),
+        tabs=(*WORKBENCH, *PRESENT),
         now=_can_run,
         footer=1,
     ),
@@ -67,22 +67,22 @@ RUNS = (
 )
 
 
-_page_command = partial(Command, group="Demo", tabs=DEMO)
-DEMO_PAGES = (
+_page_command = partial(Command, group="Presentation", tabs=PRESENT)
+PRESENT_PAGES = (
     Command(
-        "demo",
+        "present",
         ("D",),
-        "demo",
-        "Show the group page by page.",
-        group="Demo",
+        "present",
+        "Present the group page by page.",
+        group="Presentation",
         tabs=WORKBENCH,
         now=lambda now: now.has_workloads,
         footer=17,
     ),
-    _page_command("demo_next", ("right", "n"), "next", "Go to the next page.", footer=3),
-    _page_command("demo_previous", ("left",), "previous", "Go to the previous page.", footer=4),
+    _page_command("present_next", ("right", "n"), "next", "Go to the next page.", footer=3),
+    _page_command("present_previous", ("left",), "previous", "Go to the previous page.", footer=4),
     _page_command(
-        "demo_answer",
+        "present_answer",
         ("enter",),
         "answer",
         "Show the answer to the question.",
@@ -91,7 +91,7 @@ DEMO_PAGES = (
         footer=2,
     ),
     _page_command(
-        "demo_leave", ("q", "escape"), "end", "Leave the demo.", meaning="leave", footer=20
+        "present_leave", ("q", "escape"), "end", "End the presentation.", meaning="leave", footer=20
     ),
 )
 

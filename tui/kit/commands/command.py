@@ -34,7 +34,7 @@ TABS = (
 
 Group = Literal[
     "Runs",
-    "Demo",
+    "Presentation",
     "Backend",
     "Devices and memory",
     "Snapshot",
@@ -51,10 +51,10 @@ SNAPSHOT = ("snapshot",)
 PROCESSES = ("processes",)
 WATCH = ("watch",)
 RESULTS = ("results",)
-DEMO = ("demo",)
-"""Commands of the demo may use keys that have another meaning elsewhere."""
+PRESENT = ("present",)
+"""Commands of the presentation may use keys that have another meaning elsewhere."""
 EVERYWHERE = tuple(tab.id for tab in TABS)
-NAMES = {**{tab.id: tab.title for tab in TABS}, "demo": "Demo"}
+NAMES = {**{tab.id: tab.title for tab in TABS}, "present": "Presentation"}
 """Titles by id."""
 PROCESS_MEMORY = "process-memory"
 """The pane that replaces the list of processes while it shows the memory of one."""

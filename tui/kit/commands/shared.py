@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tui.kit.commands.command import (
-    DEMO,
     EVERYWHERE,
+    PRESENT,
     PROCESS_MEMORY,
     PROCESSES,
     RESULTS,
@@ -95,7 +95,7 @@ SHARED = (
         "copy",
         "Copy what has focus: clipboard (OSC 52), file.",
         group="Screen",
-        tabs=(*WORKBENCH, *DEMO, "memory", *PROCESSES, *WATCH, *RESULTS),
+        tabs=(*WORKBENCH, *PRESENT, "memory", *PROCESSES, *WATCH, *RESULTS),
         now=lambda now: now.pane is not None and not now.typing,
         footer=13,
     ),

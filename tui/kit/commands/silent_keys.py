@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.kit.commands.command import DEMO, TABS, Command, CommandRegistry, Situation, key_text
+from tui.kit.commands.command import PRESENT, TABS, Command, CommandRegistry, Situation, key_text
 
 NOTHING_RUNS = "this is a recording: nothing runs or changes"
 READ_ONLY = "read only: nothing runs or changes"
@@ -26,10 +26,10 @@ def explain_silent_key(registry: CommandRegistry, now: Situation, key: str) -> s
     for command in known:
         if now.tab in command.tabs and (now.replay or not command.replays):
             return f"{key_text(key)} {command.labelled(now).label}: {_explain(command, now)}"
-    elsewhere = [command for command in known if command.tabs != DEMO and not command.replays]
+    elsewhere = [command for command in known if command.tabs != PRESENT and not command.replays]
     if not elsewhere:
         return ""
-    if now.tab in DEMO:
+    if now.tab in PRESENT:
         return f"{key_text(key)} does nothing on this page: q ends it"
     places = {tab for command in elsewhere for tab in command.tabs}
     tabs = [tab for tab in TABS if tab.id in places]

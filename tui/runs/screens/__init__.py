@@ -1,1 +1,1 @@
-"""The tab of the workbench, its dialogs and the demo."""
+"""The tab of the workbench, its dialogs and the presentation."""

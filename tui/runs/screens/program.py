@@ -36,7 +36,7 @@ class RunActions(DeviceActions, Protocol):
             budget: time for each measurement.
         """
 
-    def run_for_demo(self, workload: str) -> None:
+    def run_to_present(self, workload: str) -> None:
         """Queue quick runs with the catalogue's defaults, separate from the user's results."""
 
     def cancel(self, run_id: str = "") -> None:
@@ -74,5 +74,5 @@ class RunProgram(DeviceProgram, Protocol):
     def actions(self) -> RunActions:
         """The requests that screens can make."""
 
-    async def open_demo(self, group: str, workload: str | None = None) -> None:
+    async def open_pages(self, group: str, workload: str | None = None) -> None:
         """Open the pages of a group, at a workload or at the first page."""

@@ -20,7 +20,7 @@ from tui.kit.dialogs import ConfirmScreen
 from tui.kit.lists import KeyedList
 from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, set_width, switch_classes
 from tui.kit.terminal.clipboard import copy
-from tui.runs.commands import BACKEND, DEMO_PAGES, PANES, RUNS
+from tui.runs.commands import BACKEND, PANES, PRESENT_PAGES, RUNS
 from tui.runs.screens.column_borders import BorderName, PaneArea
 from tui.runs.screens.detail_panes import (
     BackendPane,
@@ -46,7 +46,7 @@ class WorkbenchScreen(CommandScreen):
     TAB = "workbench"
     AUTO_FOCUS = "WorkloadList"
     BINDINGS: ClassVar[list[BindingType]] = bindings_of_screen(
-        TAB, *RUNS, *DEMO_PAGES, *BACKEND, *PANES
+        TAB, *RUNS, *PRESENT_PAGES, *BACKEND, *PANES
     )
     MODES = ("columns", "grid", "stack", "fold")
 
@@ -449,12 +449,12 @@ class WorkbenchScreen(CommandScreen):
         else:
             super().action_copy()
 
-    async def action_demo(self) -> None:
+    async def action_present(self) -> None:
         """Step through the group of the selected workload."""
         names = self.workloads.table.under_cursor()
         info = self.state.find_workload(names[0] if names else None)
         if info is not None:
-            await self._program.open_demo(info.group, self.workload)
+            await self._program.open_pages(info.group, self.workload)
 
     # ---- the table ----
 

@@ -142,7 +142,7 @@ class RunnerSession:
         for name in workloads:
             self._queue_runs(name, devices, budget)
 
-    def run_for_demo(self, workload: str) -> None:
+    def run_to_present(self, workload: str) -> None:
         self._queue_runs(workload, None, "quick", demo=True)
 
     def _queue_runs(

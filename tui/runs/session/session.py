@@ -169,8 +169,8 @@ class Session(DeviceSession):
     ) -> None:
         self._shown.run(workloads, devices, budget)
 
-    def run_for_demo(self, workload: str) -> None:
-        self._shown.run_for_demo(workload)
+    def run_to_present(self, workload: str) -> None:
+        self._shown.run_to_present(workload)
 
     def cancel(self, run_id: str = "") -> None:
         if run_id:

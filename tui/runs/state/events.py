@@ -49,7 +49,7 @@ class RunQueued:
 
     request: messages.Run
     demo: bool = False
-    """True if the demo requested the run, not the user."""
+    """True if a page of the presentation requested the run, not the user."""
 
 
 @dataclass(frozen=True, slots=True)

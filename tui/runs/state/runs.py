@@ -153,7 +153,7 @@ class RunState:
     conditions: Conditions | None = None
     """``None`` before the end, and if nothing was measured."""
     demo: bool = False
-    """True if the demo requested the run, not the user."""
+    """True if a page of the presentation requested the run, not the user."""
     against: Against | None = None
     """Comparison with earlier sessions; ``None`` if they stored nothing comparable."""
 

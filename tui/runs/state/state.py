@@ -163,7 +163,7 @@ class RunsState:
     def latest_run(self, workload: str, device: str) -> RunState | None:
         """Return the user's newest run of a workload with its present parameters on a torch device.
 
-        If the user has none, or only cancelled ones, return a finished run of the demo.
+        If the user has none, or only cancelled ones, return a finished run of the presentation.
         """
         runs = list(self.book.newest_first(workload, device, self.parameters.get(workload, {})))
         own = select_standing(run for run in runs if not run.demo)
@@ -182,10 +182,10 @@ class RunsState:
             return None
         return self.earlier.find(info.name, gpu, self.parameters.get(info.name, {}))
 
-    def demo_run(self, info: WorkloadInfo, device: str) -> RunState | None:
-        """Return the demo's newest run of a workload on a torch device, with the defaults.
+    def present_run(self, info: WorkloadInfo, device: str) -> RunState | None:
+        """Return the newest run for a page of a workload on a torch device, with the defaults.
 
-        If it has none, return the user's: a demo that may not run anything shows those.
+        If it has none, return the user's: a presentation that may not run anything shows those.
         """
         runs = list(self.book.newest_first(info.name, device, get_defaults(info)))
         return select_standing(run for run in runs if run.demo) or select_standing(runs)

@@ -157,7 +157,7 @@ def device_lines(
         )
     else:
         run = state.latest_run(info.name, device)
-        which = "a quick run of the demo" if run is not None and run.demo else ""
+        which = "a quick run of the presentation" if run is not None and run.demo else ""
     title = line(
         Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG), Span(which, TextStyle.QUIET)
     )

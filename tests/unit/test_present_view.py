@@ -1,4 +1,4 @@
-"""A page of the demo: what it runs with, whose results it shows, what it says beside them."""
+"""A page of the presentation: its size, what it runs with, whose results it shows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from tui.recordings.lines import AnyEvent
 from tui.runs.state.events import FlagSet, ParametersSet, RunQueued, SweepSet
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import WorkbenchState
-from tui.runs.views.demo import (
+from tui.runs.views.present import (
     PageNumber,
-    code_lines,
+    compose_page,
     format_number,
     headline_lines,
     is_waiting,
     number_lines,
     page_lines,
 )
+from tui.runs.views.source import code_lines
 from tui.runs.views.workload_table import build_row
 from workloads.protocol.messages import Progress
-from workloads.protocol.results import Check
+from workloads.protocol.results import Chart, Check, Series
 
 
 def headline(state: WorkbenchState, note: str = "", cells: int = 100) -> list[str]:
@@ -97,9 +98,9 @@ def test_where_the_user_has_no_run_the_demo_s_stands_in_unless_it_was_cancelled(
 def test_a_demo_that_may_not_run_shows_what_the_user_ran_with_the_defaults() -> None:
     state = make_store("no gpu", *ran("matmul", "cpu", median=0.5))
     assert any("500 ms" in words for words in headline(state))
-    assert any(
-        "too fast" in plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 100)
-    )
+    rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 100)]
+    assert any(row.startswith("What it found   cpu") for row in rows)
+    assert any("too fast       118x  right time over naive time" in row for row in rows)
 
 
 def test_the_page_s_number_is_the_speed_up_or_the_one_time() -> None:
@@ -213,24 +214,75 @@ def test_what_a_run_waits_for_is_said_beside_a_turning_mark() -> None:
     assert not any("waits" in words for words in headline(state))
 
 
-def test_what_it_does_and_two_sentences_of_what_to_look_for_stand_before_the_code() -> None:
-    about = "Adds two numbers. The rest comes later."
-    words = "One comes first. `Two` is 1.5 times as much. Three comes after the code."
+def test_the_explanation_is_in_one_piece_before_the_code() -> None:
+    about = "Adds two numbers. They are small."
+    words = "One comes first. `Two` is 1.5 times as much. Three ends it."
     state = make_store("no gpu", hello(workload(look_for=words, about=about)))
-    rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 100)]
-    assert rows[:2] == [
-        "Adds two numbers.",
-        "Look for: One comes first. `Two` is 1.5 times as much.",
-    ]
-    assert rows.index("  c = a @ b") < rows.index("The rest comes later.")
-    assert rows.index("  c = a @ b") < rows.index("Three comes after the code.")
+    rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 90)]
+    assert rows[:4] == [about, f"Look for: {words}", "", "What is timed"]
+
+
+def in_a_page(state: WorkbenchState, cells: int, rows: int) -> list[str]:
+    page = compose_page(state.runs, state.runs.catalogue[0], cells, rows)
+    return [plain(line) for line in (*page.top, *page.body)]
+
+
+@pytest.mark.parametrize(
+    ("size", "digits", "thick"),
+    [((77, 22), 3, 1), ((117, 38), 9, 3), ((197, 53), 12, 3), ((77, 17), 0, 1)],
+)
+def test_figure_and_bars_grow_with_the_screen_and_the_rest_is_spread(
+    size: tuple[int, int], digits: int, thick: int
+) -> None:
+    state = make_store("one gpu", *demo_ran(median=0.2), *demo_ran("cuda:0", median=0.05))
+    rows = in_a_page(state, *size)
+    end = next(at for at, row in enumerate(rows) if row.strip().startswith("matmul"))
+    drawn = [row for row in rows[:end] if row.strip()]
+    assert len([row for row in drawn if {*row} <= {*" █▀▄"}]) == digits
+    assert len([row for row in rows[end:] if "██" in row]) == 2 * thick
+    assert all(len(row) <= size[0] for row in rows)
+    if size[1] > 30:
+        before = next(at for at, row in enumerate(rows) if row.strip())
+        assert abs(before - (size[1] - len(rows))) <= 3
+
+
+def test_the_plot_of_a_page_fills_it() -> None:
+    series = Series("x", "s", (1.0, 2.0, 4.0))
+    chart = Chart("c", "a curve", "n", (1.0, 2.0, 3.0), (series,))
+    state = make_store("no gpu", *demo_ran(charts=(chart,), figures={}))
+    heights = []
+    for size in ((77, 22), (117, 38), (197, 53)):
+        rows = in_a_page(state, *size)
+        assert next(at for at, row in enumerate(rows) if "a curve" in row) < size[1] // 3
+        heights.append(sum(row.lstrip("0123456789. ")[:1] in "│┤" for row in rows if row.strip()))
+        assert len(rows) >= size[1] - 3
+    assert heights == sorted(heights)
+    assert heights[-1] > 20
+
+
+def test_before_the_first_time_the_page_keeps_its_place_and_then_shows_the_estimate() -> None:
+    queued, _ = demo_ran()
+    state = make_store("one gpu", queued)
+    assert format_number(state.runs, state.runs.catalogue[0]) == PageNumber(
+        "...", "not measured yet", TextStyle.QUIET
+    )
+    state.publish(Progress("demo cpu", "measuring", 0.1, "cpu", blocks=7, estimate_s=0.25))
+    assert format_number(state.runs, state.runs.catalogue[0]) == PageNumber(
+        "250 ms", "so far on cpu", TextStyle.KEY
+    )
+
+
+def test_where_nothing_is_measured_nothing_is_drawn() -> None:
+    rows = in_a_page(make_store("one gpu"), 117, 38)
+    assert not any("█" in row or "▀" in row for row in rows)
+    assert sum("not measured" in row for row in rows) == 2
 
 
 def test_prose_stays_narrow_on_a_wide_screen() -> None:
     many = "Some words follow one another. " * 20
     state = make_store("no gpu", hello(workload(look_for=many, about=many)))
     rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 200)]
-    assert 90 < max(len(row.partition("   ")[0]) for row in rows) <= 100
+    assert 80 < max(len(row.partition("   ")[0]) for row in rows) <= 90
 
 
 def test_code_is_drawn_by_what_its_words_are() -> None:

@@ -1,4 +1,4 @@
-"""The demo: a group of workloads, one page each, to present to an audience."""
+"""The presentation: a group of workloads, one page each, for an audience."""
 
 from __future__ import annotations
 
@@ -18,28 +18,24 @@ from tui.kit.dialogs import ClosesOnce
 from tui.kit.lines import Line
 from tui.kit.pane import FooterBar, LineBar, LinesView, Pane, text_cells
 from tui.kit.terminal.clipboard import copy
-from tui.runs.commands import DEMO_PAGES, RUNS
+from tui.runs.commands import PRESENT_PAGES, RUNS
 from tui.runs.screens.program import RunProgram
 from tui.runs.state.state import RunsState
-from tui.runs.views.demo import (
+from tui.runs.views.present import (
+    Page,
+    compose_page,
     explain_no_group,
-    format_number,
-    headline_lines,
     is_waiting,
     list_pages,
-    number_lines,
-    page_lines,
     title_line,
 )
 from workloads.protocol.results import WorkloadInfo
 
 SPINNER_S = 0.125
 """Seconds between two glyphs of the spinner."""
-LARGE_FROM = 18
-"""Least rows of a page that shows its number in large digits."""
 
 
-class DemoPane(Pane):
+class PresentPane(Pane):
     """A page that presents one workload to an audience."""
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.WORKLOADS, Topic.SELECTION, Topic.RUNNER})
@@ -65,24 +61,21 @@ class DemoPane(Pane):
             page: the workload of the open page.
             note: a remark on the page, shown with its run.
         """
-        super().__init__(id="demo")
+        super().__init__(id="present")
         self.state = state
         self._group = group
         self._page = page
         self._note = note
         self.answered: frozenset[str] = frozenset()
         """Workloads whose answer is shown."""
-        self.large = LinesView(self._number_lines, id="large")
-        self.large.can_focus = False
-        self.headline = LinesView(self._headline, id="headline")
-        self.headline.can_focus = False
+        self.top = LinesView(lambda cells: self._compose_page(cells).top, id="top")
+        self.top.can_focus = False
         self._tick = 0
         self._spinner: Timer | None = None
-        self.body = LinesView(self._body)
+        self.body = LinesView(lambda cells: self._compose_page(cells).body)
 
     def compose(self) -> ComposeResult:
-        yield self.large
-        yield self.headline
+        yield self.top
         yield self.body
 
     def on_mount(self) -> None:
@@ -93,7 +86,7 @@ class DemoPane(Pane):
 
     def _turn(self) -> None:
         self._tick += 1
-        self.headline.rebuild()
+        self.top.rebuild()
 
     def on_resize(self, _event: events.Resize) -> None:
         """Rebuild the figures for the new size."""
@@ -101,43 +94,38 @@ class DemoPane(Pane):
 
     def state_changed(self) -> None:
         info = self._page()
-        cells = text_cells(self.size.width)
-        self.large.display = self.size.height >= LARGE_FROM and bool(self._number_lines(cells))
-        self.large.rebuild()
-        rows = len(self._headline(cells))
-        self.headline.display = rows > 0
-        self.headline.styles.height = min(rows, max(1, self.size.height // 2))
+        page = self._compose_page(text_cells(self.size.width))
+        self.top.display = bool(page.top)
+        room = self.size.height - min(len(page.body), self.size.height // 3)
+        self.top.styles.height = min(len(page.top), max(1, room))
         if self._spinner is not None:
             turns = info is not None and is_waiting(self.state, info)
             (self._spinner.resume if turns else self._spinner.pause)()
-        self.headline.rebuild()
+        self.top.rebuild()
         self.body.rebuild()
 
-    def _headline(self, cells: int) -> list[Line]:
+    def _compose_page(self, cells: int) -> Page:
         info = self._page()
         if info is None:
-            return []
-        large = self.large.display
-        return headline_lines(self.state, info, cells, self._note(), tick=self._tick, large=large)
-
-    def _number_lines(self, cells: int) -> list[Line]:
-        info = self._page()
-        return number_lines(format_number(self.state, info), cells) if info else []
-
-    def _body(self, cells: int) -> list[Line]:
-        info = self._page()
-        if info is None:
-            return explain_no_group(self.state, self._group, cells)
-        return page_lines(self.state, info, cells, answered=info.name in self.answered)
+            return Page([], explain_no_group(self.state, self._group, cells))
+        return compose_page(
+            self.state,
+            info,
+            cells,
+            self.size.height,
+            note=self._note(),
+            tick=self._tick,
+            answered=info.name in self.answered,
+        )
 
 
-class DemoScreen(ClosesOnce[None], CommandScreen):
+class PresentScreen(ClosesOnce[None], CommandScreen):
     """The screen that turns pages; opening a page runs its workload.
 
     Every page runs with the catalogue's defaults and ignores the user's edits: its text describes
-    the defaults, and a demo is the same every day. The page lists settings that differ in the
-    table. The runs belong to the demo: the table shows the user's runs, and the demo's only if the
-    user has none.
+    the defaults, and is the same every day. The page lists settings that differ in the table. The
+    runs belong to the page: the table shows the user's runs, and a page's only if the user has
+    none.
 
     Runs execute one after the other, so leaving a page cancels its run in favor of the next
     page's; the next page reports that.
@@ -148,10 +136,10 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         workload: the first page; ``None`` for the group's first.
     """
 
-    TAB = "demo"
-    CSS_PATH = "demo.tcss"
+    TAB = "present"
+    CSS_PATH = "present.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings_of_screen(TAB, *DEMO_PAGES, *RUNS),
+        *bindings_of_screen(TAB, *PRESENT_PAGES, *RUNS),
         Binding("space", "page_down", show=False),
     ]
 
@@ -162,10 +150,10 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         names = [info.name for info in list_pages(self.state, group)]
         self._number = names.index(workload) if workload in names else 0
         self._ran: set[str] = set()
-        """Workloads that this demo already ran."""
+        """Workloads that this presentation already ran."""
         self._note = ""
         """The outcome of the previous page's run."""
-        self.pane = DemoPane(self.state, group, lambda: self.info, lambda: self._note)
+        self.pane = PresentPane(self.state, group, lambda: self.info, lambda: self._note)
 
     @property
     def info(self) -> WorkloadInfo | None:
@@ -204,7 +192,7 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         info = self.info
         if info is not None:
             self._ran.add(info.name)
-            self.actions.run_for_demo(info.name)
+            self.actions.run_to_present(info.name)
             self.catch_up()
 
     def action_copy(self) -> None:
@@ -234,13 +222,13 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
         self._ran.discard(info.name)
         return f"cancelled: the run of {info.name}, because its page was left"
 
-    def action_demo_next(self) -> None:
+    def action_present_next(self) -> None:
         self._turn(1)
 
-    def action_demo_previous(self) -> None:
+    def action_present_previous(self) -> None:
         self._turn(-1)
 
-    def action_demo_answer(self) -> None:
+    def action_present_answer(self) -> None:
         """Show the answer at the end of the page."""
         info = self.info
         if info is not None:
@@ -249,8 +237,8 @@ class DemoScreen(ClosesOnce[None], CommandScreen):
             self.pane.body.scroll_end(animate=False)
             self.catch_up()
 
-    def action_demo_leave(self) -> None:
-        """Return to the screen that started the demo."""
+    def action_present_leave(self) -> None:
+        """Return to the screen below."""
         cancelled = self._leave_page()
         self.dismiss()
         if cancelled:

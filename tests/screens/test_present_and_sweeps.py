@@ -1,4 +1,4 @@
-"""The demo and the sweeps in the app: keys, what is asked for, and what the screen says."""
+"""The presentation and the sweeps in the app: keys, what is asked for, and what the screen says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.screens.helpers import hello, workload
 from tests.screens.results import DEFAULTS, ran, result
 from tests.tiers import with_variants
 from tui.kit.digits import draw_large
-from tui.runs.screens.demo import DemoScreen
+from tui.runs.screens.present import PresentScreen
 from tui.runs.state.events import ParametersSet
 from tui.runs.state.parameters import Sweep
 from workloads.protocol import messages
@@ -27,20 +27,20 @@ GROUP = hello(
 async def test_the_demo_turns_pages_and_runs_each_once(size: tuple[int, int]) -> None:
     async with running(size, "no gpu", GROUP) as app:
         await app.press("D")
-        await app.until(lambda: isinstance(app.app.screen, DemoScreen))
+        await app.until(lambda: isinstance(app.app.screen, PresentScreen))
         assert "group  1 of 2   the first one" in app.rows[0]
         assert "Look for:" in app.text
         assert "c = a @ b" in app.text
         assert "q end" in app.rows[-1]
-        assert app.asked[-1] == ("run_for_demo", "first")
+        assert app.asked[-1] == ("run_to_present", "first")
         await app.press("n")
         assert "2 of 2   the second one" in app.rows[0]
         assert "Needs: 2 GPUs" in app.text
-        assert [item[0] for item in app.asked] == ["run_for_demo", "cancel", "run_for_demo"]
+        assert [item[0] for item in app.asked] == ["run_to_present", "cancel", "run_to_present"]
         await app.press("n")
         assert "2 of 2" in app.rows[0]
         await app.press("q")
-        assert not isinstance(app.app.front, DemoScreen)
+        assert not isinstance(app.app.front, PresentScreen)
         assert app.app.screen is app.workbench
 
 
@@ -61,7 +61,7 @@ async def test_a_page_of_the_first_steps_ends_with_its_question_and_enter_answer
     other = workload("tiny", "first_steps", "a tiny model")
     async with running(size, "no gpu", hello(workload(), ASKED, other)) as app:
         await app.press("end", "D")
-        await app.until(lambda: isinstance(app.app.screen, DemoScreen))
+        await app.until(lambda: isinstance(app.app.screen, PresentScreen))
         assert "first_steps  1 of 2   placing tensors" in app.rows[0]
         assert "The script  y copies it" in app.text
         assert "print(2)" in app.text
@@ -79,7 +79,7 @@ async def test_a_page_of_the_first_steps_ends_with_its_question_and_enter_answer
 
 
 async def test_a_page_shows_its_result_and_runs_again() -> None:
-    async with running((80, 24), "no gpu", GROUP) as app:
+    async with running((120, 40), "no gpu", GROUP) as app:
         await app.press("D")
         run_id = next(iter(app.session.state.runs.book))
         chart = Chart("c", "a curve", "n", (1.0, 2.0), (Series("x", "s", (1.0, 2.0)),))
@@ -93,9 +93,9 @@ async def test_a_page_shows_its_result_and_runs_again() -> None:
         await app.press("G")
         assert "a curve" in app.text
         await app.press("r")
-        assert app.asked[-1] == ("run_for_demo", "first")
+        assert app.asked[-1] == ("run_to_present", "first")
         await app.resize(80, 16)
-        assert not app.app.screen.query_one("#large").display
+        assert not any(row.strip() and row in app.text for row in large)
 
 
 @pytest.mark.parametrize("size", with_variants([(60, 20), (120, 40)], [(80, 24)]))
@@ -116,7 +116,7 @@ async def test_a_run_whose_page_is_left_is_cancelled_and_the_next_page_says_so(
         await app.tell(messages.Finished(done))
         await app.press("left")
         assert "cancelled" not in app.text
-        assert [item for item in app.asked if item[0] == "run_for_demo"][-1][1] == "first"
+        assert [item for item in app.asked if item[0] == "run_to_present"][-1][1] == "first"
         await app.press("q")
         assert words in said(app)
 
@@ -156,7 +156,7 @@ async def test_a_demo_leaves_the_user_s_results_as_they_were() -> None:
 
 async def test_a_group_that_there_is_not_is_said() -> None:
     async with running((80, 24), "no gpu", GROUP) as app:
-        app.app.push_screen(DemoScreen(app.app, "nonesuch"))
+        app.app.push_screen(PresentScreen(app.app, "nonesuch"))
         await app.until(lambda: "There is no group nonesuch" in app.text)
         assert "group, elsewhere" in app.text
         await app.press("escape")
