@@ -18,7 +18,7 @@ from tests.tiers import with_variants
 from tui.core.settings import OWN_PALETTE, THEME
 from tui.kit import styles as looks
 from tui.kit import styles as text_styles
-from tui.kit.lines import REACHES, SLATES, TextStyle
+from tui.kit.lines import NEXT_LAYERS, REACHES, SLATES, TextStyle
 from tui.kit.styles import IN_OWN_COLORS, OWN_CURSOR, OWN_PLACE
 from tui.kit.themes import DARK as DARK_THEME
 
@@ -45,6 +45,15 @@ PALETTES = {OWN_PALETTE: DARK, "ansi-light": LIGHT}
 ELSEWHERE = ("workbench", "parameters", "copied", "memory", "help", "palette")
 """What is looked at in themes that are not the default: each widget with colours of its own."""
 TRUECOLOR = (THEME, "textual-dark", "textual-light")
+
+
+BLOCKS = (
+    TextStyle.LAYER_REST,
+    TextStyle.NEXT_LAYER_REST,
+    *NEXT_LAYERS,
+    *(gap for _, gap in SLATES),
+)
+"""Styles of areas and of the gaps in them, in which nothing is written."""
 
 
 def too_faint(style: Style, palettes: dict[str, Palette]) -> dict[str, float]:
@@ -81,8 +90,7 @@ def test_the_program_s_own_colors_can_be_read_also_under_the_cursor(
     assert under is not None
     actual = {}
     for name, style in IN_OWN_COLORS.items():
-        gaps = (TextStyle.REST, TextStyle.LAYER_REST, TextStyle.NEXT_BLOCK)
-        if name in (*gaps, *REACHES.values(), *(gap for _, gap in SLATES)):
+        if name in (TextStyle.REST, *BLOCKS, *REACHES.values()):
             continue  # blocks of a bar or a history, which nobody reads
         front, back = style.color, style.bgcolor or under
         if front is not None and front != back:  # else it is decoration
@@ -99,10 +107,9 @@ def test_the_styles_can_be_read_on_the_background_of_each_theme(name: str) -> No
     theme = BUILTIN_THEMES[name].to_color_system().generate()
     background = Color.parse(theme["background"][:7])
     palette = looks.PALETTE_ON_DARK if BUILTIN_THEMES[name].dark else looks.PALETTE_ON_LIGHT
-    gaps = (TextStyle.LAYER_REST, *(gap for _, gap in SLATES))
     for text_style, style in text_styles.IN_TRUECOLOR.items():
         under = style.bgcolor or background
-        if style.color is not None and style.color != under and text_style not in gaps:
+        if style.color is not None and style.color != under and text_style not in BLOCKS:
             shown, behind = style.color.get_truecolor(palette), under.get_truecolor(palette)
             assert ratio(tuple(shown), tuple(behind)) >= LEAST  # type: ignore[arg-type]
 

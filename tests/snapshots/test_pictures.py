@@ -13,7 +13,14 @@ from tests.snapshots.helpers import OPTIONS, SEEDS, analysed
 from tests.snapshots.scenes import MIB, PIECE, scene, segment
 from tui.snapshots.analysis.layers import MOST_LAYERS
 from tui.snapshots.analysis.layout import Filled, final_layout, fragmentation
-from tui.snapshots.analysis.moment import begin_digits, find_cheapest_window, find_widest_window
+from tui.snapshots.analysis.moment import (
+    begin_digits,
+    find_cheapest_window,
+    find_widest_window,
+    group_of,
+    rank_digits,
+    share_out_ranks,
+)
 from tui.snapshots.analysis.sites import Query
 from tui.snapshots.model.pictures import REST, Stacking
 
@@ -150,6 +157,45 @@ def test_a_block_begins_in_one_cell_whatever_the_zoom() -> None:
     # Closer than a byte a cell: the same byte is drawn again, and no border with it.
     near = device.cells(None, 0, 8, start=base + 2 * MIB - 2, end=base + 2 * MIB + 2)
     assert sum(cell.begins for cell in near) == 1
+
+
+@given(SEEDS, OPTIONS, st.integers(1, 60))
+@settings(max_examples=20, deadline=None)
+def test_blocks_have_the_ranks_of_their_sites_in_the_timeline(
+    seed: int, options: Options, width: int
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        labels = {layer.rank: layer.label for layer in device.timeline(40).layers if layer.key}
+        rows = device.map_rows()
+        in_use = device.in_use(None)
+        assert sum(site.bytes for site in in_use) == sum(
+            row.allocated + row.pending for row in rows
+        )
+        assert sum(site.blocks for site in in_use) == sum(row.blocks for row in rows)
+        assert {site.label for site in in_use if site.rank is not None} <= {*labels.values()}
+        assert len(share_out_ranks(in_use, width)) == (width if in_use else 0)
+        for row in rows:
+            own = {site.rank for site in device.in_use(None, (row.index,))}
+            assert {site.rank for site in in_use} >= own
+            cells = device.cells(None, row.index, width)
+            assert {cell.rank for cell in cells if cell.used} <= own
+            digits = rank_digits(cells)
+            assert [digit == "-" for digit in digits] == [cell.rank is None for cell in cells]
+
+
+def test_full_segments_of_a_kind_are_a_group() -> None:
+    device = scene(
+        [
+            segment(1 << 30, [("allocated", 2)]),
+            segment(2 << 30, [("allocated", 2)]),
+            segment(3 << 30, [("allocated", 1), ("free", 1)]),
+            segment(4 << 30, [("allocated", 4)]),
+        ]
+    ).devices[0]
+    rows = device.map_rows()
+    assert group_of(rows, rows[0]) == [0, 1]
+    (site,) = device.in_use(None, (0, 1))
+    assert (site.bytes, site.blocks) == (4 * MIB, 2)
 
 
 def test_rows_and_pieces() -> None:

@@ -202,7 +202,7 @@ def test_lines_of_code_are_listed_by_what_they_allocated_themselves() -> None:
     ]
     assert plain(rows[1]).split()[:2] == ["·", "█" * 5]
     assert plain(rows[2]).strip() == "2 more: 2.0 GiB"
-    styles = {plain(row).split()[-1]: row[-1].style for row in site_lines(FLAME, main, 60, 9)}
+    styles = {plain(row).split()[-1]: row[-2].style for row in site_lines(FLAME, main, 60, 9)}
     assert styles["load"] is TextStyle.QUIET, "it was not called by the frame under the cursor"
     assert styles["forward"] is TextStyle.PLAIN
     assert all(width(row) <= 30 for row in site_lines(FLAME, main, 30, 9))

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,10 +20,9 @@ from tui.kit.command_line.output import UsageError
 from tui.kit.command_line.values import size_of
 from tui.kit.lines import FULL_LAYERS, LAYERS, ON_LAYERS, Line, TextStyle, TwoColored, plain, width
 from tui.kit.styles import strip_of
-from tui.snapshots.analysis.moment import map_lines
 from tui.snapshots.cli.snapshot import event_range
 from tui.snapshots.explain.frames import Frame
-from tui.snapshots.model.pictures import REST, Bucket, Layer, MapRow, RowPicture, Timeline
+from tui.snapshots.model.pictures import REST, Bucket, Layer, Timeline
 from tui.snapshots.model.results import SiteListing, SiteRow
 from tui.snapshots.session.snapshot_reader import SnapshotStore, describe_death
 from tui.snapshots.views.layers import (
@@ -34,7 +32,6 @@ from tui.snapshots.views.layers import (
     legend_lines,
     next_layer,
 )
-from tui.snapshots.views.map import describe_line, legend, map_line, picture
 from tui.snapshots.views.overview import complete_path, find_files, start_lines
 from tui.snapshots.views.shared_lines import clamp_range, find_column, stack_lines
 from tui.snapshots.views.sites import SiteLine, nodes, parse_search
@@ -222,61 +219,6 @@ def test_a_stretch_is_moved_into_the_trace(first: int, length: int, events: int)
 
 def test_the_end_is_in_the_last_column() -> None:
     assert find_column(timeline([(0, 0)] * 7, 1), None) == 6
-
-
-def test_states_of_the_map_differ_without_colour() -> None:
-    assert plain(picture("aaaaaipu", "97510000", "00000000")) == "▆▄▃▁··p "
-
-
-def test_the_map_draws_the_borders_of_blocks() -> None:
-    cells = picture("aaaaaa", "999999", "010020")
-    assert plain(cells) == "▆▆▆▆⣶▆"
-    assert [span.style for span in cells] == [TextStyle.LAYER_A, TextStyle.NEXT_BLOCK]
-    assert plain(picture("aaaaaa", "999999", "010020", marks=True)) == "▆│▆▆┆▆"
-
-
-def test_the_map_in_ascii_tells_parts_and_borders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
-    assert plain(picture("aaaaaaip", "99978200", "01200000")) == "#|:%%-.p"
-    assert plain(legend(120)).isascii()
-
-
-@pytest.mark.parametrize("marks", [False, True])
-@pytest.mark.parametrize("cells", [60, 80, 120])
-def test_the_legend_of_the_map_is_one_line(cells: int, marks: bool) -> None:
-    words = plain(legend(cells, marks=marks))
-    assert len(words) <= cells
-    assert "free" in words
-    assert ("block begins" in words) == marks
-
-
-def full_segment(index: int, size: int, free: int = 0, **changes: Any) -> MapRow:
-    used = size - free
-    row = MapRow(index, index * 1000, size, 0, None, "large", False, used, 0, free, free, 1)
-    return replace(row, **changes)
-
-
-def test_the_most_fragmented_segments_come_first_and_full_ones_of_a_size_share_a_line() -> None:
-    rows = [
-        *(full_segment(index, 16) for index in range(4)),
-        full_segment(4, 20, 8),
-        full_segment(5, 20),
-        full_segment(6, 20, 20, blocks=0),
-        full_segment(7, 20, 12),
-        full_segment(8, 16, stream=7),
-    ]
-    folded = [(row.index, group) for row, group in map_lines(rows)]
-    assert folded == [(7, 0), (4, 0), (6, 0), (5, 0), (0, 4), (8, 0)]
-    unfolded = [(row.index, group) for row, group in map_lines(rows, (0,))]
-    assert unfolded == [*folded[:5], (0, 0), (1, 0), (2, 0), (3, 0), (8, 0)]
-
-
-def test_a_group_of_full_segments_is_one_line() -> None:
-    group = RowPicture(full_segment(3, 16 << 20), "", "", "", 214)
-    assert plain(map_line(group, 80)).strip() == "16.0 MiB 100% L    ▸ 214 full segments  3.3 GiB"
-    assert "▾ 214" in plain(map_line(group, 80, unfolded=True))
-    assert describe_line(group, 379) == "214 full segments of 379   16.0 MiB each"
-    assert describe_line(replace(group, group=0), 379).startswith("segment 4 of 379")
 
 
 def test_equal_frames_are_counted_and_the_user_s_are_marked() -> None:

@@ -58,7 +58,13 @@ class TextStyle(enum.Enum):
     LAYER_E = "layer e"
     LAYER_F = "layer f"
     LAYER_REST = "layer of the rest"
-    NEXT_BLOCK = "every other block of the layers' first color"
+    NEXT_LAYER_A = "every other block of layer a"
+    NEXT_LAYER_B = "every other block of layer b"
+    NEXT_LAYER_C = "every other block of layer c"
+    NEXT_LAYER_D = "every other block of layer d"
+    NEXT_LAYER_E = "every other block of layer e"
+    NEXT_LAYER_F = "every other block of layer f"
+    NEXT_LAYER_REST = "every other block of the layer of the rest"
     FULL_LAYER_A = "full layer a"
     FULL_LAYER_B = "full layer b"
     FULL_LAYER_C = "full layer c"
@@ -99,6 +105,8 @@ LAYERS = tuple(TextStyle[f"LAYER_{letter}"] for letter in "ABCDEF")
 """Styles of the layers of a stacked chart, in order."""
 FULL_LAYERS = tuple(TextStyle[f"FULL_LAYER_{letter}"] for letter in "ABCDEF")
 """Styles of cells that one layer fills."""
+NEXT_LAYERS = tuple(TextStyle[f"NEXT_LAYER_{letter}"] for letter in "ABCDEF")
+"""Styles of a block beside another one of the same layer, a little darker."""
 ON_LAYERS = tuple(TextStyle[f"ON_LAYER_{letter}"] for letter in "ABCDEF")
 """Styles of letters on a layer's area."""
 SLATES = (

@@ -24,6 +24,7 @@ from tui.core.text import glyphs
 from tui.kit.lines import (
     FULL_LAYERS,
     LAYERS,
+    NEXT_LAYERS,
     ON_LAYERS,
     REACHES,
     SHADES,
@@ -53,7 +54,15 @@ def _layers(*colours: str) -> dict[TextStyle, Style]:
             style: Style(color=name, reverse=True, bold=True)
             for style, name in zip(ON_LAYERS, colours, strict=True)
         },
+        **{
+            style: Style(color=name, dim=True)
+            for style, name in zip(NEXT_LAYERS, colours, strict=True)
+        },
     }
+
+
+def _next_layers(*colours: str) -> dict[TextStyle, Style]:
+    return {style: Style(color=name) for style, name in zip(NEXT_LAYERS, colours, strict=True)}
 
 
 def _slates(*colours: str) -> dict[TextStyle, Style]:
@@ -97,12 +106,14 @@ SHARED = {
     TextStyle.REST: Style(dim=True),
     TextStyle.SYSTEM: Style(dim=True),
     TextStyle.LAYER_REST: Style(dim=True),
+    TextStyle.NEXT_LAYER_REST: Style(),
     TextStyle.FULL_LAYER_REST: Style(dim=True, reverse=True),
     # Not faint: terminals dim the letters, the area, or both.
     **{style: Style(reverse=True) for pair in SLATES for style in pair},
 }
 IN_EXACT_COLORS = {
     **_slates("#5a6780", "#43536b", "#5f5b7d"),
+    TextStyle.NEXT_LAYER_REST: Style(color="#43536b"),
     TextStyle.CHOSEN: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
 }
 """Areas with their own letters, which can be read on any theme's background."""
@@ -111,7 +122,6 @@ ON_DARK = _with_reaches(
         **SHARED,
         **_layers("cyan", "bright_yellow", "bright_magenta", "green", "white", "bright_red"),
         TextStyle.CHOSEN: Style(color="black", bgcolor="bright_blue"),
-        TextStyle.NEXT_BLOCK: Style(color="bright_blue"),
         TextStyle.QUIET: Style(),
         TextStyle.GOOD: Style(color="green"),
         TextStyle.WIN: Style(color="green", bold=True),
@@ -130,7 +140,6 @@ ON_LIGHT = _with_reaches(
         **SHARED,
         **_layers("blue", "magenta", "red", "cyan", "green", "bright_black"),
         TextStyle.CHOSEN: Style(color="black", bgcolor="bright_yellow"),
-        TextStyle.NEXT_BLOCK: Style(color="cyan"),
         TextStyle.QUIET: Style(),
         TextStyle.GOOD: Style(),
         TextStyle.WIN: Style(bold=True),
@@ -154,7 +163,7 @@ IN_OWN_COLORS = _with_reaches(
     {
         **SHARED,
         **_layers("#5fafff", "#ffd787", "#ff87af", "#87d787", "#af87ff", "#ff875f"),
-        TextStyle.NEXT_BLOCK: Style(color="#0087d7"),
+        **_next_layers("#0087d7", "#d7af5f", "#d75f87", "#5faf5f", "#875fd7", "#d75f2f"),
         TextStyle.CURSOR: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
         TextStyle.REST: Style(color="#444444"),
         TextStyle.SYSTEM: Style(color="#9e9e9e"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 from tui.snapshots.analysis import moment
@@ -11,12 +12,28 @@ from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.growth import ComparedState, diff, growth
 from tui.snapshots.analysis.layers import Categories, Layers, timeline
 from tui.snapshots.analysis.layout import Filled, Layout, layout_at, pools_of_rows
-from tui.snapshots.analysis.moment import cells, find_widest_window, map_rows, pieces, pinning
+from tui.snapshots.analysis.moment import (
+    cells,
+    find_widest_window,
+    map_rows,
+    pieces,
+    pinning,
+    sites_in_use,
+)
 from tui.snapshots.analysis.sites import Query, SiteTree, site_tree
 from tui.snapshots.analysis.summary import check, summary
 from tui.snapshots.analysis.timeline import buckets
 from tui.snapshots.explain.evidence import Growth
-from tui.snapshots.model.pictures import Cell, Flame, MapRow, Piece, Pinning, Stacking, Timeline
+from tui.snapshots.model.pictures import (
+    Cell,
+    Flame,
+    MapRow,
+    Piece,
+    Pinning,
+    SiteInUse,
+    Stacking,
+    Timeline,
+)
 from tui.snapshots.model.results import (
     Difference,
     Entry,
@@ -41,6 +58,7 @@ class DeviceAnalysis(DeviceData):
         self._layout: tuple[int | None, Layout] | None = None
         self._tree: tuple[Query, SiteTree] | None = None
         self._layers: dict[Stacking, Layers] = {}
+        self._in_use: tuple[Layout, tuple[SiteInUse, ...]] | None = None
 
     @cached_property
     def faults(self) -> tuple[str, ...]:
@@ -162,7 +180,22 @@ class DeviceAnalysis(DeviceData):
         end: int | None = None,
     ) -> tuple[Cell, ...]:
         """Return a segment, by its row index, or a part of its addresses, as cells."""
-        return cells(self._part(event, row), width, start=start, end=end)
+        rank_of = self.layers("site").rank_of
+        return cells(self._part(event, row), width, start=start, end=end, rank_of=rank_of)
+
+    def in_use(self, event: int | None, rows: Iterable[int] | None = None) -> tuple[SiteInUse, ...]:
+        """Return what is in use in segments, by their row indices, or in all, by site.
+
+        The latest answer for all segments is cached.
+        """
+        layout, layers = self.layout(event), self.layers("site")
+        if rows is not None:
+            parts = [layout.filled[row] for row in rows]
+            return sites_in_use(parts, layers.rank_of, layers.label)
+        if self._in_use is None or self._in_use[0] is not layout:
+            found = sites_in_use(layout.filled, layers.rank_of, layers.label)
+            self._in_use = (layout, found)
+        return self._in_use[1]
 
     def pieces(self, event: int | None, row: int) -> tuple[Piece, ...]:
         """Return the blocks and gaps of a segment, by its row index."""

@@ -227,6 +227,22 @@ class Layers:
         """The ranks of the separate layers by key; the largest has rank zero."""
         return self._rank
 
+    def rank_of(self, stack: int) -> int | None:
+        """Return the rank of the layer of a stack's site, if it has one; for layers by site.
+
+        A block does not say whether its allocation was recorded: one without a stack then counts
+        as allocated before.
+        """
+        rank = self._rank.get(self._site(stack)[0])
+        if rank is None and not stack:
+            rank = self._rank.get(self._site(BEFORE_TRACE_STACK)[0])
+        return rank
+
+    def label(self, rank: int | None) -> str:
+        """Return the label of the layer with a rank, or of the rest."""
+        named = (self._named[key] for key, other in self._rank.items() if other == rank)
+        return next(named, REST_LABELS[self.stacking])
+
     def _largest(self, moments: Sequence[int]) -> tuple[dict[str, str], dict[str, int]]:
         """Return the labels of the separate layers by key, the steadiest first, and their ranks.
 

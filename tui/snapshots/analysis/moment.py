@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tui.snapshots.analysis.device import DeviceData
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.layout import Filled, Layout, UsedBlock
 from tui.snapshots.analysis.timeline import Replay
-from tui.snapshots.model.pictures import Cell, CellState, MapRow, Piece, Pinning
+from tui.snapshots.model.pictures import Cell, CellState, MapRow, Piece, Pinning, SiteInUse
 from tui.snapshots.model.results import Entry, State
 from tui.snapshots.model.snapshot import NOT_RECORDED, Action
 
@@ -138,8 +139,7 @@ def map_lines(
     full: dict[object, list[MapRow]] = {}
     for row in rows:
         if not row.free:
-            key = (row.size, row.kind, row.expandable, row.pool, row.stream)
-            full.setdefault(key, []).append(row)
+            full.setdefault(_kind_of(row), []).append(row)
     for group in sorted(full.values(), key=lambda group: (-group[0].size, group[0].index)):
         is_group = len(group) >= LEAST_GROUP
         if is_group:
@@ -149,18 +149,43 @@ def map_lines(
     return tuple(lines)
 
 
+def _kind_of(row: MapRow) -> object:
+    return row.size, row.kind, row.expandable, row.pool, row.stream
+
+
+def group_of(rows: Sequence[MapRow], first: MapRow) -> list[int]:
+    """Return the indices of the full segments of one size and kind.
+
+    Args:
+        rows: all segments.
+        first: one of the group.
+    """
+    kind = _kind_of(first)
+    return [row.index for row in rows if not row.free and _kind_of(row) == kind]
+
+
 def _fragmented_first(row: MapRow) -> tuple[bool, int, int]:
     return not row.blocks, -row.free, row.index
 
 
+RankOf = Callable[[int], int | None]
+"""Returns the rank of the timeline's layer that a stack belongs to, by the stack's number."""
+
+
 def cells(
-    part: Filled, width: int, *, start: int | None = None, end: int | None = None
+    part: Filled,
+    width: int,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    rank_of: RankOf = lambda _stack: None,
 ) -> tuple[Cell, ...]:
     """Divide a range of addresses into cells of equal length.
 
     Args:
         part: segment to show.
         width: number of cells; if the range has fewer bytes, neighbors show the same byte.
+        rank_of: returns the rank of a stack's layer.
         start: address of the first byte to show; by default the segment's.
         end: end address, exclusive; bytes outside the segment are ``unmapped``.
 
@@ -175,7 +200,9 @@ def cells(
     edges = [low + span * place // width for place in range(width + 1)]
     filled = [[0, 0, 0] for _ in range(width)]
     begins = [0] * width
-    for address, size, state in _stretches(part):
+    ranks: list[int | None] = [None] * width
+    most = [0] * width
+    for address, size, state, stack in _stretches(part):
         begin, stop = max(address, low), min(address + size, high)
         if begin >= stop:
             continue
@@ -184,8 +211,12 @@ def cells(
             place += 1
         if state < _FREE and address > low:
             begins[place] += 1
+        rank = rank_of(stack) if state < _FREE else None
         while place < width and edges[place] < stop:
-            filled[place][state] += max(0, min(stop, edges[place + 1]) - max(begin, edges[place]))
+            length = max(0, min(stop, edges[place + 1]) - max(begin, edges[place]))
+            filled[place][state] += length
+            if state < _FREE and length > most[place]:
+                most[place], ranks[place] = length, rank
             place += 1
     drawn: list[Cell] = []
     for place, sums in enumerate(filled):
@@ -193,22 +224,22 @@ def cells(
         if length == 0 and drawn:
             drawn.append(replace(drawn[-1], begins=0))
             continue
-        drawn.append(_cell(sums, length, begins[place]))
+        drawn.append(_cell(sums, length, begins[place], ranks[place]))
     return tuple(drawn)
 
 
-def _stretches(part: Filled) -> list[tuple[int, int, int]]:
-    """Return address, size and state index of each piece, unsorted."""
-    return [(block.address, block.size, int(block.pending)) for block in part.used] + [
-        (address, size, _FREE) for address, size in part.gaps
+def _stretches(part: Filled) -> list[tuple[int, int, int, int]]:
+    """Return address, size, state index and stack of each piece, unsorted."""
+    return [(block.address, block.size, int(block.pending), block.stack) for block in part.used] + [
+        (address, size, _FREE, 0) for address, size in part.gaps
     ]
 
 
-def _cell(sums: list[int], length: int, begins: int) -> Cell:
+def _cell(sums: list[int], length: int, begins: int, rank: int | None) -> Cell:
     shares = [*sums, max(0, length - sum(sums))]
     most = max(range(4), key=lambda state: (shares[state], -state))
     used = (shares[0] + shares[1]) / length if length else 0.0
-    return Cell(_STATES[most], min(1.0, used), begins)
+    return Cell(_STATES[most], min(1.0, used), begins, rank)
 
 
 def pieces(part: Filled, stacks: Stacks) -> tuple[Piece, ...]:
@@ -264,6 +295,52 @@ def used_digits(cells: Iterable[Cell]) -> str:
 def begin_digits(cells: Iterable[Cell]) -> str:
     """Return a digit for each cell: the number of blocks that begin in it, at most ``9``."""
     return "".join(str(min(9, cell.begins)) for cell in cells)
+
+
+NO_LAYER = "-"
+"""Stands for a cell without a layer."""
+
+
+def rank_digits(cells: Iterable[Cell]) -> str:
+    """Return a digit for each cell: the rank of its layer, or ``-`` if it has none."""
+    return "".join(NO_LAYER if cell.rank is None else str(cell.rank) for cell in cells)
+
+
+def share_out_ranks(sites: Sequence[SiteInUse], width: int) -> str:
+    """Return a digit for each of some cells, which the sites share by their bytes."""
+    whole = max(1, sum(site.bytes for site in sites))
+    digits, reached = "", 0
+    for site in sites:
+        reached += site.bytes
+        digit = NO_LAYER if site.rank is None else str(site.rank)
+        digits += digit * (round(reached * width / whole) - len(digits))
+    return digits
+
+
+def sites_in_use(
+    parts: Iterable[Filled], rank_of: RankOf, label: Callable[[int | None], str]
+) -> tuple[SiteInUse, ...]:
+    """Return what the blocks in some segments take: layers by rank, then all other sites.
+
+    Args:
+        parts: the segments.
+        rank_of: returns the rank of a stack's layer.
+        label: returns the label of a layer by its rank.
+    """
+    by_stack: Counter[int] = Counter()
+    blocks_of: Counter[int] = Counter()
+    for part in parts:
+        for block in part.used:
+            by_stack[block.stack] += block.size
+            blocks_of[block.stack] += 1
+    sizes: Counter[int | None] = Counter()
+    blocks: Counter[int | None] = Counter()
+    for stack, size in by_stack.items():
+        rank = rank_of(stack)
+        sizes[rank] += size
+        blocks[rank] += blocks_of[stack]
+    ordered = sorted(sizes, key=lambda rank: (rank is None, rank))
+    return tuple(SiteInUse(label(rank), rank, sizes[rank], blocks[rank]) for rank in ordered)
 
 
 def _digit(used: float) -> str:

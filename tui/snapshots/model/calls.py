@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from tui.snapshots.explain.frames import Frame
-from tui.snapshots.model.pictures import Flame, Piece, Pinning, RowPicture, Stacking, Timeline
+from tui.snapshots.model.pictures import (
+    Flame,
+    Piece,
+    Pinning,
+    RowPicture,
+    SiteInUse,
+    Stacking,
+    Timeline,
+)
 from tui.snapshots.model.results import (
     Difference,
     Grouping,
@@ -196,6 +204,10 @@ class MapPage:
     """Number of lines in the whole map."""
     segments: int
     """Number of segments."""
+    reserved: int
+    """Bytes of all segments."""
+    sites: tuple[SiteInUse, ...]
+    """What is in use in all segments, by site: those with a layer by rank, then the others."""
 
 
 MAP = Method("map", MapArguments, MapPage)
@@ -227,6 +239,10 @@ class Stretch:
     """The piece at the requested address; ``None`` if nothing is mapped there."""
     frames: tuple[Frame, ...]
     """The piece's stack, innermost first, without C++ frames."""
+    sites: str
+    """The sites of the cells, as in :class:`RowPicture`."""
+    in_use: tuple[SiteInUse, ...]
+    """What is in use in the whole segment, by site, the most first."""
 
 
 STRETCH = Method("stretch", StretchArguments, Stretch)

@@ -169,6 +169,18 @@ class MapRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteInUse:
+    """What the blocks of one site take, or those of all sites without a layer in the timeline."""
+
+    label: str
+    rank: int | None
+    """Rank of its layer in the timeline by site; ``None`` for all others together."""
+    bytes: int
+    """Bytes of the blocks, including pending ones."""
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
 class RowPicture:
     """One segment as cells, each with a state letter and a fill digit."""
 
@@ -182,6 +194,9 @@ class RowPicture:
     group: int = 0
     """Number of full segments that this line stands for, of which :attr:`row` is the first; zero
     for the line of one segment."""
+    sites: str = ""
+    """The site of each cell: the rank of its layer in the timeline as a digit, or ``-`` for a site
+    without a layer and for a cell without a block. A group's cells are shared out by bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +209,8 @@ class Cell:
     """Allocated or pending share of the cell, 0 to 1."""
     begins: int
     """Number of used blocks that begin in the cell, not counting the left edge of the picture."""
+    rank: int | None = None
+    """Rank of the layer of the block that has most of the cell; ``None`` without a layer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from tui.snapshots.analysis.analysis import Analysis, DeviceAnalysis, compare
-from tui.snapshots.analysis.moment import begin_digits, map_lines, state_letters, used_digits
+from tui.snapshots.analysis.moment import (
+    begin_digits,
+    group_of,
+    map_lines,
+    rank_digits,
+    share_out_ranks,
+    state_letters,
+    used_digits,
+)
 from tui.snapshots.analysis.peak import account_peak
 from tui.snapshots.analysis.report import (
     diff_markdown,
@@ -247,10 +255,17 @@ def _map(files: Files, arguments: MapArguments) -> MapPage:
     first = max(0, arguments.first)
     pictures = []
     for row, group in lines[first : first + arguments.count]:
-        cells = () if group else device.cells(arguments.event, row.index, arguments.width)
+        if group:
+            in_use = device.in_use(arguments.event, group_of(rows, row))
+            sites = share_out_ranks(in_use, arguments.width)
+            pictures.append(RowPicture(row, "", "", "", group, sites))
+            continue
+        cells = device.cells(arguments.event, row.index, arguments.width)
         drawn = state_letters(cells), used_digits(cells), begin_digits(cells)
-        pictures.append(RowPicture(row, *drawn, group))
-    return MapPage(tuple(pictures), len(lines), len(rows))
+        pictures.append(RowPicture(row, *drawn, sites=rank_digits(cells)))
+    reserved = sum(row.size for row in rows)
+    sites_of_all = device.in_use(arguments.event)
+    return MapPage(tuple(pictures), len(lines), len(rows), reserved, sites_of_all)
 
 
 @computes(STRETCH)
@@ -274,7 +289,16 @@ def _stretch(files: Files, arguments: StretchArguments) -> Stretch:
             for frame in stacks.stack(stretch.stack)
             if stacks.kind(frame) != "native"
         )
-    return Stretch(state_letters(cells), used_digits(cells), begin_digits(cells), stretch, frames)
+    in_use = sorted(device.in_use(at, (row,)), key=lambda site: -site.bytes)
+    return Stretch(
+        state_letters(cells),
+        used_digits(cells),
+        begin_digits(cells),
+        stretch,
+        frames,
+        rank_digits(cells),
+        tuple(in_use),
+    )
 
 
 @computes(PINNING)

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from tui.core.text import glyphs
 from tui.kit.lines import Line, line
 from tui.kit.lists import NumberedList
-from tui.kit.pane import LineBar, LinesView, set_height
+from tui.kit.pane import FittedView, LinesView, set_height
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.calls import (
     MAP,
@@ -74,16 +74,20 @@ class MapPane(SnapshotPane):
         "One row per segment, the most fragmented first; full ones of a size share a row, which "
         "enter unfolds: size, share in use, S small or L large pool, e expandable, P private pool, "
         "s another stream, and its addresses. A high cell is in use, a dot free, others partly in "
-        "use; the color changes where a block begins; p: freed, but a stream may still use it. "
-        "Below: the segment under the cursor, enlarged, and the "
+        "use; the colors are those of the sites in the timeline, and a block beside another one of "
+        "its site is darker; p: freed, but a stream may still use it. The bar at the top is all "
+        "reserved memory. Below: the segment under the cursor, enlarged, and the "
         "block that pins it: releasing it frees the longest span. left and right move there."
     )
 
     def __init__(self, session: SnapshotSession, *, id: str) -> None:  # noqa: A002 (Textual's name)
         super().__init__(session, id=id)
+        self.overview = FittedView(self._overview_lines)
+        self.overview.id = "overview"
         self.rows = MapRows(self)
         self.body = LinesView(self._detail, id="piece")
         self._pictures: dict[int, RowPicture] = {}
+        self._page: MapPage | None = None
         self._total = 0
         self._segments = 0
         self._unfolded: frozenset[int] = frozenset()
@@ -94,8 +98,8 @@ class MapPane(SnapshotPane):
         self._cell = 0
 
     def compose(self) -> ComposeResult:
-        """Yield the legend, the rows and the details at the cursor."""
-        yield LineBar(lambda cells: view.legend(cells, marks=self.app.no_color), id="legend")
+        """Yield all memory in one bar, the rows, and the details at the cursor."""
+        yield self.overview
         yield self.rows
         yield self.body
 
@@ -109,14 +113,23 @@ class MapPane(SnapshotPane):
             self._moment = moment
             self._pictures, self._stretch, self._unfolded = {}, None, frozenset()
         self.rows.rebuild()
+        above = len(self._overview_lines(max(1, self.size.width), 1))
+        set_height(self.overview, above)
         # Few lines leave their rows to the segment below.
-        set_height(self.rows, min(self._total, self.size.height // 2) or None)
+        set_height(self.rows, min(self._total, (self.size.height - above) // 2) or None)
+        self.overview.rebuild()
         self.body.rebuild()
         self._retitle()
 
     def needs(self) -> Sequence[Need[Any, Any] | None]:
         """Return requests for the visible rows, the selected segment, and its pinning blocks."""
         return self._rows_need(), self._stretch_need(), self._pinning_need()
+
+    def _overview_lines(self, cells: int, _rows: int) -> list[Line]:
+        marks = self.app.no_color
+        if self._page is None:
+            return [view.legend(cells, marks=marks)]
+        return view.overview_lines(self._page, cells, self.size.height, marks=marks)
 
     # ---- rows ----
 
@@ -143,6 +156,7 @@ class MapPane(SnapshotPane):
         if isinstance(answer.value, Refused):
             return refused_lines(answer.value, cells)
         if answer.need == need or not self._pictures:
+            self._page = answer.value
             self._total, self._segments = answer.value.total, answer.value.segments
             first = answer.need.arguments.first
             self._pictures = {first + at: item for at, item in enumerate(answer.value.rows)}
@@ -205,19 +219,23 @@ class MapPane(SnapshotPane):
         stretch, pinning = self._stretch_need(), self._pinning_need()
         if stretch is None or pinning is None:
             return []
-        rows: list[Line] = []
-        drawn = self.answer(stretch)
-        if isinstance(drawn, Refused):
-            rows += refused_lines(drawn, cells)
-        elif drawn is not None:
-            start, end = stretch.arguments.start, stretch.arguments.end
-            cursor = min(self._cell, cells - 1)
-            marks = self.app.no_color
-            rows += view.stretch_lines(drawn, start, end, cursor, cells, marks=marks)
-        pinned = self.arrived(pinning)
+        drawn, pinned = self.answer(stretch), self.arrived(pinning)
+        about: list[Line] = []
         if pinned is not None and not isinstance(pinned.value, Refused):
-            rows += view.pinning_lines(pinned.value, cells)
-        return rows
+            about = view.pinning_lines(pinned.value, view.about_cells(cells))
+        if drawn is None:
+            return about
+        if isinstance(drawn, Refused):
+            return [*refused_lines(drawn, cells), *about]
+        return view.detail_lines(
+            drawn,
+            about,
+            (stretch.arguments.start, stretch.arguments.end),
+            min(self._cell, cells - 1),
+            cells,
+            rows=self.body.size.height,
+            marks=self.app.no_color,
+        )
 
     @on(NumberedList.Moved)
     def _moved(self) -> None:

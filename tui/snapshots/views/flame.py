@@ -9,10 +9,7 @@ from typing import Literal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.kit.bars import draw_bar
 from tui.kit.lines import (
-    LAYERS,
-    ON_LAYERS,
     SLATES,
     Line,
     Span,
@@ -23,13 +20,19 @@ from tui.kit.lines import (
     fit,
     fit_line,
     flow,
-    left,
     line,
 )
 from tui.snapshots.explain.frames import Frame, format_frame
 from tui.snapshots.model.pictures import Flame, FlameFrame
-from tui.snapshots.views.layers import LETTERS, OTHERS
 from tui.snapshots.views.shared_lines import stack_lines
+from tui.snapshots.views.site_bars import (
+    SiteBar,
+    chip,
+    layer_area,
+    layer_letter,
+    on_layer,
+    site_bar_lines,
+)
 
 Path = tuple[str, ...]
 Direction = Literal["in", "out", "left", "right"]
@@ -46,10 +49,6 @@ LEAST_MARGIN = 4
 """Cells of a frame beside its name: the letter, and blanks at both sides."""
 SHARE_CELLS = 5
 """Cells of a share before a line of the stack."""
-LEAST_BAR, MOST_BAR = 4, 32
-"""Cells of the bar of the site with the most memory."""
-SITE_CELLS = 21
-"""Cells of a line of a site beside its bar and its name."""
 TWO_COLUMNS = 110
 """Cells from which the sites stand beside the stack."""
 FEW_ROWS = 2
@@ -163,7 +162,7 @@ def _frame_words(flame: Flame, frame: FlameFrame, cells: int, row: int, height: 
     room = max(0, cells - 2)
     size = text.size(frame.bytes)
     if row == 0:
-        letter = "" if frame.rank is None else LETTERS[frame.rank % len(LETTERS)]
+        letter = "" if frame.rank is None else layer_letter(frame.rank)
         if letter and room < LEAST_LABEL:
             return letter[:room]
         label = f"{letter} {frame.label}" if letter else frame.label
@@ -203,7 +202,7 @@ def _filled(
     if frame.rank is None:
         style, gap = slate
     else:
-        style = gap = ON_LAYERS[frame.rank % len(ON_LAYERS)]
+        style = gap = on_layer(frame.rank)
     ascii_only = glyphs.GLYPHS.ascii
     under = LOWER_GAP[ascii_only] if last else " "
     edge = LEFT_GAP[ascii_only] if beside or ascii_only else under if not words else " "
@@ -218,7 +217,7 @@ def _outlined(frame: FlameFrame, words: str, cells: int, *, first: bool, last: b
     The outline has the frame's color and begins with the cursor's sign: it shows without colors
     too, where this frame is the only one that is not an area.
     """
-    style = TextStyle.PLAIN if frame.rank is None else LAYERS[frame.rank % len(LAYERS)]
+    style = TextStyle.PLAIN if frame.rank is None else layer_area(frame.rank)
     sign = glyphs.GLYPHS.selected
     if cells < 2:
         return [Span(sign, TextStyle.CHOSEN)]
@@ -321,13 +320,6 @@ def own_memory(flame: Flame) -> list[OwnMemory]:
     return sorted(found.values(), key=lambda site: (-site.bytes, site.label))
 
 
-def _chip(rank: int | None) -> Span:
-    """Draw the letter of a layer on its color."""
-    if rank is None:
-        return Span(f" {OTHERS[glyphs.GLYPHS.ascii]} ", TextStyle.ON_LAYER_REST)
-    return Span(f" {LETTERS[rank % len(LETTERS)]} ", ON_LAYERS[rank % len(ON_LAYERS)])
-
-
 def site_lines(flame: Flame, chosen: Path, cells: int, rows: int) -> list[Line]:
     """Draw which lines of code allocated what is live, the most first.
 
@@ -337,25 +329,11 @@ def site_lines(flame: Flame, chosen: Path, cells: int, rows: int) -> list[Line]:
         cells: width of a line.
         rows: the most lines.
     """
-    drawn: list[Line] = []
-    sites = own_memory(flame)
-    shown = sites[: rows if len(sites) <= rows else rows - 1]
-    names = max((cell_len(site.label) for site in shown), default=0)
-    bar_cells = max(LEAST_BAR, min(MOST_BAR, cells - SITE_CELLS - names))
-    most = max(1, max((site.bytes for site in shown), default=1))
-    for site in shown:
+    bars = []
+    for site in own_memory(flame):
         is_below = any(path[: len(chosen)] == chosen for path in site.paths)
-        share = site.bytes / flame.total_bytes if flame.total_bytes else 0
-        area = TextStyle.LAYER_REST if site.rank is None else LAYERS[site.rank % len(LAYERS)]
-        style = TextStyle.PLAIN if is_below else TextStyle.QUIET
-        figures = f" {text.size(site.bytes):>9} {text.share(share):>4}  "
-        bar = Span(left(draw_bar(site.bytes / most, bar_cells), bar_cells), area)
-        row = line(_chip(site.rank), " ", bar, Span(figures, style), Span(site.label, style))
-        drawn.append(fit_line(row, cells))
-    if rest := sites[len(drawn) :]:
-        words = f"{text.count(len(rest))} more: {text.size(sum(site.bytes for site in rest))}"
-        drawn.append(fit_line(line(Span(f"    {words}", TextStyle.QUIET)), cells))
-    return drawn
+        bars.append(SiteBar(site.label, site.rank, site.bytes, is_quiet=not is_below))
+    return site_bar_lines(bars, flame.total_bytes, cells, rows)
 
 
 def narrow_lines(flame: Flame, cells: int, picture: int) -> list[Line]:
@@ -380,7 +358,7 @@ def narrow_lines(flame: Flame, cells: int, picture: int) -> list[Line]:
     for frame in sorted(narrow, key=lambda frame: (room(frame), frame.path)):
         share = text.share(frame.bytes / flame.total_bytes) if flame.total_bytes else text.NA
         figures = Span(f" {text.size(frame.bytes)} {share}", TextStyle.QUIET)
-        parts.append(line(_chip(frame.rank), f" {frame.label}", figures))
+        parts.append(line(chip(frame.rank), f" {frame.label}", figures))
     return flow(parts, cells)[:FEW_ROWS]
 
 

@@ -16,8 +16,6 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import (
     FULL_LAYERS,
-    LAYERS,
-    ON_LAYERS,
     Line,
     Span,
     TextStyle,
@@ -31,14 +29,12 @@ from tui.kit.lines import (
 from tui.kit.scale import Scale, labels
 from tui.snapshots.model.pictures import NO_CATEGORY, REST, Bucket, Layer, Timeline
 from tui.snapshots.views.shared_lines import find_column
+from tui.snapshots.views.site_bars import layer_area, layer_letter, on_layer
 
 GUTTER = 9
 """Width left of the columns: a size such as ``1.25 GiB`` and the wall."""
 _FRAME_ROWS = 4
 """Chart rows besides the columns: the marks, the floor, its labels, and the annotations."""
-LETTERS = "ABCDEF"
-OTHERS = {False: "·", True: "o"}
-"""Glyph for the combined remainder, in place of a letter; the key is true for ASCII glyphs."""
 _TICK_ROWS, _TICK_CELLS = 3, 12
 _LETTER_CELLS = 5
 """Minimum width, in adjacent cells, at which a layer shows its letter."""
@@ -50,22 +46,23 @@ Cell = tuple[str, TextStyle, TextStyle | None]
 """A glyph, its style, and the style of the upper half where the glyph is a half block."""
 
 
+def _rank(timeline: Timeline, number: int) -> int | None:
+    layer = timeline.layers[number]
+    return None if layer.key == REST else layer.rank
+
+
 def get_letter(timeline: Timeline, number: int) -> str:
     """Return a layer's letter in the chart and in the legend."""
-    if timeline.layers[number].key == REST:
-        return OTHERS[glyphs.GLYPHS.ascii]
-    return LETTERS[timeline.layers[number].rank % len(LETTERS)]
+    return layer_letter(_rank(timeline, number))
 
 
 def _area(timeline: Timeline, number: int) -> TextStyle:
     """Return a layer's color."""
-    layer = timeline.layers[number]
-    return TextStyle.LAYER_REST if layer.key == REST else LAYERS[layer.rank % len(LAYERS)]
+    return layer_area(_rank(timeline, number))
 
 
 def _on_area(timeline: Timeline, number: int) -> TextStyle:
-    layer = timeline.layers[number]
-    return TextStyle.ON_LAYER_REST if layer.key == REST else ON_LAYERS[layer.rank % len(ON_LAYERS)]
+    return on_layer(_rank(timeline, number))
 
 
 def rows_of(timeline: Timeline, height: int) -> int:
