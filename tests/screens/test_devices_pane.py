@@ -60,16 +60,16 @@ class Obedient(Recorder):
             (80, 24),
             [
                 "  gpu▾   util                   memory                          temp      power",
-                "▸ cuda:0 ■■■■■■■■■■·······  61% ■■■··············  20.7/139.8G  45°C  310/700 W",
+                "▸ cuda:0 ■■■■■■■■■■╸······  61% ■■╸··············  20.7/139.8G  45°C  310/700 W",
                 "  cuda:1 ·················   0% ╸················  <0.1/139.8G  31°C   74/700 W",
-                "  cpu    ■■■■·············  23% ■■···············  12.0/128.0G     16/192 cores",
+                "  cpu    ■■■■·············  23% ■╸···············  12.0/128.0G     16/192 cores",
             ],
         ),
         (
             (60, 20),
             [
                 "  gpu▾   util           memory                  temp  power",
-                "▸ cuda:0 ■■■■■····  61% ■········  20.7/139.8G  45°C  310 W",
+                "▸ cuda:0 ■■■■■╸···  61% ■╸·······  20.7/139.8G  45°C  310 W",
                 "  cuda:1 ·········   0% ╸········  <0.1/139.8G  31°C   74 W",
                 "  cpu    ■■·······  23% ■········  12.0/128.0G 16/192 cores",
             ],
@@ -323,7 +323,7 @@ async def test_a_sample_redraws_only_the_cells_that_changed() -> None:
         pane = app.pane
         assert isinstance(pane, DevicesPane)
         before = drawn_cells(pane)
-        app.tell(state, sample(gpu(0, utilization=Utilization(63.0, 1.0)), gpu(1)))
+        app.tell(state, sample(gpu(0, utilization=Utilization(76.0, 1.0)), gpu(1)))
         await settle(pilot)
         after = drawn_cells(pane)
         changed = [place for place in before if before[place] != after[place]]
@@ -366,6 +366,20 @@ async def test_idle_gpus_of_one_machine_share_a_row_until_enter_unfolds_them() -
         await at.press("d", "d")
         assert at.row("▸ nvml:2 "), (at.text, devices.key, devices.has_focus)
         assert kinds().count("more") == 1
+
+
+async def test_eight_idle_gpus_have_a_row_each_where_the_screen_has_the_rows() -> None:
+    seen = sample(*(gpu(n) for n in range(8)), at=NOW + 20)
+    async with running((120, 40), "one gpu", seen, now=lambda: NOW + 20) as at:
+        assert "enter to unfold" not in at.text
+        assert all(at.row(f"nvml:{n} ") for n in range(1, 8))
+        assert at.row("cpu ")
+        await at.pilot.resize_terminal(80, 24)
+        await at.settle()
+        assert "6 more like nvml:1" in at.row("enter to unfold")
+        # The zoomed pane has room for all again.
+        await at.press("v", "Z")
+        assert all(at.row(f"nvml:{n} ") for n in range(1, 8))
 
 
 def _go_to_more(devices: DeviceList) -> None:

@@ -19,9 +19,9 @@ def machine_of(*gpus: Device) -> MachineState:
     return make_store("one gpu", sample(*gpus)).machine
 
 
-def rows_of(machine: MachineState, *, unfolded: bool = False) -> Sequence[HostRow]:
+def rows_of(machine: MachineState, *, unfolded: bool = False, room: int = 0) -> Sequence[HostRow]:
     keys = [view.key for view in machine.devices]
-    return machine_rows(machine, keys, unfolded=unfolded)
+    return machine_rows(machine, keys, unfolded=unfolded, room=room)
 
 
 def words(rows: Sequence[HostRow]) -> list[str]:
@@ -57,6 +57,14 @@ def test_a_gpu_that_is_not_idle_keeps_its_row(busy: dict[str, object]) -> None:
     actual = words(rows_of(machine_of(*gpus)))
     assert "nvml:5" in actual
     assert actual[2].startswith("  … 5 more like nvml:1 ")
+
+
+def test_idle_gpus_keep_their_rows_where_there_is_room_for_all() -> None:
+    machine = machine_of(*(gpu(n) for n in range(8)))
+    assert [row.kind for row in rows_of(machine, room=9)] == ["device"] * 9
+    # Nothing needs to be folded again.
+    assert [row.kind for row in rows_of(machine, room=9, unfolded=True)] == ["device"] * 9
+    assert len(rows_of(machine, room=8)) == 4
 
 
 def test_few_idle_gpus_keep_their_rows() -> None:

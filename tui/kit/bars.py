@@ -25,7 +25,7 @@ def draw_bar(share: float, cells: int) -> str:
 def draw_gauge(share: float | None, cells: int, style: TextStyle) -> Line:
     """Draw a gauge on a track that is ``cells`` wide, so that zero differs from unknown.
 
-    It fills whole cells with a glyph that leaves a gap above and below, so that the gauges of
+    It fills half cells with glyphs that leave a gap above and below, so that the gauges of
     neighboring rows stay apart. The figure beside a gauge is exact.
 
     Args:
@@ -35,8 +35,8 @@ def draw_gauge(share: float | None, cells: int, style: TextStyle) -> Line:
     """
     if share is None:
         return (Span(left("", cells), style),)
-    filled = round(max(0.0, min(1.0, share)) * cells)
-    trace = glyphs.GLYPHS.trace if share > 0 and not filled else ""
-    drawn = (glyphs.GLYPHS.gauge * filled or trace)[:cells]
+    halves = round(max(0.0, min(1.0, share)) * cells * 2)
+    filled, half = divmod(max(halves, 1) if share > 0 and cells else halves, 2)
+    drawn = glyphs.GLYPHS.gauge * filled + glyphs.GLYPHS.trace * half
     track = Span(glyphs.GLYPHS.zero * (cells - len(drawn)), TextStyle.REST)
     return tuple(span for span in (Span(drawn, style), track) if span.text)

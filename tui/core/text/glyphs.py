@@ -41,7 +41,7 @@ class Glyphs(NamedTuple):
     gauge: str
     """A filled cell of a gauge."""
     trace: str
-    """A share of a gauge that is above zero, but less than half a cell."""
+    """Half a filled cell of a gauge, which also stands for any smaller share above zero."""
     shade: str
     """Fills the area between the mean and the highest reading of a history."""
     zero: str

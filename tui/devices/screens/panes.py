@@ -148,6 +148,8 @@ class DeviceList(KeyedList):
         """Key of the row for more devices that the cursor is on; empty on any other row."""
         self._selected_on_more = ""
         """Key of the device that was selected when the cursor came to that row."""
+        self.room = 0
+        """Rows that the screen has for the list of one machine, which folds idle GPUs otherwise."""
         self._folds: dict[str, bool] = {}
         """The hosts, by name, that the user has folded or unfolded."""
         self._drawn_loads: tuple[int, float, tuple[DeviceView, ...], DrawnLoads] | None = None
@@ -214,7 +216,8 @@ class DeviceList(KeyedList):
         """
         machine = self._machine
         keys = order if order is not None else [view.key for view in machine.devices]
-        return machine_rows(machine, keys, unfolded=self._folds.get(HERE) is False)
+        unfolded = self._folds.get(HERE) is False
+        return machine_rows(machine, keys, unfolded=unfolded, room=self.room)
 
     def count_rows(self) -> int:
         """Count the rows of all devices and hosts that the user has not folded."""
@@ -390,8 +393,8 @@ class DevicesPane(AgingPane):
         "has no reading. A column is one reading until the plot is full; then columns become "
         "longer. An area is solid up to the mean and shaded up to the highest. With "
         "--host, each host has a heading with its driver (\u2260: not that of most), round-trip"
-        " time, CPU and memory. Enter folds a host. Idle GPUs that are alike share a row, as do "
-        "busy ones of several hosts that do not fit. Enter unfolds it."
+        " time, CPU and memory. Enter folds a host. Without room for all, idle GPUs that are "
+        "alike share a row, as do busy ones of several hosts. Enter unfolds it."
     )
 
     def __init__(

@@ -106,16 +106,18 @@ def host_rows(
 
 
 def machine_rows(
-    machine: MachineState, order: Sequence[str], *, unfolded: bool
+    machine: MachineState, order: Sequence[str], *, unfolded: bool, room: int = 0
 ) -> tuple[HostRow, ...]:
-    """Return the rows of one machine's devices: idle GPUs that are alike share a row.
+    """Return the rows of one machine's devices.
 
-    Busy GPUs, the selected one and those in trouble keep their rows.
+    Where there is no room for all, idle GPUs that are alike share a row. Busy GPUs, the selected
+    one and those in trouble keep their rows.
 
     Args:
         machine: the machine.
         order: the keys of its devices in the order of the list.
         unfolded: the user wants to see all of them; a last row folds them again.
+        room: rows that the list can have.
     """
     views = {view.key: view for view in machine.devices}
     gpus = tuple((key, views[key]) for key in order if key != CPU)
@@ -123,7 +125,7 @@ def machine_rows(
     idle = tuple((key, view) for key, view in gpus if view.nvml and _is_idle(view.nvml))
     shown, like = _show_distinct(group._replace(gpus=idle), machine.selected)
     folded = [key for key, _ in idle if key not in shown]
-    if len(folded) < LEAST_HIDDEN:
+    if len(folded) < LEAST_HIDDEN or len(order) <= room:
         folded = []
     rows: list[HostRow] = []
     for key in order:

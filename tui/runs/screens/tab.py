@@ -138,15 +138,15 @@ class WorkbenchScreen(CommandScreen):
         """Arrange the panes for the present size and focus."""
         focused = focused or self.focused_pane
         size = self.app.size
+        self.devices.list.room = arrangement.list_room(*size, focused, self.lower, self.zoomed)
         self._fitted = self._count_rows()
-        needed = self._fitted[0]
         placed = arrangement.arrange(
             size.width,
             size.height,
             focused,
             self.lower,
             zoomed=self.zoomed,
-            devices=needed,
+            devices=self._fitted[0],
             compared=bool(self.state.comparisons),
         )
         changed: list[Widget] = []

@@ -22,6 +22,8 @@ TOP_ROWS = 10
 BARS, MEMORY_ROWS, BACKEND_ROWS, TABLE_ROWS, LOWER_OPEN = 2, 5, 4, 6, 12
 """Rows of the other parts of a stack, with titles: header and footer, the panes, and the least of
 the table."""
+TOP_SHARE = 2, 5
+"""Share of the screen that devices and memory side by side can have: numerator, denominator."""
 TALL_ROWS = 50
 """Rows of the screen from which each history of the devices pane has two rows."""
 NOTICE_ROWS = 3
@@ -76,6 +78,22 @@ def rows_for_devices(rows: int, *, memory: bool, lower: bool) -> int:
     return rows - others - (LOWER_OPEN if lower else 0)
 
 
+def most_device_rows(mode: Mode, rows: int) -> int:
+    """Return the most rows that the devices pane can have beside the other panes' least.
+
+    Args:
+        mode: the layout.
+        rows: height of the screen.
+    """
+    if mode == "columns":
+        return rows // 2
+    if mode == "grid":
+        return rows * TOP_SHARE[0] // TOP_SHARE[1]
+    if mode == "stack":
+        return rows_for_devices(rows, memory=True, lower=rows >= LOWER_ROWS)
+    return rows - BARS - len(PANES)
+
+
 def devices_height(
     rows: int, bare: int, least: int, whole: int, *, memory: bool, lower: bool
 ) -> int:
@@ -96,7 +114,7 @@ def devices_height(
 
 def top_height(rows: int, bare: int, least: int, whole: int) -> int:
     """Return the rows of devices and memory side by side; see :func:`devices_height`."""
-    return max(TOP_ROWS, _fit_history(rows * 2 // 5, bare, least, whole))
+    return max(TOP_ROWS, _fit_history(most_device_rows("grid", rows), bare, least, whole))
 
 
 def _fit_history(most: int, bare: int, least: int, whole: int) -> int:
@@ -116,6 +134,27 @@ def column_rows(rows: int, memory: int, backend: int) -> tuple[int, int, int]:
     """
     room = rows - BARS
     return min(memory, room // 3), min(backend, room // 3), max(LOG_ROWS, room // 6)
+
+
+def choose_mode(cells: int, rows: int, focused: str | None, lower: str, *, zoomed: bool) -> Mode:
+    """Return the layout; see :func:`arrange`."""
+    if cells >= COLUMNS_CELLS and rows >= COLUMNS_ROWS and not zoomed:
+        return "columns"
+    focused = focused if focused in pane_order(lower) else "workloads"
+    grid = cells >= GRID_CELLS and rows >= GRID_ROWS
+    wide = focused in (lower, "backend") and not (grid or rows >= LOWER_ROWS)
+    if zoomed or rows < STACK_ROWS or wide:
+        return "fold"
+    return "grid" if grid else "stack"
+
+
+def list_room(cells: int, rows: int, focused: str | None, lower: str, zoomed: bool) -> int:
+    """Return the rows that the list of devices can have, below its title and headings.
+
+    The arguments are those of :func:`arrange`.
+    """
+    mode = choose_mode(cells, rows, focused, lower, zoomed=zoomed)
+    return most_device_rows(mode, rows) - 2
 
 
 def arrange(
@@ -141,18 +180,18 @@ def arrange(
         compared: the backends pane has comparisons. Without one, a grid folds it unless it has the
         focus: its title shows the switches, and the lower pane gets the whole width.
     """
-    if cells >= COLUMNS_CELLS and rows >= COLUMNS_ROWS and not zoomed:
-        return Arrangement("columns", dict.fromkeys((*PANES, *LOWER), "natural"))
+    mode = choose_mode(cells, rows, focused, lower, zoomed=zoomed)
+    if mode == "columns":
+        return Arrangement(mode, dict.fromkeys((*PANES, *LOWER), "natural"))
     away: dict[str, Place] = {pane: "away" for pane in LOWER if pane != lower}
     focused = focused if focused in pane_order(lower) else "workloads"
-    grid = cells >= GRID_CELLS and rows >= GRID_ROWS
+    grid = mode == "grid"
     has_lower = grid or rows >= LOWER_ROWS
-    wide = focused in (lower, "backend") and not has_lower
-    if zoomed or rows < STACK_ROWS or wide:
+    if mode == "fold":
         folded: dict[str, Place] = {
             pane: "open" if pane == focused else "folded" for pane in pane_order(lower)
         }
-        return Arrangement("fold", folded | away)
+        return Arrangement(mode, folded | away)
     natural: dict[str, Place] = dict.fromkeys(PANES, "natural")
     natural[lower] = "natural" if has_lower else "away"
     crowded = devices > rows_for_devices(rows, memory=True, lower=has_lower)
@@ -160,4 +199,4 @@ def arrange(
         natural["memory"] = "folded"
     if grid and not compared and focused != "backend":
         natural["backend"] = "folded"
-    return Arrangement("grid" if grid else "stack", natural | away)
+    return Arrangement(mode, natural | away)
