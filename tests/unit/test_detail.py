@@ -81,7 +81,7 @@ def test_a_result_is_shown_in_full() -> None:
         "76% of float32: 67.0 TFLOP/s, published dense peak",
         "allocated peak 201 MiB   reserved peak 256 MiB",
         "check passed: error 1.2e-06 ≤ 0.0001 against 64 rows, in float64 on the CPU",
-        "too fast: 118x (right time over naive time)",
+        "naive timing too fast by: 118x (right time over naive time)",
         "flags: cudnn.enabled on, cudnn.benchmark off, cudnn.deterministic off, "
         "cudnn.conv.fp32_precision",
         "  tf32",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.screens.helpers import HOSTILE
 from tests.screens.results import result
 from tui.core.text import glyphs
-from tui.core.text.numbers import label, number, quantity
+from tui.core.text.numbers import number, quantity
 from tui.kit.lines import plain, verbatim, width
 from tui.kit.tables import table_lines
 from tui.runs.views.chart import (
@@ -22,6 +22,7 @@ from tui.runs.views.chart import (
     format_absent_path,
     missing_lines,
 )
+from workloads.protocol.figure_names import name_figure
 from workloads.protocol.results import Chart, DataColumn, Figure, Series, Table
 
 MIB = 2.0**20
@@ -194,9 +195,13 @@ def test_parts_are_a_blank_line_apart_and_no_more() -> None:
 
 
 def test_names_are_words() -> None:
-    assert label("too_fast", "x") == "too fast"
-    assert label("naive_s", "s") == "naive"
-    assert label("naive_flop_per_s", "FLOP/s") == "naive rate"
+    assert name_figure("too_fast", "x") == "naive timing too fast by"
+    assert name_figure("unseen_benchmark_on", "s") == "unseen sizes, benchmark on"
+    assert name_figure("pinned", "byte") != name_figure("pinned", "byte/s")
+    # Of a user's own workload.
+    assert name_figure("wait_s", "s") == "wait"
+    assert name_figure("copy_bytes", "byte") == "copy"
+    assert name_figure("copy_byte_per_s", "byte/s") == "copy rate"
     assert format_absent_path("time.p95_s") == "p95"
     assert format_absent_path("rates.flop_per_s") == "FLOP/s"
     assert number(1234567.5) == "1 234 568"

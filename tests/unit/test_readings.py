@@ -87,7 +87,9 @@ def test_a_table_timed_beside_other_processes_is_named(
     study.table("ways", "three ways to add", ("time", "s"))
     empty = make_empty_result(Run("1", "matmul", device, {}, {}))
     said = reporting.add_findings(empty, study).warnings
-    named = 'the table "three ways to add", the figure "cold over warm", the figure "naive rate"'
+    named = (
+        'the table "three ways to add", the figure "cold cache over warm", the figure "naive rate"'
+    )
     assert [line.partition(" busy: do not trust ")[2] for line in said] == (
         [named] if warned else []
     )

@@ -16,6 +16,7 @@ from workloads.measure import cpu_share, environment, estimates, nvml, timing
 from workloads.measure.cpu_share import Others
 from workloads.measure.timing import Cancelled, Control
 from workloads.protocol import wire
+from workloads.protocol.figure_names import name_figure
 from workloads.protocol.messages import (
     Compare,
     Finished,
@@ -269,8 +270,8 @@ def _label_finding(study: Study, finding: str) -> str:
     """Return a table or a chart with its title, and a figure with its name as words."""
     kind, _, name = finding.partition(" ")
     if kind == "figure":
-        words = re.sub(r"_((flop|bytes?|item)_)?per_s$", "_rate", name).removesuffix("_s")
-        label = words.replace("_", " ")
+        known = study.figures.get(name)
+        label = name_figure(name, known.unit if known else "")
     elif kind == "table":
         label = next((table.title for table in study.tables if table.name == name), "") or name
     else:

@@ -377,21 +377,3 @@ def place(value: float) -> str:
     if float(value).is_integer() and abs(value) < 1e15:
         return str(int(value))
     return f"{value:.4g}"
-
-
-def label(name: str, unit: str = "") -> str:
-    """Return a figure's name as words, without the unit at its end, which the value has.
-
-    ``too_fast`` becomes "too fast", ``naive_s`` "naive", ``naive_flop_per_s`` "naive rate".
-    """
-    stem = name
-    if unit in _SECONDS:
-        stem = name.removesuffix("_s")
-    elif unit in _BYTES:
-        stem = name.removesuffix("_bytes").removesuffix("_byte")
-    elif unit.endswith("/s"):
-        for ending in ("_flop_per_s", "_byte_per_s", "_bytes_per_s", "_item_per_s", "_per_s"):
-            if name.endswith(ending):
-                stem = f"{name.removesuffix(ending)}_rate"
-                break
-    return stem.replace("_", " ").strip() or name

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
-from tui.core.text.numbers import label, quantity
+from tui.core.text.numbers import quantity
 from tui.kit.bars import draw_bar
 from tui.kit.lines import (
     Line,
@@ -42,6 +42,7 @@ from tui.runs.sweeps.sweep_result import SweepResult, format_settings, format_sw
 from tui.runs.views.device_charts import find_wins, name_devices
 from tui.runs.views.device_colors import list_curve_styles, style_of_device
 from tui.runs.views.workload_state import find_running, format_run_progress
+from workloads.protocol.figure_names import name_figure
 from workloads.protocol.results import Cell, Chart, DataColumn, Figure, RunResult, Series, Table
 
 MOST_LABEL = 28
@@ -315,10 +316,10 @@ def figure_lines(name: str, figure: Figure, unavailable: dict[str, str], cells: 
     if figure.value is None:
         reason = unavailable.get(f"figures.{name}", "not measured")
         about = f" ({figure.about})" if figure.about else ""
-        words = f"{label(name, figure.unit)}{about} n/a: {reason}"
+        words = f"{name_figure(name, figure.unit)}{about} n/a: {reason}"
     else:
         about = f" ({figure.about})" if figure.about else ""
-        words = f"{label(name, figure.unit)}: {quantity(figure.value, figure.unit)}{about}"
+        words = f"{name_figure(name, figure.unit)}: {quantity(figure.value, figure.unit)}{about}"
     return paragraph(words, cells, indent="  ")
 
 
@@ -326,7 +327,7 @@ def format_absent_path(path: str) -> str:
     """Return the name of a dotted path in ``unavailable``: "p95" for ``time.p95_s``."""
     if path in _ABSENT:
         return _ABSENT[path]
-    return label(path.rpartition(".")[2], "s").replace(" per s", "/s")
+    return name_figure(path.rpartition(".")[2], "s").replace(" per s", "/s")
 
 
 def missing_lines(unavailable: dict[str, str], cells: int) -> list[Line]:

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.core.text.numbers import label, quantity
+from tui.core.text.numbers import quantity
 from tui.kit.lines import Line, Span, TextStyle, cell_len, left, line, paragraph, right, verbatim
 from tui.kit.tables import table_lines
 from tui.runs.views.chart import chart_lines, draw_beside, figure_lines
 from tui.runs.views.device_colors import style_of_device
+from workloads.protocol.figure_names import name_figure
 from workloads.protocol.results import RunResult
 
 MOST_VALUE = 24
@@ -33,7 +34,7 @@ def figure_rows(results: Mapping[str, RunResult], cells: int) -> list[Line]:
     figures = {
         name: figure for device in devices for name, figure in results[device].figures.items()
     }
-    names = {name: label(name, figure.unit) for name, figure in figures.items()}
+    names = {name: name_figure(name, figure.unit) for name, figure in figures.items()}
     values = {
         name: {device: _format_value(results[device], name) for device in devices}
         for name in figures
