@@ -36,7 +36,7 @@ def both() -> WorkbenchState:
 def test_the_figures_of_the_devices_stand_below_each_other() -> None:
     assert shown(both(), 100) == [
         "cpu        271 ms  ±0.4%      507 GFLOP/s  "
-        "■■■■■■■■■■■■■■■■·················  50% of float32 ceiling",
+        "■■■■■■■■■■■■■■■■╸················  50% of float32 ceiling",
         "cuda:0    2.71 ms  ±0.4%     50.7 TFLOP/s  "
         "■■■■■■■■■■■■■■■■■■■■■■■■■········  76% of float32 peak",
         "cuda:0 is 100x as fast as cpu",
@@ -58,7 +58,7 @@ def test_in_ascii_no_figure_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
     assert shown(state, 100)[0] == (
         "cpu        271 ms  +/-0.4%      507 GFLOP/s  "
-        "################_______________  50% of float32 ceiling"
+        "###############-_______________  50% of float32 ceiling"
     )
 
 
