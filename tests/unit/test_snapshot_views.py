@@ -101,28 +101,40 @@ def test_memory_that_is_there_is_never_drawn_as_nothing() -> None:
     assert plain(lines[4])[GUTTER + 1] == "▁"
 
 
-def _halves(spans: Line, column: int) -> list[TextStyle]:
-    """Return the styles of the lower and the upper half of a full cell."""
+def _eighths(spans: Line, column: int) -> list[TextStyle]:
+    """Return the styles of the eighths of a full cell, from below."""
     for span in spans:
         if column < len(span.text):
-            upper = span.behind if isinstance(span, TwoColored) else span.style
-            return [span.style, upper]
+            behind = span.behind if isinstance(span, TwoColored) else span.style
+            lower = 1 + glyphs.GLYPHS.vertical.index(span.text[column])
+            return [span.style] * lower + [behind] * (8 - lower)
         column -= len(span.text)
     raise IndexError
 
 
-@given(st.integers(0, 16))
-def test_a_boundary_between_layers_is_drawn_to_half_a_cell(sixteenths: int) -> None:
-    rows, bottom = 8, GIB * sixteenths // 16
+@given(st.integers(0, 64))
+def test_a_boundary_between_layers_is_drawn_to_an_eighth_of_a_cell(parts: int) -> None:
+    rows, bottom = 8, GIB * parts // 64
     layers = (
         Layer("a.py:1 f", "a.py:1 f", (bottom,) * 3, ()),
         Layer("b.py:2 g", "b.py:2 g", (GIB - bottom,) * 3, (), rank=1),
     )
     shown = replace(timeline([(GIB, GIB)] * 3, GIB), layers=layers)
     lines = chart_lines(shown, rows + 3, None)[1 : rows + 1]
-    halves = [half for line in reversed(lines) for half in _halves(line, GUTTER + 1)]
+    eighths = [part for line in reversed(lines) for part in _eighths(line, GUTTER + 1)]
     lower = {LAYERS[0], FULL_LAYERS[0]}
-    assert [half in lower for half in halves] == [at < sixteenths for at in range(2 * rows)]
+    assert [part in lower for part in eighths] == [at < parts for at in range(8 * rows)]
+
+
+def test_of_several_layers_in_a_cell_the_two_largest_are_drawn() -> None:
+    layers = tuple(
+        Layer(f"{size}.py:1 f", "f", (GIB * size // 64,) * 3, (), rank=rank)
+        for rank, size in enumerate((3, 1, 4, 56))
+    )
+    shown = replace(timeline([(GIB, GIB)] * 3, GIB), layers=layers)
+    lowest = chart_lines(shown, 11, None)[8]
+    cell = next(span for span in lowest if isinstance(span, TwoColored))
+    assert (cell.text[0], cell.style, cell.behind) == ("▄", LAYERS[0], LAYERS[2])
 
 
 def test_two_layers_in_a_cell_have_two_colors() -> None:

@@ -393,9 +393,12 @@ def _style_of(key: _StyleKey) -> Style:
         shaded = _shade(_Present.styles[front], shade)
         return shaded + Style(bgcolor=shaded.color) if whole else shaded
     area = _Present.styles[behind]
-    return Style(color=_Present.styles[front].color, bgcolor=area.bgcolor or area.color)
+    ground = area.bgcolor or area.color or FAINT
+    return Style(color=_Present.styles[front].color, bgcolor=ground)
 
 
+FAINT = Color.parse("bright_black")
+"""Behind a block, the color of an area that is only faint."""
 DARKEST = 0.6
 """Share of an area's color in its darkest shade; the rest is the theme's background."""
 

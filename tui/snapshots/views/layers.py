@@ -7,7 +7,7 @@ without colors, the letter fills the layer's area.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby, pairwise, takewhile
 from operator import itemgetter
@@ -41,9 +41,8 @@ _LETTER_CELLS = 5
 _WIDE = 100
 """Legend width in cells from which the legend explains the purpose of each layer."""
 _MOST_LABEL = 48
-LOWER_HALF = "\N{LOWER HALF BLOCK}"
 Cell = tuple[str, TextStyle, TextStyle | None]
-"""A glyph, its style, and the style of the upper half where the glyph is a half block."""
+"""A glyph, its style, and the style behind it where two layers share the cell."""
 
 
 def _rank(timeline: Timeline, number: int) -> int | None:
@@ -111,11 +110,13 @@ def chart_lines(
 
 
 _Filled = tuple[int, str]
-"""A layer's number and a glyph, :data:`_FULL`, or the upper half's layer as a decimal number;
+"""A layer's number and a glyph, :data:`_FULL`, or eighths and the number of the layer above them;
 negative numbers are not layers."""
 _FULL = "full"
-_HALF = 4
-"""Eighths of half a cell."""
+_ABOVE = " below "
+"""Separates the eighths of the lower layer from the number of the upper one."""
+_NEARLY_FULL = 7
+"""Eighths from which a cell is filled, so that it can show a boundary."""
 _NONE, _RESERVED, _OOM, _PEAK, _CURSOR = -1, -2, -3, -4, -5
 _PLAIN = {
     _NONE: TextStyle.PLAIN,
@@ -130,8 +131,10 @@ def _cell_drawn(timeline: Timeline, cell: _Filled, *, letters: bool) -> Cell:
     number, glyph = cell
     if number < 0 or letters:
         return glyph, _PLAIN[min(number, _NONE)], None
-    if glyph.isdecimal():
-        return LOWER_HALF, _area(timeline, number), _area(timeline, int(glyph))
+    if _ABOVE in glyph:
+        eighths, _, upper = glyph.partition(_ABOVE)
+        steps = glyphs.GLYPHS.vertical
+        return steps[int(eighths) - 1], _area(timeline, number), _area(timeline, int(upper))
     if glyph in glyphs.GLYPHS.vertical[:-1] and not glyphs.GLYPHS.ascii:
         return glyph, _area(timeline, number), None
     if glyph != _FULL:
@@ -157,44 +160,57 @@ def _column(
 ) -> list[_Filled]:
     """Fill one column from the bottom up.
 
-    A cell shows the layer at the middle of its filled part. With colors, a cell with a boundary
-    shows two: half blocks have two colors. Not with the rest, whose color is no background
-    everywhere.
+    A cell shows the layer at the middle of its filled part. With colors, a full cell with a
+    boundary shows two, to an eighth of a cell: a block has a color and one behind it.
     """
     steps = len(glyphs.GLYPHS.vertical)
     scale = max(1, timeline.scale)
     tops = list(accumulate(layer.bytes[place] for layer in timeline.layers))
+    edges = [round(top * rows * steps / scale) for top in tops]
     live = bucket.live_max * rows * steps / scale
-    rest = len(tops) - 1 if timeline.layers and timeline.layers[-1].key == REST else _NONE
     filled: list[_Filled] = []
-
-    def layer_of(height: float) -> int:
-        """Return the layer at a height in cells."""
-        return min(bisect_right(tops, height / rows * scale), len(tops) - 1)
-
     for low in range(rows):
         eighths = max(0, min(steps, round(live - low * steps)))
         if low == 0 and bucket.live_max > 0:
             eighths = max(1, eighths)
         if not eighths:
             break
-        number = layer_of(low + eighths / steps / 2)
-        if letters:
-            filled.append((number, get_letter(timeline, number)))
+        first = low * steps
+        if not letters and eighths >= _NEARLY_FULL:
+            filled.append(_full_cell(edges, first, steps))
             continue
-        # The middles of both halves of a cell that is full, or nearly so.
-        lower, upper = layer_of(low + 1 / 4), layer_of(low + 3 / 4)
-        if eighths > steps - _HALF / 2 and lower != upper and rest not in (lower, upper):
-            filled.append((lower, str(upper)))
-        else:
-            glyph = _FULL if eighths == steps else glyphs.GLYPHS.vertical[eighths - 1]
-            filled.append((number, glyph))
+        middle = bisect_right(tops, (first + eighths / 2) / steps / rows * scale)
+        number = min(middle, len(tops) - 1)
+        glyph = get_letter(timeline, number) if letters else glyphs.GLYPHS.vertical[eighths - 1]
+        filled.append((number, glyph))
     empty = rows - len(filled)
     filled += [(_NONE, " ")] * empty
     reserved = min(rows - 1, round(bucket.reserved_max * rows / scale) - 1)
     if reserved >= 0 and filled[reserved][0] == _NONE:
         filled[reserved] = (_RESERVED, glyphs.GLYPHS.rule)
     return filled
+
+
+def _full_cell(edges: Sequence[int], first: int, steps: int) -> _Filled:
+    """Fill one cell with its layer, or with the two that take most of it.
+
+    Args:
+        edges: upper edges of the layers in eighths of a cell.
+        first: lower edge of the cell.
+        steps: parts of a cell.
+    """
+    last = len(edges) - 1
+    lowest = min(bisect_right(edges, first), last)
+    highest = min(bisect_left(edges, first + steps), last)
+    if lowest == highest:
+        return lowest, _FULL
+    bounds = [first, *edges[lowest:highest], first + steps]
+    sizes = [after - before for before, after in pairwise(bounds)]
+    largest = sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)[:2]
+    lower, upper = sorted(largest)
+    if not sizes[upper]:
+        return lowest + lower, _FULL
+    return lowest + lower, f"{bounds[upper] - first}{_ABOVE}{lowest + upper}"
 
 
 def layer_at(timeline: Timeline, height: int, x: int, y: int) -> str | None:
