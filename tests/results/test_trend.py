@@ -55,7 +55,7 @@ def test_the_slowest_run_is_the_highest() -> None:
 
 def test_noise_is_drawn_flat() -> None:
     *_, last = trends_of(kept(0, median=1e-3), kept(1, median=1.03e-3))
-    assert draw_trend(last) == 2 * glyphs.GLYPHS.vertical[0]
+    assert draw_trend(last) == 2 * glyphs.GLYPHS.zero
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])

@@ -90,6 +90,29 @@ async def test_the_list_has_the_newest_first_and_the_whole_of_one_below(
         assert all(len(row) <= size[0] for row in at.rows)
 
 
+async def test_a_wide_screen_has_the_times_of_the_chosen_workload_beside_the_list(
+    place: Path,
+) -> None:
+    fill(place)
+    async with running((200, 55)) as at:
+        await opened(at)
+        assert "8 runs over time" in at.row("when")
+        assert "conv2d n=4096" in at.row("when")
+        await at.press("end")
+        await read(at)
+        assert "matmul n=4096" in at.row("when")
+        await at.resize(120, 40)
+        assert "runs over time" not in at.text
+
+
+async def test_the_date_is_written_once_for_each_session(place: Path) -> None:
+    fill(place, *(kept(60 * number, process="one-1") for number in range(3)), kept(9000))
+    async with running((120, 40)) as at:
+        await opened(at)
+        dates = [row for row in at.rows if "matmul" in row and "2001-09-09" in row]
+        assert len(dates) == 2, "one for each session"
+
+
 async def test_an_empty_store_says_how_results_come(place: Path) -> None:
     async with running() as at:
         await opened(at)
@@ -171,7 +194,9 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         assert "mark two results with space" in said(at)
         await at.press("end", "space", "home", "space", "c")
         await read(at)
-        assert "2 common workloads: 1 slower, 1 same" in at.rows[1]
+        assert "2 common workloads" in at.rows[1]
+        assert "B is slower in 1, the same in 1" in at.rows[2]
+        assert sum("■" in row for row in at.rows) == 4, "both times of both workloads"
         assert at.row("A: alpha, cuda:0, driver 570.1, torch 2.13.0+cu130")
         assert at.row("B: alpha, cuda:0, driver 590.2")
         assert "1.10x slower" in at.row("matmul")
@@ -464,7 +489,7 @@ async def test_with_readonly_it_is_looked_at_and_nothing_is_written(place: Path)
         assert "delete" not in at.rows[-1]
         await at.press("number_sign", "x", "end", "space", "home", "space", "c")
         await read(at)
-        assert "1 slower" in at.rows[1]
+        assert "slower in 1" in at.rows[2]
         await at.press("enter")
         await read(at)
         assert "8 runs over time" in at.rows[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -129,10 +130,10 @@ def test_every_number_of_the_catalogue_that_0_leaves_to_the_workload_is_called_a
 
 
 def test_in_short_words_stand_alone_and_numbers_have_a_name() -> None:
-    assert (
-        format_short({"n": 2048, "dtype": "float32", "pinned": True})
-        == "n=2048 float32 pinned=true"
-    )
+    settings: dict[str, Setting] = {"cache": "warm", "dtype": "float32", "n": 2048, "pinned": True}
+    for names in itertools.permutations(settings):
+        ordered = {name: settings[name] for name in names}
+        assert format_short(ordered) == "n=2048 pinned=true float32 warm", "one name everywhere"
 
 
 def test_an_empty_word_takes_no_room() -> None:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
+from textual.containers import Container
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tui.kit.lines import Line, LinesOnDemand, TextStyle, paragraph
+from tui.kit.lines import Line, LinesOnDemand, TextStyle, fit_line, paragraph, title_line
 from tui.kit.lists import KeyedList, OfferList, RowFilter
-from tui.kit.pane import LineBar, LinesView, Pane
+from tui.kit.pane import (
+    FittedView,
+    LineBar,
+    LinesView,
+    Pane,
+    set_height,
+    set_width,
+    text_cells,
+)
 from tui.kit.table import Layout, heading_line, row_line
 from tui.results.store.compare import Question
 from tui.results.store.queries import EnvironmentComparison, Listing, WorkloadHistory
@@ -23,6 +32,14 @@ from tui.results.views.result_list import ORDERS, ListedRow, Order
 
 LIST, COMPARISON, PAST = "results", "comparison", "past"
 """The ids of the panes."""
+_AROUND_LIST = 4
+"""Rows of a comparison beside its list, descriptions and bars: the heading, and blank ones."""
+_LEAST_BARS = 4
+"""Least rows of a comparison's bars."""
+LEAST_BESIDE = 60
+"""Cells that the list must leave for the times of the chosen workload beside it."""
+_GAP, _SCROLL_BAR = 2, 1
+"""Cells between the list and what is beside it, and of its scroll bar."""
 
 
 class ResultList(KeyedList):
@@ -54,8 +71,17 @@ class ResultList(KeyedList):
         rows, width = self._fitted
         if self._columns is None or rows is not pane.rows or width != cells:
             self._fitted = (pane.rows, cells)
-            self._columns = listing.fit_list_columns(pane.listing, pane.rows, cells, self._clock())
+            self._columns = self.fit(cells)
         return self._columns
+
+    def fit(self, cells: int) -> Layout[ListedRow]:
+        """Return the columns that fit a width; none without a listing."""
+        pane = self._pane
+        if pane.listing is None:
+            return ()
+        by_session = pane.order == ORDERS[0]
+        now = self._clock()
+        return listing.fit_list_columns(pane.listing, pane.rows, cells, now, by_session=by_session)
 
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return the lines of the list, each rendered when it is shown."""
@@ -84,6 +110,9 @@ class ResultsPane(Pane):
     class Narrowed(Message):
         """The text of the filter changed."""
 
+    class Widened(Message):
+        """There is room beside the list, or no longer."""
+
     def __init__(self, clock: Callable[[], float], offers: OfferList, *, stores: bool) -> None:
         """Show nothing yet.
 
@@ -104,6 +133,10 @@ class ResultsPane(Pane):
         self.table = ResultList(self, clock)
         self.offers = offers
         self.offers.display = False
+        self._past: WorkloadHistory | None = None
+        """The history of the result under the cursor, once it is read."""
+        self.beside = FittedView(self._past_lines)
+        self._clock = clock
         self._heading = LineBar(self._heading_line)
         self._message = LinesView(
             lambda cells: paragraph(self._sentence[0], cells, self._sentence[1])
@@ -124,10 +157,13 @@ class ResultsPane(Pane):
 
     def compose(self) -> ComposeResult:
         yield self._message
-        yield self._heading
-        yield self.table
-        # After the list: the framework focuses the first part, displayed or not.
-        yield self.offers
+        with Container(classes="row"):
+            with Container(classes="list"):
+                yield self._heading
+                yield self.table
+                # After the list: the framework focuses the first part, displayed or not.
+                yield self.offers
+            yield self.beside
         yield self._whole
 
     @property
@@ -202,8 +238,35 @@ class ResultsPane(Pane):
             self.offers.display, self.table.display = empty, not empty
             if self.table.has_focus or self.offers.has_focus:
                 self.screen.set_focus(self.keys_go_to)
+        self._share_width()
         for part in (self._message, self.offers, self._heading, self.table, self._whole):
             part.rebuild()
+
+    def _share_width(self) -> None:
+        """Show the times of the chosen workload beside the list, if all its columns leave room."""
+        whole = self.table.fit(self.size.width) if self.rows else ()
+        needed = whole[-1].end + _SCROLL_BAR + _GAP if whole else self.size.width
+        wide = self.size.width - needed >= LEAST_BESIDE
+        set_width(self.beside, self.size.width - needed if wide else None)
+        if self.beside.display != wide:
+            self.beside.display = wide
+            self.post_message(self.Widened())
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Share the new width."""
+        self._share_width()
+
+    def show_past(self, history: WorkloadHistory | None) -> None:
+        """Show the history of the result under the cursor beside the list; ``None`` for none."""
+        self._past = history
+        self.beside.rebuild()
+
+    def _past_lines(self, cells: int, rows: int) -> list[Line]:
+        if self._past is None:
+            return []
+        title = title_line(comparison.format_history_title(self._past))
+        history = comparison.render_history(self._past, self._clock(), cells, rows - 2)
+        return [fit_line(title, cells), (), *history]
 
     def _heading_line(self, _cells: int) -> Line:
         chosen = self.table.columns()
@@ -267,6 +330,9 @@ class ComparisonPane(Pane):
         for part in (self._sides, self._foot):
             part.can_focus = False
             part.add_class("foot")
+        self._bars = FittedView(
+            lambda cells, rows: comparison.render_bars(environments, cells, rows)
+        )
 
     @property
     def keys_go_to(self) -> Widget:
@@ -277,6 +343,7 @@ class ComparisonPane(Pane):
         yield self._sides
         yield LineBar(self._heading_line)
         yield self.table
+        yield self._bars
         yield self._foot
 
     def on_mount(self) -> None:
@@ -284,6 +351,17 @@ class ComparisonPane(Pane):
         if not self.environments.compared.questions:
             # The list's one sentence says so: a heading and notes would be about no rows.
             self.query_one(LineBar).display = self._foot.display = False
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Draw both times as bars in the rows that the list leaves, if there are enough."""
+        many = len(self.environments.compared.questions)
+        cells = text_cells(self.size.width)
+        sides = len(comparison.render_sides(self.environments, cells))
+        foot = len(comparison.render_foot(self.environments, self.table.question, cells))
+        left = self.size.height - sides - foot - many - _AROUND_LIST
+        bars = comparison.render_bars(self.environments, cells, left)
+        self._bars.display = len(bars) >= _LEAST_BARS
+        set_height(self.table, many if self._bars.display else None)
 
     def _heading_line(self, cells: int) -> Line:
         room = self.table.cells or cells

@@ -145,6 +145,25 @@ class ResultsTab(CommandScreen):
     @on(KeyedList.Moved, "ResultList")
     def _moved(self) -> None:
         self.query_one(FooterBar).rebuild()
+        self._load_beside()
+
+    @on(ResultsPane.Widened)
+    def _load_beside(self) -> None:
+        """Read the times of the result under the cursor, if there is room for them."""
+        if self.pane.beside.display:
+            _: Worker[None] = self.run_worker(self._read_beside, group="beside", exclusive=True)
+
+    async def _read_beside(self) -> None:
+        row, readonly = self.pane.table.selected, self.program.readonly
+        history = None
+        if row is not None and row.median_s is not None:
+            try:
+                history = await asyncio.to_thread(
+                    lambda: queries.read_history(self._place, row, traceless=readonly)
+                )
+            except (StoreError, SelectionError):
+                history = None  # the list below says so at its next query
+        self.pane.show_past(history)
 
     # ---- panes in place of the list ----
 

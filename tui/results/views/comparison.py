@@ -11,7 +11,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
 from tui.kit import scale
-from tui.kit.lines import Line, Span, TextStyle, cell_len, left, line, paragraph, right
+from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, left, line, paragraph, right
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale
 from tui.kit.table import Column, Layout, fit_columns, widest
@@ -36,6 +36,12 @@ _MOST_NAME, _LEAST_NAME = 40, 14
 _LEAST_DRAWN = 15
 _MOST_DRAWN = 61
 _VERDICT_STYLES = {"slower": TextStyle.NOTE, "faster": TextStyle.GOOD, "unclear": TextStyle.QUIET}
+NO_COMMON = "B vs A: no common workloads"
+_BAR_STYLES = {
+    "slower": (TextStyle.ALLOCATED, TextStyle.NOTE),
+    "faster": (TextStyle.ALLOCATED, TextStyle.GOOD),
+}
+"""Styles of the bars of A and B by verdict; others are gray, so that the differences stand out."""
 NONE_SHARED = "A and B have no workload in common that completed with the same parameters."
 
 
@@ -128,12 +134,79 @@ def build_question_key(question: Question) -> str:
 
 
 def render_sides(comparison: EnvironmentComparison, cells: int) -> list[Line]:
-    """Draw the descriptions of A and B."""
-    return [
+    """Draw how many workloads got which verdict, then the descriptions of A and B."""
+    summary = _summarize(comparison)
+    names = [
         row
         for letter, name in zip("AB", comparison.names, strict=True)
         for row in paragraph(name, cells, label=f"{letter}: ")
     ]
+    return [fit_line(summary, cells), *names] if summary else names
+
+
+def _summarize(comparison: EnvironmentComparison) -> Line:
+    """Return how many workloads got each verdict; empty without any."""
+    verdicts: list[str] = [question.answer.verdict for question in comparison.compared.questions]
+    words = {"slower": "slower in", "faster": "faster in", "same": "the same in"}
+    words["unclear"] = "undecided in"
+    parts: list[str | Span] = []
+    for verdict, phrase in words.items():
+        if many := verdicts.count(verdict):
+            style = _VERDICT_STYLES.get(verdict, TextStyle.PLAIN)
+            parts += [", " if parts else "B is ", Span(f"{phrase} {many}", style)]
+    return line(*parts)
+
+
+_LEAST_BAR, _MOST_BAR = 12, 110
+_PAIR = 2
+"""Rows of the two times of a workload."""
+
+
+def render_bars(comparison: EnvironmentComparison, cells: int, rows: int) -> list[Line]:
+    """Draw both times of each workload on one scale, of as many workloads as fit.
+
+    Args:
+        comparison: the two sides.
+        cells: width of a line.
+        rows: the rows for all.
+    """
+    questions = comparison.compared.questions
+    spaced = rows >= len(questions) * (_PAIR + 1)
+    shown = questions[: rows // (_PAIR + spaced)]
+    if not shown:
+        return []
+    names = [_format_name(question) for question in questions]
+    times = [
+        [text.seconds(side.typical_s) for side in (question.a, question.b)]
+        for question in questions
+    ]
+    label = widest(names, min(_MOST_NAME, cells // 3))
+    verdict = widest(map(_format_verdict, questions))
+    longest = max(widest(pair) for pair in times)
+    # Blanks: two at the left, and between name, letter, bar, time and verdict.
+    room = min(_MOST_BAR, cells - label - longest - verdict - 10)
+    if room < _LEAST_BAR:
+        return []
+    lines: list[Line] = []
+    for question, name, words in zip(shown, names, times, strict=False):
+        full = max(question.a.typical_s, question.b.typical_s)
+        mark = _render_verdict(question)
+        styles = _BAR_STYLES.get(question.answer.verdict, (TextStyle.SYSTEM, TextStyle.SYSTEM))
+        sides = (question.a, question.b)
+        for letter, side, time, style in zip("AB", sides, words, styles, strict=True):
+            bar = glyphs.GLYPHS.gauge * max(1, round(side.typical_s / full * room))
+            lines.append(
+                line(
+                    f"  {left(name if letter == 'A' else '', label)}  ",
+                    Span(f"{letter} ", TextStyle.QUIET),
+                    Span(left(bar, room), style),
+                    f" {right(time, longest)}",
+                    *(("  ", mark) if letter == "B" else ()),
+                )
+            )
+        if spaced:
+            lines.append(())
+    return lines
 
 
 def render_foot(
@@ -160,16 +233,9 @@ def render_foot(
 
 
 def format_comparison_title(comparison: EnvironmentComparison) -> str:
-    """Format the title: the count of each verdict."""
-    questions = comparison.compared.questions
-    words: Sequence[str] = ("slower", "faster", "same", "unclear")
-    counted = {
-        word: sum(question.answer.verdict == word for question in questions) for word in words
-    }
-    counts = ", ".join(f"{many} {word}" for word, many in counted.items() if many)
-    if not questions:
-        return "B vs A: no common workloads"
-    return f"B vs A   {text.count(len(questions), 'common workload')}: {counts}"
+    """Format the title: the number of workloads that both sides have."""
+    many = len(comparison.compared.questions)
+    return f"B vs A   {text.count(many, 'common workload')}" if many else NO_COMMON
 
 
 # ---- one workload over time ----------------------------------------------------------------------
@@ -182,9 +248,10 @@ _MARGIN = 0.05
 """Margin above and below, as a share of the span of the values."""
 _FLAT = 0.01
 """Least span of the axis, as a share of the values."""
-_LEAST_HEIGHT, _MOST_HEIGHT = 4, 20
+_LEAST_HEIGHT, _MOST_HEIGHT = 4, 60
 _MOST_CURVES, _MOST_NAMED, _MOST_TICKS = 6, 8, 30
 """Most software versions with their own marks, named changes, and drawn changes."""
+_DAY = len("2026-01-31")
 _BESIDE_PLOT = 6
 """Rows of a plot in addition to its height, with the blank row."""
 
@@ -237,7 +304,7 @@ def render_history(history: WorkloadHistory, now: float, cells: int, height: int
         height: rows for the whole view; the plot gets the rows that the rest leaves.
     """
     groups = group_by_software(history)
-    rows = [row for known, runs in groups.items() for row in _render_group(known, runs, cells)]
+    rows = _render_groups(groups, cells)
     if history.elsewhere:
         further = text.count(history.elsewhere, "further run")
         words = f"not drawn: {further} of it, on another box or GPU or under other flags"
@@ -294,17 +361,47 @@ def _build_history_plot(
     )
 
 
-def _render_group(known: Software, runs: Sequence[StoredRow], cells: int) -> list[Line]:
+def _render_groups(groups: Mapping[Software, Sequence[StoredRow]], cells: int) -> list[Line]:
+    """Return the median of the runs under each driver and torch, as bars if they fit."""
+    described = [
+        (_format_software(known), _find_median(runs), _describe_group(runs))
+        for known, runs in groups.items()
+    ]
+    label = widest(name for name, _, _ in described)
+    longest = widest(words for _, _, words in described)
+    room = min(_MOST_BAR, cells - label - longest - 3)
+    if len(groups) < 2 or room < _LEAST_BAR:
+        rows = (f"{name}: {words}" for name, _, words in described)
+        return [row for words in rows for row in paragraph(words, cells, indent="  ")]
+    full = max(median for _, median, _ in described)
+    return [
+        line(
+            f"{left(name, label)}  ",
+            Span(left(glyphs.GLYPHS.gauge * round(median / full * room), room), style_of(number)),
+            f" {words}",
+        )
+        for number, (name, median, words) in enumerate(described)
+    ]
+
+
+def _find_median(runs: Sequence[StoredRow]) -> float:
+    return statistics.median(row.median_s for row in runs if row.median_s)
+
+
+def _describe_group(runs: Sequence[StoredRow]) -> str:
+    """Return the median of some runs, their number and variation, and their first and last day."""
     medians = [row.median_s for row in runs if row.median_s]
     varied = compute_spread([medians])
-    middle = text.seconds(statistics.median(medians), varied.share if varied else None)
-    words = f"{_format_software(known)}: {middle}, {text.count(len(medians), 'run')}"
+    words = text.seconds(_find_median(runs), varied.share if varied else None)
+    words += f", {text.count(len(medians), 'run')}"
     words += f" {text.spread(varied.share)} from run to run" if varied else ""
     marked = sum(bool(row.marks) for row in runs)
     words += f", {marked} with warnings" if marked else ""
+    # Days are enough, unless all runs are of one.
     first, last = (format_date(row.at) for row in (runs[0], runs[-1]))
-    words += f", {first}" + (f" to {last}" if last != first else "")
-    return paragraph(words, cells, indent="  ")
+    if first[:_DAY] != last[:_DAY]:
+        first, last = first[:_DAY], last[:_DAY]
+    return words + f", {first}" + (f" to {last}" if last != first else "")
 
 
 def format_history_title(history: WorkloadHistory) -> str:

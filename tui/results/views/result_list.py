@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,10 +11,16 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, flow, line, paragraph
 from tui.kit.table import REST, Column, Layout, fit_columns, largest_first, widest
-from tui.results.store.queries import Listing
+from tui.results.store.queries import Listing, find_session
 from tui.results.store.records import StoredRow
 from tui.results.views.results import format_date, format_name, format_outcome, format_short_time
-from tui.results.views.trend import draw_trend, find_trends, format_change
+from tui.results.views.trend import (
+    choose_change_style,
+    choose_trend_style,
+    draw_trend,
+    find_trends,
+    format_change,
+)
 from tui.runs.state.parameters import format_short
 from workloads.protocol.results import Setting
 
@@ -56,7 +62,7 @@ class ListedRow:
 
 
 def fit_list_columns(
-    listing: Listing, rows: Sequence[StoredRow], room: int, now: float
+    listing: Listing, rows: Sequence[StoredRow], room: int, now: float, *, by_session: bool = False
 ) -> Layout[ListedRow]:
     """Return the columns of the list that fit the width.
 
@@ -65,14 +71,32 @@ def fit_list_columns(
         rows: its rows in their order.
         room: cells of a line.
         now: Unix time.
+        by_session: the rows of a session follow each other; only its first has the date, and what
+            they share is faint in the others.
     """
+    begins = frozenset(
+        at
+        for at, row in enumerate(rows)
+        if not by_session or not at or find_session(row) != find_session(rows[at - 1])
+    )
     texts: dict[str, tuple[str, ...]] = {
-        "when": tuple(format_short_time(row.at, now) for row in rows),
+        "when": tuple(
+            _shorten_time(format_short_time(row.at, now), whole=at in begins)
+            for at, row in enumerate(rows)
+        ),
         "workload": name_rows(rows),
         "device": tuple(row.device for row in rows),
         "result": _format_results(rows),
     }
     trends = find_trends(rows, listing.facts)
+    looks: dict[str, Callable[[ListedRow], TextStyle]] = {
+        "when": lambda listed: TextStyle.STRONG if listed.at in begins else TextStyle.QUIET,
+        "result": lambda listed: _choose_result_style(listed.row),
+        "change": lambda listed: choose_change_style(trends.get(listed.row.number)),
+        "trend": lambda listed: choose_trend_style(trends.get(listed.row.number)),
+    }
+    if not by_session:
+        looks["when"] = lambda _listed: TextStyle.QUIET
     for name, form in (("change", format_change), ("trend", draw_trend)):
         values = tuple(form(trends.get(row.number)) for row in rows)
         if any(values):
@@ -86,7 +110,10 @@ def fit_list_columns(
     mark: Column[ListedRow] = Column(
         "", 2, lambda listed: Span(listed.mark, TextStyle.KEY), "left", gap=0
     )
-    columns = [mark, *(_build_column(name, values) for name, values in texts.items())]
+    for name in ("device", *_FACTS, "tags"):
+        if name in texts:
+            looks[name] = _quiet_repeats(texts[name], begins)
+    columns = [mark, *(_build_column(name, values, looks) for name, values in texts.items())]
     return fit_columns(columns, room)
 
 
@@ -113,13 +140,36 @@ def name_rows(rows: Sequence[StoredRow]) -> tuple[str, ...]:
     return tuple(map(name, rows))
 
 
-def _build_column(name: str, values: Sequence[str]) -> Column[ListedRow]:
+def _shorten_time(when: str, *, whole: bool) -> str:
+    """Return a time without its date, unless it is to be whole."""
+    date, blank, time = when.partition(" ")
+    return when if whole else f"{' ' * cell_len(date + blank)}{time}"
+
+
+def _quiet_repeats(
+    values: Sequence[str], begins: Collection[int]
+) -> Callable[[ListedRow], TextStyle]:
+    """Return the style of a column in which a text is faint if the row above it has it too."""
+
+    def choose(listed: ListedRow) -> TextStyle:
+        at = listed.at
+        repeated = at not in begins and values[at] == values[at - 1]
+        return TextStyle.QUIET if repeated else TextStyle.PLAIN
+
+    return choose
+
+
+def _choose_plain(_listed: ListedRow) -> TextStyle:
+    return TextStyle.PLAIN
+
+
+def _build_column(
+    name: str, values: Sequence[str], looks: Mapping[str, Callable[[ListedRow], TextStyle]]
+) -> Column[ListedRow]:
+    choose = looks.get(name, _choose_plain)
+
     def cell(listed: ListedRow) -> Span:
-        words = values[listed.at]
-        if name == "trend":
-            # Only what has moved is to catch the eye.
-            return Span(words, TextStyle.ALLOCATED if len({*words}) > 1 else TextStyle.REST)
-        return Span(words, _choose_style(name, listed.row))
+        return Span(values[listed.at], choose(listed))
 
     cells = widest((name, *values), _MOST.get(name, REST))
     gap = 0 if name == "when" else 2
@@ -129,7 +179,8 @@ def _build_column(name: str, values: Sequence[str]) -> Column[ListedRow]:
         least, most = _RESULT
         return Column(name, least, cell, "left", gap, grows=(min(cells, most), least, cells))
     worth = _DROPPED_FIRST.index(name) if name in _DROPPED_FIRST else None
-    return Column(name, cells, cell, "left", gap, drop_order=worth)
+    align: Literal["left", "right"] = "right" if name == "change" else "left"
+    return Column(name, cells, cell, align, gap, drop_order=worth)
 
 
 def _format_results(rows: Sequence[StoredRow]) -> tuple[str, ...]:
@@ -147,12 +198,10 @@ def _format_results(rows: Sequence[StoredRow]) -> tuple[str, ...]:
     )
 
 
-def _choose_style(name: str, row: StoredRow) -> TextStyle:
-    if name == "result" and row.status == "failed":
+def _choose_result_style(row: StoredRow) -> TextStyle:
+    if row.status == "failed":
         return TextStyle.BAD
-    if name == "result" and row.marks:
-        return TextStyle.NOTE
-    return TextStyle.QUIET if name == "when" else TextStyle.PLAIN
+    return TextStyle.NOTE if row.marks else TextStyle.PLAIN
 
 
 def format_list_title(

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.kit.lines import TextStyle
 from tui.results.store.compare import Environments
 from tui.results.store.records import StoredRow
 
 RUNS = 10
 """Most runs in a trend."""
 FLAT = 0.05
-"""Medians whose largest exceeds the smallest by less than this share are drawn as equal and low,
-so that noise does not look like a change."""
+"""Medians whose largest exceeds the smallest by less than this share are drawn as dots, so that
+noise does not look like a change."""
 _PLACE = ("box", "gpu")
 """Facts that the runs of a trend share."""
 
@@ -84,6 +85,24 @@ def draw_trend(trend: TimeTrend | None) -> str:
     steps = glyphs.GLYPHS.vertical
     least, most = min(trend.medians_s), max(trend.medians_s)
     if most < least * (1 + FLAT):
-        return steps[0] * len(trend.medians_s)
+        return glyphs.GLYPHS.zero * len(trend.medians_s)
     span = most - least
     return "".join(steps[round((s - least) / span * (len(steps) - 1))] for s in trend.medians_s)
+
+
+def choose_trend_style(trend: TimeTrend | None) -> TextStyle:
+    """Return the style of a drawn trend: slower, faster, or back at the first time."""
+    if trend is None or set(draw_trend(trend)) <= {glyphs.GLYPHS.zero}:
+        return TextStyle.REST
+    ratio = trend.medians_s[-1] / trend.medians_s[0]
+    if 1 / (1 + FLAT) < ratio < 1 + FLAT:
+        return TextStyle.ALLOCATED
+    return TextStyle.NOTE if ratio > 1 else TextStyle.GOOD
+
+
+def choose_change_style(trend: TimeTrend | None) -> TextStyle:
+    """Return the style of a change: that of a verdict."""
+    change = trend.change if trend is not None and trend.is_apart else None
+    if not change:
+        return TextStyle.PLAIN
+    return TextStyle.NOTE if change > 0 else TextStyle.GOOD

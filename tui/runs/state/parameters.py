@@ -161,17 +161,28 @@ def validate(
 
 
 def format_short(parameters: Mapping[str, Setting], auto: Collection[str] = ()) -> str:
-    """Format the parameters in a few cells; words stand alone, numbers have their names.
+    """Format the parameters in a few cells: numbers with their names, then words alone.
+
+    The order does not depend on that of the parameters, so that a workload has one name everywhere.
 
     Args:
         parameters: values by name.
         auto: the parameters whose 0 is named :data:`AUTO`.
     """
-    return " ".join(
-        value if isinstance(value, str) else f"{name}={format_value(value, auto=name in auto)}"
-        for name, value in parameters.items()
-        if value != ""
-    )
+    words = sorted(value for value in parameters.values() if isinstance(value, str) and value)
+    numbers = [
+        f"{name}={format_value(value, auto=name in auto)}"
+        for name, value in sorted(parameters.items())
+        if not isinstance(value, str)
+    ]
+    return " ".join([*numbers, *words])
+
+
+def format_changed_first(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
+    """Format the parameters in short; changed ones come first, because the end may be cut off."""
+    changed, autos = find_changed(info, present), find_autos(info)
+    rest = {name: value for name, value in present.items() if name not in changed}
+    return " ".join(filter(None, (format_short(changed, autos), format_short(rest, autos))))
 
 
 MOST_RUNS = 64

@@ -147,7 +147,7 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
     runs = find_shown_runs(state, info.name, names)
     forms = format_state(state, runs) if any(runs.values()) else (explain_not_run(state, info),)
     present = state.parameters.get(info.name, {})
-    name = f"{mark_name(info, present)} {_format_settings(info, present)}".strip()
+    name = f"{mark_name(info, present)} {parameters.format_changed_first(info, present)}".strip()
     cells = _build_cells(info, runs)
     earlier = find_earlier(state, info, runs) if state.earlier else {}
     if earlier:
@@ -167,7 +167,7 @@ def build_row(state: RunsState, info: WorkloadInfo) -> WorkloadRow:
     if lacking and not any(runs.values()):
         forms = (NOT_RUN,)
     changed = parameters.find_changed(info, present)
-    brief = f"{mark_name(info, present)} {_format_settings(info, changed)}".strip()
+    brief = f"{mark_name(info, present)} {parameters.format_changed_first(info, changed)}".strip()
     return WorkloadRow(
         info.name,
         Span(name),
@@ -327,12 +327,6 @@ def explain_not_run(state: RunsState, info: WorkloadInfo) -> tuple[Span, ...]:
         if "2 GPUs" in info.needs and types.count("cuda") < 2:
             return (Span("needs 2 GPUs", TextStyle.NOTE),)
     return NOT_RUN
-
-
-def _format_settings(info: WorkloadInfo, present: Mapping[str, Setting]) -> str:
-    """Return the parameters in short; changed ones come first, because the end may be cut off."""
-    settings = {**parameters.find_changed(info, present), **present}
-    return parameters.format_short(settings, parameters.find_autos(info))
 
 
 # ---- cells -------------------------------------------------------------------------------------
