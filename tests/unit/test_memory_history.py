@@ -10,14 +10,21 @@ from tests.screens.helpers import GIB, NOW, gpu, make_store, sample
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.history import Point
 from tui.devices.views.history import RecentReadings, plotted_figures
+from tui.devices.views.large_history import (
+    LEAST_SHARE,
+    LOW_ROWS,
+    MEMORY,
+    MOST_ROWS,
+    choose_scale,
+    fitting_rows,
+    large_lines,
+    round_up,
+)
 from tui.devices.views.memory_history import (
     BESIDE_FROM,
-    LEAST_SHARE,
     MOST_AREA,
     account_history,
     account_rows,
-    choose_scale,
-    round_up,
 )
 from tui.kit.lines import plain, width
 
@@ -67,6 +74,31 @@ def test_the_scale_ends_just_above_the_highest_reading(used: float, words: str) 
     assert shown.full >= TOTAL / LEAST_SHARE - GIB
     top = next(line for line in account_history(view, recent, 100, 12)[1:])
     assert plain(top).strip().startswith(words)
+
+
+def test_the_memory_pane_has_the_same_scale() -> None:
+    view, recent = read(*[20.7] * 60)
+    lines = [plain(line) for line in large_lines(view, recent, MEMORY, 60, 9, valued=False)]
+    assert lines[1].split()[0] == "24.0G"
+    # Most of the area is filled.
+    assert "\u2588" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("used", "rows"),
+    [
+        ([20.7] * 60, MOST_ROWS + 1),
+        ([20.7] * 5, LOW_ROWS + 1),
+        ([0.1] * 60, LOW_ROWS + 1),
+        ([], LOW_ROWS + 1),
+    ],
+    ids=["filled", "the first seconds", "idle", "no reading"],
+)
+def test_a_picture_that_would_be_almost_empty_is_low(used: list[float], rows: int) -> None:
+    view, recent = read(*used)
+    assert fitting_rows(view, recent, 60, 20) == rows
+    assert fitting_rows(view, recent, 60, 2) == 2
+    assert fitting_rows(view, recent, 60, 1) == 0
 
 
 def test_the_rows_below_an_area_share_its_time_axis() -> None:

@@ -14,7 +14,7 @@ from tui.devices.memory import Gauge, account
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState
 from tui.devices.views.history import RecentReadings, format_points
-from tui.devices.views.large_history import large_lines, large_rows
+from tui.devices.views.large_history import MEMORY, fitting_rows, large_lines
 from tui.devices.views.memory import bar_line, choose_sizes, draw_body, explain_lines, memory_title
 from tui.kit.dialogs import TextScreen
 from tui.kit.lines import Line, plain
@@ -100,10 +100,6 @@ class AccountPane(AgingPane):
         self.call_after_refresh(self.state_changed)
 
 
-_DRAWN = "used"
-"""Name of the figure whose history the memory pane draws."""
-
-
 class MemoryPane(AccountPane):
     """Bar, legend and figures of the selected device; screen 2 shows the full account."""
 
@@ -133,7 +129,9 @@ class MemoryPane(AccountPane):
         """Update the account, and draw the history of the memory where rows would stay empty."""
         super().state_changed()
         free = self.size.height - 1 - len(self.body.shown_lines)
-        rows = large_rows(free) if free >= LEAST_HISTORY else 0
+        cells = self.body.cells or text_cells(self.size.width)
+        fits = free >= LEAST_HISTORY
+        rows = fitting_rows(self.view, self.recent, cells, free) if fits else 0
         self.history.display = rows > 0
         if rows:
             self.history.styles.height = rows
@@ -142,13 +140,13 @@ class MemoryPane(AccountPane):
     @property
     def drawn_figure(self) -> str | None:
         """The name of the figure whose history the pane draws; ``None`` for none."""
-        return _DRAWN if self.display and self.history.display else None
+        return MEMORY if self.display and self.history.display else None
 
     def _history(self, cells: int, rows: int) -> list[Line]:
         sizes = self._choose_sizes()
         # The lines above have the present value.
         return large_lines(
-            self.view, self.recent, _DRAWN, cells, rows, valued=False, format_size=sizes
+            self.view, self.recent, MEMORY, cells, rows, valued=False, format_size=sizes
         )
 
     def _choose_sizes(self) -> text.SizeFormat:

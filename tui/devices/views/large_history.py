@@ -48,6 +48,13 @@ EVERY = "all"
 """What ``h`` draws after the last figure, where there are many GPUs."""
 GAP = "  "
 """Separates the parts of a heading."""
+LOW_ROWS = 3
+"""Rows of a picture that is almost empty."""
+LEAST_SHARE = 16
+"""The scale of the memory ends at a ``LEAST_SHARE``-th of the total at least, so that an idle GPU
+looks idle."""
+MEMORY = "used"
+"""Name of the figure whose scale ends just above its highest reading."""
 SETTLED = 3
 """Samples after which a figure without a reading counts as unsupported by the driver."""
 
@@ -114,6 +121,57 @@ def choose_figure(
     """Return the figure of a name; the load if the device has no such figure."""
     known = list_figures(view, sample, format_size)
     return next((figure for figure in known if figure.name == name), known[0])
+
+
+def round_up(size: float) -> int:
+    """Return the next power of two, or the next one and a half times a power of two.
+
+    Args:
+        size: bytes, above zero.
+    """
+    top = 1 << max(0, int(size) - 1).bit_length()
+    return top * 3 // 4 if top >= 4 and size <= top * 3 // 4 else top
+
+
+def choose_scale(
+    figure: PlottedFigure, recent: RecentReadings, format_size: text.SizeFormat | None = None
+) -> PlottedFigure:
+    """Return the figure of the memory with a scale that ends just above its highest reading.
+
+    Args:
+        figure: the figure, whose scale ends at the total.
+        recent: the readings.
+        format_size: how the pane writes sizes; ``None`` for the end of the scale and the total.
+    """
+    total = figure.full
+    known = [value for point in recent.points if (value := getattr(point, figure.name)) is not None]
+    if not total or not known:
+        return figure
+    top = round_up(max(*known, total / LEAST_SHARE))
+    if top >= total:
+        return figure
+    pair = text.size_pair(top, round(total), " of ")
+    return figure._replace(full=float(top), full_text=format_size(top) if format_size else pair)
+
+
+def fitting_rows(view: DeviceView, recent: RecentReadings, cells: int, available: int) -> int:
+    """Return the rows of the picture of the memory with its heading; 0 without room.
+
+    A picture that would be almost empty is low: of an idle device, or of the first seconds.
+
+    Args:
+        view: the device.
+        recent: its readings.
+        cells: width of a line.
+        available: the most rows.
+    """
+    rows = large_rows(available)
+    figure = choose_scale(choose_figure(view, recent.sample, MEMORY), recent)
+    room = max(1, cells - SCALE)
+    readings = collect_readings(recent.points, figure, room, recent.column_s(room), recent.end)
+    shares = [reading.highest for reading in readings if reading is not None]
+    fills = max(shares, default=0.0) * rows >= 1 and len(shares) * 4 >= room
+    return rows if fills else min(rows, LOW_ROWS + 1)
 
 
 def next_figure(
@@ -364,6 +422,8 @@ def large_lines(
         format_size: how the pane writes sizes.
     """
     figure = choose_figure(view, recent.sample, name, format_size)
+    if figure.name == MEMORY:
+        figure = choose_scale(figure, recent, format_size)
     scale = max(SCALE, len(figure.full_text) + 1)
     room, rows = max(0, cells - scale), max(1, height - 1)
     seconds, until = recent.column_s(room), recent.end

@@ -21,6 +21,7 @@ from tui.devices.views.history import (
     whole_rows,
 )
 from tui.devices.views.large_history import (
+    choose_scale,
     collect_readings,
     draw_area,
     heading_line,
@@ -35,38 +36,8 @@ LEAST_AREA, MOST_AREA, MOST_BESIDE = 5, 8, 12
 least, each figure has some rows of dots."""
 BESIDE_FROM = 150
 """Cells of width from which a second area stands beside the first."""
-LEAST_SHARE = 16
-"""The scale ends at a ``LEAST_SHARE``-th of the total at least, so that an idle GPU looks idle."""
 _AREAS = ("used", "utilization")
 """Figures that are drawn as areas; the second only beside the first."""
-
-
-def round_up(size: float) -> int:
-    """Return the next power of two, or the next one and a half times a power of two.
-
-    Args:
-        size: bytes, above zero.
-    """
-    top = 1 << max(0, int(size) - 1).bit_length()
-    return top * 3 // 4 if top >= 4 and size <= top * 3 // 4 else top
-
-
-def choose_scale(figure: PlottedFigure, recent: RecentReadings) -> PlottedFigure:
-    """Return the figure of the memory with a scale that ends just above its highest reading.
-
-    Args:
-        figure: the figure, whose scale ends at the total.
-        recent: the readings.
-    """
-    total = figure.full
-    known = [value for point in recent.points if (value := getattr(point, figure.name)) is not None]
-    if not total or not known:
-        return figure
-    top = round_up(max(*known, total / LEAST_SHARE))
-    if top >= total:
-        return figure
-    words = text.size_pair(top, round(total), " of ")
-    return figure._replace(full=float(top), full_text=words)
 
 
 def account_rows(view: DeviceView, recent: RecentReadings, cells: int, most: int) -> int:
