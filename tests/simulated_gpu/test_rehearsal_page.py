@@ -117,10 +117,10 @@ def test_a_rehearsal_is_watched_to_its_verdict_and_opens_its_snapshot(
     assert note is not None
     assert (note.answer, note.gpus) == ("fits", ranks)
     terminal.keys("o")
-    shows(terminal, "Verdict   no OOM", r"rehearsed-\S+\.pickle", "live memory peaked at")
+    shows(terminal, "no OOM", r"rehearsed-\S+\.pickle", "live memory peaked at")
     terminal.keys("L")
-    shows(terminal, "Timeline   device 0", r"train\.py:\d+ main .*optimizer state")
+    shows(terminal, "device 0 by site", r"train\.py:\d+ main .*optimizer state")
     terminal.keys("f")
-    shows(terminal, "Flame   at the peak", r"train\.py:\d+ main")
+    shows(terminal, "at the peak", r"train\.py:\d+ main")
     terminal.keys("q")
     assert terminal.exit_code(TIMEOUT_S) == 0

@@ -66,7 +66,7 @@ def _next_layers(*colours: str) -> dict[TextStyle, Style]:
 
 
 def _slates(*colours: str) -> dict[TextStyle, Style]:
-    """Return the styles of the rest's areas in exact colors, with white letters on them.
+    """Return the styles of the rest's areas in exact colors, with nearly white letters on them.
 
     A gap has the color of the theme's background.
     """
@@ -74,7 +74,7 @@ def _slates(*colours: str) -> dict[TextStyle, Style]:
         TextStyle.LAYER_REST: Style(color=colours[0]),
         TextStyle.FULL_LAYER_REST: Style(color=colours[0], bgcolor=colours[0]),
         **{
-            style: Style(color="#ffffff", bgcolor=name)
+            style: Style(color="#f2f4f8", bgcolor=name)
             for (style, _), name in zip(SLATES, colours, strict=True)
         },
         **{
@@ -121,7 +121,7 @@ ON_DARK = _with_reaches(
     {
         **SHARED,
         **_layers("cyan", "bright_yellow", "bright_magenta", "green", "white", "bright_red"),
-        TextStyle.CHOSEN: Style(color="black", bgcolor="bright_blue"),
+        TextStyle.CHOSEN: Style(color="black", bgcolor="bright_cyan"),
         TextStyle.QUIET: Style(),
         TextStyle.GOOD: Style(color="green"),
         TextStyle.WIN: Style(color="green", bold=True),

@@ -69,6 +69,8 @@ class FlameChart(FittedView, can_focus=True):
 class FlamePane(SnapshotPane):
     """The code that allocated the memory that is live at the current moment."""
 
+    NAME = "Flame"
+
     HELP = (
         "Who allocated what is live: a frame is as wide as the memory allocated below it. down "
         "goes to the largest call, up or escape to the caller, left and right along the level; "
@@ -238,9 +240,9 @@ class FlamePane(SnapshotPane):
     def _retitle(self) -> None:
         focus, summary, need = self.session.focus, self.session.summary, self._need()
         if focus is None or summary is None or need is None:
-            self.retitle("Flame")
+            self.retitle(self.NAME)
             return
-        words = f"Flame   {format_moment(focus, summary)}"
+        words = format_moment(focus, summary)
         flame = self.flame()
         if isinstance(flame, Flame):
             if self.root:

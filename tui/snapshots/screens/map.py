@@ -70,6 +70,8 @@ class MapRows(NumberedList):
 class MapPane(SnapshotPane):
     """The memory layout at the current moment."""
 
+    NAME = "Map"
+
     HELP = (
         "One row per segment, the most fragmented first; full ones of a size share a row, which "
         "enter unfolds: size, share in use, S small or L large pool, e expandable, P private pool, "
@@ -294,9 +296,9 @@ class MapPane(SnapshotPane):
     def _retitle(self) -> None:
         focus, summary, selection = self.session.focus, self.session.summary, self.selected
         if focus is None or summary is None:
-            self.retitle("Map")
+            self.retitle(self.NAME)
             return
-        words = f"Map   {format_moment(focus, summary)}"
+        words = format_moment(focus, summary)
         if selection is not None:
             words += f"   {view.describe_line(selection, self._segments)}"
         self.retitle(words)

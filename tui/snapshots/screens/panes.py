@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -83,6 +83,9 @@ class SnapshotBar(LineBar):
 class SnapshotPane(Pane):
     """One view of the session's file: declares its requests and draws the answers."""
 
+    NAME: ClassVar[str] = "Snapshot"
+    """Name of the view, which the bar of views marks, so that the title has the facts alone."""
+
     class NeedsChanged(Message):
         """The pane's requests may have changed: another row, another width."""
 
@@ -94,6 +97,10 @@ class SnapshotPane(Pane):
     def reader(self) -> SnapshotReader:
         """The reader that answers the pane's requests."""
         return self.session.main
+
+    def clipboard_text(self) -> str:
+        """Return the pane as text, which begins with the view's name: the bar shows it here."""
+        return f"{self.NAME}{TITLE_GAP}{super().clipboard_text()}"
 
     def needs(self) -> Sequence[Need[Any, Any] | None]:
         """Return the requests for the pane's present state; the screen sends those that exist."""
@@ -161,6 +168,8 @@ class SnapshotPane(Pane):
 class VerdictPane(SnapshotPane):
     """The cause of the failure and the device's memory, then the file and its irregularities."""
 
+    NAME = "Verdict"
+
     HELP = (
         "Why an allocation failed: your line, the step and the cause. Without the cause, this "
         "request and the next steps would have fit. Below it: an account of the used memory, whose "
@@ -204,7 +213,7 @@ class VerdictPane(SnapshotPane):
         if shown != self._shown:
             self._shown = shown
             self.body.scroll_to(y=0, animate=False)
-        self.retitle(TITLE_GAP.join(("Verdict", *self._facts())))
+        self.retitle(TITLE_GAP.join(self._facts()))
         self.body.rebuild()
         self._size_picture()
 

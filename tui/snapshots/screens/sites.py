@@ -66,6 +66,8 @@ class SitesTree(NumberedList):
 class SitesPane(SnapshotPane):
     """The owners of memory at the current moment."""
 
+    NAME = "Sites"
+
     HELP = (
         "Memory at this moment by your innermost line. right or space unfolds its callers, left"
         " folds them. / searches all frames: a text, a /pattern/, or an address such as "
@@ -186,9 +188,9 @@ class SitesPane(SnapshotPane):
     def _retitle(self) -> None:
         focus, summary, need = self.session.focus, self.session.summary, self._need(())
         if focus is None or summary is None or need is None:
-            self.retitle("Sites")
+            self.retitle(self.NAME)
             return
-        words = f"Sites   {format_moment(focus, summary)}"
+        words = format_moment(focus, summary)
         if self.session.search:
             words += f"   search: {self.session.search}"
         self.retitle(words + self.waiting(need))
@@ -245,6 +247,8 @@ ASK_FOR_SECOND = (
 class DifferencePane(SnapshotPane):
     """Sites that have grown, appeared, disappeared or shrunk between two files."""
 
+    NAME = "Difference"
+
     HELP = (
         "What changed from file A to file B, by site, the largest change first: new and grown "
         "are larger in B, gone and shrunk smaller. p compares the peaks, E the ends. A line "
@@ -278,7 +282,7 @@ class DifferencePane(SnapshotPane):
         self.rows.rebuild()
         self.body.rebuild()
         at = "at their peaks" if self.session.compared_at_peak else "at their ends"
-        self.retitle(f"Difference   {at}   by {self.session.grouping}" if known else "Difference")
+        self.retitle(f"{at}   by {self.session.grouping}" if known else self.NAME)
 
     @property
     def reader(self) -> SnapshotReader:

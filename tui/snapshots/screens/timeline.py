@@ -91,6 +91,8 @@ class TimelineChart(FittedView, can_focus=True):
 class TimelinePane(SnapshotPane):
     """The device's live bytes over all events, in layers, and its reserved bytes."""
 
+    NAME = "Timeline"
+
     HELP = (
         "Live memory over the events of the trace, in layers: the largest sites, each with a "
         "letter and a color; the line above them is reserved memory. A column shows its highest"
@@ -215,9 +217,9 @@ class TimelinePane(SnapshotPane):
     def _retitle(self) -> None:
         focus, need, shown = self.session.focus, self._state_need(), self.timeline()
         if focus is None or need is None or shown is None:
-            self.retitle("Timeline")
+            self.retitle(self.NAME)
             return
-        self.retitle(f"Timeline   {timeline_heading(shown, focus.device)}{self.waiting(need)}")
+        self.retitle(f"{timeline_heading(shown, focus.device)}{self.waiting(need)}")
 
     # ---- the cursor ----
 
