@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 
 from tests.results.samples import kept
 from tui.core.text import glyphs
+from tui.kit.lines import TextStyle
 from tui.results.store.records import Facts, StoredResult, StoredRow, build_row
-from tui.results.views.trend import RUNS, TimeTrend, draw_trend, find_trends, format_change
+from tui.results.views.trend import (
+    RUNS,
+    TimeTrend,
+    choose_change_style,
+    choose_trend_style,
+    draw_trend,
+    find_trends,
+    format_change,
+)
 
 
 def trends_of(*results: StoredResult) -> list[TimeTrend | None]:
@@ -67,3 +76,14 @@ def test_each_run_has_a_cell(ascii_only: bool, medians: list[float]) -> None:
         results = [kept(at, median=median) for at, median in enumerate(medians)]
         *_, last = trends_of(*results)
         assert len(draw_trend(last)) == min(RUNS, len(medians))
+
+
+def test_a_trend_and_a_change_have_the_color_of_their_verdict() -> None:
+    *_, slower = trends_of(kept(0), kept(1, median=1.5e-3))
+    *_, faster = trends_of(kept(0), kept(1, median=0.5e-3))
+    *_, back = trends_of(kept(0), kept(1, median=2e-3), kept(2))
+    *_, flat = trends_of(kept(0), kept(1, median=1.01e-3))
+    assert choose_trend_style(slower) is choose_change_style(slower) is TextStyle.NOTE
+    assert choose_trend_style(faster) is choose_change_style(faster) is TextStyle.GOOD
+    assert choose_trend_style(back) is TextStyle.ALLOCATED
+    assert choose_trend_style(flat) is TextStyle.REST

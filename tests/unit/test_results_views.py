@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.results.samples import HOUR, kept
-from tui.kit.lines import cell_len, plain, width
+from tests.results.samples import BEGAN, HOUR, kept
+from tui.kit.lines import TextStyle, cell_len, plain, width
 from tui.kit.scale import ends_of, interval_line, reach_of
 from tui.kit.table import Layout, heading_line, row_line
 from tui.results.store.compare import compare
@@ -140,6 +140,45 @@ def test_an_interval_is_drawn_within_its_cells(
     drawn = interval_line(ratio, interval, cells, reach, named=False)
     assert width(drawn) == cells - (1 - cells % 2)
     assert reach_of([(ratio, interval)]) >= max(interval[1], 1 / interval[0])
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 4, 5, 6, 30])
+@pytest.mark.parametrize("cells", [30, 79, 119, 199])
+def test_both_times_are_bars_on_one_scale_as_far_as_there_is_room(cells: int, rows: int) -> None:
+    (a, b), (c, d) = _pair(1.5, "matmul"), _pair(0.99, "conv2d", 200)
+    drawn = [plain(row) for row in result_comparison.render_bars(_sides(a + c, b + d), cells, rows)]
+    assert len(drawn) <= rows
+    assert all(cell_len(row) <= cells for row in drawn)
+    bars = [row for row in drawn if "■" in row]
+    assert len(bars) == (0 if cells < 79 else min(4, rows // 2 * 2))
+    if bars:
+        assert "matmul n=4096" in bars[0]
+        assert bars[0].count("■") / bars[1].count("■") == pytest.approx(1 / 1.5, abs=0.05)
+        assert "1.50x slower" in bars[1]
+
+
+def test_a_comparison_begins_with_its_counts() -> None:
+    (a, b), (c, d) = _pair(1.5, "matmul"), _pair(0.99, "conv2d", 200)
+    first = result_comparison.render_sides(_sides(a + c, b + d), 100)[0]
+    assert plain(first) == "B is slower in 1, the same in 1"
+    assert [span.text for span in first if span.style is TextStyle.NOTE] == ["slower in 1"]
+
+
+def test_a_session_begins_with_its_date_and_repeats_nothing_aloud() -> None:
+    sessions = [(1, "one-1"), (61, "one-1"), (9001, "two-1")]
+    found = _listed(*(kept(at, process=name) for at, name in sessions))
+    rows = list(found.rows)
+    for by_session in (False, True):
+        chosen = result_list.fit_list_columns(found, rows, 120, BEGAN, by_session=by_session)
+        drawn = [
+            row_line(chosen, result_list.ListedRow(at, row, "")) for at, row in enumerate(rows)
+        ]
+        dated = [plain(row)[2:7] != "     " for row in drawn]
+        assert sorted(dated) == ([False, True, True] if by_session else [True] * 3)
+        quiet = [
+            any("cuda:0" in s.text and s.style is TextStyle.QUIET for s in row) for row in drawn
+        ]
+        assert quiet == [not whole for whole in dated]
 
 
 def test_too_few_runs_say_so_and_no_interval_is_drawn() -> None:

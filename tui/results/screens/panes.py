@@ -42,6 +42,11 @@ _GAP, _SCROLL_BAR = 2, 1
 """Cells between the list and what is beside it, and of its scroll bar."""
 
 
+def _copy_nothing() -> Sequence[str]:
+    """Return the text to copy of a picture whose figures stand beside it."""
+    return ()
+
+
 class ResultList(KeyedList):
     """A line for each result; its cursor stays on the result."""
 
@@ -135,7 +140,7 @@ class ResultsPane(Pane):
         self.offers.display = False
         self._past: WorkloadHistory | None = None
         """The history of the result under the cursor, once it is read."""
-        self.beside = FittedView(self._past_lines)
+        self.beside = FittedView(self._past_lines, _copy_nothing)
         self._clock = clock
         self._heading = LineBar(self._heading_line)
         self._message = LinesView(
@@ -331,7 +336,7 @@ class ComparisonPane(Pane):
             part.can_focus = False
             part.add_class("foot")
         self._bars = FittedView(
-            lambda cells, rows: comparison.render_bars(environments, cells, rows)
+            lambda cells, rows: comparison.render_bars(environments, cells, rows), _copy_nothing
         )
 
     @property

@@ -62,7 +62,7 @@ def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> Layo
     name = max(_LEAST_NAME, widest(map(_format_name, questions), _MOST_NAME))
     ends = max(_LEAST_DRAWN, 2 * max(map(cell_len, scale.ends_of(reach))) + 3)
     columns: list[Column[Question]] = [
-        Column("workload", _LEAST_NAME, _format_name, "left", gap=0, grows=(_LEAST_NAME, name)),
+        Column("workload", _LEAST_NAME, _format_name, "left", gap=2, grows=(_LEAST_NAME, name)),
         Column(
             "device", widest(("device", *map(format_devices, questions))), format_devices,
             "left", drop_order=0, leaves=name + ends,
