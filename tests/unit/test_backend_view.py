@@ -33,8 +33,8 @@ ONEDNN = (
     FlagInfo("mkldnn.deterministic", "deterministic", "", ("cpu",), False, False, None),
 )
 UNTIMED = (Arm(False, None, None), Arm(True, None, None))
-CUDNN_LINE = "cudnn [x] enabled  [ ] benchmark  [ ] deterministic  [x] fp32_precision tf32"
-CUBLAS_LINE = "cuda [ ] fp32_precision ieee"
+CUDNN_LINE = "cudnn [x] enabled  [ ] benchmark  [ ] deterministic  [x] conv.fp32 tf32"
+CUBLAS_LINE = "cuda [ ] matmul.fp32 ieee"
 ONEDNN_LINE = "mkldnn [x] enabled  [ ] deterministic"
 
 
@@ -64,7 +64,7 @@ def test_the_selected_device_s_switches_come_first() -> None:
     ("cells", "title"),
     [
         (120, f"Backends   {CUDNN_LINE}   3 more flags"),
-        (100, f"Backends   {CUDNN_LINE}"),
+        (90, f"Backends   {CUDNN_LINE}"),
         (80, "Backends   cudnn"),
     ],
 )
@@ -229,6 +229,12 @@ def test_a_finished_comparison_draws_both_times_and_says_when_it_pays() -> None:
     assert rows[2][1].style is rows[3][1].style is TextStyle.ALLOCATED
 
 
+def test_the_folded_pane_says_why_no_flag_has_an_effect() -> None:
+    state = make_store("no gpu")
+    assert format_folded_title(state.runs, 120).startswith("Backends   no flag has an effect: ")
+    assert format_folded_title(state.runs, 20) == "Backends"
+
+
 def test_it_breaks_between_its_parts_where_it_is_narrow() -> None:
     state = make_store("one gpu", *compared())
     assert shown(state, 79)[1] == (
@@ -335,7 +341,7 @@ def test_where_there_are_few_rows_and_no_keys_each_comparison_is_one_line() -> N
     brief = [plain(row) for row in build_view(state.runs, None, 60, focused=False, rows=5).lines]
     assert brief[2:] == [
         "conv2d on cuda:0: deterministic off→on  cancelled after 2 o…",
-        "conv2d on cuda:0: fp32_precision ieee→tf32  unclear: 1.02x",
+        "conv2d on cuda:0: conv.fp32 ieee→tf32  unclear: 1.02x",
         "conv2d on cuda:0: benchmark off→on  1.44x faster",
         CUBLAS_LINE,
     ]

@@ -268,7 +268,9 @@ class DetailPane(RunsPane):
             return "Roofline   O workload"
         group = self._group() if workload is None else None
         name = workload or (group[0] if group else "")
-        return f"Detail   {name}   O roofline" if name else "Detail"
+        if not name:
+            return "Detail"
+        return f"Detail   {name}   O roofline" if self.state.started else f"Detail   {name}"
 
     def _detail(self, cells: int) -> list[Line]:
         # A plot and its surroundings fill the pane, if it has enough rows.

@@ -21,7 +21,13 @@ from tui.runs.state.state import RunsState
 from tui.runs.views.queue import build_queue, queue_line
 from tui.runs.views.runner_notes import NOT_STARTED, runner_notes
 from tui.runs.views.search import build_entries
-from tui.runs.views.workload_columns import draw_entry, fit_workload_columns, list_hidden_columns
+from tui.runs.views.workload_columns import (
+    NAMED,
+    draw_entry,
+    fit_workload_columns,
+    has_figures,
+    list_hidden_columns,
+)
 from tui.runs.views.workload_table import (
     ORDERS,
     Entry,
@@ -29,6 +35,7 @@ from tui.runs.views.workload_table import (
     Order,
     WorkloadRow,
     explain_no_match,
+    find_group,
     find_next_order,
     format_no_gpu,
     format_not_run,
@@ -39,7 +46,8 @@ from tui.runs.views.workload_table import (
 from workloads.protocol.groups import FIRST_STEPS
 
 TITLED_FROM = 40
-"""Least rows of a table that says what workloads without a run do; a lower one has fewer words."""
+"""Least rows of a table that says what all workloads without a run do. A lower one says it in the
+group of the cursor alone, to have fewer words."""
 
 
 class WorkloadList(KeyedList):
@@ -111,10 +119,12 @@ class WorkloadList(KeyedList):
         if not entries and self.pattern.strip():
             return explain_no_match(self.pattern, cells)
         chosen = fit_workload_columns(self._state, entries, cells)
-        titled = self.size.height >= TITLED_FROM
+        every = self.size.height >= TITLED_FROM
+        titled = range(len(entries)) if every else find_group(entries, at or 0)
 
         def draw(place: int) -> Line:
-            return draw_entry(entries[place], chosen, under_cursor=place == at, titled=titled)
+            here = place in titled
+            return draw_entry(entries[place], chosen, under_cursor=place == at, titled=here)
 
         return LinesOnDemand(len(entries), draw)
 
@@ -122,7 +132,8 @@ class WorkloadList(KeyedList):
         """Return the heading line, as wide as the table's lines."""
         if not self.entries:
             self.read_keys()  # the heading is drawn before the table
-        return heading_line(fit_workload_columns(self._state, self.entries, max(1, self.cells)))
+        layout = fit_workload_columns(self._state, self.entries, max(1, self.cells))
+        return heading_line(layout if has_figures(self.entries) else layout[:NAMED])
 
     def hidden_columns(self) -> tuple[str, ...]:
         """Return the names of the columns that do not fit."""

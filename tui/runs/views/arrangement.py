@@ -28,7 +28,7 @@ TALL_ROWS = 50
 """Rows of the screen from which each history of the devices pane has two rows."""
 NOTICE_ROWS = 3
 """Rows that the reason why no GPU can be read may take from the table in a stack."""
-BRIEF_ROWS = 5
+BRIEF_ROWS = 4
 """Rows of the lower pane before the first run, when it describes the selected workload."""
 LOG_ROWS = 6
 """Least rows of the log in three columns."""

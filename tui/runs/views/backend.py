@@ -46,6 +46,16 @@ def format_backend_name(flag: str) -> str:
     return flag.partition(".")[0]
 
 
+def format_flag_title(flag: FlagInfo) -> str:
+    """Return the name of a flag within its backend: ``benchmark``, ``conv.fp32``.
+
+    The precision of float32 belongs to an operation, and its whole name is too long for a row.
+    """
+    if not flag.name.endswith(PRECISION):
+        return flag.title
+    return f"{flag.name.partition('.')[2].removesuffix(PRECISION)}.fp32"
+
+
 def list_switches(state: RunsState) -> tuple[FlagInfo, ...]:
     """Return the flags that have an effect here; those for the selected device's kind first."""
     kind = (state.machine.selected_device.torch or "").partition(":")[0]
@@ -167,11 +177,11 @@ def _sort_comparisons(state: RunsState, cursor: str | None) -> list[CompareState
 
 
 def format_switch(flag: FlagInfo, state: RunsState, cursor: str | None) -> Line:
-    """Draw a switch: ``[x] enabled``, ``[x] fp32_precision tf32``."""
+    """Draw a switch: ``[x] enabled``, ``[x] conv.fp32 tf32``."""
     on = state.flags.get(flag.name, flag.default)
     style = TextStyle.CURSOR if flag.name == cursor else TextStyle.PLAIN
     value = f" {format_setting(flag.name, on)}" if flag.name.endswith(PRECISION) else ""
-    return (Span(f"[{'x' if on else ' '}] {flag.title}{value}", style),)
+    return (Span(f"[{'x' if on else ' '}] {format_flag_title(flag)}{value}", style),)
 
 
 def format_folded_title(state: RunsState, cells: int) -> str:
@@ -183,13 +193,22 @@ def format_folded_title(state: RunsState, cells: int) -> str:
     """
     flags = list_switches(state)
     if not flags:
-        return "Backends"
+        title = f"Backends   {explain_idle(state)}".rstrip()
+        return title if len(title) <= cells else "Backends"
     name = format_backend_name(flags[0].name)
     own = [flag for flag in flags if format_backend_name(flag.name) == name]
     boxes = "  ".join(plain(format_switch(flag, state, None)) for flag in own)
     more = "" if len(own) == len(flags) else f"   {text.count(len(flags) - len(own), 'more flag')}"
     forms = (f"Backends   {name} {boxes}{more}", f"Backends   {name} {boxes}", f"Backends   {name}")
     return next((form for form in forms if len(form) <= cells), forms[-1])
+
+
+def explain_idle(state: RunsState) -> str:
+    """Return the one reason why no flag has an effect here; empty if there are several or none."""
+    if state.runner.status in ("unusable", "ended"):
+        return explain_waiting(state)
+    reasons = {flag.unavailable for flag in state.known_flags if flag.unavailable is not None}
+    return f"no flag has an effect: {reasons.pop()}" if len(reasons) == 1 else ""
 
 
 def idle_lines(state: RunsState, cells: int) -> list[Line]:
@@ -322,7 +341,7 @@ def _format_subject(
     request = compared.request
     arrow = glyphs.GLYPHS.arrow
     old, new = (format_setting(request.flag, setting) for setting in request.settings)
-    titles = {flag.name: flag.title for flag in state.known_flags}
+    titles = {flag.name: format_flag_title(flag) for flag in state.known_flags}
     full, short = (
         line(
             Span(f"{request.workload} ", TextStyle.STRONG),

@@ -34,14 +34,17 @@ def brief_lines(state: RunsState, workload: str | None, cells: int, room: int) -
         return []
     if any(state.latest_run(info.name, device) for device in names):
         return []
-    rows = paragraph(f"{info.name}: {info.title}", cells, TextStyle.STRONG)
-    rows += skipped_lines(state, info, cells)
     facts = paragraph(", ".join(info.needs), cells, label="Needs: ") if info.needs else []
-    for device in names:
-        earlier = state.earlier_result(info, device)
+    found = {device: state.earlier_result(info, device) for device in names}
+    for device, earlier in found.items():
         if earlier is not None:
             words = f"{device}, earlier: {format_earlier(state, earlier)}"
             facts += paragraph(words, cells, TextStyle.QUIET)
+    # Before the first run, the row under the cursor has the title, unless it has a figure.
+    titled = not state.started and not any(found.values())
+    title = f"{info.name}: {info.title}"
+    rows = [] if titled else paragraph(title, cells, TextStyle.STRONG)
+    rows += skipped_lines(state, info, cells)
     if not state.started:
         return [*rows, *fit_description(info.about, cells, 0), *facts]
     rows += [*fit_description(info.about, cells, room - len(rows) - len(facts)), *facts]

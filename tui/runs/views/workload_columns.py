@@ -29,11 +29,15 @@ from workloads.protocol.groups import format_heading
 _Shown = tuple[WorkloadRow, bool]
 """A workload, and true if it is under the cursor."""
 
+NAMED = 2
+"""The first columns, which every row fills: the cursor and the name."""
 LEAD = 2
 """Cells for the cursor and the glyph of a group."""
 NAME_CELLS = (20, 40)
 """Least cells of a name, and the cells that it gets before any figure is dropped."""
 NAME_GROWS = (26, 40, 60, 1000)
+ALONE_GROWS = (30,)
+"""Of a name without figures, whose title stands near it."""
 STATE_LEAST, STATE_GROWS = 10, (14, 28, 60, REST)
 """Names and states grow in turns: a name distinguishes two runs by its parameters, and a state
 can be a sentence."""
@@ -72,8 +76,7 @@ def choose_columns(
     if started:
         figures += [*([SPEED_UP] if len(labels) > 1 else []), RATE, LIMIT, PEAK]
     least = max(NAME_CELLS[0], min(shortest, NAME_CELLS[1]))
-    # Without figures, the times stay near the names.
-    widths = NAME_GROWS if started else NAME_GROWS[:2]
+    widths = NAME_GROWS if started else ALONE_GROWS
     grows = tuple(min(most, longest) for most in widths)
     cursor, strong = glyphs.GLYPHS.selected, TextStyle.STRONG
     return fit_columns(
@@ -165,6 +168,15 @@ def draw_entry(
     if form is not entry.state:
         shown = (replace(entry, state=form), under_cursor)
     return row_line((*others, state), shown)
+
+
+def has_figures(entries: Sequence[Entry]) -> bool:
+    """Return whether a row has a figure, or waits for one: columns without any need no heading."""
+    rows = [entry for entry in entries if isinstance(entry, WorkloadRow)]
+    blank = ("", text.NA)
+    return any(cell.text not in blank for row in rows for cell in row.cells.values()) or any(
+        row.state != NOT_RUN for row in rows
+    )
 
 
 def cut_parameters(name: Span, cells: int) -> Span:

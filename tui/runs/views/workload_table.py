@@ -16,7 +16,7 @@ from tui.runs.state.result_format import find_peak, format_median, format_rates,
 from tui.runs.state.runs import EarlierResult, RunState, are_comparable, get_median, get_result
 from tui.runs.state.state import RunsState
 from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings
-from tui.runs.views.backend import format_verdict, list_newest
+from tui.runs.views.backend import format_flag_title, format_verdict, list_newest
 from tui.runs.views.workload_state import (
     Forms,
     format_state,
@@ -84,6 +84,13 @@ CHANGED = "*"
 def get_entry_key(entry: Entry) -> str:
     """Return the key of an entry, by which the cursor stays on it."""
     return entry.key if isinstance(entry, Group) else entry.workload
+
+
+def find_group(entries: Sequence[Entry], place: int) -> range:
+    """Return the places of the workloads in the group of an entry; all of them without headings."""
+    headings = [at for at, entry in enumerate(entries) if isinstance(entry, Group)]
+    start = max((at + 1 for at in headings if at <= place), default=0)
+    return range(start, min((at for at in headings if at > place), default=len(entries)))
 
 
 def list_devices(state: RunsState) -> tuple[str, ...]:
@@ -212,7 +219,7 @@ def _get_present_time(state: RunsState, comparison: Comparison) -> float | None:
 
 def _compared_forms(state: RunsState, comparison: Comparison) -> Forms:
     """Return the verdict on the flag: ``benchmark 1.91x faster``, and without the flag's name."""
-    titles = {flag.name: flag.title for flag in state.known_flags}
+    titles = {flag.name: format_flag_title(flag) for flag in state.known_flags}
     verdict = format_verdict(comparison)[:1]
     name = titles.get(comparison.flag, comparison.flag)
     return ((Span(f"{name} "), *verdict), verdict)

@@ -45,7 +45,7 @@ def _settings(on: Place, n: int, dtype: str) -> tuple[int, str]:
 
 @workload(
     group="health",
-    title="burn: a steady load on every device",
+    title="a steady load on every device",
     about="The same large matrix product again and again, on all GPUs side by side (or on this "
     "device alone). The last product of every quarter of a second is compared with the first one, "
     "with verify=on one in every so many products: the same bits must come out each time, on a CPU "
