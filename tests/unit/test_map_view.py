@@ -25,6 +25,8 @@ from tui.snapshots.views.map import (
     parse_cells,
     picture,
     reserved_lines,
+    strip_cells,
+    strip_count,
     tall_picture,
 )
 
@@ -100,6 +102,23 @@ def test_what_stands_above_the_map_fits_its_width(cells: int, height: int, marks
     assert 2 <= len(rows) <= 6
     empty = overview_lines(MapPage((), 0, 0, 0, ()), cells, height, marks=marks)
     assert all(width(row) <= cells for row in empty)
+
+
+def test_a_segment_is_drawn_in_strips_where_there_are_many_rows() -> None:
+    assert [strip_count(rows) for rows in (0, 15, 16, 20, 24, 35, 90)] == [1, 1, 1, 2, 3, 5, 6]
+    strips, cells = 2, 60
+    count = strip_cells(cells, strips)
+    assert count == 100
+    piece = Piece(0, 512, None, "inactive", 0, "", None)
+    shown = Stretch("a" * count, "9" * count, "0" * count, piece, (), "0" * 50 + "1" * 50, SITES)
+    drawn = detail_lines(shown, [], (0, 1 << 30), 70, cells, rows=20, strips=strips)
+    rows = [plain(row) for row in drawn]
+    assert rows[1].startswith("        0  ")
+    assert rows[2].rstrip().endswith(" A")
+    assert rows[5].strip() == "", "the cursor is in the second strip"
+    assert rows[6].startswith("  512 MiB ")
+    assert "B" in rows[7]
+    assert rows[10].index("^") == 30
 
 
 @given(st.integers(40, 240), st.integers(1, 60))

@@ -186,7 +186,11 @@ class MapPane(SnapshotPane):
 
     @property
     def _cells(self) -> int:
-        return max(1, self.body.cells)
+        return view.strip_cells(self.body.cells, self._strips)
+
+    @property
+    def _strips(self) -> int:
+        return view.strip_count(self.body.size.height)
 
     def _address(self, start: int, end: int) -> int:
         return start + (end - start) * min(self._cell, self._cells - 1) // self._cells
@@ -233,9 +237,10 @@ class MapPane(SnapshotPane):
             drawn,
             about,
             (stretch.arguments.start, stretch.arguments.end),
-            min(self._cell, cells - 1),
+            min(self._cell, self._cells - 1),
             cells,
             rows=self.body.size.height,
+            strips=self._strips,
             marks=self.app.no_color,
         )
 

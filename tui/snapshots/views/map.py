@@ -60,8 +60,13 @@ MOST_LEGEND = 3
 """Rows of the legend of the sites."""
 LEAST_NAME = 12
 """Cells from which a part of the bar of all memory has a name, cut if it is too long."""
-MOST_TALL = 12
-"""Rows of the picture of one segment."""
+MOST_TALL, LEAST_STRIP, MOST_STRIP = 8, 3, 4
+"""Rows of the picture of one segment, and those of one of several strips."""
+MOST_STRIPS = 6
+ROWS_BELOW = 12
+"""Rows that the heading of a segment and the lines below its picture need."""
+STRIP_LABEL = 10
+"""Cells before a strip, for its distance from the first address."""
 TWO_COLUMNS = 110
 """Cells from which the sites of a segment stand beside the stack."""
 
@@ -380,6 +385,7 @@ def detail_lines(
     cells: int,
     *,
     rows: int,
+    strips: int = 1,
     marks: bool = False,
 ) -> list[Line]:
     """Draw a part of a segment, the cursor's cell, the piece in it, and the segment's sites.
@@ -391,6 +397,7 @@ def detail_lines(
         cursor: the cursor's cell.
         cells: width of a line.
         rows: rows in view, which the picture fills.
+        strips: strips in which the addresses are drawn.
         marks: as for :func:`picture`.
     """
     start, end = ends
@@ -405,15 +412,53 @@ def detail_lines(
         below = beside(about, site_bar_lines(bars, whole, cells - near - 2, len(bars)), near)
     else:
         below = about
-    height = max(1, min(MOST_TALL, rows - len(below) - 2))
     shown = parse_cells(answer.states, answer.used, answer.begins, answer.sites)
-    drawn = tall_picture(shown, height) if height > 1 else [picture(shown, marks=marks)]
     return [
         line(Span(f"{start:#x} to {end:#x}, {text.size(end - start)}", TextStyle.QUIET)),
-        *drawn,
-        line(Span(" " * cursor + "^", TextStyle.STRONG)),
+        *_strip_lines(shown, end - start, cursor, cells, strips, rows - len(below) - 1, marks),
         *below,
     ]
+
+
+def _strip_lines(
+    shown: Sequence[MapCell],
+    size: int,
+    cursor: int,
+    cells: int,
+    strips: int,
+    rows: int,
+    marks: bool,
+) -> list[Line]:
+    """Draw addresses in strips, with the cursor below its cell.
+
+    Several strips have their distance from the first address before them.
+    """
+    label = STRIP_LABEL if strips > 1 else 0
+    length = max(1, cells - label)
+    height = max(1, min(MOST_TALL if strips == 1 else MOST_STRIP, rows // strips - 1))
+    drawn: list[Line] = []
+    for first in range(0, len(shown), length):
+        part = shown[first : first + length]
+        offset = text.size(size * first // len(shown)) if first else "0"
+        leads = [f"{offset:>{label - 1}} " if label else "", *[" " * label] * (height - 1)]
+        flat = height == 1
+        pictures = [picture(part, marks=marks)] if flat else tall_picture(part, height)
+        for lead, row in zip(leads, pictures, strict=True):
+            drawn.append(line(Span(lead, TextStyle.QUIET), *row))
+        here = first <= cursor < first + length
+        at = Span(" " * (label + cursor - first) + "^", TextStyle.STRONG)
+        drawn.append(line(at) if here else ())
+    return drawn
+
+
+def strip_count(rows: int) -> int:
+    """Return the number of strips that show a segment in a number of rows."""
+    return max(1, min(MOST_STRIPS, (rows - ROWS_BELOW) // (LEAST_STRIP + 1)))
+
+
+def strip_cells(cells: int, strips: int) -> int:
+    """Return the number of cells in which all strips show addresses."""
+    return max(1, cells - (STRIP_LABEL if strips > 1 else 0)) * strips
 
 
 def about_cells(cells: int) -> int:
