@@ -101,7 +101,7 @@ def test_without_a_terminal_a_step_is_printed_with_its_answer_and_nothing_is_sto
     assert f"1 of {len(STEPS)}   device_list: list of devices" in done.stdout
     assert "torch.cuda.device_count()" in done.stdout
     assert "devices that torch sees" in done.stdout
-    assert "gpus: 0 (torch.cuda.device_count())" in done.stdout
+    assert "GPUs: 0 (torch.cuda.device_count())" in done.stdout
     assert "warning: " not in done.stdout
     assert not re.search(r"\d [mµn]?s\b", done.stdout)
     words = " ".join(done.stdout.split())

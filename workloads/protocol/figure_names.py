@@ -85,6 +85,8 @@ _SERIES = (
     ("first_over_later_", "first call over later, {}"),
     ("unseen_", "unseen sizes, {}"),
     ("seen_", "seen sizes, {}"),
+    ("float16_underflow_", "float16 underflow, {}"),
+    ("gradient_difference_", "gradient difference, {}"),
     ("kernels_", "kernels, {}"),
     ("latency_", "latency, {}"),
     ("loss_epoch_", "loss of epoch {}"),
