@@ -24,7 +24,8 @@ from tests.screens.helpers import (
     uuid,
 )
 from tui.core.events import MonitorStatus
-from tui.devices.screens.panes import DeviceList, DevicesPane
+from tui.devices.screens.device_list import DeviceList
+from tui.devices.screens.panes import DevicesPane
 from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
 from tui.devices.views.host_rows import MORE
@@ -380,6 +381,35 @@ async def test_eight_idle_gpus_have_a_row_each_where_the_screen_has_the_rows() -
         # The zoomed pane has room for all again.
         await at.press("v", "Z")
         assert all(at.row(f"nvml:{n} ") for n in range(1, 8))
+
+
+async def test_in_three_columns_a_device_has_two_lines_with_wide_gauges() -> None:
+    async with running((200, 55), "two gpus") as at:
+        devices = at.workbench.devices.list
+        place = next(i for i, row in enumerate(at.rows) if "cuda:0 \u25a0" in row)
+        load, memory = at.rows[place][:49], at.rows[place + 1][:49]
+        assert "61%  45\u00b0C  310 W" in load
+        assert memory.startswith(" " * 9 + "\u25a0")
+        assert memory.rstrip().endswith(" 20.7/139.8G")
+        gauges = [sum(sign in "\u25a0\u2578\u00b7" for sign in row) for row in (load, memory)]
+        assert gauges[0] == gauges[1] >= 16
+        # Both lines are of the device.
+        await at.pilot.click(DeviceList, offset=(12, 3))
+        at.app.draw_now()
+        await at.settle()
+        assert (devices.lines_per_row, devices.cursor) == (2, 1)
+        assert "\u25b8 cuda:1" in at.text
+        await at.press("up")
+        at.app.draw_now()
+        await at.settle()
+        assert "\u25b8 cuda:0" in at.text
+
+
+async def test_two_lines_need_rows_for_two_histories() -> None:
+    idle = [gpu(n) for n in range(16)]
+    async with running((200, 55), "one gpu", sample(*idle)) as at:
+        assert at.workbench.devices.list.lines_per_row == 1
+        assert at.workbench.devices.history.display
 
 
 def _go_to_more(devices: DeviceList) -> None:

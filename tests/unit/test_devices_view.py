@@ -15,6 +15,7 @@ from tui.devices.cli.devices import as_text
 from tui.devices.state.devices import DeviceView, pair
 from tui.devices.views.device_columns import (
     columns,
+    deep_columns,
     find_order,
     heading,
     measure_row,
@@ -24,6 +25,7 @@ from tui.devices.views.device_columns import (
 from tui.devices.views.device_detail import device_detail
 from tui.devices.views.devices import (
     LimitLevel,
+    deep_row,
     device_row,
     devices_title,
     notice,
@@ -137,6 +139,27 @@ def test_what_is_wrong_with_a_gpu_is_not_what_a_title_is_cut_at() -> None:
         title = devices_title(state.machine, NOW, room, folded=False, order="load")
         assert title.endswith("   ! 1 throttled   \u25b4 1 at power cap")
     assert "by load" in title
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(cells=st.integers(36, 60), selected=st.booleans())
+def test_both_lines_of_a_device_fill_the_width(kind: Kind, cells: int, selected: bool) -> None:
+    machine = make_store(kind).machine
+    plan = deep_columns(machine.devices, cells)
+    for view in machine.devices:
+        lines = deep_row(view, machine.sample, NOW, plan, selected=selected)
+        assert [width(line) for line in lines] == [cells, cells]
+        assert view.label in plain(lines[0])
+        assert "/" in plain(lines[1])
+    assert width(heading(plan, "index")) <= cells
+
+
+def test_the_first_line_of_a_lost_device_has_the_reason() -> None:
+    lost = gpu(0, lost="GPU is lost", lost_at=NOW - 5)
+    plan = deep_columns((DeviceView("cuda:0", lost),), 50)
+    first, second = deep_row(DeviceView("cuda:0", lost), sample(lost), NOW, plan, selected=False)
+    assert "lost" in plain(first)
+    assert second == ()
 
 
 def test_a_heading_sorts_by_the_column_below_it() -> None:

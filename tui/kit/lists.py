@@ -57,6 +57,8 @@ class CursorView(LinesView):
     class Chosen(_ListMessage):
         """Enter was pressed, or the line under the cursor was clicked."""
 
+    lines_per_row = 1
+    """Lines of each row."""
     _drawn_at: int | None = None
     """Position of the cursor at the start of drawing, which each row needs."""
     _was_at: int | None = None
@@ -66,20 +68,20 @@ class CursorView(LinesView):
 
     @property
     def count(self) -> int:
-        """Number of lines for the cursor."""
-        return len(self._lines)
+        """Number of rows for the cursor."""
+        return len(self._lines) // self.lines_per_row
 
     @property
     def cursor(self) -> int | None:
-        """The line under the cursor; ``None`` without lines."""
+        """The row under the cursor; ``None`` without rows."""
         raise NotImplementedError
 
     def put_cursor(self, index: int) -> None:
-        """Put the cursor on another line."""
+        """Put the cursor on another row."""
         raise NotImplementedError
 
     def above(self, index: int) -> int:
-        """Return the first line of the view when the cursor comes to a line from below."""
+        """Return the first row of the view when the cursor comes to a row from below."""
         return index
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -89,7 +91,12 @@ class CursorView(LinesView):
 
     def line_style(self, index: int) -> Style | None:
         """Return the style of the cursor's row, which depends on the focus."""
-        return cursor_row(focused=self.has_focus) if index == self._drawn_at else None
+        under = index // self.lines_per_row == self._drawn_at
+        return cursor_row(focused=self.has_focus) if under else None
+
+    def _refresh_row(self, index: int) -> None:
+        """Redraw a row."""
+        self.refresh_lines(index * self.lines_per_row, self.lines_per_row)
 
     def post_own(self, message: Message) -> None:
         """Post a message with the list as its sender.
@@ -115,7 +122,7 @@ class CursorView(LinesView):
 
     def action_page(self, direction: int) -> None:
         """Move the cursor by a page."""
-        self.action_move(direction * max(1, self.size.height - 1))
+        self.action_move(direction * max(1, self.size.height // self.lines_per_row - 1))
 
     def go_to(self, index: int) -> None:
         """Put the cursor on a line and bring it into view."""
@@ -127,7 +134,7 @@ class CursorView(LinesView):
         self._was_at = index
         for changed in (before, index):
             if changed is not None:
-                self.refresh_line(changed)
+                self._refresh_row(changed)
         self.bring_into_view(index)
 
     def rebuild(self) -> None:
@@ -137,7 +144,8 @@ class CursorView(LinesView):
         away from the cursor, the view stays.
         """
         top, before = self.scroll_offset.y, self._was_at
-        seen = before is None or top <= before < top + self._rows_in_view
+        place = 0 if before is None else before * self.lines_per_row
+        seen = before is None or top <= place < top + self._rows_in_view
         super().rebuild()
         if not self.size.height:
             return
@@ -146,16 +154,17 @@ class CursorView(LinesView):
             self.bring_into_view(self._was_at)
 
     def bring_into_view(self, index: int) -> None:
-        """Scroll until a line is visible."""
-        top, view, offset = self.above(index), self.size.height, self.scroll_offset.y
+        """Scroll until a row is visible."""
+        height, view, offset = self.lines_per_row, self.size.height, self.scroll_offset.y
+        top, last = self.above(index) * height, (index + 1) * height - 1
         if top < offset:
             self.scroll_to(y=top, animate=False)
-        elif index >= offset + view:
-            self.scroll_to(y=index - view + 1, animate=False)
+        elif last >= offset + view:
+            self.scroll_to(y=last - view + 1, animate=False)
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor; on the cursor, choose."""
-        index = event.y + self.scroll_offset.y
+        index = (event.y + self.scroll_offset.y) // self.lines_per_row
         if index >= self.count:
             return
         if index == self.cursor:
@@ -167,7 +176,7 @@ class CursorView(LinesView):
         """Redraw the cursor when the focus changes."""
         super().watch_has_focus(value)
         if self.cursor is not None:
-            self.refresh_line(self.cursor)
+            self._refresh_row(self.cursor)
 
 
 class NumberedList(CursorView):

@@ -13,7 +13,7 @@ from tui.devices.commands import DEVICES
 from tui.devices.memory import Gauge
 from tui.devices.memory.others import account_in
 from tui.devices.screens.account_panes import AccountPane, explain_title
-from tui.devices.screens.panes import DeviceProgram
+from tui.devices.screens.device_list import DeviceProgram
 from tui.devices.session.process_details import ProcessDetails
 from tui.devices.state.devices import DeviceView
 from tui.devices.state.machine import MachineState

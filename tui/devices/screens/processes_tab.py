@@ -16,8 +16,8 @@ from textual.worker import Worker
 
 from tui.core.events import Topic
 from tui.devices.commands import DEVICES
+from tui.devices.screens.device_list import DeviceActions, DeviceProgram
 from tui.devices.screens.memory_tab import ProcessMemoryView
-from tui.devices.screens.panes import DeviceActions, DeviceProgram
 from tui.devices.session.process_details import ProcessDetails, read_process_details
 from tui.devices.session.terminate import explain_unmatched, refusal, send_signal
 from tui.devices.state.devices import CPU

@@ -123,6 +123,31 @@ def _fit(
     )
 
 
+def deep_columns(views: tuple[DeviceView, ...], width: int) -> DeviceColumns:
+    """Return the columns of rows of two lines: the load on the first, the memory on the second.
+
+    Both bars have the same cells.
+
+    Args:
+        views: all devices, since all rows share the columns.
+        width: cells of a row.
+    """
+    label = max(max((len(view.label) for view in views), default=0), len("gpu") + 1)
+    beside = UTILISATION + 1 + TEMPERATURE + 1 + POWER
+    bar = max(0, width - MARK - label - _BAR_GAP - 1 - beside)
+    headings: list[Column[None]] = [
+        Column(_GPU, MARK + label, align="left", gap=0, order="index"),
+        Column("util", UTILISATION + 1, align="left", gap=1, order="load"),
+        Column("memory", MEMORY_USED, align="left", gap=1, grows=(width,), order="memory"),
+        Column("temp", TEMPERATURE, gap=1, order="heat"),
+        Column("power", POWER, gap=1),
+    ]
+    layout = fit_columns(headings, width)
+    return DeviceColumns(
+        label, 0, bar, bar, beside, TEMPERATURE, POWER, 0, 0, 0, users=False, layout=layout
+    )
+
+
 _GPU = " " * MARK + "gpu"
 _LIMIT = " "
 """Name of the column without a heading: the power limit."""

@@ -353,6 +353,32 @@ def device_row(
     return tuple(parts)
 
 
+def deep_row(
+    view: DeviceView, sample: Sample | None, now: float, plan: DeviceColumns, *, selected: bool
+) -> tuple[Line, Line]:
+    """Return one device as two lines: its load with heat and power, and its memory.
+
+    The arguments are those of :func:`device_row`; the columns are those of ``deep_columns``.
+    """
+    line = device_row(view, sample, now, plan, selected=selected)
+    if view.nvml is not None and view.nvml.lost:
+        return line, ()
+    head, *cells = line
+    first: list[Span] = [head]
+    # In the one row, the memory with its figure stands between the load and the heat.
+    ends = _BAR_CELLS + plan.load, _BAR_CELLS + plan.load + 1 + plan.filled + 1 + plan.memory
+    second: list[Span] = [Span(" " * head.width)]
+    at = 0
+    for span in cells:
+        (second if ends[0] <= at < ends[1] else first).append(span)
+        at += span.width
+    return tuple(first), tuple(second)
+
+
+_BAR_CELLS = 2 + UTILISATION
+"""Cells around the bar of the load."""
+
+
 def _cells(
     view: DeviceView,
     sample: Sample | None,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tui.core.events import EventLog
-from tui.devices.screens.panes import DeviceActions, DeviceProgram
+from tui.devices.screens.device_list import DeviceActions, DeviceProgram
 from tui.runs.state.parameters import Sweep
 from tui.runs.state.state import RunsState
 from workloads.protocol.messages import Budget

@@ -13,7 +13,8 @@ from textual.widget import Widget
 from tui.core.borders import STEP
 from tui.core.events import Topic, Topics
 from tui.devices.screens.account_panes import MemoryPane
-from tui.devices.screens.panes import DeviceList, DevicesPane
+from tui.devices.screens.device_list import DeviceList
+from tui.devices.screens.panes import DevicesPane
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ConfirmScreen

@@ -18,7 +18,7 @@ from textual.timer import Timer
 from textual.worker import Worker
 
 from tui.core.text.secrets import MASK
-from tui.devices.screens.panes import DeviceProgram
+from tui.devices.screens.device_list import DeviceProgram
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import EndScreen
