@@ -114,7 +114,7 @@ SHARED = {
 IN_EXACT_COLORS = {
     **_slates("#5a6780", "#43536b", "#5f5b7d"),
     TextStyle.NEXT_LAYER_REST: Style(color="#43536b"),
-    TextStyle.CHOSEN: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
+    TextStyle.CHOSEN: Style(color="#11151c", bgcolor="#4fd6be", bold=True),
 }
 """Areas with their own letters, which can be read on any theme's background."""
 ON_DARK = _with_reaches(

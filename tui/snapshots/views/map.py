@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
@@ -71,8 +71,7 @@ TWO_COLUMNS = 110
 """Cells from which the sites of a segment stand beside the stack."""
 
 
-@dataclass(frozen=True, slots=True)
-class MapCell:
+class MapCell(NamedTuple):
     """One cell of a segment's picture."""
 
     state: str
@@ -126,10 +125,11 @@ def picture(cells: Sequence[MapCell], *, marks: bool = False) -> Line:
         marks: draw the letters of the sites and mark the first cell of a block: for displays
             without colors.
     """
-    drawn = [_cell(cell, marks=marks) for cell in cells]
+    # Neighbors are often alike: each run is drawn once.
+    runs = [(_cell(cell, marks=marks), len(list(run))) for cell, run in groupby(cells)]
     return tuple(
-        Span("".join(span.text for span in group), style)
-        for style, group in groupby(drawn, key=lambda span: span.style)
+        Span("".join([span.text * length for span, length in group]), style)
+        for style, group in groupby(runs, key=lambda run: run[0].style)
     )
 
 
