@@ -380,12 +380,12 @@ def _device_lines(
         label = Span(f"{left(device, DEVICE_CELLS)} ", style_of_device(device))
         if bar_rows > 1:
             rows.append(())
-        if device not in times or room < LEAST_BAR:
+        bar = _draw_time(runs[device], times, device, room, thick=bar_rows > 1)
+        if not bar or room < LEAST_BAR:
             for number, row in enumerate(status):
                 lead = label if not number else Span(" " * label.width)
                 rows += flow([(lead, *row)], cells, indent="  ")
             continue
-        bar = _draw_time(runs[device], times, device, room, thick=bar_rows > 1)
         gap = Span("   " if bar_rows > 1 else " ")
         for number in range(max(bar_rows, len(status))):
             lead = label if not number else Span(" " * label.width)
@@ -398,7 +398,12 @@ def _device_lines(
 def _draw_time(
     run: RunState | None, times: dict[str, float], device: str, room: int, *, thick: bool
 ) -> Line:
-    """Return a row of a device's bar: its time on the scale of the longest, or of the limit."""
+    """Return a row of a device's bar: its time on the scale of the longest, or of the limit.
+
+    A time has no bar if there is nothing to compare it with.
+    """
+    if device not in times:
+        return ()
     style = style_of_device(device)
     limit = run.result.limit if run is not None and run.result is not None else None
     if len(times) == 1 and limit is not None:
@@ -407,8 +412,10 @@ def _draw_time(
         drawn = draw_bar(limit.fraction, room)
         track = glyphs.GLYPHS.zero * (room - cell_len(drawn))
         return (Span(drawn, style), Span(track, TextStyle.REST))
-    share = times[device] / max(times.values()) if len(times) > 1 else 0.0
-    return (Span(left(draw_bar(share, room) if share else "", room), style),)
+    if len(times) == 1:
+        return ()
+    share = times[device] / max(times.values())
+    return (Span(left(draw_bar(share, room), room), style),)
 
 
 def settings_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
