@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tui.core.text import glyphs
 from tui.kit import braille
-from tui.kit.lines import TextStyle, plain, width
+from tui.kit.lines import TextStyle, TwoColored, plain, width
 from tui.kit.plot import Axis, Curve, Event, Level, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale, labels, places_scale, scale_for
 
@@ -361,5 +361,11 @@ def test_a_line_along_the_edge_of_an_area_colors_the_edge() -> None:
     for column in zip(*(plain(row).ljust(60) for row in rows), strict=True):
         dots = [row for row, sign in enumerate(column) if sign >= "\u2800"]
         assert len(dots) <= 1, "dots and blocks make no two outlines"
-    edges = [span.text for row in rows for span in row if span.style is TextStyle.CACHED]
+    edges = [
+        span.text
+        for row in rows
+        for span in row
+        if span.style is TextStyle.CACHED
+        or (isinstance(span, TwoColored) and span.behind is TextStyle.CACHED)
+    ]
     assert len(set("".join(edges)) & set(glyphs.GLYPHS.vertical)) > 5

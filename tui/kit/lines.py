@@ -138,7 +138,7 @@ class TwoColored(Span):
     """Blocks of one color in front of another area, which fills the rest of their cells."""
 
     behind: TextStyle = TextStyle.PLAIN
-    """The style of the area: one of :data:`LAYERS`, or :attr:`TextStyle.CHOSEN`."""
+    """The style of the area: one of :data:`LAYERS`, :attr:`TextStyle.CHOSEN`, or a curve's."""
 
 
 @dataclass(frozen=True, slots=True)

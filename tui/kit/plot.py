@@ -16,7 +16,18 @@ from tui.core.text.glyphs import clean
 from tui.core.text.numbers import quantity
 from tui.kit import braille
 from tui.kit.braille import ACROSS, DOWN, Cell, Dot
-from tui.kit.lines import SHADES, Line, Shaded, Span, TextStyle, cell_len, flow, line, right
+from tui.kit.lines import (
+    SHADES,
+    Line,
+    Shaded,
+    Span,
+    TextStyle,
+    TwoColored,
+    cell_len,
+    flow,
+    line,
+    right,
+)
 from tui.kit.scale import Labels, Scale, labels
 
 HEIGHT = 9
@@ -335,7 +346,7 @@ class _Canvas:
         for column in range(self.room):
             cell = self._cell(column, row, shade)
             before = spans[-1] if spans else None
-            blank = cell.text == " " and not isinstance(before, Shaded)
+            blank = cell.text == " " and not isinstance(before, (Shaded, TwoColored))
             if before is not None and (blank or replace(cell, text=before.text) == before):
                 spans[-1] = replace(before, text=before.text + cell.text)
             else:
@@ -355,11 +366,15 @@ class _Canvas:
         solid = self._solid(column, row)
         if not solid:
             return Span(" ")
-        block = glyphs.GLYPHS.vertical[solid - 1]
+        steps = glyphs.GLYPHS.vertical
+        block = steps[solid - 1]
         edge = self.edges[column] if row == self._edge(column) else None
+        if edge is not None and 2 * solid > len(steps):
+            # The line is a strip above the area.
+            return TwoColored(steps[min(solid, len(steps) - 1) - 1], self.area, edge)
         if edge is not None:
             return Span(block, edge)
-        return Shaded(block, self.area, shade, block == glyphs.GLYPHS.vertical[-1])
+        return Shaded(block, self.area, shade, block == steps[-1])
 
 
 def _heading(
