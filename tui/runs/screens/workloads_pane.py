@@ -121,10 +121,16 @@ class WorkloadList(KeyedList):
         chosen = fit_workload_columns(self._state, entries, cells)
         every = self.size.height >= TITLED_FROM
         titled = range(len(entries)) if every else find_group(entries, at or 0)
+        bare = not has_figures(entries)
 
         def draw(place: int) -> Line:
-            here = place in titled
-            return draw_entry(entries[place], chosen, under_cursor=place == at, titled=here)
+            return draw_entry(
+                entries[place],
+                chosen,
+                under_cursor=place == at,
+                titled=place in titled,
+                bare=bare,
+            )
 
         return LinesOnDemand(len(entries), draw)
 

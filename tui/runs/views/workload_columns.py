@@ -130,7 +130,12 @@ def list_hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, 
 
 
 def draw_entry(
-    entry: Entry, layout: Layout[_Shown], *, under_cursor: bool, titled: bool = False
+    entry: Entry,
+    layout: Layout[_Shown],
+    *,
+    under_cursor: bool,
+    titled: bool = False,
+    bare: bool = False,
 ) -> Line:
     """Return a line of the table.
 
@@ -141,6 +146,7 @@ def draw_entry(
         layout: the columns.
         under_cursor: the entry is under the cursor.
         titled: the title of a workload without a run takes the place of its figures.
+        bare: no row has a figure: a device that a workload does not run on follows its title.
     """
     if isinstance(entry, Group):
         return _draw_heading(entry, layout[-1].end if layout else 0)
@@ -151,10 +157,14 @@ def draw_entry(
     shown = (entry, under_cursor)
     *others, state = layout
     if titled and entry.title and entry.state == NOT_RUN:
-        while others and _format_figure(others[-1], shown) == "":
+        words = entry.title
+        while others and (figure := _format_figure(others[-1], shown)) in ("", text.NA):
+            if figure and not bare:
+                break
+            words += f"  {figure}" if figure else ""
             start = others.pop().start
             state = replace(state, start=start, width=state.end - start)
-        title = Span(fit(entry.title, state.width), TextStyle.QUIET)
+        title = Span(fit(words, state.width), TextStyle.QUIET)
         return row_line((*others, state), (replace(entry, state=(title,)), under_cursor))
     # The dash of a run without a time goes last: the state gives the reason.
     for blanks in ({""}, {"", glyphs.GLYPHS.dash}):
