@@ -218,6 +218,16 @@ def test_a_change_of_driver_or_torch_is_named_once_where_it_was() -> None:
     assert "driver 590.2, torch 2.14.0: 1.00 ms, 1 run," in text
 
 
+@pytest.mark.parametrize("cells", [40, 77, 117, 197])
+@pytest.mark.parametrize("height", [20, 22, 37, 52])
+def test_a_history_fits_its_height_and_names_what_differs(cells: int, height: int) -> None:
+    found = _past(*(kept(number, facts=DRIVERS[number > 4]) for number in range(9)))
+    rows = [plain(row) for row in result_comparison.render_history(found, 90_000.0, cells, height)]
+    assert len(rows) == height
+    assert "torch" not in " ".join(rows), "all runs have the same"
+    assert (sum("■" in row for row in rows) == 2) == (cells > 100)
+
+
 def test_two_that_take_turns_have_marks_of_their_own_and_very_many_changes_no_names() -> None:
     found = _past(*(kept(number, facts=DRIVERS[number % 2]) for number in range(20)))
     text = _history(found)

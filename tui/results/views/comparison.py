@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -252,8 +252,8 @@ _LEAST_HEIGHT, _MOST_HEIGHT = 4, 60
 _MOST_CURVES, _MOST_NAMED, _MOST_TICKS = 6, 8, 30
 """Most software versions with their own marks, named changes, and drawn changes."""
 _DAY = len("2026-01-31")
-_BESIDE_PLOT = 6
-"""Rows of a plot in addition to its height, with the blank row."""
+_BESIDE_PLOT = 5
+"""Least rows of a plot in addition to its height, with the blank row."""
 
 Software = tuple[tuple[str, str], ...]
 """Names and known versions of the software whose changes are drawn."""
@@ -290,7 +290,19 @@ def format_change(before: Software, after: Software) -> str:
     return ", ".join([*new, *gone])
 
 
-def _format_software(known: Software) -> str:
+def _name_software(groups: Iterable[Software]) -> dict[Software, str]:
+    """Return the names of groups of runs: the versions in which they differ."""
+    known = list(groups)
+    shared = set.intersection(*map(set, known)) if len(known) > 1 else set()
+    if any(shared.issuperset(versions) for versions in known):
+        shared = set()
+    return {
+        versions: _format_software([version for version in versions if version not in shared])
+        for versions in known
+    }
+
+
+def _format_software(known: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"{name} {value}" for name, value in known) or "driver, torch not known"
 
 
@@ -314,13 +326,14 @@ def render_history(history: WorkloadHistory, now: float, cells: int, height: int
         return [*paragraph(sentence, cells, TextStyle.NOTE), *rows]
     if cells < LEAST_CELLS:
         return rows
-    room = height - len(rows) - _BESIDE_PLOT
-    plot = plot_lines(
-        _build_history_plot(history, groups, now),
-        cells,
-        max(_LEAST_HEIGHT, min(_MOST_HEIGHT, room)),
-    )
-    return [*plot, (), *rows]
+    plot = _build_history_plot(history, groups, now)
+    room = max(_LEAST_HEIGHT, min(_MOST_HEIGHT, height - len(rows) - _BESIDE_PLOT))
+    drawn = plot_lines(plot, cells, room)
+    # A narrow legend has more rows.
+    more = len(drawn) + 1 + len(rows) - height
+    if more > 0 and room > _LEAST_HEIGHT:
+        drawn = plot_lines(plot, cells, max(_LEAST_HEIGHT, room - more))
+    return [*drawn, (), *rows]
 
 
 def _build_history_plot(
@@ -338,10 +351,10 @@ def _build_history_plot(
     room = max((high - low) * _MARGIN, high * _FLAT / 2)
     across = Scale(place(history.rows[0]), place(history.rows[-1]))
     plotted = groups if 1 < len(groups) <= _MOST_CURVES else {(): history.rows}
-    curves = []
+    curves, names = [], _name_software(groups)
     for number, (known, rows) in enumerate(plotted.items()):
         clear = tuple((place(row), row.median_s) for row in rows if not row.marks)
-        name = _format_software(known) if known else "runs"
+        name = names[known] if plotted is groups else "runs"
         if clear:
             curves.append(Curve(name, clear, mark_of(number), style_of(number), joined=False))
     marked = tuple((place(row), row.median_s) for row in history.rows if row.marks)
@@ -363,9 +376,9 @@ def _build_history_plot(
 
 def _render_groups(groups: Mapping[Software, Sequence[StoredRow]], cells: int) -> list[Line]:
     """Return the median of the runs under each driver and torch, as bars if they fit."""
+    names = _name_software(groups)
     described = [
-        (_format_software(known), _find_median(runs), _describe_group(runs))
-        for known, runs in groups.items()
+        (names[known], _find_median(runs), _describe_group(runs)) for known, runs in groups.items()
     ]
     label = widest(name for name, _, _ in described)
     longest = widest(words for _, _, words in described)
