@@ -33,6 +33,21 @@ def test_each_frame_lies_within_its_caller_and_siblings_do_not_overlap(
             assert len(frame.path) <= MOST_DEPTH
 
 
+@given(SEEDS, OPTIONS, st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_the_sizes_below_a_frame_add_up_to_what_it_holds(
+    seed: int, options: Options, all_frames: bool
+) -> None:
+    for device in analysed(seed, options)[2].devices.values():
+        for frame in device.flame(None, (), 40, all_frames=all_frames).frames:
+            sizes = device.sizes(None, frame.path, 10**6, all_frames=all_frames)
+            assert sum(each.size * each.count for each in sizes) == frame.bytes
+            assert sum(each.count for each in sizes) == frame.count
+            totals = [each.size * each.count for each in sizes]
+            assert totals == sorted(totals, reverse=True)
+            assert len(device.sizes(None, frame.path, 1, all_frames=all_frames)) <= 1
+
+
 @given(SEEDS, OPTIONS)
 @settings(max_examples=20, deadline=None)
 def test_the_innermost_frames_hold_what_the_sites_hold(seed: int, options: Options) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tui.core.text import glyphs
 from tui.kit.lines import ON_LAYERS, SLATES, Span, TextStyle, TwoColored, line, plain, width
 from tui.snapshots.explain.frames import Frame
-from tui.snapshots.model.pictures import Flame, FlameFrame
+from tui.snapshots.model.pictures import AllocationSize, Flame, FlameFrame
 from tui.snapshots.model.results import FrameKind
 from tui.snapshots.views.flame import (
     TWO_COLUMNS,
@@ -30,6 +30,7 @@ from tui.snapshots.views.flame import (
     next_frame,
     own_memory,
     site_lines,
+    size_lines,
 )
 
 GIB = 2**30
@@ -221,10 +222,25 @@ def test_the_stack_below_has_the_share_of_each_frame() -> None:
     assert "forward" in rows[1]
 
 
-@given(st.integers(20, 240), st.integers(1, 30))
+SIZES = (AllocationSize(GIB // 2, 10), AllocationSize(GIB, 1))
+
+
+def test_the_sizes_below_a_frame_are_counted_with_their_share() -> None:
+    rows = [plain(row) for row in size_lines(SIZES, FLAME.frames[1], 55, 9)]
+    assert rows[0].split() == ["size", "x", "count"]
+    assert rows[1].split() == ["512", "MiB", "x", "10", "█" * 20, "5.0", "GiB", "83%"]
+    assert rows[2].split() == ["1.0", "GiB", "x", "1", "█" * 4, "1.0", "GiB", "17%"]
+    assert len(size_lines(SIZES * 9, FLAME.frames[1], 55, 5)) == 5
+    assert size_lines(SIZES, FLAME.frames[1], 55, 2) == []
+    assert size_lines((), FLAME.frames[1], 55, 9) == []
+
+
+@given(st.integers(40, 240), st.integers(1, 30))
 def test_what_is_below_the_picture_fits_its_width(cells: int, rows: int) -> None:
     stack = [line("a stack")]
     chosen = FLAME.frames[1]
-    drawn = detail_lines(FLAME, chosen, stack, cells, picture=cells, rows=rows)
+    drawn = detail_lines(FLAME, chosen, stack, SIZES, cells, picture=cells, rows=rows)
     assert all(width(row) <= cells for row in drawn)
+    assert len(drawn) <= max(rows, 7)
+    assert any("512 MiB" in plain(row) for row in drawn) or rows < 9
     assert all(width(row) > cells // 2 for row in drawn[:4]) or cells < TWO_COLUMNS

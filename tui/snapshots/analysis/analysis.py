@@ -7,7 +7,7 @@ from functools import cached_property
 
 from tui.snapshots.analysis import moment
 from tui.snapshots.analysis.device import DeviceData
-from tui.snapshots.analysis.flame import flame
+from tui.snapshots.analysis.flame import flame, sizes_below
 from tui.snapshots.analysis.frames import Stacks
 from tui.snapshots.analysis.growth import ComparedState, diff, growth
 from tui.snapshots.analysis.layers import Categories, Layers, timeline
@@ -25,6 +25,7 @@ from tui.snapshots.analysis.summary import check, summary
 from tui.snapshots.analysis.timeline import buckets
 from tui.snapshots.explain.evidence import Growth
 from tui.snapshots.model.pictures import (
+    AllocationSize,
     Cell,
     Flame,
     MapRow,
@@ -138,6 +139,15 @@ class DeviceAnalysis(DeviceData):
         stacks = self.sites(Query(event=event)).by_stack()
         ranks = self.layers("site").ranks
         return flame(self.stacks, stacks, path, width=width, all_frames=all_frames, ranks=ranks)
+
+    def sizes(
+        self, event: int | None, path: tuple[str, ...], limit: int, *, all_frames: bool = False
+    ) -> tuple[AllocationSize, ...]:
+        """Return the sizes of what is live below a frame of the flame view."""
+        at = self.replay.events - 1 if event is None else event
+        self._check(at)
+        table = self.allocations
+        return sizes_below(self.stacks, table, at, path, all_frames=all_frames, limit=limit)
 
     def top(self, event: int | None, limit: int = TOP) -> tuple[SiteRow, ...]:
         """Return the sites that held the most memory right after an event."""

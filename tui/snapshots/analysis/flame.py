@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
-from tui.snapshots.analysis.frames import Stacks
+from tui.snapshots.analysis.allocations import Allocations
+from tui.snapshots.analysis.frames import BEFORE_TRACE_STACK, Stacks
 from tui.snapshots.analysis.sites import site_node
 from tui.snapshots.explain.frames import format_frame
-from tui.snapshots.model.pictures import Flame, FlameFrame
-from tui.snapshots.model.results import FrameKind
+from tui.snapshots.model.pictures import AllocationSize, Flame, FlameFrame
+from tui.snapshots.model.results import BEFORE, FrameKind
 
 ROOT_LABEL = "live memory"
 MOST_DEPTH = 100
@@ -95,6 +98,40 @@ def flame(
     least = max(1, -(-within.bytes // (2 * width)))
     frames += _below(within, tuple(known), least, layers)
     return Flame(tuple(known), tuple(frames), within.bytes, root.bytes)
+
+
+def sizes_below(
+    stacks: Stacks,
+    table: Allocations,
+    event: int,
+    path: tuple[str, ...],
+    *,
+    all_frames: bool,
+    limit: int,
+) -> tuple[AllocationSize, ...]:
+    """Return the sizes of the live allocations below a frame: those with the most bytes first.
+
+    Args:
+        stacks: stacks of the snapshot.
+        table: allocations of the device.
+        event: the moment right after it.
+        path: keys from the outermost frame to the one below which allocations count.
+        all_frames: as for :func:`flame`.
+        limit: the most sizes.
+    """
+    counts: Counter[int] = Counter()
+    below: dict[int, bool] = {}
+    for row in table.live_at(event):
+        stack = table.stack[row]
+        if not stack and table.start[row] == BEFORE:
+            stack = BEFORE_TRACE_STACK
+        if stack not in below:
+            steps = islice(_steps(stacks, stack, all_frames=all_frames), len(path))
+            below[stack] = tuple(step[0] for step in steps) == path
+        if below[stack]:
+            counts[table.size[row]] += 1
+    ordered = sorted(counts, key=lambda size: (-size * counts[size], size))
+    return tuple(AllocationSize(size, counts[size]) for size in ordered[:limit])
 
 
 def _steps(stacks: Stacks, stack: int, *, all_frames: bool) -> Iterator[_Step]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.model.pictures import (
+    AllocationSize,
     Flame,
     Piece,
     Pinning,
@@ -171,6 +172,19 @@ class FlameArguments:
 
 
 FLAME = Method("flame", FlameArguments, Flame)
+
+
+@dataclass(frozen=True, slots=True)
+class SizesArguments:
+    device: int
+    event: int | None
+    path: tuple[str, ...]
+    """Path of a frame of the flame view."""
+    all_frames: bool = False
+    limit: int = 20
+
+
+SIZES = Method("sizes", SizesArguments, tuple[AllocationSize, ...])
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,15 @@ class Flame:
 
 
 @dataclass(frozen=True, slots=True)
+class AllocationSize:
+    """How many live allocations of one size there are."""
+
+    size: int
+    """Requested bytes of each."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fragmentation:
     """Three measures of fragmentation."""
 

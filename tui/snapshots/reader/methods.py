@@ -39,6 +39,7 @@ from tui.snapshots.model.calls import (
     REPORT,
     SET_OOM_TEXT,
     SITES,
+    SIZES,
     STACK,
     STATE,
     STRETCH,
@@ -57,6 +58,7 @@ from tui.snapshots.model.calls import (
     PinningArguments,
     ReportArguments,
     SitesArguments,
+    SizesArguments,
     StackArguments,
     StateArguments,
     Stretch,
@@ -65,7 +67,14 @@ from tui.snapshots.model.calls import (
     Value,
     VerdictArguments,
 )
-from tui.snapshots.model.pictures import Flame, Piece, Pinning, RowPicture, Timeline
+from tui.snapshots.model.pictures import (
+    AllocationSize,
+    Flame,
+    Piece,
+    Pinning,
+    RowPicture,
+    Timeline,
+)
 from tui.snapshots.model.results import Part, PeakAccount, SiteListing, State, Verdict
 from tui.snapshots.model.snapshot import SnapshotError
 from tui.snapshots.reader.messages import Call
@@ -238,6 +247,13 @@ def _sites(files: Files, arguments: SitesArguments) -> SiteListing:
 def _flame(files: Files, arguments: FlameArguments) -> Flame:
     return files.device(arguments.device).flame(
         arguments.event, arguments.path, max(1, arguments.width), all_frames=arguments.all_frames
+    )
+
+
+@computes(SIZES)
+def _sizes(files: Files, arguments: SizesArguments) -> tuple[AllocationSize, ...]:
+    return files.device(arguments.device).sizes(
+        arguments.event, arguments.path, arguments.limit, all_frames=arguments.all_frames
     )
 
 

@@ -14,8 +14,16 @@ from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, line
 from tui.kit.pane import FittedView, LinesView
 from tui.snapshots.explain.frames import Frame
-from tui.snapshots.model.calls import FLAME, STACK, FlameArguments, Need, StackArguments
-from tui.snapshots.model.pictures import Flame, FlameFrame
+from tui.snapshots.model.calls import (
+    FLAME,
+    SIZES,
+    STACK,
+    FlameArguments,
+    Need,
+    SizesArguments,
+    StackArguments,
+)
+from tui.snapshots.model.pictures import AllocationSize, Flame, FlameFrame
 from tui.snapshots.screens.panes import SnapshotPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import SnapshotSession
@@ -74,7 +82,9 @@ class FlamePane(SnapshotPane):
     HELP = (
         "Who allocated what is live: a frame is as wide as the memory allocated below it. down "
         "goes to the largest call, up or escape to the caller, left and right along the level; "
-        "enter gives a frame the whole width, backspace goes back. A gap: allocated by the frame "
+        "enter gives a frame the whole width, backspace goes back. Below: the stack of most bytes "
+        "with the share of each frame, the sizes of the allocations below the frame, and what each "
+        "line allocated itself; what is quiet lies elsewhere. A gap: allocated by the frame "
         "itself, or too small to draw. Frames of libraries are left out; b shows all."
     )
 
@@ -165,8 +175,8 @@ class FlamePane(SnapshotPane):
     # ---- requests ----
 
     def needs(self) -> Sequence[Need[Any, Any] | None]:
-        """Return requests for the frames, and for the stack under the cursor."""
-        return self._need(), self._stack_need()
+        """Return requests for the frames, and for the stack and the sizes under the cursor."""
+        return self._need(), self._stack_need(), self._sizes_need()
 
     def _need(self) -> Need[FlameArguments, Flame] | None:
         focus, cells = self.session.focus, self.drawn.size.width
@@ -194,6 +204,21 @@ class FlamePane(SnapshotPane):
     def _stack_need(self) -> Need[StackArguments, tuple[Frame, ...]] | None:
         frame = self.frame
         return None if frame is None else Need(STACK, StackArguments(frame.stack))
+
+    def _sizes_need(self) -> Need[SizesArguments, tuple[AllocationSize, ...]] | None:
+        frame, focus = self.frame, self.session.focus
+        if frame is None or focus is None:
+            return None
+        every = self.session.all_frames
+        return Need(SIZES, SizesArguments(focus.device, focus.event, frame.path, every))
+
+    def _sizes(self) -> Sequence[AllocationSize]:
+        """Return the sizes under the cursor, once they are those of its frame."""
+        need = self._sizes_need()
+        answer = None if need is None else self.arrived(need)
+        if need is None or answer is None or isinstance(answer.value, Refused):
+            return ()
+        return answer.value if answer.need == need else ()
 
     # ---- drawing ----
 
@@ -232,6 +257,7 @@ class FlamePane(SnapshotPane):
             flame,
             frame,
             self.answer_lines(need, room, draw),
+            self._sizes(),
             cells,
             picture=self.drawn.size.width,
             rows=self.stack.size.height,

@@ -9,6 +9,7 @@ from typing import Literal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.kit.bars import draw_bar
 from tui.kit.lines import (
     SLATES,
     Line,
@@ -20,12 +21,15 @@ from tui.kit.lines import (
     fit,
     fit_line,
     flow,
+    left,
     line,
 )
 from tui.snapshots.explain.frames import Frame, format_frame
-from tui.snapshots.model.pictures import Flame, FlameFrame
+from tui.snapshots.model.pictures import AllocationSize, Flame, FlameFrame
 from tui.snapshots.views.shared_lines import stack_lines
 from tui.snapshots.views.site_bars import (
+    LEAST_BAR,
+    MOST_BAR,
     SiteBar,
     chip,
     layer_area,
@@ -49,8 +53,14 @@ LEAST_MARGIN = 4
 """Cells of a frame beside its name: the letter, and blanks at both sides."""
 SHARE_CELLS = 5
 """Cells of a share before a line of the stack."""
-TWO_COLUMNS = 110
-"""Cells from which the sites stand beside the stack."""
+TWO_COLUMNS, THREE_COLUMNS = 110, 170
+"""Cells from which the sites stand beside the stack, and from which the sizes stand between."""
+LEAST_SIZES = 3
+"""Rows for the heading and the sizes, below which they are left out."""
+SIZES_COLUMN = 54
+"""Cells of the sizes that stand in a column of their own."""
+SIZE_CELLS = 35
+"""Cells of a line of a size beside its bar."""
 FEW_ROWS = 2
 """Rows for the names of narrow frames where the sites have no column."""
 
@@ -407,10 +417,41 @@ def _shares_of_chain(flame: Flame, frame: FlameFrame, stack: Sequence[Frame]) ->
     return {each.label: each.bytes / whole for each in chain if each.path}
 
 
+def size_lines(
+    sizes: Sequence[AllocationSize], frame: FlameFrame, cells: int, rows: int
+) -> list[Line]:
+    """Draw the sizes of the allocations below a frame: count, bar, bytes and share.
+
+    Args:
+        sizes: those with the most bytes first.
+        frame: the frame.
+        cells: width of a line.
+        rows: the most lines, of which the first is a heading.
+    """
+    if not sizes or rows < LEAST_SIZES:
+        return []
+    whole = max(1, frame.bytes)
+    most = sizes[0].size * sizes[0].count
+    bar_cells = max(LEAST_BAR, min(MOST_BAR, cells - SIZE_CELLS))
+    drawn = [fit_line(line(Span(f"{'size':>9} x count", TextStyle.QUIET)), cells)]
+    for each in sizes[: rows - 1]:
+        total = each.size * each.count
+        bar = left(draw_bar(total / max(1, most), bar_cells), bar_cells)
+        figures = f" {text.size(total):>9} {text.share(total / whole):>4}"
+        row = line(
+            f"{text.size(each.size):>9} x {left(text.count(each.count), 7)}",
+            Span(bar, layer_area(frame.rank)),
+            Span(figures),
+        )
+        drawn.append(fit_line(row, cells))
+    return drawn
+
+
 def detail_lines(
     flame: Flame,
     frame: FlameFrame,
     stack: Sequence[Line],
+    sizes: Sequence[AllocationSize],
     cells: int,
     *,
     picture: int,
@@ -422,18 +463,30 @@ def detail_lines(
         flame: the frames.
         frame: the frame under the cursor.
         stack: lines of its stack, drawn for :func:`stack_cells`.
+        sizes: sizes of the allocations below it, which take the rows that are left.
         cells: width of a line.
         picture: width of the picture.
         rows: rows in view.
     """
-    if cells < TWO_COLUMNS:
-        return [*frame_lines(flame, frame, cells), *narrow_lines(flame, cells, picture), *stack]
     near = stack_cells(cells)
-    about = [*frame_lines(flame, frame, near), *stack]
+    about = frame_lines(flame, frame, near)
+    if cells < TWO_COLUMNS:
+        about += narrow_lines(flame, cells, picture)
+    about += stack
+    if cells >= THREE_COLUMNS:
+        about = beside(about, size_lines(sizes, frame, SIZES_COLUMN, rows), near)
+        near += 2 + SIZES_COLUMN
+        sites = site_lines(flame, frame.path, cells - near - 2, max(rows, len(about)))
+        return beside(about, sites, near)
+    about += size_lines(sizes, frame, near, rows - len(about))
+    if cells < TWO_COLUMNS:
+        return about
     sites = site_lines(flame, frame.path, cells - near - 2, max(rows, len(about)))
     return beside(about, sites, near)
 
 
 def stack_cells(cells: int) -> int:
     """Return the width of the stack's lines below the picture."""
-    return cells if cells < TWO_COLUMNS else cells // 2
+    if cells < TWO_COLUMNS:
+        return cells
+    return cells // 3 if cells >= THREE_COLUMNS else cells // 2
