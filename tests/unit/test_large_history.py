@@ -16,6 +16,7 @@ from tui.devices.views.history import PlottedFigure, RecentReadings, explain_gap
 from tui.devices.views.large_history import (
     CRAMPED_ROWS,
     LEAST_ROWS,
+    LOW_ROWS,
     MOST_ROWS,
     Readings,
     choose_figure,
@@ -26,6 +27,7 @@ from tui.devices.views.large_history import (
     large_rows,
     list_figures,
     next_figure,
+    plan_pictures,
     stacked_lines,
 )
 from tui.kit import styles
@@ -205,7 +207,25 @@ def test_stacked_pictures_fill_their_rows(rows: int) -> None:
     count = count_pictures(view, RecentReadings((), seen, NOW), rows)
     assert count * (LEAST_ROWS + 1) <= rows or count == 0
     if count:
-        assert len(stacked_lines(view, RecentReadings((), seen, NOW), "power", 70, rows)) == rows
+        assert len(stacked_lines(view, RecentReadings((), seen, NOW), "power", 70, rows)) <= rows
+
+
+def test_pictures_that_would_be_almost_empty_are_low_but_not_the_chosen_one() -> None:
+    state = make_store("one gpu")
+    view, seen = state.machine.selected_device, state.machine.sample
+    points = [
+        Point(NOW - at, used=GIB, utilization=0.0, power=650.0, temperature=60.0)
+        for at in range(60)
+    ]
+    planned = plan_pictures(view, RecentReadings(points, seen, NOW), "utilization", 70, 40)
+    low, least = LOW_ROWS + 1, LEAST_ROWS + 1
+    assert dict(planned)["utilization"] == least
+    assert dict(planned)["used"] == low
+    assert dict(planned)["power"] > least
+    assert sum(rows for _, rows in planned) == 40
+    # In the first seconds all are.
+    early = plan_pictures(view, RecentReadings(points[:2], seen, NOW), "power", 70, 40)
+    assert [rows for _, rows in early] == [least] + [low] * (len(early) - 1)
 
 
 def test_a_pane_without_room_has_no_history() -> None:

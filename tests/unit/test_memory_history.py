@@ -59,8 +59,8 @@ def test_a_rounded_size_is_the_next_power_of_two_or_half_as_much_again(size: int
     ("used", "words"),
     [
         (20.7, "24.0 of 139.8 GiB"),
-        (12.0, "12.0 of 139.8 GiB"),
-        (12.1, "16.0 of 139.8 GiB"),
+        (12.0, "16.0 of 139.8 GiB"),
+        (11.5, "12.0 of 139.8 GiB"),
         (130.0, "139.8 GiB"),
         (0.1, "12.0 of 139.8 GiB"),
     ],

@@ -8,7 +8,7 @@ from typing import Protocol
 from textual import events
 from textual.message import Message
 
-from tui.devices.state.devices import DeviceView
+from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.history import (
     Order,
     compute_sort_value,
@@ -24,8 +24,8 @@ from tui.devices.views.device_columns import (
     columns,
     deep_columns,
     find_order,
-    find_shared_name,
     heading,
+    shorten_name,
 )
 from tui.devices.views.devices import (
     NO_HISTORY,
@@ -329,7 +329,9 @@ class DeviceList(KeyedList):
             height: rows of the pane, of which two pictures of a history keep theirs.
         """
         machine, rows = self._machine, len(self._build_machine_rows())
-        alike = not machine.hosts and find_shared_name(machine.devices) is not None
+        # Unlike GPUs need a column for their names.
+        names = {shorten_name(view) for view in machine.devices if view.key != CPU}
+        alike = not machine.hosts and len(names) < 2
         cells = text_cells(self.size.width)
         narrow = cells < TOTAL_FROM and deep_columns(machine.devices, cells).load >= LEAST_BAR
         fits = 2 * rows + 1 + 2 * (LEAST_ROWS + 1) <= height

@@ -21,11 +21,11 @@ from tui.devices.views.large_history import (
     CRAMPED_ROWS,
     FOR_GPUS,
     LEAST_ROWS,
-    MOST_STACKED_ROWS,
     count_pictures,
     large_lines,
     large_rows,
     next_figure,
+    plan_pictures,
     stacked_lines,
 )
 from tui.kit.dialogs import LiveTextScreen
@@ -204,12 +204,16 @@ class DevicesPane(AgingPane):
         pictures = count_pictures(self._view, self._recent, free - 1)
         self._stacked = pictures > 1
         if self._stacked:
-            rows = min(free - 1, pictures * (MOST_STACKED_ROWS + 1))
+            cells = self.size.width
+            planned = plan_pictures(self._view, self._recent, self.figure, cells, free - 1)
+            rows = sum(height for _, height in planned)
         elif self._is_large:
             rows = large_rows(free - 1)
         else:
             fitting = (rows for rows in (3, 2, 1) if block_rows(self._view, rows) < free)
             rows = block_rows(self._view, next(fitting, 0))
+        # The rest of the pane stays empty below pictures that would be almost empty themselves.
+        self.list.styles.height = devices if self._stacked else "1fr"
         self.history.display = rows > 0
         if rows:
             self.history.styles.height = rows

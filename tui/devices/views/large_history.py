@@ -50,6 +50,11 @@ GAP = "  "
 """Separates the parts of a heading."""
 LOW_ROWS = 3
 """Rows of a picture that is almost empty."""
+HEADROOM = 1.03
+"""Times the highest reading that the scale of the memory reaches at least: memory that is not full
+never fills the picture."""
+FEW = 4
+"""There are few readings until they fill one ``FEW``-th of a picture."""
 LEAST_SHARE = 16
 """The scale of the memory ends at a ``LEAST_SHARE``-th of the total at least, so that an idle GPU
 looks idle."""
@@ -147,7 +152,7 @@ def choose_scale(
     known = [value for point in recent.points if (value := getattr(point, figure.name)) is not None]
     if not total or not known:
         return figure
-    top = round_up(max(*known, total / LEAST_SHARE))
+    top = round_up(max(HEADROOM * max(known), total / LEAST_SHARE))
     if top >= total:
         return figure
     pair = text.size_pair(top, round(total), " of ")
@@ -166,12 +171,20 @@ def fitting_rows(view: DeviceView, recent: RecentReadings, cells: int, available
         available: the most rows.
     """
     rows = large_rows(available)
-    figure = choose_scale(choose_figure(view, recent.sample, MEMORY), recent)
-    room = max(1, cells - SCALE)
-    readings = collect_readings(recent.points, figure, room, recent.column_s(room), recent.end)
-    shares = [reading.highest for reading in readings if reading is not None]
-    fills = max(shares, default=0.0) * rows >= 1 and len(shares) * 4 >= room
-    return rows if fills else min(rows, LOW_ROWS + 1)
+    figure = choose_figure(view, recent.sample, MEMORY)
+    return min(rows, LOW_ROWS + 1) if _is_flat(figure, recent, cells) else rows
+
+
+def _is_flat(figure: PlottedFigure, recent: RecentReadings, cells: int) -> bool:
+    """Return whether a picture would be almost empty: of an idle device, or of few readings."""
+    top = choose_scale(figure, recent).full if figure.name == MEMORY else figure.full
+    values = [
+        value for point in recent.points if (value := getattr(point, figure.name)) is not None
+    ]
+    if not top or FEW * len(values) < cells - SCALE:
+        return True
+    highest: float = max(values)
+    return highest * LEAST_ROWS < top
 
 
 def next_figure(
@@ -289,18 +302,46 @@ def stacked_lines(
 
     The arguments are those of :func:`large_lines`.
     """
-    known = [figure.name for figure in list_figures(view, recent.sample)]
-    read = {figure.name for figure in list_read_figures(view, recent)}
-    first = choose_figure(view, recent.sample, name).name
-    index = known.index(first)
-    others = [plotted for plotted in (*known[index + 1 :], *known[:index]) if plotted in read]
-    count = max(1, count_pictures(view, recent, height))
     lines: list[Line] = []
-    for position, plotted in enumerate([first, *others][:count]):
-        rows = height // count + (position < height % count)
-        brief = position > 0
+    for plotted, rows in plan_pictures(view, recent, name, cells, height):
+        brief = bool(lines)
         lines += large_lines(view, recent, plotted, cells, rows, brief=brief, following=following)
     return lines
+
+
+def plan_pictures(
+    view: DeviceView, recent: RecentReadings, name: str, cells: int, available: int
+) -> list[tuple[str, int]]:
+    """Return the figures to draw below each other, the chosen one first, with their rows.
+
+    Pictures that would be almost empty are low; the others share the rest.
+
+    Args:
+        view: the device.
+        recent: its readings.
+        name: the chosen figure.
+        cells: width of a line.
+        available: the most rows.
+    """
+    known = list_figures(view, recent.sample)
+    read = {figure.name for figure in list_read_figures(view, recent)}
+    first = choose_figure(view, recent.sample, name)
+    index = [figure.name for figure in known].index(first.name)
+    others = [figure for figure in (*known[index + 1 :], *known[:index]) if figure.name in read]
+    rows: list[int] = []
+    grows: list[int] = []
+    for place, figure in enumerate([first, *others]):
+        flat = _is_flat(figure, recent, cells)
+        least = 1 + (LOW_ROWS if flat and place else LEAST_ROWS)
+        if place and sum(rows) + least > available:
+            break
+        rows.append(min(least, available))
+        grows += [] if flat else [place]
+    spare = available - sum(rows)
+    for step in range(len(grows) * (MOST_STACKED_ROWS - LEAST_ROWS)):
+        if step < spare:
+            rows[grows[step % len(grows)]] += 1
+    return [(figure.name, count) for figure, count in zip([first, *others], rows, strict=False)]
 
 
 def label_row(top: str, row: int, rows: int, cells: int) -> str:
