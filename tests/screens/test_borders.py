@@ -14,8 +14,8 @@ async def test_a_wide_screen_has_three_columns_without_empty_ones() -> None:
     async with running((200, 60), "two gpus") as at:
         panes = at.workbench.panes
         assert all(pane.display and pane.region.height > 1 for pane in panes.values())
-        assert panes["devices"].region.right < panes["workloads"].region.x
-        assert panes["workloads"].region.right < panes["detail"].region.x
+        assert panes["devices"].region.right == panes["workloads"].region.x
+        assert panes["workloads"].region.right == panes["detail"].region.x
         assert panes["memory"].region.x == panes["devices"].region.x
         # Every figure of the selected GPU has its history, and the memory pane only its lines.
         for label in ("util", "memory", "power", "temp", "PCIe"):

@@ -61,9 +61,9 @@ async def test_s_sorts_the_table_and_the_title_says_by_what() -> None:
         assert "by " not in on.row("Workloads")
         await on.press("s")
         assert "by time" in on.row("Workloads")
-        first, second = [row for row in on.rows if row[2:].startswith(("mlp ", "matmul "))]
-        assert first.startswith("  mlp")
-        assert second.startswith("▸ matmul size=4096 ")
+        first, second = [row for row in on.rows if row[3:].startswith(("mlp ", "matmul "))]
+        assert first.startswith("│  mlp")
+        assert second.startswith("│▸ matmul size=4096 ")
         await on.press("s", "s", "s", "s", "s")
         assert "by " not in on.row("Workloads")
 

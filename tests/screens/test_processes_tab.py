@@ -61,7 +61,7 @@ async def test_the_processes_of_all_gpus_are_in_one_table_and_a_filter_narrows_i
     seen = sample(*(gpu(at, processes=(rank,)) for at, rank in enumerate(ranks)))
     async with running((120, 40), "two gpus", seen) as at:
         await at.press("4")
-        assert at.row("torchrun train.py").split()[:4] == ["900", "ada", "2", "GPUs"]
+        assert at.row("torchrun train.py").split()[1:5] == ["900", "ada", "2", "GPUs"]
         assert "cuda:0" in at.row("└ python rank 0")
         assert "cuda:1" in at.row("└ python rank 1")
         assert "80%" in at.row("rank 1")
@@ -202,9 +202,9 @@ async def test_read_only_a_page_offers_no_signal() -> None:
 async def test_below_the_table_each_gpu_has_a_bar_that_marks_the_selected_process() -> None:
     async with running((120, 40)) as at:
         await at.press("4")
-        bar = next(row for row in at.rows if row.strip().startswith("cuda:0 ") and "/" in row)
+        bar = next(row for row in at.rows if row.strip(" │").startswith("cuda:0 ") and "/" in row)
         assert str(WORKER) in bar
-        assert bar.rstrip().endswith("20.7/139.8 GiB")
+        assert bar.rstrip(" │").endswith("20.7/139.8 GiB")
         marked = f"\N{BLACK RIGHT-POINTING SMALL TRIANGLE}{WORKER}"
         assert marked in bar
         await at.press("down")

@@ -72,7 +72,7 @@ async def read(at: Running) -> None:
 
 def said(at: Running) -> str:
     """Return the text on the screen as one line."""
-    return " ".join(at.text.replace("▌", " ").split())
+    return " ".join(at.text.replace("▌", " ").replace("│", " ").split())
 
 
 @pytest.mark.parametrize("size", SIZES)

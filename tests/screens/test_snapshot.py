@@ -155,8 +155,8 @@ async def test_empty_rows_below_the_verdict_show_the_memory_until_then(
         if drawn:
             assert verdict.picture.size.height + len(verdict.body.shown_lines) <= size[1]
             (peak,) = (row for row in on.rows if "OOM, peak" in row)
-            assert peak.rstrip().endswith("X")
-            assert "demo_workloads.py" in on.rows[-2]  # the legend
+            assert peak.rstrip(" │").endswith("X")
+            assert "demo_workloads.py" in on.rows[-3]  # the legend
 
 
 async def test_i_gives_the_reasons_for_the_verdict(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ async def test_the_flame_view_is_walked_into_and_back() -> None:
         await press(on, "f")
         assert "level 0 of" in on.text
         row = next(number for number, row in enumerate(on.rows) if "live memory" in row)
-        whole = on.rows[row + 1].strip(" ▌").split()[:2]
+        whole = on.rows[row + 1].strip(" │▌").split()[:2]
         await press(on, "down")
         assert "level 1 of" in on.text
         await press(on, "right", "enter")

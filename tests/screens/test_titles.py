@@ -13,6 +13,7 @@ from textual.geometry import Region
 from tests.screens.app_helpers import Running, running
 from tests.screens.helpers import screen_strips
 from tui.core.settings import OWN_PALETTE, THEME
+from tui.kit.frames import is_framed
 from tui.kit.lines import Span, TextStyle, title_line
 from tui.kit.pane import Pane
 
@@ -78,9 +79,12 @@ def title_of(on: Running, word: str) -> dict[str, Segment]:
     return {segment.text.strip(): segment for segment in row}
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 @pytest.mark.parametrize("theme", [THEME, OWN_PALETTE, "textual-light"])
-async def test_the_focus_makes_the_name_of_a_title_loud_and_not_its_facts(theme: str) -> None:
-    async with running((120, 40), "two gpus") as on:
+async def test_the_focus_makes_the_name_of_a_title_loud_and_not_its_facts(
+    theme: str, size: tuple[int, int]
+) -> None:
+    async with running(size, "two gpus") as on:
         on.app.theme = theme
         await on.press("m", "v")
         await on.settle()
@@ -88,7 +92,6 @@ async def test_the_focus_makes_the_name_of_a_title_loud_and_not_its_facts(theme:
     name, facts = devices["Devices"].style, devices["2 GPUs, H200"].style
     assert name is not None
     assert facts is not None
-    assert name.reverse
     assert name.bold
     assert not facts.reverse
     assert not facts.bold
@@ -96,6 +99,10 @@ async def test_the_focus_makes_the_name_of_a_title_loud_and_not_its_facts(theme:
     assert other is not None
     assert other.bold
     assert not other.reverse
+    # In a frame, its color is that of the frame.
+    framed = is_framed(*size)
+    assert bool(name.reverse) is not framed
+    assert not framed or name.color not in (other.color, facts.color)
 
 
 async def test_a_title_has_the_colors_of_the_present_theme() -> None:

@@ -397,7 +397,7 @@ async def test_the_account_has_the_figures_that_the_row_has_no_column_for(
 ) -> None:
     async with on_runs(watched(device()), size=(cells, 60)) as at:
         await at.press("enter")
-        words = [row.split() for row in at.rows]
+        words = [row.strip(" │").split() for row in at.rows]
         head = next(row for row in words if row[:1] == ["rank"])
         assert beside == {"peak", "process", "retries"} & {*head}
         text = at.app.screen.query_one(WatchedMemoryPane).clipboard_text()

@@ -107,7 +107,7 @@ def test_a_table_breaks_a_long_word_at_a_sign() -> None:
 
 def test_a_curve_has_a_mark_of_its_own_in_every_set_of_glyphs() -> None:
     rows = texts([*chart_lines(CURVES, {}, 60)])
-    assert rows[0] == "time over n   µs (log scales)   ● cpu   ○ cuda:0"
+    assert rows[0] == "time over n   µs (log)   ● cpu   ○ cuda:0"
     drawn = "".join(row for row in rows[1:] if "│" in row or "┤" in row)
     assert drawn.count("●") + drawn.count("&") == 4
     assert drawn.count("○") + drawn.count("&") == 3

@@ -63,7 +63,7 @@ def texts(plot: Plot, cells: int, height: int = 9) -> list[str]:
 
 
 RATES_40 = [
-    "  GFLOP/s over n (log scales)   ● cpu",
+    "  GFLOP/s over n (log)   ● cpu",
     "    ○ cuda:0   & overlap",
     "     │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒⢀○⣒⠤⠶⠶⠒○",
     "10000┤ float32 peak        ⣀⡠⠤⠒⠉⠁",
@@ -124,7 +124,7 @@ def test_each_width_has_the_unit_once_and_round_numbers_on_both_axes(cells: int)
     rows = texts(rates(), cells)
     told = " ".join(rows)
     assert told.count("GFLOP/s") == 1
-    assert " ".join(told.split()).count("(log scales)") == 1
+    assert " ".join(told.split()).count("(log)") == 1
     wall = [row.partition("┤")[0].strip() for row in rows if "┤" in row]
     assert 2 <= len(wall) <= 5
     assert all(math.log10(float(number)).is_integer() for number in wall)

@@ -16,9 +16,10 @@ from tui.core.borders import Borders
 from tui.core.events import Topics
 from tui.kit.commands.command import Command, CommandRegistry, Situation
 from tui.kit.commands.shared import SHARED
+from tui.kit.frames import is_framed
 from tui.kit.lines import Line
 from tui.kit.lists import CursorView, Offer, OfferList
-from tui.kit.pane import FooterBar, HeaderBar, LineBar, Pane, pane_of
+from tui.kit.pane import FooterBar, HeaderBar, LineBar, Pane, pane_of, switch_classes
 from tui.kit.terminal.clipboard import copy
 
 
@@ -128,6 +129,11 @@ class CommandScreen(Screen[None]):
         return command.check(self.situation())
 
     # ---- drawing ----
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Frame the panes where there is room."""
+        if switch_classes(self, {"-framed": is_framed(*event.size)}):
+            self.update_node_styles()
 
     def shows_allocators(self) -> bool:
         """Return whether the screen shows allocators of other processes, so that they are read."""

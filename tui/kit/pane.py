@@ -62,12 +62,23 @@ class Pane(Container):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
         self._shown_title = ""
+        self._framed = False
+        """The title that is drawn is between the corners of a frame."""
         self._retitled = 0
         """Cells of the top border that a new title changes; 0 except while it is set."""
 
     def on_mount(self) -> None:
         """Draw the title again in another theme, whose colors its text has."""
         self.app.theme_changed_signal.subscribe(self, self._draw_in_theme)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Draw the title again if the pane has got or lost its frame."""
+        if self._shown_title and self._framed != self._has_frame:
+            self._draw_title(self._shown_title)
+
+    @property
+    def _has_frame(self) -> bool:
+        return self.styles.border_left[0] != ""
 
     def _draw_in_theme(self, _theme: Theme) -> None:
         if self._shown_title:
@@ -86,7 +97,8 @@ class Pane(Container):
         # The rule behind both titles stays as it is.
         self._retitled = ROOM + PADDING + max(cell_len(title), cell_len(self._shown_title))
         self._shown_title = title
-        self.border_title = title_content(title_line(title))
+        self._framed = self._has_frame
+        self.border_title = title_content(title_line(title), framed=self._framed)
         self._retitled = 0
 
     def refresh(

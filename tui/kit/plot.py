@@ -412,7 +412,7 @@ def _sample(curve: Curve) -> str:
 
 
 LOG_NOTES = {
-    (True, True): "(log scales)",
+    (True, True): "(log)",
     (True, False): "(vertical log scale)",
     (False, True): "(horizontal log scale)",
 }
@@ -420,7 +420,7 @@ LOG_NOTES = {
 
 
 def _name_axes(plot: Plot, upright: str, across: str) -> str:
-    """Describe both axes: ``ms over n (log scales)``, ``GiB over time in s``."""
+    """Describe both axes: ``ms over n (log)``, ``GiB over time in s``."""
     first = " in ".join(filter(None, (clean(plot.upright.name), upright)))
     then = " in ".join(filter(None, (clean(plot.across.name), across)))
     log = (plot.upright.scale.logarithmic, plot.across.scale.logarithmic)

@@ -262,7 +262,7 @@ def cursor_row(*, focused: bool) -> Style:
     return Style(reverse=True) if focused else Style(bold=True)
 
 
-def title_content(spans: Line) -> Content:
+def title_content(spans: Line, *, framed: bool = False) -> Content:
     """Return the title of a pane, of which the focus makes only the name loud.
 
     The first span has the style of the border's title, which the focus changes. The others keep
@@ -270,13 +270,17 @@ def title_content(spans: Line) -> Content:
 
     Args:
         spans: the name, then the facts.
+        framed: the title is between corners, where the framework adds the blanks around it.
     """
     name, *facts = spans
-    # A blank on either side belongs to the name.
-    first, rest = f" {name.text} ", [Span(span.text, span.style) for span in facts]
-    if rest:
-        rest[0] = Span(rest[0].text[1:], rest[0].style)
-        rest.append(Span(" ", rest[-1].style))
+    rest = [Span(span.text, span.style) for span in facts]
+    first = name.text
+    if not framed:
+        # A blank on either side belongs to the name.
+        first = f" {name.text} "
+        if rest:
+            rest[0] = Span(rest[0].text[1:], rest[0].style)
+            rest.append(Span(" ", rest[-1].style))
     return Content.assemble(first, *((span.text, _title_style(span.style)) for span in rest))
 
 
@@ -284,7 +288,10 @@ def _title_style(style: TextStyle) -> ContentStyle:
     """Return the style of a text in a title, whatever the focus does to the title."""
     own = _Present.styles[style]
     named = own.color is not None and own.color.type is ColorType.STANDARD
-    color = own.color and TextualColor.parse(f"ansi_{own.color.name}" if named else own.color.name)
+    if own.color is None:
+        color = TextualColor.parse("ansi_default")
+    else:
+        color = TextualColor.parse(f"ansi_{own.color.name}" if named else own.color.name)
     return ContentStyle(foreground=color, bold=bool(own.bold), dim=own.dim, reverse=False)
 
 

@@ -279,13 +279,28 @@ def heading_row(
     memory = sample.host.memory
     load = text.percent(sample.host.cpu.load_percent)
     about = f"cpu {load}  {shorten_unit(text.size_pair(memory.used, memory.total))}"
-    left_part = fit("   " + "   ".join(parts), cells - head.width)
+    taken = len(f"   {glyphs.GLYPHS.warning} {problem}") if problem else 0
+    left_part = _join_facts(parts, cells - head.width, taken)
     rest = cells - head.width - len(left_part)
     if problem:
         end = Span(fit(f"   {glyphs.GLYPHS.warning} {problem}", rest), TextStyle.BAD)
     else:
         end = Span(f"   {about}" if len(about) + 3 <= rest else "", TextStyle.QUIET)
     return (head, Span(left_part), end)
+
+
+def _join_facts(facts: Sequence[str], cells: int, taken: int) -> str:
+    """Return the facts of a host that fit before its problem, which matters more than the last.
+
+    Args:
+        facts: at least one, the most important first.
+        cells: of the facts and the problem.
+        taken: cells of the problem.
+    """
+    shown = list(facts)
+    while len(shown) > 1 and taken and len("   " + "   ".join(shown)) > cells - taken:
+        shown.pop()
+    return fit("   " + "   ".join(shown), cells)
 
 
 def more_row(row: HostRow, cells: int) -> Line:

@@ -18,6 +18,7 @@ from tui.devices.screens.panes import DevicesPane
 from tui.kit.command_screen import CommandScreen, bindings_of_screen
 from tui.kit.commands.command import Situation
 from tui.kit.dialogs import ConfirmScreen
+from tui.kit.frames import FRAME, inner_cells, is_framed
 from tui.kit.lists import KeyedList
 from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, set_width, switch_classes
 from tui.kit.terminal.clipboard import copy
@@ -152,6 +153,7 @@ class WorkbenchScreen(CommandScreen):
         )
         changed: list[Widget] = []
         modes = {f"-{mode}": placed.mode == mode for mode in self.MODES}
+        modes["-framed"] = is_framed(*size)
         modes["-backend-folded"] = placed.places["backend"] == "folded"
         all_of_it = switch_classes(self, modes)
         for name, pane in self.panes.items():
@@ -217,7 +219,8 @@ class WorkbenchScreen(CommandScreen):
         set_height(self.detail, arrangement.BRIEF_ROWS if brief and stack else None)
         if self.bottom is not None:
             low = brief and self.has_class("-backend-folded") and self.has_class("-grid")
-            set_height(self.bottom, arrangement.BRIEF_ROWS + 1 if low else None)
+            # The folded pane above it has a row, and so has the frame's last line.
+            set_height(self.bottom, arrangement.BRIEF_ROWS + 1 + FRAME if low else None)
 
     def _is_brief(self) -> bool:
         """Return whether the lower pane only describes a workload, because none has run yet."""
@@ -228,7 +231,8 @@ class WorkbenchScreen(CommandScreen):
         """Return the rows that the memory pane fills in three columns or in a stack."""
         cells = self.app.size.width
         if self.has_class("-columns"):
-            return self.memory.count_rows(cells * self.program.borders.left // 100 - 1)
+            left = cells * self.program.borders.left // 100
+            return self.memory.count_rows(inner_cells(left, framed=True))
         return min(arrangement.MEMORY_ROWS, self.memory.count_rows(cells))
 
     def _fit_heights(self, rows: int) -> None:
@@ -236,8 +240,8 @@ class WorkbenchScreen(CommandScreen):
         width = self.app.size.width
         borders = self.program.borders
         memory = self._memory_rows = self._count_memory_rows()
-        column = width * (100 - borders.right) // 100 - 1
-        backend = self.backend.count_rows(column, rows // 3)
+        column = inner_cells(width * (100 - borders.right) // 100, framed=True)
+        backend = self.backend.count_rows(column, arrangement.most_column_rows(rows))
         fitted = arrangement.column_rows(rows, memory, backend)
         for pane, height in zip((self.memory, self.backend, self.log_pane), fitted, strict=True):
             set_height(pane, height)
@@ -256,9 +260,9 @@ class WorkbenchScreen(CommandScreen):
         borders, cells = self.program.borders, self.app.size.width
         columns, grid = self.has_class("-columns"), self.has_class("-grid")
         left, right = cells * borders.left // 100, cells * borders.right // 100
-        middle = cells * borders.middle // 100 - 1
-        set_width(self.top, left - 1 if columns else None)
-        set_width(self.workloads, right - left - 1 if columns else None)
+        middle = cells * borders.middle // 100
+        set_width(self.top, left if columns else None)
+        set_width(self.workloads, right - left if columns else None)
         beside = grid and not self.backend.has_class("-folded")
         set_width(self.devices, middle if grid else None)
         set_width(self.backend, middle if beside else None)
@@ -274,7 +278,7 @@ class WorkbenchScreen(CommandScreen):
 
     def _drag_border(self, border: BorderName, x: int) -> None:
         """Move a border to a column of cells."""
-        self._move_border(border, round(100 * (x + 1) / max(1, self.app.size.width)))
+        self._move_border(border, round(100 * x / max(1, self.app.size.width)))
 
     def _move_border(self, border: BorderName, to: int) -> None:
         """Move a border to a percentage of the width, within the columns' least widths."""

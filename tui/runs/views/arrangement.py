@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from tui.kit.frames import FRAME, FRAMED_CELLS, FRAMED_ROWS
+
 PANES = ("devices", "memory", "workloads", "backend")
 LOWER = ("detail", "log")
 """Panes of which one is shown at a time."""
@@ -11,8 +13,8 @@ LOWER = ("detail", "log")
 Mode = Literal["columns", "grid", "stack", "fold"]
 Place = Literal["natural", "open", "folded", "away"]
 
-GRID_CELLS, GRID_ROWS = 110, 30
-"""Least cells and rows for panes side by side."""
+GRID_CELLS, GRID_ROWS = FRAMED_CELLS, FRAMED_ROWS
+"""Least cells and rows for panes side by side, each in a frame."""
 COLUMNS_CELLS, COLUMNS_ROWS = 170, 45
 """Least cells and rows for three columns: the machine, the workloads, and one in detail."""
 STACK_ROWS = 22
@@ -81,14 +83,16 @@ def rows_for_devices(rows: int, *, memory: bool, lower: bool) -> int:
 def most_device_rows(mode: Mode, rows: int) -> int:
     """Return the most rows that the devices pane can have beside the other panes' least.
 
+    The last row of a frame is not counted.
+
     Args:
         mode: the layout.
         rows: height of the screen.
     """
     if mode == "columns":
-        return rows // 2
+        return rows // 2 - FRAME
     if mode == "grid":
-        return rows * TOP_SHARE[0] // TOP_SHARE[1]
+        return rows * TOP_SHARE[0] // TOP_SHARE[1] - FRAME
     if mode == "stack":
         return rows_for_devices(rows, memory=True, lower=rows >= LOWER_ROWS)
     return rows - BARS - len(PANES)
@@ -113,8 +117,9 @@ def devices_height(
 
 
 def top_height(rows: int, bare: int, least: int, whole: int) -> int:
-    """Return the rows of devices and memory side by side; see :func:`devices_height`."""
-    return max(TOP_ROWS, _fit_history(most_device_rows("grid", rows), bare, least, whole))
+    """Return the rows of devices and memory in frames, side by side; see :func:`devices_height`."""
+    most = most_device_rows("grid", rows)
+    return max(TOP_ROWS, _fit_history(most, bare, least, whole) + FRAME)
 
 
 def _fit_history(most: int, bare: int, least: int, whole: int) -> int:
@@ -122,18 +127,24 @@ def _fit_history(most: int, bare: int, least: int, whole: int) -> int:
     return min(whole if least <= most else bare, most)
 
 
+def most_column_rows(rows: int) -> int:
+    """Return the most rows, without the frame's last, of a low pane in three columns."""
+    return (rows - BARS) // 3 - FRAME
+
+
 def column_rows(rows: int, memory: int, backend: int) -> tuple[int, int, int]:
-    """Return the rows of the memory, backends and log panes in three columns.
+    """Return the rows of the memory, backends and log panes, in frames, in three columns.
 
     The devices, the workloads and the detail have the rest.
 
     Args:
         rows: height of the screen.
-        memory: rows that the memory pane would fill.
-        backend: rows that the backends pane would fill.
+        memory: rows that the memory pane would fill, without the frame's last.
+        backend: rows that the backends pane would fill, without the frame's last.
     """
-    room = rows - BARS
-    return min(memory, room // 3), min(backend, room // 3), max(LOG_ROWS, room // 6)
+    most = most_column_rows(rows)
+    log = max(LOG_ROWS, (rows - BARS) // 6)
+    return min(memory, most) + FRAME, min(backend, most) + FRAME, log
 
 
 def choose_mode(cells: int, rows: int, focused: str | None, lower: str, *, zoomed: bool) -> Mode:
