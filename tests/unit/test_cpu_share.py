@@ -112,7 +112,7 @@ def test_a_comparison_beside_another_process_says_so() -> None:
             "table sizes",
             marks=VARIANT,
         ),
-        ("naive_timing", {"n": 64}, "figure naive"),
+        ("naive_timing", {"n": 64}, "figure naive time"),
         pytest.param("data_loading", {"samples": 64, "batch": 32}, "table workers", marks=VARIANT),
     ],
 )

@@ -11,7 +11,7 @@ from tui.core.text import glyphs
 from tui.devices.state.devices import DeviceView
 from tui.devices.views.holder_bars import (
     HeldMemory,
-    Holding,
+    BarPart,
     choose_colors,
     divide_memory,
     holder_bars,
@@ -135,4 +135,4 @@ def test_in_ascii_signs_tell_the_parts_apart(rows: int, monkeypatch: pytest.Monk
 def test_parts_know_their_process() -> None:
     (held,) = divide_memory([view(TRAINING, used=40 * GIB)], WORKER)
     assert held.parts[0].holder == (9001, TRAINING.started_at)
-    assert held.parts[-1] == Holding("free", 59 * GIB)
+    assert held.parts[-1] == BarPart("free", 59 * GIB)

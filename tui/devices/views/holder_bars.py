@@ -36,7 +36,7 @@ HolderKey = tuple[int, "float | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class BarPart:
     """One part of a GPU's memory."""
 
     kind: Kind
@@ -54,7 +54,7 @@ class HeldMemory:
     label: str
     used: int
     total: int
-    parts: tuple[Holding, ...]
+    parts: tuple[BarPart, ...]
     """In the order of the bar; they add up to the total."""
     lost: bool = False
 
@@ -89,20 +89,20 @@ def _divide(view: DeviceView, device: Device, names: dict[HolderKey, str]) -> He
     total, used = device.memory.total or 0, device.memory.used or 0
     driver = min(device.memory.driver_reserved or 0, total)
     room = total - driver
-    parts: list[Holding] = []
+    parts: list[BarPart] = []
     sized = [row for row in device.processes or () if row.memory]
     for row in sorted(sized, key=lambda row: (-(row.memory or 0), row.pid)):
         held = row.memory or 0
         figures = f"{text.size(held)}  {text.share(held / total)}"
         words = (f"{row.pid} {names[_key(row)]}", figures, row.user or "")
         # Memory that processes share is counted for each.
-        parts.append(Holding("process", min(held, room), _key(row), words))
+        parts.append(BarPart("process", min(held, room), _key(row), words))
         room -= parts[-1].bytes
     rest = min(room, used - sum(part.bytes for part in parts))
     if rest > LEAST_UNATTRIBUTED * total:
-        parts.append(Holding("unattributed", rest))
+        parts.append(BarPart("unattributed", rest))
         room -= rest
-    parts += [Holding("driver", driver), Holding("free", room)]
+    parts += [BarPart("driver", driver), BarPart("free", room)]
     lost = view.nvml is not None and view.nvml.lost is not None
     return HeldMemory(view.label, used, total, tuple(part for part in parts if part.bytes), lost)
 

@@ -77,7 +77,7 @@ MOST_GAP = 4
 SPINNER = {False: "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", True: "|/-\\"}
 
 
-class Shape(NamedTuple):
+class PageShape(NamedTuple):
     """The size of a page's figure and of its bars."""
 
     digits: DigitSize | None
@@ -86,15 +86,15 @@ class Shape(NamedTuple):
 
 
 SHAPES = (
-    Shape(DigitSize(3, 4), 3),
-    Shape(DigitSize(2, 3), 3),
-    Shape(DigitSize(2, 3), 2),
-    Shape(DigitSize(1, 2), 2),
-    Shape(NATURAL, 1),
-    Shape(None, 1),
+    PageShape(DigitSize(3, 4), 3),
+    PageShape(DigitSize(2, 3), 3),
+    PageShape(DigitSize(2, 3), 2),
+    PageShape(DigitSize(1, 2), 2),
+    PageShape(NATURAL, 1),
+    PageShape(None, 1),
 )
 """From the largest to the smallest; a page has the first that leaves room for its text."""
-BESIDE_PLOT = (Shape(DigitSize(1, 2), 1), *SHAPES[-2:])
+BESIDE_PLOT = (PageShape(DigitSize(1, 2), 1), *SHAPES[-2:])
 """Of a page with a plot, which has most of the rows."""
 DIGITS_SHARE, PLOTTED_SHARE = 4, 3
 """The digits have at most one row of so many, and the part above a plot one of so many."""
@@ -157,7 +157,7 @@ def compose_page(
     def text_of(height: int, *, whole: bool = False) -> list[Line]:
         return page_lines(state, info, inner, height, answered=answered or whole)
 
-    def top_of(shape: Shape) -> tuple[list[Line], list[Line]]:
+    def top_of(shape: PageShape) -> tuple[list[Line], list[Line]]:
         number = format_number(state, info)
         large = number_lines(number, inner, shape.digits) if shape.digits else []
         if number.of and not number.words:
@@ -192,8 +192,8 @@ def _count(parts: tuple[list[Line], list[Line]]) -> int:
 
 
 def _choose_shape(
-    shapes: tuple[Shape, ...], count: Callable[[Shape], int], rows: int, needed: int
-) -> Shape:
+    shapes: tuple[PageShape, ...], count: Callable[[PageShape], int], rows: int, needed: int
+) -> PageShape:
     """Return the largest shape that leaves room for the text, which else has half of the rows."""
     known = [
         (shape, count(shape))
