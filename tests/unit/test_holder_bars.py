@@ -10,8 +10,8 @@ from tests.screens.helpers import GIB, MIB, NOW, STRANGER, WORKER, gpu, gpu_proc
 from tui.core.text import glyphs
 from tui.devices.state.devices import DeviceView
 from tui.devices.views.holder_bars import (
-    HeldMemory,
     BarPart,
+    HeldMemory,
     choose_colors,
     divide_memory,
     holder_bars,
