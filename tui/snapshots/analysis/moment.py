@@ -237,7 +237,7 @@ def _stretches(part: Filled) -> list[tuple[int, int, int, int]]:
 
 def _cell(sums: list[int], length: int, begins: int, rank: int | None) -> Cell:
     shares = [*sums, max(0, length - sum(sums))]
-    most = max(range(4), key=lambda state: (shares[state], -state))
+    most = shares.index(max(shares))
     used = (shares[0] + shares[1]) / length if length else 0.0
     return Cell(_STATES[most], min(1.0, used), begins, rank)
 
