@@ -172,7 +172,11 @@ def test_a_wrong_result_has_no_speed_up() -> None:
     )
     assert format_number(state.runs, state.runs.catalogue[0])[0] == ""
     assert "no speed-up: a check failed, or the devices did not do the same work" in headline(state)
-    assert "50.0x" not in " ".join(headline(state))
+    rows = headline(state)
+    assert "50.0x" not in " ".join(rows)
+    # Two bars would claim one, too.
+    assert not any("█" in row for row in rows)
+    assert any(row.startswith("cuda:0") and "check failed" in row for row in rows)
 
 
 def test_the_bars_are_on_the_scale_of_the_longest_time() -> None:

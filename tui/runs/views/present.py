@@ -367,9 +367,16 @@ def _device_lines(
 ) -> list[Line]:
     """Return for each device its time as a bar scaled to the longest, or its run's state.
 
-    A time alone is compared with the device's limit, if one is known.
+    A time alone is compared with the device's limit, if one is known. The time of a wrong result
+    has no bar, because beside another one it would claim a speed-up.
     """
-    times = _find_times(runs)
+    times = {
+        device: seconds
+        for device, seconds in _find_times(runs).items()
+        if (run := runs[device]) and run.result and may_claim(run.result)
+    }
+    results = [run.result for device in times if (run := runs[device]) and run.result]
+    comparable = len(results) > 1 and are_comparable(*results[:2])
     statuses = {
         device: _format_status(state, info, run, tick, bar_rows) for device, run in runs.items()
     }
@@ -380,11 +387,13 @@ def _device_lines(
         label = Span(f"{left(device, DEVICE_CELLS)} ", style_of_device(device))
         if bar_rows > 1:
             rows.append(())
-        bar = _draw_time(runs[device], times, device, room, thick=bar_rows > 1)
+        alone = {name: seconds for name, seconds in times.items() if name == device}
+        scale = times if comparable else alone
+        bar = _draw_time(runs[device], scale, device, room, thick=bar_rows > 1)
         if not bar or room < LEAST_BAR:
             for number, row in enumerate(status):
                 lead = label if not number else Span(" " * label.width)
-                rows += flow([(lead, *row)], cells, indent="  ")
+                rows += flow([(lead, *row)], cells, indent=" " * label.width)
             continue
         gap = Span("   " if bar_rows > 1 else " ")
         for number in range(max(bar_rows, len(status))):
@@ -497,7 +506,7 @@ def _format_figures(result: RunResult, rows: int) -> list[Line]:
     if limit is not None:
         style = TextStyle.BAD if limit.exceeded else TextStyle.STRONG
         known.append(Span(format_limit_share(limit), style))
-    if result.check is not None and not result.check.passed:
+    if result.status == "ok" and not may_claim(result):
         known.append(Span("check failed", TextStyle.BAD))
     if rows > 2:
         return [time, *((span,) for span in known)]
