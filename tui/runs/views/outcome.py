@@ -134,7 +134,7 @@ def _figure_lines(
     padded = " ".join(right(words, size) for words, size, _ in figures)
     if label.width + cell_len(padded) > cells:
         parts = [line(Span(words, style)) for words, _, style in figures if words]
-        rows = flow([line(label, *parts[0]), *parts[1:]], cells, indent="  ")
+        rows = flow([line(label, *parts[0]), *parts[1:]], cells, indent=" " * label.width)
         return rows + _limit_rows(result, 0, cells, limit_cells)
     head = [label]
     for words, size, style in figures:
