@@ -22,6 +22,7 @@ from tui.devices.views.large_history import (
 )
 from tui.devices.views.memory_history import (
     BESIDE_FROM,
+    LEAST_AREA,
     MOST_AREA,
     account_history,
     account_rows,
@@ -133,3 +134,10 @@ def test_a_wide_screen_has_the_load_beside_the_memory() -> None:
     assert "util 50%" in wide[0]
     assert "reserved" in wide[-1]
     assert "power" in wide[-1]
+
+
+def test_an_area_that_would_be_almost_empty_has_the_least_rows() -> None:
+    for view, recent in (read(*[0.1] * 90), read(20.0)):
+        rows = account_rows(view, recent, 100, 40)
+        full = account_rows(*read(*[20.0] * 90), 100, 40)
+        assert full - rows == MOST_AREA - LEAST_AREA

@@ -172,16 +172,22 @@ def fitting_rows(view: DeviceView, recent: RecentReadings, cells: int, available
     """
     rows = large_rows(available)
     figure = choose_figure(view, recent.sample, MEMORY)
-    return min(rows, LOW_ROWS + 1) if _is_flat(figure, recent, cells) else rows
+    return min(rows, LOW_ROWS + 1) if is_flat(figure, recent, cells - SCALE) else rows
 
 
-def _is_flat(figure: PlottedFigure, recent: RecentReadings, cells: int) -> bool:
-    """Return whether a picture would be almost empty: of an idle device, or of few readings."""
+def is_flat(figure: PlottedFigure, recent: RecentReadings, cells: int) -> bool:
+    """Return whether a picture would be almost empty: of an idle device, or of few readings.
+
+    Args:
+        figure: the figure, whose scale is that of the device.
+        recent: the readings of the device.
+        cells: width of the picture.
+    """
     top = choose_scale(figure, recent).full if figure.name == MEMORY else figure.full
     values = [
         value for point in recent.points if (value := getattr(point, figure.name)) is not None
     ]
-    if not top or FEW * len(values) < cells - SCALE:
+    if not top or FEW * len(values) < cells:
         return True
     highest: float = max(values)
     return highest * LEAST_ROWS < top
@@ -331,7 +337,7 @@ def plan_pictures(
     rows: list[int] = []
     grows: list[int] = []
     for place, figure in enumerate([first, *others]):
-        flat = _is_flat(figure, recent, cells)
+        flat = is_flat(figure, recent, cells - SCALE)
         least = 1 + (LOW_ROWS if flat and place else LEAST_ROWS)
         if place and sum(rows) + least > available:
             break

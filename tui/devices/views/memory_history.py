@@ -25,6 +25,7 @@ from tui.devices.views.large_history import (
     collect_readings,
     draw_area,
     heading_line,
+    is_flat,
     label_row,
     summarize,
 )
@@ -46,6 +47,10 @@ def account_rows(view: DeviceView, recent: RecentReadings, cells: int, most: int
     if not around or most < around + LEAST_AREA:
         return whole_rows(view, recent, cells, most)
     highest = MOST_BESIDE if cells >= BESIDE_FROM else MOST_AREA
+    areas, _ = _split(view, recent, cells)
+    width = cells // len(areas) - LABEL
+    if all(is_flat(figure, recent, width) for figure in areas):
+        highest = LEAST_AREA
     return around + min(highest, most - around)
 
 
