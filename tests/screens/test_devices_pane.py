@@ -30,7 +30,7 @@ from tui.devices.state.devices import CPU
 from tui.devices.state.machine import DeviceSelected
 from tui.devices.views.host_rows import MORE
 from tui.kit import styles
-from tui.kit.lines import Span, TextStyle
+from tui.kit.lines import Span, TextStyle, plain
 from tui.kit.styles import strip_of
 from tui.monitor.messages import Sample, Utilization
 from tui.runs.state.state import WorkbenchState
@@ -386,8 +386,8 @@ async def test_eight_idle_gpus_have_a_row_each_where_the_screen_has_the_rows() -
 async def test_in_three_columns_a_device_has_two_lines_with_wide_gauges() -> None:
     async with running((200, 55), "two gpus") as at:
         devices = at.workbench.devices.list
-        place = next(i for i, row in enumerate(at.rows) if "cuda:0 \u25a0" in row)
-        load, memory = at.rows[place][:49], at.rows[place + 1][:49]
+        load, memory = (plain(line) for line in devices.shown_lines[:2])
+        assert load.startswith("\u25b8 cuda:0 \u25a0")
         assert "61%  45\u00b0C  310 W" in load
         assert memory.startswith(" " * 9 + "\u25a0")
         assert memory.rstrip().endswith(" 20.7/139.8G")
