@@ -93,7 +93,7 @@ async def test_a_run_is_watched_to_its_oom_and_the_oom_is_explained(tmp_path: Pa
             assert "Tried to allocate 32768.00 GiB" in tab.session.main.store.oom_text
             # Both snapshots are of the process: what has grown between them.
             await at.press("5", "c")
-            await at.until(lambda: "Difference" in at.text and "live" in at.text)
+            await at.until(lambda: "at their" in at.text and "live" in at.text)
             await at.press("5", "escape")
             await at.until(lambda: "1 stored" in at.text)
             await at.until(lambda: "ended with exit code 1" in at.text)

@@ -34,7 +34,13 @@ from tui.snapshots.views.layers import (
 )
 from tui.snapshots.views.overview import complete_path, find_files, start_lines
 from tui.snapshots.views.shared_lines import clamp_range, find_column, stack_lines
-from tui.snapshots.views.sites import SiteLine, nodes, parse_search
+from tui.snapshots.views.sites import (
+    SiteLine,
+    node_line,
+    nodes,
+    parse_search,
+    tree_heading,
+)
 
 TRAINING = Path(__file__).parents[1] / "snapshots" / "files" / "training.pickle"
 GIB = 1 << 30
@@ -231,6 +237,18 @@ def test_a_stretch_is_moved_into_the_trace(first: int, length: int, events: int)
 
 def test_the_end_is_in_the_last_column() -> None:
     assert find_column(timeline([(0, 0)] * 7, 1), None) == 6
+
+
+def test_sites_have_bars_of_their_shares_on_a_wide_screen() -> None:
+    row = SiteRow("a.py:1 f", "a.py:1 f", "user", GIB, 2, 0.5, 0, 1)
+    wide, narrow = (
+        plain(node_line(SiteLine(("a.py:1 f",), row), unfolded=False, cells=cells))
+        for cells in (120, 80)
+    )
+    assert wide.count("█") == 10
+    assert "█" not in narrow
+    heading = plain(tree_heading("site", "bytes", 120))
+    assert heading.index("by site") == wide.index("a.py")
 
 
 def test_equal_frames_are_counted_and_the_user_s_are_marked() -> None:

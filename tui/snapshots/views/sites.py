@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, line, paragraph
+from tui.kit.bars import draw_bar
+from tui.kit.lines import Line, Span, TextStyle, fit_line, flow, left, line, paragraph
 from tui.snapshots.model.results import Difference, DiffRow, Grouping, Order, SiteListing, SiteRow
 from tui.snapshots.views.shared_lines import FRAME_STYLES, SITE_FIGURES, site_heading, site_line
 
 Path = tuple[str, ...]
+LEAST_WITH_BARS, MOST_BAR = 100, 32
+"""Cells of a line from which sites have bars, and those of the longest bar."""
 CHANGE_STYLES = {
     "new": TextStyle.BAD,
     "grown": TextStyle.NOTE,
@@ -73,11 +76,13 @@ def _add_nodes(
 
 
 def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
-    """Draw bytes, share, count, and the label indented below its parent's."""
+    """Draw bytes, share, count, a bar where there is room, and the label below its parent's."""
     indent = "  " * node.depth
     row = node.row
+    room = bar_cells(cells)
     if row is None:
-        return fit_line(line(Span(" " * SITE_FIGURES + indent + node.text, TextStyle.QUIET)), cells)
+        lead = " " * (SITE_FIGURES + room) + indent
+        return fit_line(line(Span(lead + node.text, TextStyle.QUIET)), cells)
     mark = " "
     if row.children:
         mark = glyphs.GLYPHS.unfolded if unfolded else glyphs.GLYPHS.folded
@@ -85,12 +90,18 @@ def node_line(node: SiteLine, *, unfolded: bool, cells: int) -> Line:
     folded = Span(
         f"  after {row.folded} folded" if row.folded and node.depth else "", TextStyle.QUIET
     )
-    return site_line(row, (label, folded), cells)
+    bar = Span(left(draw_bar(row.share, room - 2), room) if room else "", TextStyle.ALLOCATED)
+    return site_line(row, (bar, label, folded), cells)
+
+
+def bar_cells(cells: int) -> int:
+    """Return the width of the bars of shares with the gap after them; 0 on a narrow screen."""
+    return 2 + min(MOST_BAR, cells // 6) if cells >= LEAST_WITH_BARS else 0
 
 
 def tree_heading(grouping: Grouping, order: Order, cells: int) -> Line:
     """Draw the heading over the columns of sites."""
-    return site_heading(f"  by {grouping}, by {order}", cells)
+    return site_heading(f"{' ' * bar_cells(cells)}  by {grouping}, by {order}", cells)
 
 
 def parse_search(typed: str) -> tuple[str, bool]:
