@@ -90,7 +90,7 @@ def test_another_driver_is_named_beside_what_has_become_slower(tmp_path: Path) -
     assert "differences (not causes) of B from A: driver 580.65.06 → 590.10.01" in text
     # Told once, and not again for each workload.
     assert text.count("590.10.01") == 1
-    assert "corrected for 2 comparisons at once" in text
+    assert "corrected for 2 comparisons" in text
     assert "0.1 false alarms" in text
 
 
@@ -238,7 +238,7 @@ def test_holms_correction_is_told_where_it_changes_a_verdict(tmp_path: Path) -> 
     text = " ".join(_text(found, 140).split())
     assert f"unclear ({alone.answer.verdict} alone)" in text
     assert "its interval alone says" in text
-    assert "corrected for 61 comparisons at once (Holm)" in text
+    assert "corrected for 61 comparisons (Holm)" in text
 
 
 def test_marked_runs_stay_and_are_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -42,6 +43,7 @@ _BAR_STYLES = {
     "faster": (TextStyle.ALLOCATED, TextStyle.GOOD),
 }
 """Styles of the bars of A and B by verdict; others are gray, so that the differences stand out."""
+_SAME_STYLES = (TextStyle.SYSTEM, TextStyle.SYSTEM)
 NONE_SHARED = "A and B have no workload in common that completed with the same parameters."
 
 
@@ -165,6 +167,8 @@ _PAIR = 2
 def render_bars(comparison: EnvironmentComparison, cells: int, rows: int) -> list[Line]:
     """Draw both times of each workload on one scale, of as many workloads as fit.
 
+    The figures stand in the table above; a difference is named again beside its bar.
+
     Args:
         comparison: the two sides.
         cells: width of a line.
@@ -175,38 +179,41 @@ def render_bars(comparison: EnvironmentComparison, cells: int, rows: int) -> lis
     shown = questions[: rows // (_PAIR + spaced)]
     if not shown:
         return []
-    names = [_format_name(question) for question in questions]
-    times = [
-        [text.seconds(side.typical_s) for side in (question.a, question.b)]
-        for question in questions
-    ]
+    names = _format_distinct_names(questions)
     label = widest(names, min(_MOST_NAME, cells // 3))
     verdict = widest(map(_format_verdict, questions))
-    longest = max(widest(pair) for pair in times)
-    # Blanks: two at the left, and between name, letter, bar, time and verdict.
-    room = min(_MOST_BAR, cells - label - longest - verdict - 10)
+    # Blanks: two at the left, and between name, letter, bar and verdict.
+    room = min(_MOST_BAR, cells - label - verdict - 8)
     if room < _LEAST_BAR:
         return []
     lines: list[Line] = []
-    for question, name, words in zip(shown, names, times, strict=False):
+    for question, name in zip(shown, names, strict=False):
         full = max(question.a.typical_s, question.b.typical_s)
-        mark = _render_verdict(question)
-        styles = _BAR_STYLES.get(question.answer.verdict, (TextStyle.SYSTEM, TextStyle.SYSTEM))
+        styles = _BAR_STYLES.get(question.answer.verdict)
+        mark = ("  ", _render_verdict(question)) if styles else ()
         sides = (question.a, question.b)
-        for letter, side, time, style in zip("AB", sides, words, styles, strict=True):
+        for letter, side, style in zip("AB", sides, styles or _SAME_STYLES, strict=True):
             bar = glyphs.GLYPHS.gauge * max(1, round(side.typical_s / full * room))
             lines.append(
                 line(
                     f"  {left(name if letter == 'A' else '', label)}  ",
                     Span(f"{letter} ", TextStyle.QUIET),
                     Span(left(bar, room), style),
-                    f" {right(time, longest)}",
-                    *(("  ", mark) if letter == "B" else ()),
+                    *(mark if letter == "B" else ()),
                 )
             )
         if spaced:
             lines.append(())
     return lines
+
+
+def _format_distinct_names(questions: Sequence[Question]) -> list[str]:
+    """Return the names of workloads, with parameters where a name alone stands for several."""
+    counts = Counter(question.workload for question in questions)
+    return [
+        question.workload if counts[question.workload] == 1 else _format_name(question)
+        for question in questions
+    ]
 
 
 def render_foot(

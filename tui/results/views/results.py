@@ -333,9 +333,9 @@ def format_closing_notes(comparison: StoreComparison) -> list[str]:
     if comparison.tested > 1:
         corrected = sum(question.answer.corrected for question in comparison.questions)
         lines.append(
-            f"corrected for {comparison.tested} comparisons at once (Holm): at most one such table"
+            f"corrected for {comparison.tested} comparisons (Holm): at most one such table"
             f" in twenty shows a difference by chance; uncorrected, {comparison.false_alone:.1f}"
-            " false alarms are expected" + (f"; {corrected} became unclear" if corrected else "")
+            " false alarms expected" + (f"; {corrected} became unclear" if corrected else "")
         )
     lines += [_format_unpaired(item) for item in comparison.unpaired[:_MOST_UNPAIRED]]
     if any(comparison.only):
