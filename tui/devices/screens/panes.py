@@ -38,18 +38,19 @@ class DevicesPane(AgingPane):
 
     SHOWS: ClassVar[frozenset[Topic]] = frozenset({Topic.DEVICES, Topic.HOSTS, Topic.SELECTION})
     HELP = (
-        "One line per device, with torch's name (cuda:0) or NVML's. The bars show time busy and"
-        " memory used. A mark and a color warn of memory from 95%, of a temperature within 10 "
+        "One line per device, with torch's name (cuda:0) or NVML's. The bars show time busy and "
+        "memory used. A mark and a color warn of memory from 95%, of a temperature within 10 "
         "degrees of the slowdown, and of power at its cap. A red ! means that heat or a fault "
         "limits the clocks. throttled is NVML's reason for lower clocks. A lost device does not "
         "answer. '12 s old' marks old figures. Tab 2 gives the reason for n/a. s sorts by the "
         "figures shown. Later, a row moves up once its mean since then, of at most ten seconds, "
-        "is 10 points of load, 2 of memory or 3 degrees ahead. Plots have fixed scales; a gap "
-        "has no reading. A column is one reading until the plot is full; then columns become "
-        "longer. An area is solid up to the mean and shaded up to the highest. With "
-        "--host, each host has a heading with its driver (\u2260: not that of most), round-trip"
-        " time, CPU and memory. Enter folds a host. Without room for all, idle GPUs that are "
-        "alike share a row, as do busy ones of several hosts. Enter unfolds it."
+        "is 10 points of load, 2 of memory or 3 degrees ahead. Plots have fixed scales; that of a "
+        "memory area ends above its highest. A gap has no reading. A column is one reading until "
+        "the plot is full; then columns become longer. An area is solid up to the mean and shaded "
+        "up to the highest. With --host, each host has a heading with its driver (\u2260: not "
+        "that of most), round-trip time, CPU and memory. Enter folds a host. Without room for "
+        "all, idle GPUs that are alike share a row, as do busy ones of several hosts. Enter "
+        "unfolds it."
     )
 
     def __init__(
