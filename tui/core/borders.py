@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from typing import Literal
+
+BorderName = Literal["middle", "left", "right"]
 
 STEP = 2
 """Percent by which a key moves a border."""
@@ -45,6 +48,11 @@ class Borders:
     def moved_right(self, to: int) -> Borders:
         """Return the borders with the right one of three as near to a position as possible."""
         return replace(self, right=min(max(to, self.left + LEAST), 100 - LEAST))
+
+    def moved(self, border: BorderName, to: int) -> Borders:
+        """Return the borders with one of them as near to a position as possible."""
+        move = {"middle": self.moved_middle, "left": self.moved_left, "right": self.moved_right}
+        return move[border](to)
 
     def __str__(self) -> str:
         """Return the text that :func:`parse_borders` reads."""

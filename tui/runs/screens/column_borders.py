@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 from textual import events
 from textual.containers import Container
 from textual.widget import Widget
 
-BorderName = Literal["middle", "left", "right"]
+from tui.core.borders import BorderName
 
 
 class PaneArea(Container):

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from tui.core.borders import STEP
+from tui.core.borders import STEP, BorderName
 from tui.core.events import Topic, Topics
 from tui.devices.screens.account_panes import MemoryPane
 from tui.devices.screens.device_list import DeviceList
@@ -23,7 +23,7 @@ from tui.kit.lists import KeyedList
 from tui.kit.pane import FooterBar, Pane, PaneRow, pane_of, set_height, set_width, switch_classes
 from tui.kit.terminal.clipboard import copy
 from tui.runs.commands import BACKEND, PANES, PRESENT_PAGES, RUNS
-from tui.runs.screens.column_borders import BorderName, PaneArea
+from tui.runs.screens.column_borders import PaneArea
 from tui.runs.screens.detail_panes import (
     BackendPane,
     BackendSwitches,
@@ -282,12 +282,7 @@ class WorkbenchScreen(CommandScreen):
 
     def _move_border(self, border: BorderName, to: int) -> None:
         """Move a border to a percentage of the width, within the columns' least widths."""
-        move = {
-            "middle": self.program.borders.moved_middle,
-            "left": self.program.borders.moved_left,
-            "right": self.program.borders.moved_right,
-        }
-        moved = move[border](to)
+        moved = self.program.borders.moved(border, to)
         if moved != self.program.borders:
             self.program.borders = moved
             self.place_panes()

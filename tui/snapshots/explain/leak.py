@@ -53,6 +53,7 @@ from tui.snapshots.explain.leak_facts import (
     LARGE,
     Leak,
     LeakKind,
+    count_grown,
     describe_site,
     estimate_rate,
     find_growth_rate,
@@ -207,21 +208,10 @@ def _find_in_container(
             return None
     elif whole < max(SHARE * evidence.allocated, grew / 4):
         return None
-    grown = _count_grown(container, inventory, rate, grew)
+    grown = count_grown(container, inventory, rate, grew)
     size = max(container.bytes, min(whole, grown or whole))
     kind: LeakKind = "graphs" if graphs else "list"
     return make_leak(kind, container, inventory, size, rate, graphs=container.graphs)
-
-
-def _count_grown(container: Container, inventory: Inventory, rate: Rate | None, grew: int) -> int:
-    """Return the bytes that have grown: of a container with one element per step, for all of them.
-
-    What was measured begins after the first step.
-    """
-    each_step = abs(container.length - inventory.step) <= 2
-    if rate is None or rate.per != "step" or not each_step:
-        return grew
-    return int(rate.rate * container.length)
 
 
 def _is_made_at_once(container: Container, rate: Rate | None) -> bool:

@@ -137,3 +137,14 @@ def estimate_rate(container: Container, evidence: Evidence, inventory: Inventory
     )
     source = "its bytes, and the bytes allocated after the first step"
     return Rate(per_step, least / steps, most, "step", source, steps)
+
+
+def count_grown(container: Container, inventory: Inventory, rate: Rate | None, grew: int) -> int:
+    """Return the bytes that have grown: of a container with one element per step, for all of them.
+
+    What was measured begins after the first step.
+    """
+    each_step = abs(container.length - inventory.step) <= 2
+    if rate is None or rate.per != "step" or not each_step:
+        return grew
+    return int(rate.rate * container.length)
