@@ -48,7 +48,7 @@ FOLDER = ROOT / "docs" / "pictures"
 RECORDING = ROOT / "tui" / "recordings" / DEMO
 SNAPSHOT = ROOT / "tui" / "recordings" / DEMO_SNAPSHOT
 SIZE = (120, 40)
-HOSTS_SIZE = (100, 40)
+HOSTS_SIZE = (120, 36)
 MOST_TRIES = 400
 """Looks, a twentieth of a second apart, at whether something has come about."""
 SIZES = ((80, 24), (120, 40), (200, 55))
