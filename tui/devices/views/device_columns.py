@@ -29,6 +29,8 @@ CLOCKS = 13
 STATUS = 23
 BRIEF_STATUS = 8
 """Cells for the reason of lower clocks on narrow rows, where a GPU has a harmful one."""
+USERS = 12
+"""Least cells for the users of a GPU."""
 NAME = (12, 16)
 HISTORY_FROM = 96
 """Cells that a row needs to contain its history."""
@@ -225,9 +227,9 @@ def _host_columns(label: int, width: int) -> list[Column[None]]:
         ),
         Column("temp", TEMPERATURE, gap=1, drop_order=3, order="heat"),
         Column(_LIMIT, POWER_OF - POWER, gap=0, drop_order=1, leaves=64),
-        Column("power", POWER, gap=1, drop_order=2),
+        Column("power", POWER, gap=1, drop_order=2, leaves=_beside_bars(4) + USERS),
         Column("SM/mem clock", CLOCKS, gap=1, drop_order=0, leaves=72),
-        Column(_USERS, 12, align="left", gap=2, drop_order=4, grows=(30, width)),
+        Column(_USERS, USERS, align="left", gap=2, drop_order=4, grows=(30, width)),
     ]
 
 
