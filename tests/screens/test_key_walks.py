@@ -105,6 +105,19 @@ async def test_the_palette_may_have_closed_before_it_has_opened() -> None:
         await on.until(lambda: on.app.front is not None and on.app.front.TAB == "results")
 
 
+async def test_a_palette_that_is_closed_before_it_is_mounted_closes_once_it_is() -> None:
+    async with running() as on:
+        on.app.action_command_palette()
+        palette = on.app.screen
+        assert isinstance(palette, Palette)
+        assert not palette.is_mounted
+        palette.dismiss()
+        palette.dismiss()
+        await on.until(lambda: on.app.screen is on.workbench)
+        await on.press("6")
+        await on.until(lambda: on.app.front is not None and on.app.front.TAB == "results")
+
+
 async def test_a_dialog_that_is_closed_twice_closes_nothing_else() -> None:
     async with running() as on:
         await on.press("R")

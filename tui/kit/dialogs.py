@@ -61,9 +61,13 @@ class Palette(CommandPalette):
         """Close, once mounted; do nothing if another screen is on top, as it is after closing."""
         if not self.is_mounted:
             # A key was faster. Textual's palette expects to be on top when it is mounted.
-            self.call_later(self.dismiss)
+            self.call_later(self._close)
             return AwaitComplete()
         return super().dismiss(result) if self.is_active else AwaitComplete()
+
+    def _close(self) -> None:
+        """Close without waiting for the end: a screen must not wait for its own."""
+        self.dismiss()
 
     def on_mount(self) -> None:
         """Stop the cursor from blinking, which costs frames over a slow link."""

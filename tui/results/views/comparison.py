@@ -42,8 +42,8 @@ _BAR_STYLES = {
     "slower": (TextStyle.ALLOCATED, TextStyle.NOTE),
     "faster": (TextStyle.ALLOCATED, TextStyle.GOOD),
 }
-"""Styles of the bars of A and B by verdict; others are gray, so that the differences stand out."""
-_SAME_STYLES = (TextStyle.SYSTEM, TextStyle.SYSTEM)
+"""Styles of the bars of A and B by verdict; others are slate, so that the differences stand out."""
+_SAME_STYLES = (TextStyle.LAYER_REST, TextStyle.LAYER_REST)
 NONE_SHARED = "A and B have no workload in common that completed with the same parameters."
 
 
