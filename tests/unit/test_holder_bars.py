@@ -17,7 +17,7 @@ from tui.devices.views.holder_bars import (
     holder_bars,
 )
 from tui.kit.lines import LAYERS, plain, width
-from tui.monitor.messages import DeviceMemory, GpuProcess
+from tui.monitor.messages import DeviceMemory, GpuProcess, ParentProcess
 
 TOTAL = 100 * GIB
 
@@ -73,17 +73,25 @@ def test_the_parts_fill_the_bar_whatever_the_figures_are(
     assert {width(line) for line in lines[1:]} <= {cells - 1}
 
 
-def test_a_process_has_one_color_and_another_than_those_beside_it() -> None:
+def test_jobs_have_different_colors_and_later_ones_change_none() -> None:
     apart = gpu_process(9001 + len(LAYERS), 9 * GIB)
-    first = view(TRAINING, apart, used=50 * GIB)
-    held = divide_memory([first, view(TRAINING, used=40 * GIB, index=1)], WORKER)
+    held = divide_memory([view(TRAINING, used=50 * GIB), view(apart, used=40 * GIB)], WORKER)
     colors = choose_colors(held)
-    assert len(colors) == 2
-    assert len(set(colors.values())) == 2
-    # A process that comes later does not change the others.
-    more = view(TRAINING, apart, NOTEBOOK, used=60 * GIB)
-    after = choose_colors(divide_memory([more], WORKER))
-    assert {holder: after[holder] for holder in colors} == colors
+    assert len(colors) == len(set(colors.values())) == 2
+    later = [gpu_process(9100 + place, GIB) for place in range(2 * len(LAYERS))]
+    more = [view(TRAINING, *later, used=60 * GIB), view(apart, used=40 * GIB)]
+    after = choose_colors(divide_memory(more, WORKER))
+    assert {job: after[job] for job in colors} == colors
+
+
+def test_the_ranks_of_a_launcher_have_its_color() -> None:
+    torchrun = ParentProcess(9000, "ada", "torchrun train.py", NOW)
+    ranks = [gpu_process(9001 + rank, 9 * GIB, parent=torchrun) for rank in range(2)]
+    views = [view(ranks[0], NOTEBOOK, used=20 * GIB), view(ranks[1], used=10 * GIB, index=1)]
+    held = divide_memory(views, WORKER)
+    jobs = [{part.job for part in gpu.parts if part.kind == "process"} for gpu in held]
+    assert jobs == [{torchrun.pid, STRANGER}, {torchrun.pid}]
+    assert set(choose_colors(held)) == {torchrun.pid, STRANGER}
 
 
 def test_each_bar_has_its_gpu_its_processes_and_its_figures() -> None:

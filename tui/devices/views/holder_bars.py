@@ -1,8 +1,8 @@
 """Who holds the memory of each GPU: a bar per GPU, divided by process. Pure.
 
-A process has the same color in the bars of all GPUs, and its PID stands in its part where that
-fits. The PIDs of the selected processes have a sign and are cut out of the areas, which shows in
-any theme.
+The processes of one launcher have one color in the bars of all GPUs, and the PID of each stands in
+its part where that fits. The PIDs of the selected processes have a sign and are cut out of the
+areas, which shows in any theme.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class BarPart:
     bytes: int
     holder: HolderKey | None = None
     """The process; ``None`` for the other kinds."""
+    job: int = 0
+    """PID of its launcher, such as torchrun, else its own; 0 for the other kinds."""
     words: tuple[str, ...] = ()
     """A line for each row of the bar."""
 
@@ -96,7 +98,8 @@ def _divide(view: DeviceView, device: Device, names: dict[HolderKey, str]) -> He
         figures = f"{text.size(held)}  {text.share(held / total)}"
         words = (f"{row.pid} {names[_key(row)]}", figures, row.user or "")
         # Memory that processes share is counted for each.
-        parts.append(BarPart("process", min(held, room), _key(row), words))
+        job = row.parent.pid if row.parent else row.pid
+        parts.append(BarPart("process", min(held, room), _key(row), job, words))
         room -= parts[-1].bytes
     rest = min(room, used - sum(part.bytes for part in parts))
     if rest > LEAST_UNATTRIBUTED * total:
@@ -107,17 +110,20 @@ def _divide(view: DeviceView, device: Device, names: dict[HolderKey, str]) -> He
     return HeldMemory(view.label, used, total, tuple(part for part in parts if part.bytes), lost)
 
 
-def choose_colors(gpus: Sequence[HeldMemory]) -> dict[HolderKey, int]:
-    """Return the number of each process's color: others in its bars have another where it can be.
+def choose_colors(gpus: Sequence[HeldMemory]) -> dict[int, int]:
+    """Return the number of each job's color, by the PID of the job.
 
-    The colors of processes do not change when others come or go, unless they would be the same.
+    Jobs in one bar have different colors where that is possible, and so have all jobs while there
+    are enough. The colors of jobs do not change when later ones come or go.
     """
-    bars = [[part.holder for part in gpu.parts if part.holder is not None] for gpu in gpus]
-    colors: dict[HolderKey, int] = {}
-    for holder in sorted({holder for bar in bars for holder in bar}):
-        beside = {colors.get(other) for bar in bars if holder in bar for other in bar}
-        options = [(holder[0] + step) % len(LAYERS) for step in range(len(LAYERS))]
-        colors[holder] = next((color for color in options if color not in beside), options[0])
+    bars = [{part.job for part in gpu.parts if part.job} for gpu in gpus]
+    colors: dict[int, int] = {}
+    for job in sorted(set().union(*bars)):
+        beside = {colors.get(other) for bar in bars if job in bar for other in bar}
+        options = [(job + step) % len(LAYERS) for step in range(len(LAYERS))]
+        apart = [color for color in options if color not in beside] or options
+        unused = [color for color in apart if color not in colors.values()]
+        colors[job] = (unused or apart)[0]
     return colors
 
 
@@ -171,7 +177,7 @@ def _bar_row(
     cells: int,
     row: int,
     height: int,
-    colors: dict[HolderKey, int],
+    colors: dict[int, int],
     chosen: Collection[HolderKey],
 ) -> list[Span]:
     """Return one row of a bar."""
@@ -188,7 +194,7 @@ def _bar_row(
             blank = last or (part.kind == "free" and row > 0)
             spans.append(Span((" " if blank else fill) * width, style))
         else:
-            color, selected = colors[part.holder], row == 0 and part.holder in chosen
+            color, selected = colors[part.job], row == 0 and part.holder in chosen
             beside = bool(spans)
             spans += _filled(words, width, color, selected=selected, last=last, beside=beside)
     return spans

@@ -32,7 +32,7 @@ LETTERS = ("A", "B")
 
 _FACTS = ("box", "gpu", "driver", "torch")
 """Facts that get a column if the results differ in them."""
-_DROPPED_FIRST = ("trend", "gpu", "change", "tags", "box", "driver", "torch", "device")
+_DROPPED_FIRST = ("gpu", "tags", "box", "torch", "driver", "trend", "change", "device")
 """Columns in the order in which a narrow list drops them; the full result is below the list."""
 _MOST = {"tags": 24, "gpu": 24}
 """Most cells of a text column."""

@@ -146,7 +146,8 @@ def draw_entry(
         layout: the columns.
         under_cursor: the entry is under the cursor.
         titled: the title of a workload without a run takes the place of its figures.
-        bare: no row has a figure: a device that a workload does not run on follows its title.
+        bare: no row has a figure, and no column a heading: a title says whether its workload can
+            run here, and not on which device.
     """
     if isinstance(entry, Group):
         return _draw_heading(entry, layout[-1].end if layout else 0)
@@ -157,11 +158,9 @@ def draw_entry(
     shown = (entry, under_cursor)
     *others, state = layout
     if titled and entry.title and entry.state == NOT_RUN:
-        words = entry.title
-        while others and (figure := _format_figure(others[-1], shown)) in ("", text.NA):
-            if figure and not bare:
-                break
-            words += f"  {figure}" if figure else ""
+        words = f"{entry.title}  {text.NA}" if bare and entry.dimmed else entry.title
+        blank = ("", text.NA) if bare else ("",)
+        while others and _format_figure(others[-1], shown) in blank:
             start = others.pop().start
             state = replace(state, start=start, width=state.end - start)
         title = Span(fit(words, state.width), TextStyle.QUIET)

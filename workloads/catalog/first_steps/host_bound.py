@@ -128,7 +128,7 @@ def python_loop(
 
 @workload(
     group="first_steps",
-    title="tiny model",
+    title="a model too small for a GPU",
     about=f"{LAYERS} linear layers with ReLU on a small batch, without gradients. Each operation "
     "costs its launch: Python, the dispatcher and on a GPU the driver, some microseconds whatever "
     "its size. While the layers are narrow, nearly all of the time is launches.",

@@ -175,7 +175,7 @@ def largest_free(segments: list[dict[str, Any]], device: int) -> int:
 
 @workload(
     group="memory",
-    title="fragmentation",
+    title="free memory in pieces too small to use",
     about="Tensors that live long and tensors that do not, cut in turns out of one cached segment: "
     "when the short-lived ones are gone, half of the segment is free, in pieces that are no longer "
     "neighbours. For comparison, the same tensors with the long-lived ones made first.",

@@ -26,7 +26,7 @@ DEPTH_FACTOR = 4
 
 @workload(
     group="training",
-    title="gradient accumulation",
+    title="one step from several small batches",
     about="A batch that does not fit is split into micro-batches: backward adds to the gradients, "
     "and the optimizer steps once at the end. Each loss is weighted by its share of the batch. The "
     "CNN normalises within each sample (GroupNorm): BatchNorm would see other batches.",
@@ -121,7 +121,7 @@ def gradient_accumulation(
 
 @workload(
     group="training",
-    title="gradient checkpointing",
+    title="activations computed again in backward",
     about="A deep perceptron is cut into segments: only what enters a segment is stored, and the "
     "rest is computed again when backward reaches it (torch.utils.checkpoint, "
     "use_reentrant=False). The last segment is not checkpointed: its backward pass follows at "
