@@ -314,7 +314,12 @@ def busy_scene_events() -> tuple[AnyEvent, ...]:
 
 def scenes() -> dict[str, Scene]:
     """Return all screens by name."""
-    idle = started(*samples(busy=False))
+    # Nothing is allocated yet: the GPU's memory could not hold what torch_memory() says.
+    idle = tuple(
+        event
+        for event in started(*samples(busy=False))
+        if not isinstance(event, messages.TorchMemory)
+    )
     busy = busy_scene_events()
     swept = (*started(*samples()), *results(), *sweep())
     found = {

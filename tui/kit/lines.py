@@ -37,6 +37,7 @@ class TextStyle(enum.Enum):
     __hash__ = object.__hash__  # its members are the same objects throughout: a quick key
     PLAIN = "plain"
     STRONG = "strong"
+    HEADING = "heading"
     QUIET = "quiet"
     GOOD = "good"
     WIN = "win"

@@ -101,6 +101,7 @@ def _with_reaches(styles: dict[TextStyle, Style], **darker: str) -> dict[TextSty
 SHARED = {
     TextStyle.PLAIN: Style(),
     TextStyle.STRONG: Style(bold=True),
+    TextStyle.HEADING: Style(bold=True),
     TextStyle.CURSOR: Style(reverse=True),
     # Decoration, not text: terminals differ in how faint this is.
     TextStyle.REST: Style(dim=True),
@@ -164,6 +165,7 @@ IN_OWN_COLORS = _with_reaches(
         **SHARED,
         **_layers("#5fafff", "#ffd787", "#ff87af", "#87d787", "#af87ff", "#ff875f"),
         **_next_layers("#0087d7", "#d7af5f", "#d75f87", "#5faf5f", "#875fd7", "#d75f2f"),
+        TextStyle.HEADING: Style(color="#87afff", bold=True),
         TextStyle.CURSOR: Style(color="#11151c", bgcolor="#7aa2f7", bold=True),
         TextStyle.REST: Style(color="#444444"),
         TextStyle.SYSTEM: Style(color="#9e9e9e"),

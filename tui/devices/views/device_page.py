@@ -98,7 +98,7 @@ def section_lines(section: DeviceSection, cells: int) -> list[Line]:
 def section_heading(title: str, cells: int) -> Line:
     """Return a title with a rule to the end of the line."""
     rule = glyphs.GLYPHS.rule * max(0, cells - len(title) - 1)
-    return line(Span(f"{title} ", TextStyle.STRONG), Span(rule, TextStyle.REST))
+    return line(Span(f"{title} ", TextStyle.HEADING), Span(rule, TextStyle.REST))
 
 
 def topology_lines(rows: Sequence[TopologyRow], id: str, cells: int) -> list[Line]:  # noqa: A002

@@ -120,7 +120,7 @@ def parameter_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Li
     present = get_present_settings(state, info)
     changed = parameters.find_changed(info, present)
     how = "  = edits, there F5 puts the defaults back" if changed else "  = edits"
-    rows: list[Line] = [line(Span("Parameters", TextStyle.STRONG), Span(how, TextStyle.QUIET))]
+    rows: list[Line] = [line(Span("Parameters", TextStyle.HEADING), Span(how, TextStyle.QUIET))]
     for parameter in info.parameters:
         value = parameters.format_value(present[parameter.name], auto=parameter.auto)
         words = f"{parameter.name} = {value}"
@@ -138,7 +138,7 @@ def parameter_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Li
 def code_lines(info: WorkloadInfo, cells: int) -> list[Line]:
     """Return the source that is timed, below the key that copies its script."""
     how = "y in this pane copies the script"
-    title = [line(Span("What is timed", TextStyle.STRONG)), line(Span(how, TextStyle.QUIET))]
+    title = [line(Span("What is timed", TextStyle.HEADING)), line(Span(how, TextStyle.QUIET))]
     rows = flow(title if info.script else title[:1], cells, gap="  ")
     for source in info.code.splitlines():
         rows += wrap_code(source, cells, TextStyle.KEY)
@@ -159,7 +159,7 @@ def device_lines(
         run = state.latest_run(info.name, device)
         which = "a quick run of the presentation" if run is not None and run.demo else ""
     title = line(
-        Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG), Span(which, TextStyle.QUIET)
+        Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.HEADING), Span(which, TextStyle.QUIET)
     )
     if device.partition(":")[0] not in info.devices:
         kinds = ", ".join(info.devices)

@@ -55,7 +55,7 @@ def figure_rows(results: Mapping[str, RunResult], cells: int) -> list[Line]:
         heads = [
             Span(" " * GAP + right(name, widths[name]), style_of_device(name)) for name in devices
         ]
-        rows.append(line(Span(left(TITLE, name_cells), TextStyle.STRONG), *heads))
+        rows.append(line(Span(left(TITLE, name_cells), TextStyle.HEADING), *heads))
     for name in short:
         row = [Span(left(names[name], name_cells))]
         for device, words in values[name].items():
@@ -129,9 +129,9 @@ def record_lines(results: Mapping[str, RunResult], cells: int) -> list[Line]:
         for table in result.tables:
             parts += [(), *table_lines(table, result.unavailable, cells)]
         if result.log:
-            parts += [(), line(Span("Log", TextStyle.STRONG))]
+            parts += [(), line(Span("Log", TextStyle.HEADING))]
             parts += [row for entry in result.log for row in verbatim(entry, cells)]
         if parts:
-            name = Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.STRONG)
+            name = Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.HEADING)
             rows += [*([()] if rows else []), line(name), *parts[1:]]
     return rows

@@ -194,7 +194,10 @@ def _count(parts: tuple[list[Line], list[Line]]) -> int:
 def _choose_shape(
     shapes: tuple[PageShape, ...], count: Callable[[PageShape], int], rows: int, needed: int
 ) -> PageShape:
-    """Return the largest shape that leaves room for the text, which else has half of the rows."""
+    """Return the largest shape with digits that leaves room for the text.
+
+    If there is none, the text has half of the rows, and scrolls.
+    """
     known = [
         (shape, count(shape))
         for shape in shapes
@@ -205,7 +208,7 @@ def _choose_shape(
         most = rows // PLOTTED_SHARE
     else:
         for shape, used in known:
-            if used + needed + GAPS <= rows:
+            if shape.digits and used + needed + GAPS <= rows:
                 return shape
         most = rows // 2 + 1
     return next((shape for shape, used in known if used + GAPS <= most), known[-1][0])

@@ -21,7 +21,7 @@ def source_lines(info: WorkloadInfo, cells: int, how: str) -> list[Line]:
     """
     whole = bool(info.question and info.script)
     title = line(
-        Span("The script" if whole else "What is timed", TextStyle.STRONG),
+        Span("The script" if whole else "What is timed", TextStyle.HEADING),
         Span(f"  {how}" if info.script else "", TextStyle.QUIET),
     )
     return [*flow([title], cells), *code_lines(info.script if whole else info.code, cells)]

@@ -211,7 +211,7 @@ def _draw_heading(group: Group, room: int) -> Line:
     heading = format_heading(group.name)
     if LEAD + len(heading) + len(size) > room:
         heading = group.name
-    words = (Span(f"{left(sign, LEAD)}{heading}", TextStyle.STRONG), Span(size, TextStyle.QUIET))
+    words = (Span(f"{left(sign, LEAD)}{heading}", TextStyle.HEADING), Span(size, TextStyle.QUIET))
     return fit_line(words, room)
 
 

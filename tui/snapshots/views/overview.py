@@ -278,7 +278,7 @@ def verdict_lines(
         # Without a site to name, the account is more informative.
         top = []
     stack = stack_lines(verdict.stack, far, MOST_FRAMES)
-    requested = [(), line(Span("Requested at", TextStyle.STRONG)), *stack]
+    requested = [(), line(Span("Requested at", TextStyle.HEADING)), *stack]
     # If the request is to blame, its origin matters more than the owners of memory.
     blamed = verdict.cause in ("larger than the device", "larger than what was free")
     if two:
@@ -337,7 +337,7 @@ def explain_lines(verdict: Verdict, summary: Summary, cells: int) -> list[Line]:
         *account_lines(verdict.explanation, cells),
         *advice_lines(verdict.advice, cells, AGAINST_OOM),
         (),
-        line(Span("Requested at", TextStyle.STRONG)),
+        line(Span("Requested at", TextStyle.HEADING)),
         *stack_lines(verdict.stack, cells, whole=True),
         (),
         *summary_lines(summary, cells),
@@ -390,7 +390,7 @@ def remark_lines(summary: Summary, cells: int) -> list[Line]:
 
 def top_lines(title: str, top: Sequence[SiteRow], cells: int) -> list[Line]:
     """Draw the sites that held the most memory."""
-    rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))]
+    rows: list[Line] = [(), line(Span(title, TextStyle.HEADING))]
     if not top:
         return [*rows, line(Span("   nothing was live", TextStyle.QUIET))]
     rows.append(site_heading("site", cells))
@@ -407,7 +407,7 @@ def advice_lines(
     Measures that would not help follow the numbered remedies.
     """
     helpful = [item for item in advice if not item.futile]
-    rows: list[Line] = [(), line(Span(title, TextStyle.STRONG))] if title and helpful else []
+    rows: list[Line] = [(), line(Span(title, TextStyle.HEADING))] if title and helpful else []
 
     def explain(item: Remedy) -> list[Line]:
         if not explained:
@@ -424,7 +424,7 @@ def advice_lines(
 
 def exception_lines(message: str, source: str, cells: int) -> list[Line]:
     """Draw the text of the exception and its source."""
-    title = line(Span("Text of the exception", TextStyle.STRONG))
+    title = line(Span("Text of the exception", TextStyle.HEADING))
     from_where = indented(wrap(f"from: {source}", max(10, cells - 3)), 3, TextStyle.QUIET)
     return [(), title, *indented(wrap(message, max(10, cells - 3)), 3), *from_where]
 
@@ -432,7 +432,7 @@ def exception_lines(message: str, source: str, cells: int) -> list[Line]:
 def file_lines(info: FileInfo, cells: int) -> list[Line]:
     """Draw a file's type, its allocator settings and its irregularities."""
     parts = [
-        line(Span("File", TextStyle.STRONG), f"  {info.file}"),
+        line(Span("File", TextStyle.HEADING), f"  {info.file}"),
         line(text.size(info.byte) if info.byte else "from a pipe"),
         line(info.container),
     ]
@@ -462,7 +462,7 @@ def first_lines(explanation: Explanation, cells: int) -> list[Line]:
     """Draw the first lines: the failed request, its place and step; then the cause."""
     failure, reason = explanation.split()
     rows = paragraph(failure, cells, TextStyle.BAD)
-    return rows + paragraph(reason, cells) if reason else rows
+    return rows + paragraph(reason, cells, TextStyle.STRONG) if reason else rows
 
 
 def account_lines(explanation: Explanation, cells: int, *, whole: bool = True) -> list[Line]:
@@ -473,7 +473,7 @@ def account_lines(explanation: Explanation, cells: int, *, whole: bool = True) -
         cells: width of a line.
         whole: wrap the words about a cause, else cut them to one line.
     """
-    rows: list[Line] = [(), *paragraph(format_used(explanation), cells, TextStyle.STRONG)]
+    rows: list[Line] = [(), *paragraph(format_used(explanation), cells, TextStyle.HEADING)]
     shown, small = _split_account(explanation.account)
     bar = bar_cells(shown, cells)
     for place, row in enumerate(shown):
