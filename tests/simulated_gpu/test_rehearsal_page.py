@@ -84,7 +84,7 @@ def rehearse(terminal: Terminal, command: str, card: str, gpus: int) -> None:
 
 def row(rank: str, device: str, steps: int, state: str) -> str:
     """Return a pattern for a row of a process."""
-    return rf"^ +{rank} +\d+ {device} .* {steps} .*{state}$"
+    return rf"^[ │]+{rank} +\d+ {device} .* {steps} .*{state}[ │]*$"
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -108,7 +108,7 @@ def test_a_rehearsal_is_watched_to_its_verdict_and_opens_its_snapshot(
     go.touch()
     shows(
         terminal,
-        r"^ *fits on L4: peak .* of 22\.0 GiB, headroom",
+        r"^[ │]*fits on L4: peak .* of 22\.0 GiB, headroom",
         "ended with exit code 0",
         *(row(*each, STEPS, "ended") for each in devices),
     )

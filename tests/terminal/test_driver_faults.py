@@ -67,7 +67,7 @@ def kept(started: Kept) -> Kept:
 
 def row_of(text: str, label: str) -> str:
     """Return the row of a device in the list, not a pane's title with its name."""
-    found = re.search(rf"^[ ▸]+{label}\b.*", text, re.MULTILINE)
+    found = re.search(rf"^[ │▸]+{label}\b.*", text, re.MULTILINE)
     return found[0] if found else ""
 
 

@@ -414,7 +414,9 @@ def _cells(
         style = styled(TextStyle.ALLOCATED if level is LimitLevel.USUAL else LEVEL_STYLES[level])
         bar = draw_gauge(share, plan.filled, style)
         if is_serious and not plan.name:
-            bar = (Span(left(state.text, plan.filled), state.style),)
+            brief = state.text.replace(" min", "m")  # an age, in a narrow pane
+            words = state.text if len(state.text) <= plan.filled else brief
+            bar = (Span(left(words, plan.filled), state.style),)
         spans += [Span(" ", bar[0].style), *bar]
     words = _memory_text(memory)
     if plan.memory < MEMORY:
