@@ -33,7 +33,7 @@ TABS = (
     ("2", "━ Memory", "process and device"),
     ("3", "━ Snapshot", "gpu-workbench watch -- python"),
     ("4", "━ Processes", "command"),
-    ("5", "━ Runs under the watch", "gpu-workbench watch -- python"),
+    ("5", "━ Watched runs", "gpu-workbench watch -- python"),
     ("6", "━ Results", "Play the demo"),
 )
 """Key, title and last words of each tab but the first."""
