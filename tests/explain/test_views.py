@@ -53,7 +53,7 @@ def test_at_80_cells() -> None:
 def test_the_failure_alone_is_in_the_color_of_errors_and_the_largest_cause_stands_out() -> None:
     first, *reason = first_lines(FOUND, 80)
     assert {span.style for span in first} == {TextStyle.BAD}
-    assert {span.style for row in reason for span in row} == {TextStyle.PLAIN}
+    assert {span.style for row in reason for span in row} == {TextStyle.STRONG}
     strong = [row[0].style for row in account_lines(FOUND, 80)[2:] if "%" in plain(row)]
     assert strong == [TextStyle.STRONG] + [TextStyle.QUIET] * 4
 
