@@ -111,7 +111,7 @@ def test_the_styles_can_be_read_on_the_background_of_each_theme(name: str) -> No
         under = style.bgcolor or background
         if style.color is not None and style.color != under and text_style not in BLOCKS:
             shown, behind = style.color.get_truecolor(palette), under.get_truecolor(palette)
-            assert ratio(tuple(shown), tuple(behind)) >= LEAST  # type: ignore[arg-type]
+            assert ratio(shown, behind) >= LEAST
 
 
 def test_what_is_chosen_looks_different_without_any_colour() -> None:

@@ -7,6 +7,10 @@ import math
 from tui.core.text import glyphs
 from tui.kit.lines import Line, Span, TextStyle, left
 
+LEFT_GAP, LOWER_GAP = {False: "▏", True: "|"}, {False: "▁", True: " "}
+"""Glyphs in the background's color that separate an area from its neighbors, by whether to draw in
+ASCII."""
+
 
 def draw_bar(share: float, cells: int) -> str:
     """Draw a bar from the left, without padding; a share above zero is always visible.

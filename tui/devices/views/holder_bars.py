@@ -20,6 +20,7 @@ from tui.devices.views.history import title_rule
 from tui.devices.views.memory import RUNNER, STYLES, bar_cells
 from tui.devices.views.memory_account import is_worker
 from tui.devices.views.process_rows import LEAST_UNATTRIBUTED
+from tui.kit.bars import LEFT_GAP, LOWER_GAP
 from tui.kit.lines import LAYERS, ON_LAYERS, Line, Span, TextStyle, cell_len, fit, left, right
 from tui.monitor.messages import Device, GpuProcess
 
@@ -29,8 +30,6 @@ MOST_ROWS = 4
 LEAST_BAR = 20
 """Least cells of a bar."""
 TITLE = "Memory by process"
-_EDGE, _GAP = {False: "▏", True: "|"}, {False: "▁", True: " "}
-"""Glyphs in the background's color that separate an area from its neighbors."""
 HolderKey = tuple[int, "float | None"]
 """PID and start of a process."""
 
@@ -230,7 +229,7 @@ def _filled(
         cut = Span(f"{fitting} " if fitting else "", TextStyle.STRONG)
         rest = Span(" " * (cells - sign.width - cut.width), style)
         return [span for span in (sign, cut, rest) if span.text]
-    under = _GAP[ascii_only] if last else " "
-    edge = _EDGE[ascii_only] if beside or ascii_only else under
+    under = LOWER_GAP[ascii_only] if last else " "
+    edge = LEFT_GAP[ascii_only] if beside or ascii_only else under
     body = under * (cells - 1) if last else left(_fit_words(words, cells - 2), cells - 1)
     return [Span(edge + body, style)]

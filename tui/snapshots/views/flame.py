@@ -9,7 +9,7 @@ from typing import Literal
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
-from tui.kit.bars import draw_bar
+from tui.kit.bars import LEFT_GAP, LOWER_GAP, draw_bar
 from tui.kit.lines import (
     SLATES,
     Line,
@@ -43,8 +43,6 @@ Direction = Literal["in", "out", "left", "right"]
 MOST_LEVEL_ROWS = 6
 LEAST_LABEL = 6
 """Cells below which a frame with a letter has nothing else."""
-LEFT_GAP, LOWER_GAP = {False: "▏", True: "|"}, {False: "▁", True: " "}
-"""Glyphs in the background's color that separate an area from its neighbors."""
 OUTLINE = {False: ("▌", "▐", "▁"), True: ("[", "]", "_")}
 """Left, right and lower edge of the frame under the cursor."""
 OWN_ROW = 2

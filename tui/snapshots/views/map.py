@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
+from tui.kit.bars import LEFT_GAP
 from tui.kit.lines import (
     NEXT_LAYERS,
     Line,
@@ -50,8 +51,6 @@ FULL = 6
 PENDING = "p"
 NEARLY_ALL = 9
 OUTSIDE = " "
-LEFT_GAP = {False: "▏", True: "|"}
-"""Glyph in the background's color that separates a block from the one before it."""
 LETTER_CELLS = 3
 """Cells of a block from which it shows its letter."""
 TALL_PANE = 30
