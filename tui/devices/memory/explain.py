@@ -188,12 +188,13 @@ def _opening(figures: GpuFigures) -> str:
     if used is None:
         why = figures.used.reason if isinstance(figures.used, Absent) else ""
         return f"The used memory is unknown: {_ended(why)}"
+    shows, reports = ("showed", "reported") if figures.past else ("shows", "reports")
     if figures.unified:
-        shown = f"{text.size(used)} of the memory shared with the host is in use"
+        shown = f"{text.size(used)} of the memory shared with the host {_be(figures)} in use"
     elif figures.source == NVML:
-        shown = f"nvidia-smi shows {text.size(used)} in use"
+        shown = f"nvidia-smi {shows} {text.size(used)} in use"
     else:
-        shown = f"the driver reports {text.size(used)} in use"
+        shown = f"the driver {reports} {text.size(used)} in use"
     if (figures.past or figures.gone) and not isinstance(allocated, Absent):
         return _describe_end(figures, shown, allocated.value)
     shown = shown[0].upper() + shown[1:] if figures.source == MEM_GET_INFO else shown
@@ -217,15 +218,14 @@ def _describe_end(figures: GpuFigures, shown: str, allocated: int) -> str:
 
     Args:
         figures: the figures.
-        shown: what the device's used memory is, in the present.
+        shown: what the device's used memory is, or was for figures of the past.
         allocated: bytes of live tensors in the process.
     """
     size = text.size(allocated)
     if figures.past:
-        past = shown.replace("shows", "showed").replace(" is in use", " was in use")
         then = " at its OOM" if figures.at_oom else ""
         return (
-            f"When the process was last read, {past}; live tensors used {size} of it{then} "
+            f"When the process was last read, {shown}; live tensors used {size} of it{then} "
             "(torch allocated)."
         )
     when = "At its OOM" if figures.at_oom else "When it was last read"
