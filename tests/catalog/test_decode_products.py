@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok
+from tests.tiers import with_variants
 from workloads.catalog.llm.decode_products import (
     GROUP,
     product_bytes,
@@ -39,7 +40,7 @@ def test_more_rows_move_up_the_roofline_to_the_square_product() -> None:
     assert set(column(result, "rows", "waits for")) <= {"launch", "memory", "cache", "compute"}
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", with_variants(["float32"], ["bfloat16"]))
 def test_weights_of_fewer_bits_take_fewer_bytes_and_give_the_same_product(dtype: str) -> None:
     result = ok("decode_gemm", m=2, n=256, dtype=dtype)
     assert column(result, "bits", "weights") == ["as they are", "int8", "int4"]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok, ran
 from tests.catalog.stand_ins import studied
+from tests.tiers import with_variants
 from workloads.catalog.training.overlap import hidden_share
 from workloads.declare.place import Place
 
@@ -85,7 +86,7 @@ def test_copies_within_memory_count_what_they_read_and_write() -> None:
         assert rate == pytest.approx(moved / time)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", with_variants(["float32", "bfloat16"], ["float64", "float16"]))
 def test_copies_within_memory_move_as_many_bytes_of_each_type(dtype: str) -> None:
     result = ok("device_copy", mib=1, dtype=dtype)
     assert result.time is not None
