@@ -20,6 +20,7 @@ from tests.screens.helpers import (
     sample,
     screen_text,
     stylesheets,
+    torch_memory,
     uuid,
 )
 from tests.tiers import with_variants
@@ -71,9 +72,16 @@ def test_every_term_is_there_except_parts_of_zero_bytes(cells: int) -> None:
     for term in (*gauge.terms, *gauge.peaks):
         assert (term.label in text) == (term.label not in empty), term.label
     assert not re.search(r"\b0 B\b", text)
-    for words in ("12.2 GiB", "alloc retries", "2.5 GiB e frees", "sampled"):
+    for words in ("12.2 GiB", "2.5 GiB e frees", "sampled"):
         assert words in text
+    assert "alloc retries" not in text
     assert re.search(r"UUID +GPU-00000000", text)
+
+
+def test_retries_and_failed_allocations_are_counted_once_there_is_one() -> None:
+    text = "\n".join(lines_of(make_store("one gpu", torch_memory(alloc_retries=3)), 119))
+    assert re.search(r"alloc retries +3\b", text)
+    assert not re.search(r"out of memory +0", text)
 
 
 @pytest.mark.parametrize("cells", [59, 79, 119, 199])

@@ -31,6 +31,7 @@ from tests.screens.watched import (
     unread,
     watched,
 )
+from tests.screens.watching import figures
 from tests.tiers import VARIANT, with_variants
 from tui.kit.dialogs import EndScreen, HelpScreen
 from tui.recordings.lines import AnyEvent
@@ -395,7 +396,8 @@ async def test_a_run_is_opened_at_the_start_and_only_then_is_there_a_session() -
 async def test_the_account_has_the_figures_that_the_row_has_no_column_for(
     cells: int, beside: set[str]
 ) -> None:
-    async with on_runs(watched(device()), size=(cells, 60)) as at:
+    flushed = device(figures=figures(STRANGER, alloc_retries=3))
+    async with on_runs(watched(flushed), size=(cells, 60)) as at:
         await at.press("enter")
         words = [row.strip(" │").split() for row in at.rows]
         head = next(row for row in words if row[:1] == ["rank"])

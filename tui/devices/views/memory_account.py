@@ -137,8 +137,8 @@ def account_lines(
 def _choose_terms(gauge: Gauge, shown_beside: Collection[str]) -> Gauge:
     """Return the account without figures that repeat the bar: :func:`account_details` has them.
 
-    Left out are known figures with a key in ``shown_beside``, counters with such a label, peaks
-    that no sample has, and figures that this kind of process never reports.
+    Left out are known figures with a key in ``shown_beside``, counters with such a label or of
+    nothing, peaks that no sample has, and figures that this kind of process never reports.
     """
     missing = gauge.wording.no_workspace
     return replace(
@@ -157,7 +157,11 @@ def _choose_terms(gauge: Gauge, shown_beside: Collection[str]) -> Gauge:
             for term in gauge.peaks
             if not isinstance(term.bytes, Absent) and term.key not in shown_beside
         ),
-        counters=tuple(counter for counter in gauge.counters if counter.label not in shown_beside),
+        counters=tuple(
+            counter
+            for counter in gauge.counters
+            if get_value(counter.count) != 0 and counter.label not in shown_beside
+        ),
     )
 
 
