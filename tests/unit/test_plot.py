@@ -181,7 +181,8 @@ def test_events_that_stand_too_close_are_told_with_their_time() -> None:
 @pytest.mark.parametrize(
     ("values", "unit", "most", "expected"),
     [
-        ((1e-6, 0.4), "s", 5, ("µs", "1", "100", "10000")),
+        ((1e-6, 0.4), "s", 5, ("", "1 µs", "100 µs", "10 ms")),
+        ((1e-6, 9e-4), "s", 5, ("µs", "1", "10", "100", "1000")),
         ((2e-4, 9e-4), "s", 5, ("ms", "0", "0.5", "1")),
         ((0.0, 70 * 2.0**30), "byte", 5, ("GiB", "0", "20", "40", "60", "80")),
         ((1e11, 6e11), "FLOP/s", 4, ("GFLOP/s", "0", "200", "400", "600")),
@@ -191,7 +192,7 @@ def test_events_that_stand_too_close_are_told_with_their_time() -> None:
         ((-3.0, 4.0), "", 5, ("", "-2", "0", "2", "4")),
     ],
 )
-def test_the_numbers_of_an_axis_share_one_unit(
+def test_the_numbers_of_an_axis_are_short_and_share_a_unit_if_they_can(
     values: tuple[float, ...], unit: str, most: int, expected: tuple[str, ...]
 ) -> None:
     actual = labels(scale_for(values, unit), unit, most)

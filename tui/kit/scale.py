@@ -20,6 +20,10 @@ _FEW = 5
 """Most values of a linear axis that are its ticks; more get evenly spaced, round ticks."""
 _LEAST, _MOST = 1e-140, 1e140
 """Smallest and largest magnitude on an axis: ratios and products of two such floats are finite."""
+_SHORT_NUMBER = 4
+"""Most characters of a short number."""
+_SHORT_UNIT = 3
+"""Most characters of a unit that may follow each number: of times and sizes, not of rates."""
 _NEAR = 1e-9
 """Relative distance within which a value counts as round."""
 
@@ -152,7 +156,7 @@ def places_scale(places: Sequence[float]) -> Scale:
     return Scale(low, high, logarithmic, doubling, few)
 
 
-# ---- one unit for an axis ----------------------------------------------------------------------
+# ---- the units of an axis ----------------------------------------------------------------------
 
 _DECIMAL = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P"))
 _BINARY = tuple((1024.0**power, f"{prefix}iB") for power, prefix in enumerate("?KMGTP") if power)
@@ -174,9 +178,10 @@ def units_of(unit: str) -> tuple[tuple[float, str], ...]:
 
 
 class Labels(NamedTuple):
-    """The ticks of an axis with their numbers, all in one unit."""
+    """The ticks of an axis with their numbers."""
 
     unit: str
+    """Unit of all numbers; empty if they have none or each its own."""
     ticks: tuple[tuple[float, str], ...]
     """Value and text, the lowest value first."""
 
@@ -188,6 +193,9 @@ class Labels(NamedTuple):
 
 def labels(scale: Scale, unit: str, most: int) -> Labels:
     """Return the ticks of an axis in one unit, so that their numbers are short.
+
+    Where a logarithmic axis spans so much that no unit gives short numbers, each time or
+    size has its own.
 
     Args:
         scale: the range of the axis.
@@ -208,10 +216,19 @@ def labels(scale: Scale, unit: str, most: int) -> Labels:
     if not scale.logarithmic:
         return candidates[-1]
     # For equal lengths, choose the larger unit.
-    return min(
+    best = min(
         reversed(candidates),
         key=lambda item: (item.cells, len("".join(text for _, text in item.ticks))),
     )
+    if best.cells <= _SHORT_NUMBER or any(len(word) > _SHORT_UNIT for _, word in units):
+        return best
+    return Labels("", tuple((tick, _with_unit(tick, units)) for tick, _ in best.ticks))
+
+
+def _with_unit(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """Return a value in the largest unit that is not above it."""
+    factor, word = max((size for size in units if size[0] <= value), default=units[0])
+    return f"{place(_rounded(value / factor))} {word}".strip()
 
 
 def _rounded(value: float) -> float:
