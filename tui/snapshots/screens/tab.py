@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
@@ -11,6 +12,7 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.worker import Worker
 
 from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.kit.commands.command import SWITCH, Situation
@@ -256,7 +258,8 @@ class SnapshotTab(CommandScreen):
         """Copy a report as soon as it is ready."""
         focus = self.session.focus
         if focus is not None:
-            self.run_worker(self._copy_report(focus.device), group="report", exclusive=True)
+            copying = partial(self._copy_report, focus.device)
+            _: Worker[None] = self.run_worker(copying, group="report", exclusive=True)
 
     async def _copy_report(self, device: int) -> None:
         try:

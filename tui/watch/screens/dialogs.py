@@ -222,7 +222,7 @@ class StacksScreen(Dialog[None]):
 
     def action_ask_again(self) -> None:
         """Ask all processes again for their stacks."""
-        _: Worker[None] = self.run_worker(self._read(), exclusive=True, group="stacks")
+        _: Worker[None] = self.run_worker(self._read, exclusive=True, group="stacks")
 
     async def _read(self) -> None:
         try:
