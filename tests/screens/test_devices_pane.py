@@ -96,9 +96,9 @@ async def test_on_a_wide_screen_the_last_minutes_stand_beside_each_row() -> None
         lines = screen_text(app)
         assert "util 0–100%, last 58 s" in lines[1]
         busy, idle = lines[2], lines[3]
-        assert busy.endswith("⢠⣤⣤⣤⣤⡄")
-        assert idle.endswith("⢀⣀⣀⣀⣀⡀")
-        assert busy.index("⣤") == idle.index("⣀") > lines[1].index("util 0–100%, last ")
+        assert busy.endswith("·▅▅▅▅▅▅")
+        assert idle.endswith("·▁▁▁▁▁▁")
+        assert busy.index("▅") == idle.index("▁") > lines[1].index("util 0–100%, last ")
 
 
 async def test_a_pane_without_rows_to_spare_has_the_devices_alone() -> None:

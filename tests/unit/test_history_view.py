@@ -58,8 +58,8 @@ def test_a_gap_is_where_nothing_was_sampled_and_a_zero_is_not() -> None:
     assert actual == [0.5, None, None, 0.0]
     seen = sample(gpu(), at=EVEN + 13)
     (row,) = draw_history(RecentReadings(points, seen, EVEN + 13), LOAD, 2, 1, 4.0).rows
-    # Half of the height, nothing, nothing, the lowest dot.
-    assert row == "\u2844\u2880"
+    # Half of the height and nothing, nothing and the lowest step.
+    assert row == "\u2584\u2581"
 
 
 def test_a_blank_cell_of_a_small_history_says_why() -> None:
@@ -141,12 +141,12 @@ def recent_of(points: list[Point], interval: float = 1.0) -> RecentReadings:
 
 
 def test_a_history_has_a_column_for_each_sample_until_its_width_is_full() -> None:
-    """After half a minute, half of a minute's columns are drawn: a dot for each reading."""
+    """After half a minute, half of a minute's columns are drawn: a cell for two readings."""
     points = loads(*[100.0] * 30)
     recent = recent_of(points)
     assert recent.column_s(60) == 1.0
     (row,) = draw_history(recent, LOAD, 30, 1, 1.0).rows
-    assert row == " " * 15 + "\u28ff" * 15
+    assert row == " " * 15 + "\u2588" * 15
 
 
 @pytest.mark.parametrize(
@@ -202,9 +202,9 @@ def test_each_whole_column_has_the_same_number_of_readings(
 def test_before_the_first_reading_a_history_has_its_ground() -> None:
     recent = recent_of(loads(*[50.0] * 8))
     (line,) = history_lines(recent, [LOAD], LABEL + 10, 1)[0]
-    assert [span.style for span in line[1:]] == [TextStyle.REST, LOAD.style]
-    assert set(plain(line[1:2])) == {"\u00b7"}
-    assert plain(line[2:]).lstrip()
+    assert [span.style for span in line[-2:]] == [TextStyle.REST, LOAD.style]
+    assert set(plain(line[-2:-1])) == {"\u00b7"}
+    assert plain(line[-1:]).strip()
 
 
 def test_after_a_long_gap_the_columns_are_short_again() -> None:
@@ -280,7 +280,9 @@ def watched(*samples: Sample) -> WorkbenchState:
 
 
 @given(st.integers(30, 220), st.integers(2, 30))
-def test_every_line_fits_and_has_its_scale(cells: int, height: int) -> None:
+def test_every_line_fits_and_has_its_scale_or_in_one_row_its_newest_reading(
+    cells: int, height: int
+) -> None:
     state = watched()
     view, points = (
         state.machine.selected_device,
@@ -290,7 +292,8 @@ def test_every_line_fits_and_has_its_scale(cells: int, height: int) -> None:
     lines = block_lines(view, recent, cells, height)
     assert all(width(line) <= cells for line in lines)
     text = "\n".join(map(plain, lines))
-    for words in ("util", "100%", "memory", "139.8G", "power", "700 W"):
+    scales, readings = ("100%", "139.8G", "700 W"), ("61%", "20.7G", "310 W")
+    for words in ("util", "memory", "power", *(scales if height > 6 else readings)):
         assert words in text
     rows = whole_rows(view, recent, cells, height)
     assert rows <= height

@@ -1,4 +1,4 @@
-"""A device's figures over the last minutes, in braille dots on fixed scales. Pure.
+"""A device's figures over the last minutes, in dots or steps on fixed scales. Pure.
 
 A column has one sample at first, so that a history fills its width within a minute or two. Then the
 columns become longer, which shows more time and redraws less often.
@@ -112,6 +112,23 @@ def plotted_figures(
     if view.key != CPU:
         plotted.append(PlottedFigure("power", "power", limit, text.watts(limit), TextStyle.CONTEXT))
     return plotted
+
+
+def format_value(name: str, value: float, format_size: text.SizeFormat = text.size_short) -> str:
+    """Return a value of a figure with its unit.
+
+    Args:
+        name: the figure.
+        value: a reading.
+        format_size: how the pane writes sizes.
+    """
+    if name == "utilization":
+        return text.percent(value)
+    if name == "power":
+        return text.watts(value)
+    if name == "temperature":
+        return text.temperature(value)
+    return f"{value / 1e9:.1f} GB/s" if name == "traffic" else format_size(round(value))
 
 
 def split_into_columns(
@@ -248,7 +265,7 @@ def explain_gap(
 
 
 class DrawnHistory(NamedTuple):
-    """A figure's history in dots."""
+    """A figure's history in dots, or in steps of one row."""
 
     rows: list[str]
     gap: str = ""
@@ -271,7 +288,9 @@ def draw_ground(cells: int) -> Line:
 def draw_history(
     recent: RecentReadings, figure: PlottedFigure, cells: int, rows: int, seconds: float
 ) -> DrawnHistory:
-    """Draw a history: a sampled zero is one dot high, a gap has no dots.
+    """Draw a history: a sampled zero is one dot or step high, a gap has none.
+
+    One row has steps, which have twice the heights of dots, and half the columns.
 
     Args:
         recent: the readings.
@@ -283,11 +302,25 @@ def draw_history(
     points, until = recent.points, recent.end
     shares = compute_shares(points, figure, cells * ACROSS, seconds, until)
     pairs = zip(shares[0::ACROSS], shares[1::ACROSS], strict=True)
-    merged = [pair if pair is not None else other for pair, other in pairs]
+    merged = [_higher(first, second) for first, second in pairs]
+    gap, begin = explain_gap(points, merged, seconds * ACROSS, until), count_before(merged)
+    if rows == 1:
+        return DrawnHistory(["".join(map(_draw_step, merged))], gap, begin)
     # A share above zero has at least one dot.
     dots = filled([share if share is None else share or 1e-9 for share in shares], rows)
-    gap = explain_gap(points, merged, seconds * ACROSS, until)
-    return DrawnHistory(braille(dots, cells, rows), gap, count_before(merged))
+    return DrawnHistory(braille(dots, cells, rows), gap, begin)
+
+
+def _higher(first: float | None, second: float | None) -> float | None:
+    return max((share for share in (first, second) if share is not None), default=None)
+
+
+def _draw_step(share: float | None) -> str:
+    """Return the glyph of a share of one row, at least the lowest; a blank for none."""
+    if share is None:
+        return " "
+    steps = glyphs.GLYPHS.vertical
+    return steps[max(0, math.ceil(share * len(steps)) - 1)]
 
 
 class DrawnLoads(NamedTuple):
@@ -333,9 +366,15 @@ def _on_ground(history: DrawnHistory, row: int, style: TextStyle) -> Line:
 
 
 def history_lines(
-    recent: RecentReadings, plotted: Sequence[PlottedFigure], cells: int, rows: int
+    recent: RecentReadings,
+    plotted: Sequence[PlottedFigure],
+    cells: int,
+    rows: int,
+    format_size: text.SizeFormat = text.size_short,
 ) -> tuple[list[Line], str]:
-    """Draw figures below each other, the newest points on the right, with the scales in front.
+    """Draw figures below each other, the newest points on the right.
+
+    In front are the scales, or in front of single rows the newest readings.
 
     Returns the lines, and why cells in some of the histories are blank; empty if none are.
 
@@ -344,6 +383,7 @@ def history_lines(
         plotted: the figures to draw.
         cells: width of a line.
         rows: height of each figure.
+        format_size: how the pane writes sizes.
     """
     room = max(0, cells - LABEL)
     seconds = recent.column_s(room * ACROSS)
@@ -357,7 +397,8 @@ def history_lines(
         gap = gap or drawn.gap
         for row in range(rows):
             label = Span(scale_label(figure, row, rows), TextStyle.QUIET)
-            lines.append((label, *_on_ground(drawn, row, figure.style)))
+            head = (label,) if rows > 1 else _value_label(figure, recent, format_size)
+            lines.append((*head, *_on_ground(drawn, row, figure.style)))
     return lines, gap
 
 
@@ -369,12 +410,20 @@ def explain_no_scale(figure: PlottedFigure, cells: int) -> Line:
 
 def scale_label(figure: PlottedFigure, row: int, rows: int) -> str:
     """Return the label of a row: name and top of the scale, and the zero below."""
-    if rows == 1:
-        top = f"0{glyphs.GLYPHS.dash}{figure.full_text}"
-        return left(f" {left(figure.label, 8)} {top}"[:LABEL], LABEL)
     words = figure.full_text if row == 0 else "0" if row == rows - 1 else ""
     name = figure.label if row == 0 else ""
     return f" {left(name, 8)}{right(words, LABEL - 10)} "
+
+
+def _value_label(
+    figure: PlottedFigure, recent: RecentReadings, format_size: text.SizeFormat
+) -> Line:
+    """Return the label of a single row: the figure's name and its newest reading."""
+    newest = getattr(recent.points[-1], figure.name) if recent.points else None
+    words = text.NA if newest is None else format_value(figure.name, newest, format_size)
+    name = Span(f"  {left(figure.label, 8)}", TextStyle.QUIET)
+    style = TextStyle.QUIET if newest is None else TextStyle.STRONG
+    return (name, Span(right(words, LABEL - 12), style), Span("  "))
 
 
 def block_rows(view: DeviceView, rows: int) -> int:
@@ -431,9 +480,9 @@ def whole_lines(view: DeviceView, recent: RecentReadings, cells: int, height: in
     rows = max(1, (height - 1) // deep)
     has_pairs = len(plotted) > deep
     room = (cells - 2) // 2 if has_pairs else cells
-    lines, gap = history_lines(recent, plotted[:deep], room, rows)
+    lines, gap = history_lines(recent, plotted[:deep], room, rows, text.size)
     if has_pairs:
-        others, other_gap = history_lines(recent, plotted[deep:], room, rows)
+        others, other_gap = history_lines(recent, plotted[deep:], room, rows, text.size)
         lines, gap = beside(lines, others, room), gap or other_gap
     return [span_rule(view.label, recent, room, cells, gap), *lines]
 

@@ -25,6 +25,7 @@ from tui.devices.views.history import (
     explain_gap,
     explain_no_scale,
     format_span,
+    format_value,
     plotted_figures,
     split_into_columns,
 )
@@ -395,23 +396,6 @@ def summarize(
     last = values[-1] if readings and readings[-1] is not None else None
     present = "" if last is None else format_value(figure.name, last, format_size)
     return present, "" if highest == present else f"highest {highest}"
-
-
-def format_value(name: str, value: float, format_size: text.SizeFormat = text.size_short) -> str:
-    """Return a value of a figure with its unit.
-
-    Args:
-        name: the figure.
-        value: a reading.
-        format_size: how the pane writes sizes.
-    """
-    if name == "utilization":
-        return text.percent(value)
-    if name == "power":
-        return text.watts(value)
-    if name == "temperature":
-        return text.temperature(value)
-    return f"{value / 1e9:.1f} GB/s" if name == "traffic" else format_size(round(value))
 
 
 def _name(view: DeviceView, recent: RecentReadings, name: str | None) -> str:

@@ -503,5 +503,5 @@ def process_history(gauge: Gauge, recent: RecentReadings, cells: int, height: in
         if name != "process" or any(point.process is not None for point in recent.points)
     ]
     rows = max(1, (height - 1) // len(plotted))
-    lines, gap = history_lines(recent, plotted, cells, rows)
+    lines, gap = history_lines(recent, plotted, cells, rows, text.size)
     return [span_rule("", recent, cells, cells, gap), *lines]

@@ -131,7 +131,7 @@ def _draw_block(
         heading = heading_line([f"{view.label} {figure.label}", present], rests, cells)
     labels = [label_row(drawn.full_text, row, rows, LABEL) for row in range(rows)]
     area = draw_area(readings, rows, figure.style)
-    lines, _ = history_lines(recent, others, cells, 1)
+    lines, _ = history_lines(recent, others, cells, 1, text.size)
     return [
         heading,
         *((Span(label, TextStyle.QUIET), *row) for label, row in zip(labels, area, strict=True)),
