@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.core.text import glyphs
-from tui.kit.digits import ROWS, draw_large
+from tui.kit.digits import ROWS, DigitSize, draw_large
 
 
 def test_a_figure_with_its_unit() -> None:
@@ -18,10 +18,24 @@ def test_a_figure_with_its_unit() -> None:
     )
 
 
-@given(st.text("0123456789. %xmnsµ", min_size=1, max_size=9))
-def test_rows_have_one_width(words: str) -> None:
-    rows = draw_large(words)
-    assert len(rows) == ROWS
+def test_the_unit_of_enlarged_digits_is_smaller_and_on_their_base_line() -> None:
+    assert draw_large("1 s", DigitSize(1, 2)) == (
+        "████          ",
+        "  ██          ",
+        "  ██          ",
+        "  ██          ",
+        "  ██    ▄█▀▀▀▀",
+        "██████  ▄▄▄▄█▀",
+    )
+
+
+@given(
+    st.text("0123456789. %xmnsµ", min_size=1, max_size=9),
+    st.builds(DigitSize, st.integers(1, 3), st.integers(1, 4)),
+)
+def test_rows_have_one_width(words: str, size: DigitSize) -> None:
+    rows = draw_large(words, size)
+    assert len(rows) == ROWS * size.down
     assert len({*map(len, rows)}) == 1
 
 

@@ -218,12 +218,13 @@ def test_what_a_run_waits_for_is_said_beside_a_turning_mark() -> None:
     assert not any("waits" in words for words in headline(state))
 
 
-def test_the_explanation_is_in_one_piece_before_the_code() -> None:
+def test_the_explanation_is_short_and_before_the_code() -> None:
     about = "Adds two numbers. They are small."
     words = "One comes first. `Two` is 1.5 times as much. Three ends it."
+    short = "One comes first. `Two` is 1.5 times as much."
     state = make_store("no gpu", hello(workload(look_for=words, about=about)))
     rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 90)]
-    assert rows[:4] == [about, f"Look for: {words}", "", "What is timed"]
+    assert rows[:4] == ["Adds two numbers.", f"Look for: {short}", "", "What is timed"]
 
 
 def in_a_page(state: WorkbenchState, cells: int, rows: int) -> list[str]:
@@ -283,7 +284,7 @@ def test_where_nothing_is_measured_nothing_is_drawn() -> None:
 
 
 def test_prose_stays_narrow_on_a_wide_screen() -> None:
-    many = "Some words follow one another. " * 20
+    many = "Some words follow one another " * 20
     state = make_store("no gpu", hello(workload(look_for=many, about=many)))
     rows = [plain(line) for line in page_lines(state.runs, state.runs.catalogue[0], 200)]
     assert 80 < max(len(row.partition("   ")[0]) for row in rows) <= 90

@@ -51,6 +51,8 @@ NATURAL = DigitSize()
 def draw_large(words: str, size: DigitSize = NATURAL) -> tuple[str, ...]:
     """Return a figure in large digits, one text for each row, all of one width.
 
+    Digits that are enlarged have a unit of about half their size on their base line.
+
     Args:
         words: digits with a point, and a unit: ``1.91x``, ``345 µs``, ``74%``.
         size: size of the digits, which are ``ROWS * size.down`` rows high.
@@ -60,8 +62,22 @@ def draw_large(words: str, size: DigitSize = NATURAL) -> tuple[str, ...]:
     """
     if glyphs.GLYPHS.ascii or not words or not {*words} <= _SHAPES.keys():
         return ()
-    rows = [_GAP.join(_SHAPES[character][row] for character in words) for row in range(ROWS)]
-    return _enlarge(rows, size)
+    if size.down == 1:
+        return _enlarge(_join_shapes(words), size)
+    digits, _, unit = words.partition(" ")
+    large = _enlarge(_join_shapes(digits), size)
+    if not unit:
+        return large
+    smaller = DigitSize(max(1, size.across // 2), size.down // 2)
+    small = _enlarge(_join_shapes(unit), smaller)
+    above = (" " * len(small[0]),) * (len(large) - len(small))
+    gap = _GAP * size.across
+    return tuple(gap.join(pair) for pair in zip(large, above + small, strict=True))
+
+
+def _join_shapes(words: str) -> list[str]:
+    """Return the characters beside each other in the smallest size."""
+    return [_GAP.join(_SHAPES[character][row] for character in words) for row in range(ROWS)]
 
 
 def _enlarge(rows: Sequence[str], size: DigitSize) -> tuple[str, ...]:

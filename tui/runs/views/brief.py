@@ -74,6 +74,15 @@ def split_first_sentence(description: str) -> tuple[str, str]:
     return (f"{first}." if rest else first), rest
 
 
+def first_sentences(description: str, most: int) -> str:
+    """Return the first sentences of a description, at most ``most``."""
+    sentences: list[str] = []
+    while description and len(sentences) < most:
+        first, description = split_first_sentence(description)
+        sentences.append(first)
+    return " ".join(sentences)
+
+
 def skipped_lines(state: RunsState, info: WorkloadInfo, cells: int) -> list[Line]:
     """Explain why a run leaves out the selected GPU, if torch does not see it."""
     if state.runner.status == "not started":

@@ -36,6 +36,7 @@ from tui.runs.state.result_format import (
 )
 from tui.runs.state.runs import RunState, are_comparable
 from tui.runs.state.state import RunsState
+from tui.runs.views.brief import first_sentences
 from tui.runs.views.detail import get_present_settings
 from tui.runs.views.device_charts import drop_contained
 from tui.runs.views.device_colors import style_of_device
@@ -529,6 +530,8 @@ def page_lines(
 ) -> list[Line]:
     """Return the plots, the explanation beside the code, the findings, and the question.
 
+    The explanation is short, because an audience listens; the workload's detail has all of it.
+
     Args:
         state: the state of the runs.
         info: the page's workload.
@@ -542,8 +545,8 @@ def page_lines(
     wide = cells >= BESIDE_FROM - 2 * MARGIN and room >= LEAST_PROSE
     prose = min(room, cells // 2, PROSE_CELLS) if wide else min(cells, PROSE_CELLS)
     beyond = cells - BESIDE_GAP - prose if wide else cells
-    rows = paragraph(info.about, prose)
-    rows += paragraph(info.look_for, prose, label="Look for: ")
+    rows = paragraph(first_sentences(info.about, 1), prose)
+    rows += paragraph(first_sentences(info.look_for, 2), prose, label="Look for: ")
     if info.needs:
         rows += [(), *paragraph(", ".join(info.needs), prose, label="Needs: ")]
     how = "y copies it" if info.question else "y copies the script"
