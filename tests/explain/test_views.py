@@ -29,8 +29,8 @@ FOUND = explain(
     )
 )
 AT_80 = """\
-OOM at step 181, train.py:15 in train
 Leak: losses (list of 190, train.py:13) grows by 32 MiB per step.
+OOM at step 181, train.py:15 in train
 
 Used 6.5 GiB of 6.5 GiB
   5.9 GiB  91% ■■■■■■■■■■■· leak               losses (list of 190, train.py:13)
@@ -51,8 +51,8 @@ def test_at_80_cells() -> None:
 
 
 def test_the_failure_alone_is_in_the_color_of_errors_and_the_largest_cause_stands_out() -> None:
-    first, *reason = first_lines(FOUND, 80)
-    assert {span.style for span in first} == {TextStyle.BAD}
+    *reason, last = first_lines(FOUND, 80)
+    assert {span.style for span in last} == {TextStyle.BAD}
     assert {span.style for row in reason for span in row} == {TextStyle.STRONG}
     strong = [row[0].style for row in account_lines(FOUND, 80)[2:] if "%" in plain(row)]
     assert strong == [TextStyle.STRONG] + [TextStyle.QUIET] * 4

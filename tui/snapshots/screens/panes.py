@@ -25,7 +25,7 @@ from tui.snapshots.model.calls import (
     VerdictArguments,
 )
 from tui.snapshots.model.pictures import Timeline
-from tui.snapshots.model.results import Summary, Verdict
+from tui.snapshots.model.results import FileInfo, Summary, Verdict
 from tui.snapshots.session.snapshot_reader import Answered, Refused, SnapshotReader
 from tui.snapshots.session.snapshot_session import SnapshotSession
 from tui.snapshots.views import layers
@@ -34,6 +34,7 @@ from tui.snapshots.views.overview import (
     explain_lines,
     file_lines,
     oom_title,
+    peculiarity_lines,
     remark_lines,
     start_lines,
     summary_lines,
@@ -52,7 +53,7 @@ LEAST_PICTURE_ROWS, MOST_PICTURE_ROWS = 8, 40
 """Rows of the timeline below the verdict with its legend; with fewer empty rows, there is none."""
 LEAST_SHARE = 0.05
 """Share of the peak below which a layer is not in the picture's legend."""
-LEGEND_SHARE = 5
+LEGEND_SHARE = 4
 """Divisor that limits the legend: at most one row in this many of the picture."""
 STILL_JUDGING = "the verdict is not ready yet: press i again when it is shown"
 NO_STACK = "no stack is shown here"
@@ -166,12 +167,12 @@ class SnapshotPane(Pane):
 
 
 class VerdictPane(SnapshotPane):
-    """The cause of the failure and the device's memory, then the file and its irregularities."""
+    """The cause of the failure and the device's memory, then what is unusual about the file."""
 
     NAME = "Verdict"
 
     HELP = (
-        "Why an allocation failed: your line, the step and the cause. Without the cause, this "
+        "Why an allocation failed: the cause, your line and the step. Without the cause, this "
         "request and the next steps would have fit. Below it: an account of the used memory, whose "
         "rows add up; what would help; your lines by bytes at that moment. i gives the reasons. "
         "live: requested bytes of live allocations. cached: reserved and not live. device free: "
@@ -266,10 +267,16 @@ class VerdictPane(SnapshotPane):
         else:
             rows = self._verdict(summary, cells)
             judged = self.value(self._need()) is not None
-            rows += remark_lines(summary, cells) if judged else summary_lines(summary, cells)
-        for info in loaded.files[:1]:
-            rows += file_lines(info, cells)
-        return rows
+            if judged:
+                rows += remark_lines(summary, cells)
+                return rows + self._of_file(peculiarity_lines, cells)
+            rows += summary_lines(summary, cells)
+        return rows + self._of_file(file_lines, cells)
+
+    def _of_file(self, draw: Callable[[FileInfo, int], list[Line]], cells: int) -> list[Line]:
+        """Draw the first file, if one is open."""
+        loaded = self.session.main.store.loaded
+        return [row for info in (loaded.files[:1] if loaded else ()) for row in draw(info, cells)]
 
     def _need(self) -> Need[VerdictArguments, Verdict] | None:
         event, focus = self.oom, self.session.focus
@@ -291,7 +298,11 @@ class VerdictPane(SnapshotPane):
             return STILL_JUDGING
         if isinstance(verdict, Refused):
             return f"there is no verdict: {verdict.reason}"
-        return TextScreen("Why", lambda cells: explain_lines(verdict, summary, cells))
+
+        def draw(cells: int) -> list[Line]:
+            return [*explain_lines(verdict, summary, cells), *self._of_file(file_lines, cells)]
+
+        return TextScreen("Why", draw)
 
     def _verdict(self, summary: Summary, cells: int) -> list[Line]:
         need = self._need()

@@ -430,12 +430,26 @@ def exception_lines(message: str, source: str, cells: int) -> list[Line]:
 
 
 def file_lines(info: FileInfo, cells: int) -> list[Line]:
-    """Draw a file's type, its allocator settings and its irregularities."""
+    """Draw a file's name and type, its allocator settings and its irregularities."""
     parts = [
         line(Span("File", TextStyle.HEADING), f"  {info.file}"),
         line(text.size(info.byte) if info.byte else "from a pipe"),
         line(info.container),
+        *_peculiarities(info),
     ]
+    return [(), *flow(parts, cells, indent="   "), *_file_warnings(info, cells)]
+
+
+def peculiarity_lines(info: FileInfo, cells: int) -> list[Line]:
+    """Draw what is unusual about a file; nothing about a usual one."""
+    parts = _peculiarities(info)
+    rows = flow([line(Span("File", TextStyle.HEADING)), *parts], cells, indent="   ")
+    rows = [*(rows if parts else ()), *_file_warnings(info, cells)]
+    return [(), *rows] if rows else []
+
+
+def _peculiarities(info: FileInfo) -> list[Line]:
+    parts: list[Line] = []
     if info.form != "snapshot":
         words = {
             "segments": "a bare list of segments: no trace in it",
@@ -449,20 +463,21 @@ def file_lines(info: FileInfo, cells: int) -> list[Line]:
     ]
     if info.host_segments:
         parts.append(line(f"{text.count(info.host_segments, 'pinned-host segment')}, not shown"))
-    rows: list[Line] = [(), *flow(parts, cells, indent="   ")]
-    for warning in info.warnings:
-        rows += bulleted(warning, cells, TextStyle.NOTE, "!")
-    return rows
+    return parts
+
+
+def _file_warnings(info: FileInfo, cells: int) -> list[Line]:
+    return [row for words in info.warnings for row in bulleted(words, cells, TextStyle.NOTE, "!")]
 
 
 # ---- the explanation of an OOM -------------------------------------------------------------------
 
 
 def first_lines(explanation: Explanation, cells: int) -> list[Line]:
-    """Draw the first lines: the failed request, its place and step; then the cause."""
+    """Draw the first lines: the cause; then the failed request, its place and step."""
     failure, reason = explanation.split()
     rows = paragraph(failure, cells, TextStyle.BAD)
-    return rows + paragraph(reason, cells, TextStyle.STRONG) if reason else rows
+    return paragraph(reason, cells, TextStyle.STRONG) + rows if reason else rows
 
 
 def account_lines(explanation: Explanation, cells: int, *, whole: bool = True) -> list[Line]:
