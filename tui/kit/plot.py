@@ -41,6 +41,8 @@ _SPARSE = 3
 _MARK_EVERY = 10
 _TICK_ROWS, _TICK_CELLS = 2, 9
 """Rows per tick at the side, and cells per tick at the bottom."""
+_HIGH, _FEW_TICKS = 12, 4
+"""Rows from which a plot has so many ticks at the side, and one more for each so many rows."""
 _UNEVEN = 1.5
 """Most that a step between two ticks of the side is of another one, in rows."""
 CURVE_STYLES = (
@@ -169,6 +171,8 @@ def _wall_labels(upright: Axis, height: int) -> Labels:
     Equal steps of values may take one row and two rows, which look like a kink in the curves.
     """
     most = max(2, height // _TICK_ROWS + 1)
+    if height >= _HIGH:
+        most = _FEW_TICKS + height // _HIGH
     for number in range(most, 2, -1):
         wall = labels(upright.scale, upright.unit, number)
         rows = [_dot_row(upright.scale, value, height) // DOWN for value, _ in wall.ticks]
