@@ -131,7 +131,7 @@ def see_the_tab(place: Path) -> None:
             history = read_history(place, row, traceless=False)
             assert format_history_title(history)
             if history.rows:
-                render_history(history, NOW, 100, 30)
+                render_history(history, 100, 30)
         for other in (found.rows[0], found.rows[-1]):
             with contextlib.suppress(SelectionError):
                 see_sides(place, other, row)

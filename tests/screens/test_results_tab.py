@@ -339,7 +339,7 @@ async def test_a_history_has_a_tick_where_the_driver_changed(
         await read(at)
         text = said(at)
         assert "8 runs over time matmul" in text
-        assert "over time before now in d" in text
+        assert "in ms over time" in text
         assert "▾" in text
         assert "driver 590.2" in text
         await at.press("G")

@@ -201,9 +201,7 @@ def _past(*ones: StoredResult, elsewhere: int = 0) -> WorkloadHistory:
 
 
 def _history(found: WorkloadHistory, cells: int = 100) -> str:
-    return "\n".join(
-        plain(row) for row in result_comparison.render_history(found, 90_000.0, cells, 30)
-    )
+    return "\n".join(plain(row) for row in result_comparison.render_history(found, cells, 30))
 
 
 def test_a_change_of_driver_or_torch_is_named_once_where_it_was() -> None:
@@ -222,7 +220,7 @@ def test_a_change_of_driver_or_torch_is_named_once_where_it_was() -> None:
 @pytest.mark.parametrize("height", [20, 22, 37, 52])
 def test_a_history_fits_its_height_and_names_what_differs(cells: int, height: int) -> None:
     found = _past(*(kept(number, facts=DRIVERS[number > 4]) for number in range(9)))
-    rows = [plain(row) for row in result_comparison.render_history(found, 90_000.0, cells, height)]
+    rows = [plain(row) for row in result_comparison.render_history(found, cells, height)]
     assert len(rows) == height
     assert "torch" not in " ".join(rows), "all runs have the same"
     assert (sum("■" in row for row in rows) == 2) == (cells > 100)

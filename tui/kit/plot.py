@@ -16,6 +16,7 @@ from tui.core.text.glyphs import clean
 from tui.core.text.numbers import quantity
 from tui.kit import braille
 from tui.kit.braille import ACROSS, DOWN, Cell, Dot
+from tui.kit.dates import DATE, date_labels, format_moment
 from tui.kit.lines import (
     SHADES,
     Line,
@@ -99,6 +100,7 @@ class Axis:
 
     name: str
     unit: str
+    """Of the values; :data:`tui.kit.dates.DATE` for Unix times, at the lower edge alone."""
     scale: Scale
 
 
@@ -150,7 +152,9 @@ def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
     wall = _wall_labels(plot.upright, height)
     gutter = min(wall.cells, cells - LEAST_ROOM - 1)
     room = cells - gutter - 1
-    floor = labels(plot.across.scale, plot.across.unit, room // _TICK_CELLS + 1)
+    across, most = plot.across, room // _TICK_CELLS + 1
+    is_date = across.unit == DATE
+    floor = date_labels(across.scale, most) if is_date else labels(across.scale, across.unit, most)
     canvas = _Canvas(plot, room, height)
     key_lines = canvas.name_levels()
     rows = _heading(plot, (wall, floor), key_lines, cells, shared=canvas.has_shared)
@@ -451,7 +455,8 @@ def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[L
                 row[start : start + size] = name
                 break
         else:
-            where = quantity(event.place, plot.across.unit)
+            unit = plot.across.unit
+            where = format_moment(event.place) if unit == DATE else quantity(event.place, unit)
             others.append(line(Span(f"{glyphs.GLYPHS.unfolded} {where} {name}", event.style)))
     styles = {event.style for event in plot.events}
     style = styles.pop() if len(styles) == 1 else TextStyle.NOTE

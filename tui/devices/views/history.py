@@ -61,6 +61,14 @@ class RecentReadings(NamedTuple):
         duration = self.end - self.points[index].at
         return next((option for option in options if duration <= option * whole), options[-1])
 
+    def read_newest(self, name: str) -> float | None:
+        """Return the newest reading of a figure; ``None`` if it is old or unknown."""
+        if not self.points:
+            return None
+        newest = self.points[-1]
+        is_old = self.sample is not None and self.now - newest.at > stale_after(self.sample)
+        return None if is_old else getattr(newest, name)
+
     @property
     def end(self) -> float:
         """Unix time of the newest sample, or the present once samples stop."""
@@ -419,7 +427,7 @@ def _value_label(
     figure: PlottedFigure, recent: RecentReadings, format_size: text.SizeFormat
 ) -> Line:
     """Return the label of a single row: the figure's name and its newest reading."""
-    newest = getattr(recent.points[-1], figure.name) if recent.points else None
+    newest = recent.read_newest(figure.name)
     words = text.NA if newest is None else format_value(figure.name, newest, format_size)
     name = Span(f"  {left(figure.label, 8)}", TextStyle.QUIET)
     style = TextStyle.QUIET if newest is None else TextStyle.STRONG

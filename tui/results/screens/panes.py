@@ -141,7 +141,6 @@ class ResultsPane(Pane):
         self._past: WorkloadHistory | None = None
         """The history of the result under the cursor, once it is read."""
         self.beside = FittedView(self._past_lines, _copy_nothing)
-        self._clock = clock
         self._heading = LineBar(self._heading_line)
         self._message = LinesView(
             lambda cells: paragraph(self._sentence[0], cells, self._sentence[1])
@@ -270,7 +269,7 @@ class ResultsPane(Pane):
         if self._past is None:
             return []
         title = title_line(comparison.format_history_title(self._past))
-        history = comparison.render_history(self._past, self._clock(), cells, rows - 2)
+        history = comparison.render_history(self._past, cells, rows - 2)
         return [fit_line(title, cells), (), *history]
 
     def _heading_line(self, _cells: int) -> Line:
@@ -385,11 +384,11 @@ class HistoryPane(Pane):
         "time. A line marks a new driver or torch. Below: the median and the spread under each."
     )
 
-    def __init__(self, history: WorkloadHistory, clock: Callable[[], float]) -> None:
+    def __init__(self, history: WorkloadHistory) -> None:
         super().__init__(id=PAST)
         self.history = history
         self.body = LinesView(
-            lambda cells: comparison.render_history(history, clock(), cells, self.body.size.height)
+            lambda cells: comparison.render_history(history, cells, self.body.size.height)
         )
 
     @property

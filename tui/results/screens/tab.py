@@ -197,11 +197,8 @@ class ResultsTab(CommandScreen):
         if row.median_s is None:
             self.notify(_NO_TIMING[row.kind], markup=False)
             return
-        readonly, clock = self.program.readonly, self.program.clock
-        self._open(
-            lambda: queries.read_history(self._place, row, traceless=readonly),
-            lambda history: HistoryPane(history, clock),
-        )
+        readonly = self.program.readonly
+        self._open(lambda: queries.read_history(self._place, row, traceless=readonly), HistoryPane)
 
     def _open(self, query: Callable[[], T], make: Callable[[T], Pane]) -> None:
         """Query the store, and put a pane that shows the answer over the list."""

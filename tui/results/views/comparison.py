@@ -12,6 +12,7 @@ from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
 from tui.kit import scale
+from tui.kit.dates import DATE
 from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, left, line, paragraph, right
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale
@@ -249,8 +250,6 @@ def format_comparison_title(comparison: EnvironmentComparison) -> str:
 
 _TICKED = ("driver", "torch")
 """Facts whose changes are drawn."""
-_UNITS = ((86_400.0, "d", 3 * 86_400.0), (3600.0, "h", 3 * 3600.0), (60.0, "min", 0.0))
-"""Seconds and name of each unit, and the least span in seconds that uses it."""
 _MARGIN = 0.05
 """Margin above and below, as a share of the span of the values."""
 _FLAT = 0.01
@@ -313,12 +312,11 @@ def _format_software(known: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"{name} {value}" for name, value in known) or "driver, torch not known"
 
 
-def render_history(history: WorkloadHistory, now: float, cells: int, height: int) -> list[Line]:
+def render_history(history: WorkloadHistory, cells: int, height: int) -> list[Line]:
     """Draw the plot, then each driver and torch with the median of its runs.
 
     Args:
         history: the runs.
-        now: Unix time, from which the axis counts back.
         cells: width of a line.
         height: rows for the whole view; the plot gets the rows that the rest leaves.
     """
@@ -333,7 +331,7 @@ def render_history(history: WorkloadHistory, now: float, cells: int, height: int
         return [*paragraph(sentence, cells, TextStyle.NOTE), *rows]
     if cells < LEAST_CELLS:
         return rows
-    plot = _build_history_plot(history, groups, now)
+    plot = _build_history_plot(history, groups)
     room = max(_LEAST_HEIGHT, min(_MOST_HEIGHT, height - len(rows) - _BESIDE_PLOT))
     drawn = plot_lines(plot, cells, room)
     # A narrow legend has more rows.
@@ -344,27 +342,20 @@ def render_history(history: WorkloadHistory, now: float, cells: int, height: int
 
 
 def _build_history_plot(
-    history: WorkloadHistory, groups: Mapping[Software, Sequence[StoredRow]], now: float
+    history: WorkloadHistory, groups: Mapping[Software, Sequence[StoredRow]]
 ) -> Plot:
-    first, last = history.rows[0].at, history.rows[-1].at
-    span = max(now - first, last - first)
-    seconds, unit = next((size, name) for size, name, least in _UNITS if span >= least)
-
-    def place(row: StoredRow) -> float:
-        return (row.at - now) / seconds
-
     medians = [row.median_s or 0.0 for row in history.rows]
     low, high = min(medians), max(medians)
     room = max((high - low) * _MARGIN, high * _FLAT / 2)
-    across = Scale(place(history.rows[0]), place(history.rows[-1]))
+    across = Scale(history.rows[0].at, history.rows[-1].at)
     plotted = groups if 1 < len(groups) <= _MOST_CURVES else {(): history.rows}
     curves, names = [], _name_software(groups)
     for number, (known, rows) in enumerate(plotted.items()):
-        clear = tuple((place(row), row.median_s) for row in rows if not row.marks)
+        clear = tuple((row.at, row.median_s) for row in rows if not row.marks)
         name = names[known] if plotted is groups else "runs"
         if clear:
             curves.append(Curve(name, clear, mark_of(number), style_of(number), joined=False))
-    marked = tuple((place(row), row.median_s) for row in history.rows if row.marks)
+    marked = tuple((row.at, row.median_s) for row in history.rows if row.marks)
     if marked:
         warning = glyphs.GLYPHS.warning
         curves.append(Curve("with warnings", marked, warning, TextStyle.NOTE, joined=False))
@@ -372,9 +363,9 @@ def _build_history_plot(
     # A very long list of names would leave no room for the plot.
     few = len(ticks) <= _MOST_NAMED
     shown = ticks if len(ticks) <= _MOST_TICKS else []
-    events = tuple(Event(name if few else "", place(row)) for row, name in shown)
+    events = tuple(Event(name if few else "", row.at) for row, name in shown)
     return Plot(
-        Axis("time before now", unit, across),
+        Axis("time", DATE, across),
         Axis("median of a run", "s", Scale(max(0.0, low - room), high + room)),
         tuple(curves),
         events=events,
