@@ -10,7 +10,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tests.results.samples import BEGAN, kept
 from tests.screens import watched
 from tests.screens.helpers import (
     GIB,
+    MIB,
     NOW,
     STRANGER,
     WORKER,
@@ -198,6 +199,23 @@ def product(n: int, on: str) -> tuple[AnyEvent, ...]:
     )  # fmt: skip
 
 
+LINK = Limit("PCIe, one way", 64e9, 0, "PCIe 5.0 x16")
+BANDWIDTH = Limit("memory bandwidth", 4.8e12, 0, "NVIDIA H200")
+
+
+def copied(
+    name: str, on: str, seconds: float, byte: int, limit: Limit | None
+) -> tuple[AnyEvent, ...]:
+    """Return a run that moved ``byte`` bytes in a call; ``limit`` gets the share of its rate."""
+    rate = byte / seconds
+    if limit is not None:
+        limit = replace(limit, fraction=rate / limit.value)
+    memory, rates = PeakMemory(byte, 2 * byte, None), Rates(None, rate, None)
+    return ran(
+        name, on, seconds, limit=limit, rates=rates, memory=memory, parameters=defaults(name)
+    )
+
+
 def sweep() -> tuple[AnyEvent, ...]:
     """Return ``matmul`` over n on the CPU and on the first GPU, which becomes faster."""
     sizes = [2**power for power in range(4, 14)]
@@ -217,10 +235,16 @@ def results() -> tuple[AnyEvent, ...]:
     waiting = messages.Run("waits", "tf32", "cuda:0", defaults("tf32"), {})
     going = messages.Run("goes on", "conv2d", "cuda:0", defaults("conv2d"), {})
     return (
-        *ran("transfer", "cpu", 6.7e-3, memory=PeakMemory(64 << 20, None, None)),
-        *ran("transfer", "cuda:0", 2.4e-3),
-        *ran("device_copy", "cpu", 0.83e-3),
-        *ran("device_copy", "cuda:0", 0.329e-3),
+        *copied("transfer", "cpu", 6.7e-3, 2 * 64 * MIB, None),
+        *copied("transfer", "cuda:0", 2.4e-3, 2 * 64 * MIB, LINK),
+        *copied("device_copy", "cpu", 9.4e-3, 256 * MIB, None),
+        *copied(
+            "device_copy",
+            "cuda:0",
+            0.32e-3,
+            1024 * MIB,
+            BANDWIDTH,
+        ),
         *ran(cnn, "cpu", 0.0191),
         *ran(cnn, "cuda:0", 0.00077),
         *product(2048, "cpu"),
