@@ -28,7 +28,6 @@ from tui.snapshots.model.calls import VERDICT
 from tui.snapshots.screens.panes import VerdictPane
 from tui.snapshots.session.snapshot_reader import Refused
 from tui.snapshots.session.snapshot_session import Focus, SnapshotSession
-from tui.snapshots.views.flame import level_height
 from tui.snapshots.views.layers import GUTTER
 from tui.snapshots.views.shared_lines import view_at
 
@@ -258,8 +257,8 @@ async def test_the_flame_view_is_walked_into_and_back() -> None:
         await open_file(on, TRAINING)
         await press(on, "f")
         assert "level 0 of" in on.text
-        row = next(number for number, row in enumerate(on.rows) if "live memory" in row)
-        whole = on.rows[row + 1].strip(" │▌").split()[:2]
+        row = next(row for row in on.rows if "live memory" in row)
+        whole = row.partition("live memory")[2].split()[:2]
         await press(on, "down")
         assert "level 1 of" in on.text
         await press(on, "right", "enter")
@@ -268,10 +267,9 @@ async def test_the_flame_view_is_walked_into_and_back() -> None:
         assert "level 0 of" in on.text
         await press(on, "b")
         assert "all frames" in on.text
-        chart = on.app.screen.query_one("#flame-chart")
-        levels = int(on.text.partition("level 0 of ")[2].split()[0]) + 1
-        height = level_height(levels, chart.size.height)
-        await on.pilot.click("#flame-chart", offset=(3, 2 * height - 1))
+        begins = next(y for y, row in enumerate(on.rows) if " live memory" in row)
+        outer = next(y for y, row in enumerate(on.rows) if y > begins and ".py:" in row)
+        await on.pilot.click("#flame-chart", offset=(3, outer - begins))
         await settle(on)
         assert "level 1 of" in on.text
         await press(on, "p")

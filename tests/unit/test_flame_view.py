@@ -15,6 +15,7 @@ from tui.snapshots.model.pictures import AllocationSize, Flame, FlameFrame
 from tui.snapshots.model.results import FrameKind
 from tui.snapshots.views.flame import (
     TWO_COLUMNS,
+    arrange_levels,
     chain_lines,
     choose_slates,
     depth_of,
@@ -25,10 +26,11 @@ from tui.snapshots.views.flame import (
     flame_lines,
     frame_at,
     frame_lines,
-    level_height,
+    level_at,
     narrow_lines,
     next_frame,
     own_memory,
+    scroll_levels,
     site_lines,
     size_lines,
 )
@@ -58,9 +60,9 @@ FLAME = Flame(
 
 
 def test_a_frame_is_as_wide_as_what_it_holds_and_a_gap_is_its_callers_own() -> None:
-    rows = [plain(row) for row in flame_lines(FLAME, 80, 4, ("data.py:2 load",))]
-    assert rows[0].startswith(" live memory 8.0 GiB ")
-    assert rows[1].startswith(" A train.py:9 main 6.0 GiB")
+    rows = [plain(row) for row in flame_lines(FLAME, 80, 4, ("data.py:2 load",), (1, 1, 1))]
+    assert rows[0].startswith(" live memory  8.0 GiB ")
+    assert rows[1].startswith(" A train.py:9 main  6.0 GiB")
     assert rows[1].index("▸") == 60
     assert len(rows[1]) == 70
     assert rows[2].index("▏") == 40
@@ -69,8 +71,7 @@ def test_a_frame_is_as_wide_as_what_it_holds_and_a_gap_is_its_callers_own() -> N
 
 
 def test_few_levels_are_tall_and_have_the_figures_on_their_second_row() -> None:
-    assert [level_height(levels, 18) for levels in (0, 1, 3, 6, 9, 10, 30)] == [6, 6, 6, 3, 2, 1, 1]
-    rows = [plain(row) for row in flame_lines(FLAME, 80, 9, ("data.py:2 load",), height=3)]
+    rows = [plain(row) for row in flame_lines(FLAME, 80, 9, ("data.py:2 load",), (3, 3, 3))]
     assert rows[0].rstrip() == " live memory"
     assert rows[1].rstrip() == " 8.0 GiB  100%  3 allocations"
     assert set(rows[2]) == {"▁"}
@@ -78,12 +79,36 @@ def test_few_levels_are_tall_and_have_the_figures_on_their_second_row() -> None:
     assert rows[4][60:] == "▌1.0 GiB ▐"
     assert rows[5][60:] == "▌▁▁▁▁▁▁▁▁▐"
     assert [row[40] for row in rows[6:]] == ["▏", "▏", "▏"]
-    assert plain(flame_lines(FLAME, 80, 3, (), 2, 3)[0]) == rows[6]
+    assert plain(flame_lines(FLAME, 80, 3, (), (3, 3, 3), 2)[0]) == rows[6]
+
+
+def test_levels_that_pass_on_nearly_all_memory_leave_the_rows_to_the_others() -> None:
+    assert arrange_levels(FLAME, 0, 3) == (1, 1, 1)
+    assert arrange_levels(FLAME, 0, 9) == (1, 4, 4)
+    assert arrange_levels(FLAME, 0, 40) == (1, 6, 6)
+    assert arrange_levels(FLAME, 1, 8) == (4, 4, 4), "the outermost is out of view"
+    whole = 8 * GIB
+    chain = [frame(*"abcdefg"[:depth], start=0, size=whole) for depth in range(8)]
+    assert arrange_levels(Flame((), tuple(chain), whole, whole), 0, 16) == (2,) * 8
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=12), st.integers(6, 40), st.data())
+def test_the_level_of_the_cursor_is_scrolled_into_view(
+    heights: list[int], rows: int, data: st.DataObject
+) -> None:
+    last = len(heights) - 1
+    level, top = (data.draw(st.integers(0, last)) for _ in range(2))
+    top = scroll_levels(heights, top, level, rows)
+    assert level_at(heights, top, sum(heights[top:level])) == (level, 0)
+    end = sum(heights[top : level + 1])
+    assert end <= rows
+    assert level_at(heights, top, end - 1) == (level, heights[level] - 1)
+    assert level_at(heights, top, sum(heights[top:]))[0] == len(heights)
 
 
 @given(st.integers(1, 300))
 def test_the_cells_of_frames_are_those_that_a_click_finds(cells: int) -> None:
-    for depth, row in enumerate(flame_lines(FLAME, cells, 3, ())):
+    for depth, row in enumerate(flame_lines(FLAME, cells, 3, (), (1, 1, 1))):
         assert width(row) <= cells
         at = 0
         for span in row:
@@ -94,7 +119,7 @@ def test_the_cells_of_frames_are_those_that_a_click_finds(cells: int) -> None:
 
 
 def test_a_frame_has_the_color_and_the_letter_of_its_layer_in_the_timeline() -> None:
-    rows = flame_lines(FLAME, 80, 3, ("nowhere",))
+    rows = flame_lines(FLAME, 80, 3, ("nowhere",), (1, 1, 1))
     assert {span.style for span in rows[1][:3]} == {ON_LAYERS[0]}
     assert {span.style for span in rows[1][3:]} == {ON_LAYERS[2]}
     assert "▏C data.… " in plain(rows[1])
@@ -107,7 +132,9 @@ def test_a_frame_has_the_color_and_the_letter_of_its_layer_in_the_timeline() -> 
 def test_the_frame_under_the_cursor_has_a_color_of_its_own(cells: int, height: int) -> None:
     for chosen in (frame.path for frame in FLAME.frames):
         first, end = edges(FLAME, find_frame(FLAME, chosen), cells)  # type: ignore[arg-type]
-        for row, spans in enumerate(flame_lines(FLAME, cells, 3 * height, chosen, 0, height)):
+        heights = (height,) * 3
+        drawn = flame_lines(FLAME, cells, 3 * height, chosen, heights)
+        for row, spans in enumerate(drawn):
             at = 0
             for span in spans:
                 under = row // height == len(chosen) and first <= at < end
@@ -133,7 +160,7 @@ def test_the_outline_of_the_cursor_and_gaps_have_ascii_forms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(glyphs, "GLYPHS", glyphs.ASCII)
-    rows = [plain(row) for row in flame_lines(FLAME, 80, 6, ("data.py:2 load",), height=2)]
+    rows = [plain(row) for row in flame_lines(FLAME, 80, 6, ("data.py:2 load",), (2, 2, 2))]
     assert rows[2].startswith("|A train.py:9 main")
     assert rows[2][60:] == ">C dat...]"
     assert rows[3][60:] == "[1.0 GiB_]"
@@ -179,7 +206,7 @@ def test_the_frame_under_the_cursor_says_what_it_holds_itself() -> None:
 
 
 def test_a_tall_frame_says_what_it_holds_itself() -> None:
-    rows = [plain(row) for row in flame_lines(FLAME, 80, 12, (), height=4)]
+    rows = [plain(row) for row in flame_lines(FLAME, 80, 12, (), (4, 4, 4))]
     assert rows[6].rstrip(" ▏") == " 1.0 GiB itself"
     assert rows[2].strip(" ▌▐") == ""
 

@@ -101,10 +101,10 @@ class FlamePane(SnapshotPane):
         """Levels scrolled out of view."""
         self._outside = 0
         """Levels that are out of view at first."""
-        self._height = 1
+        self._heights: tuple[int, ...] = ()
         """Rows of each level."""
         self._rows = 1
-        """Levels in view."""
+        """Rows of the picture."""
         self._question: object = None
         self._is_placed = False
         """The cursor has its first place in the present picture."""
@@ -165,12 +165,12 @@ class FlamePane(SnapshotPane):
         """Give few levels several rows each, and the rows that remain to the stack."""
         most = max(1, self.size.height * 2 // 3, self.size.height - MOST_DETAIL)
         flame = self.flame()
-        levels = view.depth_of(flame) - self._outside if isinstance(flame, Flame) else most
-        self._height = view.level_height(levels, most)
-        rows = min(most, levels * self._height)
-        if self.drawn.styles.height is None or self.drawn.styles.height.value != rows:
-            self.drawn.styles.height = rows
-        self._rows = rows // self._height
+        if isinstance(flame, Flame):
+            self._heights = view.arrange_levels(flame, self._outside, most)
+            most = max(1, min(most, sum(self._heights[self._outside :])))
+        self._rows = most
+        if self.drawn.styles.height is None or self.drawn.styles.height.value != most:
+            self.drawn.styles.height = most
 
     # ---- requests ----
 
@@ -233,13 +233,13 @@ class FlamePane(SnapshotPane):
             return [line(Span("nothing is live at this moment", TextStyle.QUIET))]
         frame = self.frame
         return view.flame_lines(
-            flame, cells, rows, frame.path if frame else (), self._top, self._height
+            flame, cells, rows, frame.path if frame else (), self._heights, self._top
         )
 
     def _scroll(self) -> None:
         """Keep the level under the cursor in view."""
         depth = len(self.frame.path) if self.frame is not None else 0
-        self._top = max(depth - self._rows + 1, min(self._top, depth))
+        self._top = view.scroll_levels(self._heights, self._top, depth, self._rows)
 
     def stack_shown(self) -> Sequence[Frame]:
         return self.value(self._stack_need()) or ()
@@ -305,7 +305,8 @@ class FlamePane(SnapshotPane):
         flame = self.flame()
         if not isinstance(flame, Flame):
             return
-        path = view.frame_at(flame, self.drawn.size.width, x, y // self._height + self._top)
+        level, _ = view.level_at(self._heights, self._top, y)
+        path = view.frame_at(flame, self.drawn.size.width, x, level)
         if path is None:
             return
         if path == self.chosen:

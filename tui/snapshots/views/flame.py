@@ -40,6 +40,8 @@ from tui.snapshots.views.site_bars import (
 
 Path = tuple[str, ...]
 Direction = Literal["in", "out", "left", "right"]
+NEARLY_ALL = 0.95
+"""Share of the memory in view from which a frame passes on nearly all of it."""
 MOST_LEVEL_ROWS = 6
 LEAST_LABEL = 6
 """Cells below which a frame with a letter has nothing else."""
@@ -89,13 +91,61 @@ def find_fork(flame: Flame) -> Path:
     return max(whole, key=len, default=())
 
 
-def level_height(levels: int, rows: int) -> int:
-    """Return the rows of each level, so that few levels fill the picture."""
-    return max(1, min(MOST_LEVEL_ROWS, rows // max(1, levels)))
+def arrange_levels(flame: Flame, outside: int, rows: int) -> tuple[int, ...]:
+    """Return the rows of each level, so that few levels fill the picture.
+
+    A level that passes on nearly all memory has one row where others can use the room.
+
+    Args:
+        flame: the frames.
+        outside: number of levels that are out of view at first.
+        rows: the most rows of the levels in view.
+    """
+    levels = range(depth_of(flame))
+    widest = dict.fromkeys(levels, 0)
+    for frame in flame.frames:
+        widest[len(frame.path)] = max(widest[len(frame.path)], frame.bytes)
+    inside = levels[outside:]
+    thin = {level for level in inside if widest[level] >= NEARLY_ALL * flame.bytes}
+    if len(thin) == len(inside):
+        thin = set()
+    room = (rows - len(thin)) // max(1, len(inside) - len(thin))
+    height = max(1, min(MOST_LEVEL_ROWS, room))
+    return tuple(1 if level in thin else height for level in levels)
+
+
+def scroll_levels(heights: Sequence[int], top: int, level: int, rows: int) -> int:
+    """Return how many levels to scroll out of view to have a level in view.
+
+    Args:
+        heights: rows of each level.
+        top: number of levels that are out of view now.
+        level: the level to show.
+        rows: height of the picture.
+    """
+    top = min(top, level)
+    while top < level and sum(heights[top : level + 1]) > rows:
+        top += 1
+    return top
+
+
+def level_at(heights: Sequence[int], top: int, row: int) -> tuple[int, int]:
+    """Return the level in a row of the picture, and the row within it.
+
+    Args:
+        heights: rows of each level.
+        top: number of levels that are scrolled out of view.
+        row: row of the picture, from 0.
+    """
+    for level, height in enumerate(heights[top:], top):
+        if row < height:
+            return level, row
+        row -= height
+    return len(heights), 0
 
 
 def flame_lines(
-    flame: Flame, cells: int, rows: int, chosen: Path, top: int = 0, height: int = 1
+    flame: Flame, cells: int, rows: int, chosen: Path, heights: Sequence[int], top: int = 0
 ) -> list[Line]:
     """Draw the levels from ``top`` on, the outermost first.
 
@@ -104,19 +154,19 @@ def flame_lines(
         cells: width of the picture.
         rows: its height.
         chosen: path of the frame under the cursor.
+        heights: rows of each level.
         top: number of levels that are scrolled out of view.
-        height: rows of each level.
     """
     levels: dict[int, list[FlameFrame]] = {}
     for frame in flame.frames:
         levels.setdefault(len(frame.path), []).append(frame)
     slates = choose_slates(flame)
-    return [
-        _level_line(
-            flame, levels.get(top + row // height, ()), cells, chosen, row % height, height, slates
-        )
-        for row in range(rows)
-    ]
+    drawn = []
+    for level, row in (level_at(heights, top, row) for row in range(rows)):
+        height = heights[level] if level < len(heights) else 1
+        frames = levels.get(level, ())
+        drawn.append(_level_line(flame, frames, cells, chosen, row, height, slates))
+    return drawn
 
 
 def choose_slates(flame: Flame) -> dict[Path, int]:
@@ -169,20 +219,20 @@ def _frame_words(flame: Flame, frame: FlameFrame, cells: int, row: int, height: 
     """Return the words of a frame on one row: its label, and its figures on the second."""
     room = max(0, cells - 2)
     size = text.size(frame.bytes)
+    share = text.share(frame.bytes / flame.total_bytes) if flame.total_bytes else text.NA
     if row == 0:
         letter = "" if frame.rank is None else layer_letter(frame.rank)
         if letter and room < LEAST_LABEL:
             return letter[:room]
         label = f"{letter} {frame.label}" if letter else frame.label
-        both = f"{label} {size}"
-        return both if height == 1 and cell_len(both) <= room else fit(label, room)
+        longer = (f"{label}  {size}  {share}", f"{label}  {size}") if height == 1 else ()
+        return next((words for words in longer if cell_len(words) <= room), fit(label, room))
     if row == OWN_ROW < height - 1:
         own = find_own(flame, frame)
         words = f"{text.size(own)} itself" if frame.path and 0 < own < frame.bytes else ""
         return words if cell_len(words) <= room else ""
     if row > 1:
         return ""
-    share = text.share(frame.bytes / flame.total_bytes) if flame.total_bytes else text.NA
     figures = [size, share, text.count(frame.count, "allocation")]
     fitting = ("  ".join(figures[:number]) for number in range(len(figures), 0, -1))
     return next((words for words in fitting if cell_len(words) <= room), "")
