@@ -178,6 +178,15 @@ def test_events_that_stand_too_close_are_told_with_their_time() -> None:
     assert "▾ 52.0 s event 2" in told
 
 
+def test_the_sign_and_the_name_of_an_event_have_its_style() -> None:
+    events = (Event("OOM", 1024.0, TextStyle.BAD), Event("flush", 256.0))
+    row = next(
+        row for row in plot_lines(replace(rates(), events=events), 60, 6) if "OOM" in plain(row)
+    )
+    styled = {span.text.strip(): span.style for span in row if span.text.strip()}
+    assert styled == {"▾ flush": TextStyle.NOTE, "▾ OOM": TextStyle.BAD}
+
+
 @pytest.mark.parametrize(
     ("values", "unit", "most", "expected"),
     [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
@@ -439,8 +439,11 @@ def _name_axes(plot: Plot, upright: str, across: str) -> str:
 
 def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[Line]:
     """Return a row with a sign above each event and the names that fit, then the others."""
-    signs = {canvas.column(event.place) for event in plot.events}
-    row = [glyphs.GLYPHS.unfolded if at in signs else " " for at in range(canvas.room)]
+    signs = {canvas.column(event.place): event.style for event in plot.events}
+    row = [
+        Span(glyphs.GLYPHS.unfolded, signs[at]) if at in signs else Span(" ")
+        for at in range(canvas.room)
+    ]
     others: list[Line] = []
     for event in plot.events:
         name = clean(event.name)
@@ -451,16 +454,24 @@ def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[L
             reach = range(start - 1, start + size + 1)
             inside = start >= 0 and start + size <= canvas.room and size == len(name)
             near = [at for at in reach if 0 <= at < canvas.room and at != column]
-            if inside and all(row[at] == " " for at in near):
-                row[start : start + size] = name
+            if inside and all(row[at].text == " " for at in near):
+                row[start : start + size] = (Span(letter, event.style) for letter in name)
                 break
         else:
             unit = plot.across.unit
             where = format_moment(event.place) if unit == DATE else quantity(event.place, unit)
             others.append(line(Span(f"{glyphs.GLYPHS.unfolded} {where} {name}", event.style)))
-    styles = {event.style for event in plot.events}
-    style = styles.pop() if len(styles) == 1 else TextStyle.NOTE
-    top = line(" " * (gutter + 1), Span("".join(row).rstrip(), style))
+    while row and row[-1].text == " ":
+        row.pop()
+    # A blank has the style of what precedes it, for fewer spans.
+    for at in range(1, len(row)):
+        if row[at].text == " ":
+            row[at] = Span(" ", row[at - 1].style)
+    spans = (
+        Span("".join(span.text for span in alike), style)
+        for style, alike in groupby(row, key=lambda span: span.style)
+    )
+    top = line(" " * (gutter + 1), *spans)
     return [*(line("  ", *row) for row in flow(others, cells - 2, gap="   ")), top]
 
 

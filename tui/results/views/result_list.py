@@ -32,7 +32,9 @@ LETTERS = ("A", "B")
 
 _FACTS = ("box", "gpu", "driver", "torch")
 """Facts that get a column if the results differ in them."""
-_DROPPED_FIRST = ("gpu", "tags", "box", "torch", "driver", "trend", "change", "device")
+CHANGE = "vs last"
+"""Heading of the change of the time since the run before."""
+_DROPPED_FIRST = ("gpu", "tags", "box", "torch", "driver", "trend", CHANGE, "device")
 """Columns in the order in which a narrow list drops them; the full result is below the list."""
 _MOST = {"tags": 24, "gpu": 24}
 """Most cells of a text column."""
@@ -92,12 +94,12 @@ def fit_list_columns(
     looks: dict[str, Callable[[ListedRow], TextStyle]] = {
         "when": lambda listed: TextStyle.STRONG if listed.at in begins else TextStyle.QUIET,
         "result": lambda listed: _choose_result_style(listed.row),
-        "change": lambda listed: choose_change_style(trends.get(listed.row.number)),
+        CHANGE: lambda listed: choose_change_style(trends.get(listed.row.number)),
         "trend": lambda listed: choose_trend_style(trends.get(listed.row.number)),
     }
     if not by_session:
         looks["when"] = lambda _listed: TextStyle.QUIET
-    for name, form in (("change", format_change), ("trend", draw_trend)):
+    for name, form in ((CHANGE, format_change), ("trend", draw_trend)):
         values = tuple(form(trends.get(row.number)) for row in rows)
         if any(values):
             texts[name] = values
@@ -179,7 +181,7 @@ def _build_column(
         least, most = _RESULT
         return Column(name, least, cell, "left", gap, grows=(min(cells, most), least, cells))
     worth = _DROPPED_FIRST.index(name) if name in _DROPPED_FIRST else None
-    align: Literal["left", "right"] = "right" if name == "change" else "left"
+    align: Literal["left", "right"] = "right" if name == CHANGE else "left"
     return Column(name, cells, cell, align, gap, drop_order=worth)
 
 

@@ -350,8 +350,9 @@ def find_gaps(times: Sequence[float]) -> frozenset[float]:
 def _events(scale: Scale, marks: Sequence[tuple[float, Mark]]) -> tuple[Event, ...]:
     """Merge close marks of a kind into one with their count, at the newest of them."""
     near = 1 / MOST_OF_A_KIND
-    events: list[tuple[str, float, int]] = []
+    events: list[Event] = []
     for kind, name in MARK_NAMES.items():
+        style = TextStyle.BAD if kind == "OOM" else TextStyle.NOTE
         places = sorted((place for place, mark in marks if mark.kind == kind), reverse=True)
         groups: list[list[float]] = []
         for place in places:
@@ -359,8 +360,8 @@ def _events(scale: Scale, marks: Sequence[tuple[float, Mark]]) -> tuple[Event, .
                 groups[-1].append(place)
             else:
                 groups.append([place])
-        events += [(name, group[0], len(group)) for group in groups]
-    return tuple(
-        Event(name if count == 1 else f"{name} x{count}", place)
-        for name, place, count in sorted(events, key=lambda event: event[1])
-    )
+        events += [
+            Event(name if len(group) == 1 else f"{name} x{len(group)}", group[0], style)
+            for group in groups
+        ]
+    return tuple(sorted(events, key=lambda event: event.place))
