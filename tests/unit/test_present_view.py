@@ -27,7 +27,7 @@ from tui.runs.views.present import (
 )
 from tui.runs.views.source import code_lines
 from tui.runs.views.workload_table import build_row
-from workloads.protocol.messages import Progress
+from workloads.protocol.messages import Finished, Measured, Progress
 from workloads.protocol.results import Chart, Check, Series
 
 
@@ -266,7 +266,7 @@ def test_the_plot_of_a_page_fills_it() -> None:
 
 
 def test_before_the_first_time_the_page_keeps_its_place_and_then_shows_the_estimate() -> None:
-    queued, _ = demo_ran()
+    queued, done = demo_ran()
     state = make_store("one gpu", queued)
     assert format_number(state.runs, state.runs.catalogue[0]) == PageNumber(
         "...", "not measured yet", TextStyle.QUIET
@@ -275,6 +275,11 @@ def test_before_the_first_time_the_page_keeps_its_place_and_then_shows_the_estim
     assert format_number(state.runs, state.runs.catalogue[0]) == PageNumber(
         "250 ms", "so far on cpu", TextStyle.KEY
     )
+    assert isinstance(done, Finished)
+    state.publish(Measured(done.result))
+    state.publish(Progress("demo cpu", "checking", 0.1, "cpu"))
+    measured = format_number(state.runs, state.runs.catalogue[0])
+    assert (measured.words, measured.of) == ("2.71 ms", "so far on cpu")
 
 
 def test_where_nothing_is_measured_nothing_is_drawn() -> None:

@@ -315,12 +315,14 @@ def format_number(state: RunsState, info: WorkloadInfo) -> PageNumber:
 
 
 def _format_pause(runs: dict[str, RunState | None]) -> PageNumber:
-    """Return the estimate of the run that is measured, or a pause before there is one."""
+    """Return the time or the estimate of a run that goes on, or a pause before there is one."""
     pending = {device: run for device, run in runs.items() if run and not run.ended}
     for device, run in pending.items():
+        known = run.so_far.time if run.so_far else None
         estimate = run.progress.estimate_s if run.progress else None
-        if estimate is not None:
-            return PageNumber(text.seconds(estimate, 0.1), f"so far on {device}", TextStyle.KEY)
+        if known is not None or estimate is not None:
+            words = text.seconds(known.median_s) if known else text.seconds(estimate, 0.1)
+            return PageNumber(words, f"so far on {device}", TextStyle.KEY)
     return PageNumber(PAUSE, "not measured yet", TextStyle.QUIET) if pending else PageNumber()
 
 
