@@ -56,10 +56,10 @@ async def test_the_legend_stands_right_under_the_bar(size: tuple[int, int]) -> N
 async def test_reserved_memory_that_was_never_read_has_no_history() -> None:
     async with running((120, 40), "two gpus") as on:
         await on.press("2")
-        assert re.search(r" reserved +16.0 GiB", on.text)
+        assert re.search(r" reserved +16.0 GiB +[·▁]", on.text)
         await on.tell(DeviceSelected(uuid(1)))
-        assert re.search(r" power +\d+ W", on.text)
-        assert not re.search(r" reserved +16.0 GiB", on.text)
+        assert re.search(r" power +\d+ W +[·▁]", on.text)
+        assert not re.search(r" reserved .*[·▁]", on.text)
 
 
 @pytest.mark.parametrize("cells", [59, 79, 119, 199])

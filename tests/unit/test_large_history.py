@@ -251,7 +251,7 @@ async def test_with_more_gpus_each_figure_has_a_row_and_h_draws_one_large() -> N
     busy = Utilization(50.0, 0.0)  # idle ones would share a row
     seen = sample(*(gpu(at, utilization=busy) for at in range(8)))
     async with running((120, 45), "one gpu", seen) as on:
-        assert on.row("  memory     ")
+        assert on.row("  memory      20.7G  ")
         beside = on.workbench.memory.drawn_figure
         assert beside == "used"  # the memory pane has rows for it
         assert on.text.count("\u2500 cuda:0 memory ") == 1
@@ -260,7 +260,7 @@ async def test_with_more_gpus_each_figure_has_a_row_and_h_draws_one_large() -> N
             assert f"\u2500 cuda:0 {label} " in on.text
             assert on.text.count("\u2500 cuda:0 memory ") == 1
         await on.press("h")
-        assert on.row("  memory     ")
+        assert on.row("  memory      20.7G  ")
 
 
 async def test_a_large_history_shrinks_where_the_table_leaves_it_few_rows() -> None:
