@@ -38,11 +38,6 @@ def date_labels(scale: Scale, most: int) -> Labels:
     return Labels("", tuple((at, _format(at, step, span)) for at in ticks or (scale.low,)))
 
 
-def format_moment(at: float) -> str:
-    """Format a Unix time as a local date: ``2026-01-31 14:05``."""
-    return f"{datetime.datetime.fromtimestamp(at):%Y-%m-%d %H:%M}"
-
-
 def _moments(low: float, high: float, step: int) -> Iterator[float]:
     """Yield the moments from the day of ``low`` on; local days may have 23 or 25 hours."""
     midnight = datetime.datetime.fromtimestamp(low).replace(hour=0, minute=0, second=0)

@@ -7,16 +7,16 @@ plotext is a compiled module with one global figure that takes 0.4 s to import.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 from tui.core.text import glyphs
 from tui.core.text.glyphs import clean
-from tui.core.text.numbers import quantity
+from tui.core.text.numbers import date, quantity
 from tui.kit import braille
 from tui.kit.braille import ACROSS, DOWN, Cell, Dot
-from tui.kit.dates import DATE, date_labels, format_moment
+from tui.kit.dates import DATE, date_labels
 from tui.kit.lines import (
     SHADES,
     Line,
@@ -43,7 +43,7 @@ _MARK_EVERY = 10
 _TICK_ROWS, _TICK_CELLS = 2, 9
 """Rows per tick at the side, and cells per tick at the bottom."""
 _HIGH, _FEW_TICKS = 12, 4
-"""Rows from which a plot has so many ticks at the side, and one more for each so many rows."""
+"""Rows of a high plot. It has at most these ticks at the side, and one more per so many rows."""
 _UNEVEN = 1.5
 """Most that a step between two ticks of the side is of another one, in rows."""
 CURVE_STYLES = (
@@ -152,9 +152,7 @@ def _draw(plot: Plot, cells: int, height: int) -> tuple[list[Line], int]:
     wall = _wall_labels(plot.upright, height)
     gutter = min(wall.cells, cells - LEAST_ROOM - 1)
     room = cells - gutter - 1
-    across, most = plot.across, room // _TICK_CELLS + 1
-    is_date = across.unit == DATE
-    floor = date_labels(across.scale, most) if is_date else labels(across.scale, across.unit, most)
+    floor = _floor_labels(plot.across, room)
     canvas = _Canvas(plot, room, height)
     key_lines = canvas.name_levels()
     rows = _heading(plot, (wall, floor), key_lines, cells, shared=canvas.has_shared)
@@ -184,6 +182,14 @@ def _wall_labels(upright: Axis, height: int) -> Labels:
         if not steps or max(steps) <= _UNEVEN * min(steps):
             return wall
     return labels(upright.scale, upright.unit, 2)
+
+
+def _floor_labels(across: Axis, room: int) -> Labels:
+    """Return the ticks of the lower edge, which has ``room`` cells."""
+    most = room // _TICK_CELLS + 1
+    if across.unit == DATE:
+        return date_labels(across.scale, most)
+    return labels(across.scale, across.unit, most)
 
 
 def _dot_row(scale: Scale, value: float, height: int) -> int:
@@ -348,19 +354,9 @@ class _Canvas:
         return not any((c, row) in taken or self._solid(c, row) for c in columns)
 
     def line(self, row: int) -> Line:
-        """Return one row, with neighbors of equal style in one span."""
+        """Return one row."""
         shade = row * (SHADES - 1) // max(1, self.height - 1)
-        spans: list[Span] = []
-        for column in range(self.room):
-            cell = self._cell(column, row, shade)
-            before = spans[-1] if spans else None
-            blank = cell.text == " " and not isinstance(before, (Shaded, TwoColored))
-            if before is not None and (blank or replace(cell, text=before.text) == before):
-                spans[-1] = replace(before, text=before.text + cell.text)
-            else:
-                spans.append(cell)
-        spans[-1] = replace(spans[-1], text=spans[-1].text.rstrip())
-        return tuple(span for span in spans if span.text)
+        return _merge_cells(self._cell(column, row, shade) for column in range(self.room))
 
     def _cell(self, column: int, row: int, shade: int) -> Span:
         """Return one cell: a mark, else a line, else an event, else the area."""
@@ -383,6 +379,20 @@ class _Canvas:
         if edge is not None:
             return Span(block, edge)
         return Shaded(block, self.area, shade, block == steps[-1])
+
+
+def _merge_cells(cells: Iterable[Span]) -> Line:
+    """Return a row of cells with neighbors of equal style in one span; blanks join any before."""
+    spans: list[Span] = []
+    for cell in cells:
+        before = spans[-1] if spans else None
+        blank = cell.text == " " and not isinstance(before, (Shaded, TwoColored))
+        if before is not None and (blank or replace(cell, text=before.text) == before):
+            spans[-1] = replace(before, text=before.text + cell.text)
+        else:
+            spans.append(cell)
+    spans[-1] = replace(spans[-1], text=spans[-1].text.rstrip())
+    return tuple(span for span in spans if span.text)
 
 
 def _heading(
@@ -459,19 +469,9 @@ def _event_lines(plot: Plot, canvas: _Canvas, gutter: int, cells: int) -> list[L
                 break
         else:
             unit = plot.across.unit
-            where = format_moment(event.place) if unit == DATE else quantity(event.place, unit)
+            where = date(event.place) if unit == DATE else quantity(event.place, unit)
             others.append(line(Span(f"{glyphs.GLYPHS.unfolded} {where} {name}", event.style)))
-    while row and row[-1].text == " ":
-        row.pop()
-    # A blank has the style of what precedes it, for fewer spans.
-    for at in range(1, len(row)):
-        if row[at].text == " ":
-            row[at] = Span(" ", row[at - 1].style)
-    spans = (
-        Span("".join(span.text for span in alike), style)
-        for style, alike in groupby(row, key=lambda span: span.style)
-    )
-    top = line(" " * (gutter + 1), *spans)
+    top = line(" " * (gutter + 1), *_merge_cells(row))
     return [*(line("  ", *row) for row in flow(others, cells - 2, gap="   ")), top]
 
 

@@ -8,6 +8,7 @@ at the end of a whole number and a ratio's second digit.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Decimal
 
@@ -206,6 +207,11 @@ def about(value: float) -> str:
         return f"about {max(1, round(value / 60))} min"
     hours, minutes = divmod(round(value / 600) * 10, 60)
     return f"about {hours} h" + (f" {minutes} min" if minutes else "")
+
+
+def date(at: float) -> str:
+    """Format a Unix time as a local date to the minute: ``2026-01-31 14:05``."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def age(value: float | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tui.core.text import glyphs
@@ -174,6 +174,11 @@ def _get_time(point: MemoryPoint) -> float:
     return point.at
 
 
+def _find_highest(values: Iterable[float | None]) -> float | None:
+    """Return the highest of the known values, if there is one."""
+    return max((value for value in values if value is not None), default=None)
+
+
 def compute_shares(
     points: Sequence[MemoryPoint], figure: PlottedFigure, columns: int, seconds: float, until: float
 ) -> list[float | None]:
@@ -194,8 +199,7 @@ def compute_shares(
     first = (math.floor(until / seconds / ACROSS) + 1) * ACROSS - columns
     shares: list[float | None] = []
     for column in split_into_columns(points, seconds, first, columns):
-        values = [getattr(point, figure.name) for point in column]
-        highest = max((value for value in values if value is not None), default=None)
+        highest = _find_highest(getattr(point, figure.name) for point in column)
         shares.append(None if highest is None else min(1.0, max(0.0, highest / figure.full)))
     return shares
 
@@ -310,17 +314,13 @@ def draw_history(
     points, until = recent.points, recent.end
     shares = compute_shares(points, figure, cells * ACROSS, seconds, until)
     pairs = zip(shares[0::ACROSS], shares[1::ACROSS], strict=True)
-    merged = [_higher(first, second) for first, second in pairs]
+    merged = [_find_highest(pair) for pair in pairs]
     gap, begin = explain_gap(points, merged, seconds * ACROSS, until), count_before(merged)
     if rows == 1:
         return DrawnHistory(["".join(map(_draw_step, merged))], gap, begin)
     # A share above zero has at least one dot.
     dots = filled([share if share is None else share or 1e-9 for share in shares], rows)
     return DrawnHistory(braille(dots, cells, rows), gap, begin)
-
-
-def _higher(first: float | None, second: float | None) -> float | None:
-    return max((share for share in (first, second) if share is not None), default=None)
 
 
 def _draw_step(share: float | None) -> str:
@@ -404,9 +404,11 @@ def history_lines(
         drawn = draw_history(recent, figure, room, rows, seconds)
         gap = gap or drawn.gap
         for row in range(rows):
-            label = Span(scale_label(figure, row, rows), TextStyle.QUIET)
-            head = (label,) if rows > 1 else _value_label(figure, recent, format_size)
-            lines.append((*head, *_on_ground(drawn, row, figure.style)))
+            if rows == 1:
+                label = _value_label(figure, recent, format_size)
+            else:
+                label = (Span(scale_label(figure, row, rows), TextStyle.QUIET),)
+            lines.append((*label, *_on_ground(drawn, row, figure.style)))
     return lines, gap
 
 

@@ -67,7 +67,7 @@ def format_short_time(at: float, now: float | None = None) -> str:
 
 def format_date(at: float) -> str:
     """Format a local date and time to the minute; an impossible time becomes n/a."""
-    return f"{datetime.datetime.fromtimestamp(at):%Y-%m-%d %H:%M}" if is_time(at) else text.NA
+    return text.date(at) if is_time(at) else text.NA
 
 
 # ---- a list ------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from tui.snapshots.views.site_bars import (
 
 Path = tuple[str, ...]
 Direction = Literal["in", "out", "left", "right"]
-NEARLY_ALL = 0.95
+PASSED_ON = 0.95
 """Share of the memory in view from which a frame passes on nearly all of it."""
 MOST_LEVEL_ROWS = 6
 LEAST_LABEL = 6
@@ -106,7 +106,7 @@ def arrange_levels(flame: Flame, outside: int, rows: int) -> tuple[int, ...]:
     for frame in flame.frames:
         widest[len(frame.path)] = max(widest[len(frame.path)], frame.bytes)
     inside = levels[outside:]
-    thin = {level for level in inside if widest[level] >= NEARLY_ALL * flame.bytes}
+    thin = {level for level in inside if widest[level] >= PASSED_ON * flame.bytes}
     if len(thin) == len(inside):
         thin = set()
     room = (rows - len(thin)) // max(1, len(inside) - len(thin))
