@@ -29,6 +29,14 @@ def test_the_unit_of_enlarged_digits_is_smaller_and_on_their_base_line() -> None
     )
 
 
+def test_the_unit_of_the_smallest_digits_has_usual_letters() -> None:
+    assert draw_large("1 ms") == (
+        "▀▀██      ",
+        "  ██      ",
+        "▄▄██▄▄  ms",
+    )
+
+
 @given(
     st.text("0123456789. %xmnsµ", min_size=1, max_size=9),
     st.builds(DigitSize, st.integers(1, 3), st.integers(1, 4)),

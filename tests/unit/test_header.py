@@ -73,8 +73,9 @@ def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
     [
         (60, " running matmul on cuda:0, ≤4 s left"),
         (80, " running matmul, ≤4 s left"),
-        (100, " gpu-workbench  running matmul on cuda:0, ≤4 s left"),
-        (120, "  running matmul on cuda:0, ≤4 s left, 1 queued"),
+        (100, " running matmul on cuda:0, ≤4 s left, 1 queued"),
+        (120, " gpu-box-3  running matmul on cuda:0, ≤4 s left, 1 queued"),
+        (160, " gpu-workbench  gpu-box-3  driver 580.159.03  running matmul on cuda:0, ≤4 s left"),
     ],
 )
 def test_what_goes_on_survives_where_it_is_narrow(cells: int, shown: str) -> None:
@@ -118,7 +119,7 @@ def test_all_tabs_have_names_in_a_recording_of_simulated_gpus() -> None:
     assert narrow.startswith(" simulated  REPLAY 0:07/2:33 1x  ")
     assert narrow.endswith("".join(f" {tab.key} {tab.short}" for tab in TABS))
     wide = plain(header_line(state.runs, "workbench", 120, note=note))
-    assert "  simulated  REPLAY 0:07/2:33 1x  running matmul, \u22644 s left " in wide
+    assert " simulated  REPLAY 0:07/2:33 1x  running matmul on cuda:0, \u22644 s left " in wide
 
 
 @pytest.mark.parametrize("note", ["", "REPLAY 0:07/2:33 1x"])

@@ -17,8 +17,11 @@ LONG_FROM, SHORT_FROM, KEYS_BELOW, CLOSE_BELOW = 140, 80, 54, 40
 titles. Below the second only the open tab has a short title; below the third it has only its key
 too; below the fourth the keys stand close together. The text beside them changes, and the tabs
 keep their place."""
-NAMED_FROM = 100
-"""Least width in cells at which the program's name is shown while something runs."""
+APART_FROM = 110
+"""Least width in cells at which a blank separates the open tab's mark from its neighbors."""
+NAMED_FROM, NAMED_BUSY_FROM = 100, 160
+"""Least widths in cells at which the program's name is shown beside other remarks, and while
+something runs: then the machine's name matters more."""
 GOING_ON = 44
 """Cells reserved for the words about current work before the facts."""
 PROGRAM = "gpu-workbench"
@@ -87,10 +90,10 @@ def tabs_line(tab: str, cells: int) -> Line:
         cells: width of the whole header; where it is narrow, titles are short or only keys remain.
     """
     names = [_name(entry, cells, opened=entry.id == tab) for entry in TABS]
-    if cells >= LONG_FROM or CLOSE_BELOW <= cells < SHORT_FROM:
+    if cells >= APART_FROM or CLOSE_BELOW <= cells < SHORT_FROM:
         texts = [f" {name} " for name in names]
     else:
-        # One blank between two tabs; the mark of the open one covers the blanks on both sides.
+        # For want of room one blank between two tabs; the mark of the open one covers the blanks on both sides.
         place = next(index for index, entry in enumerate(TABS) if entry.id == tab)
         texts = [
             f"{'' if 0 < index != place else ' '}{name}{'' if index + 1 == place else ' '}"
@@ -176,7 +179,9 @@ def header_line(
     room = max(0, cells - width(tabs))
     busy = bool(format_current_run(runs)) and not ended
     both = bool(machine.hosts) and machine.hosts.here
-    named = not (busy or ended or machine.simulated or both) or cells >= NAMED_FROM
+    remarked = ended or machine.simulated or both
+    least_named = NAMED_BUSY_FROM if busy else NAMED_FROM if remarked else 0
+    named = cells >= least_named
     left: Line = (Span(f" {PROGRAM}", TextStyle.STRONG),) if named else ()
     if machine.simulated:
         left = (*left, Span("  " if left else " "), Span(_remark(machine, cells), TextStyle.NOTE))
@@ -190,8 +195,9 @@ def header_line(
     # Invented facts would only take the room of the words about current work.
     for fact in () if note and machine.simulated else facts(machine):
         more = (Span("  " if left else " "), *fact)
-        if width(left) + width(more) + least + 1 <= room:
-            left += more
+        if width(left) + width(more) + least + 1 > room:
+            break
+        left += more
     if note and width(left) + words.width + 3 > room:
         words = Span("")
     runner: Line = (Span("  " if left else " "), words) if words.text else ()

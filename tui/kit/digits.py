@@ -51,7 +51,7 @@ NATURAL = DigitSize()
 def draw_large(words: str, size: DigitSize = NATURAL) -> tuple[str, ...]:
     """Return a figure in large digits, one text for each row, all of one width.
 
-    Digits that are enlarged have a unit of about half their size on their base line.
+    A unit has about half their size on their base line, or usual letters beside the smallest.
 
     Args:
         words: digits with a point, and a unit: ``1.91x``, ``345 µs``, ``74%``.
@@ -62,14 +62,12 @@ def draw_large(words: str, size: DigitSize = NATURAL) -> tuple[str, ...]:
     """
     if glyphs.GLYPHS.ascii or not words or not {*words} <= _SHAPES.keys():
         return ()
-    if size.down == 1:
-        return _enlarge(_join_shapes(words), size)
     digits, _, unit = words.partition(" ")
     large = _enlarge(_join_shapes(digits), size)
     if not unit:
         return large
     smaller = DigitSize(max(1, size.across // 2), size.down // 2)
-    small = _enlarge(_join_shapes(unit), smaller)
+    small = _enlarge(_join_shapes(unit), smaller) if smaller.down else (unit,)
     above = (" " * len(small[0]),) * (len(large) - len(small))
     gap = _GAP * size.across
     return tuple(gap.join(pair) for pair in zip(large, above + small, strict=True))

@@ -292,8 +292,9 @@ class PageNumber(NamedTuple):
 def format_number(state: RunsState, info: WorkloadInfo) -> PageNumber:
     """Return the page's main number in the color of its device, or of a speed-up.
 
-    It is the speed-up if two devices have a time, else the only time; empty if there is none. A
-    speed-up over a wrong result, or of other work, is none; nor is a wrong result's time.
+    It is the speed-up of the faster device if two have a time, else the only time; empty if there
+    is none. A speed-up over a wrong result, or of other work, is none; nor is a wrong result's
+    time. The color says if the GPU has won.
     """
     runs = _find_runs(state, info)
     times = _find_times(runs)
@@ -302,9 +303,12 @@ def format_number(state: RunsState, info: WorkloadInfo) -> PageNumber:
         results = [run.result for device in times if (run := runs[device]) and run.result]
         if not are_comparable(*results[:2]):
             return PageNumber(of=NO_SPEED_UP)
+        style = TextStyle.GOOD
+        if times[fast] > times[slow]:
+            slow, fast, style = fast, slow, TextStyle.NOTE
+            results[:2] = results[1::-1]
         first, then = (result.time for result in results[:2])
         speed_up = format_speed_up(first, then) if first and then else ""
-        style = TextStyle.GOOD if times[fast] < times[slow] else TextStyle.NOTE
         return PageNumber(speed_up, f"as fast on {fast} as on {slow}", style)
     for device, seconds in times.items():
         run = runs[device]
@@ -478,12 +482,13 @@ def _format_status(
     spans: list[Span] = [Span("  ")] if lines and not run.succeeded else []
     if run.result is None:
         words = format_run_progress(run.progress) if run.progress else _explain_wait(state, run)
+        style = TextStyle.KEY if run.progress else TextStyle.QUIET
         turning = SPINNER[glyphs.GLYPHS.ascii]
-        spans.append(Span(f"{turning[tick % len(turning)]} ", TextStyle.KEY))
+        spans.append(Span(f"{turning[tick % len(turning)]} ", style))
         estimate = run.progress.estimate_s if run.progress and known is None else None
         if estimate is not None:
             spans.append(Span(f"{text.seconds(estimate, 0.1)}  ", TextStyle.STRONG))
-        spans.append(Span(words, TextStyle.KEY))
+        spans.append(Span(words, style))
     elif not run.succeeded:
         spans.append(format_state(run))
     if not lines:
