@@ -41,15 +41,15 @@ async def test_nobodys_memory_has_its_whole_words_under_the_cursor() -> None:
 async def test_sorting_goes_through_the_columns_and_the_title_says_by_which() -> None:
     async with running() as at:
         await at.press("4")
-        assert at.rows[3].split()[0] == str(WORKER)
+        assert at.rows[3].split()[:2] == ["▌", str(WORKER)]
         for order in ("sm", "cpu", "gpu", "pid"):
             await at.press("s")
             assert f"by {order} " in at.rows[1]
-        assert at.rows[3].split()[0] == str(STRANGER)
+        assert at.rows[3].split()[:2] == ["▌", str(STRANGER)]
         await at.pilot.click("ProcessesHeading", offset=(at.rows[2].index("memory"), 0))
         await at.settle()
         assert "by memory" in at.rows[1]
-        assert at.rows[3].split()[0] == str(WORKER)
+        assert at.rows[3].split()[:2] == ["▌", str(WORKER)]
 
 
 async def test_the_processes_of_all_gpus_are_in_one_table_and_a_filter_narrows_it() -> None:

@@ -45,14 +45,19 @@ def kept_run(name: str = "20260101-120000-77", **changes: Any) -> StartedRun:
     return StartedRun(**values)
 
 
-def points(count: int = 120, grows: int = 12 * MIB) -> tuple[StepPoint, ...]:
-    """Return a growing sawtooth over steps; the allocator keeps what it has reserved."""
-    found, reserved = [], 2 * GIB
+def points(count: int = 120, scale: int = 1) -> tuple[StepPoint, ...]:
+    """Return growing waves over steps that end at 2 GiB in tensors and 3.5 GiB reserved.
+
+    Args:
+        count: number of points, one per second.
+        scale: factor of all sizes.
+    """
+    found, reserved = [], 0
     for number in range(count):
-        wave = int(0.6 * GIB * abs(math.sin(number / 3)))
-        held = int(1.1 * GIB) + number * grows + wave
-        reserved = max(reserved, -(-held // PIECE) * PIECE)
-        found.append(StepPoint(NOW - count + number, number * 2, held, reserved))
+        left = count - 1 - number
+        held = 2 * GIB - left * 12 * MIB + int(GIB * abs(math.sin(left / 3)))
+        reserved = max(reserved, -(-held // PIECE) * PIECE + 2 * PIECE)
+        found.append(StepPoint(NOW - count + number, number * 2, held * scale, reserved * scale))
     return tuple(found)
 
 
@@ -109,7 +114,9 @@ def an_oom(**changes: Any) -> Oom:
 def device(pid: int = STRANGER, rank: int | None = 0, **changes: Any) -> WatchedDevice:
     """Return a healthy rank on the first GPU: 2 GiB in tensors, 1.5 GiB cached."""
     values: dict[str, Any] = {
-        "process": torch_process(pid, rank=rank, world_size=2, launcher="torchrun"),
+        "process": torch_process(
+            pid, rank=rank, world_size=2, launcher="torchrun", start=NOW - 125
+        ),
         "device": "cuda:0",
         "figures": figures(pid),
         "placed": Placed(gpu().id, int(4.1 * GIB)),
@@ -191,7 +198,24 @@ def ran_out() -> WatchedDevice:
     """Return the first rank, after its OOM."""
     oom = an_oom()
     mark = Mark(oom.at, oom.step, "OOM", "2.0 GiB asked", oom.snapshot)
+    last = figures(
+        requested=oom.allocated,
+        allocated=oom.allocated,
+        active=oom.allocated,
+        reserved=oom.reserved,
+        allocated_peak=oom.allocated,
+        reserved_peak=oom.reserved,
+    )
+    before = int(oom.at - NOW) - 1
+    curve = tuple(
+        replace(point, at=point.at + before, step=(point.step or 0) - 20)
+        for point in points(scale=39)
+    )
     return device(
+        figures=last,
+        placed=Placed(gpu().id, (oom.reserved or 0) + int(0.6 * GIB)),
+        points=curve,
+        steps=oom.step,
         marks=(*device().marks, mark),
         log=process_log(
             ooms=(oom,), oom_count=1, ended=True, text=oom.text, kind="OutOfMemoryError"

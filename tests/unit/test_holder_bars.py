@@ -13,6 +13,7 @@ from tui.devices.views.holder_bars import (
     BarPart,
     HeldMemory,
     choose_colors,
+    count_bar_rows,
     divide_memory,
     holder_bars,
 )
@@ -96,7 +97,7 @@ def test_the_ranks_of_a_launcher_have_its_color() -> None:
 
 def test_each_bar_has_its_gpu_its_processes_and_its_figures() -> None:
     lines = drawn(view(TRAINING, NOTEBOOK, used=50 * GIB), view(used=0, index=1), rows=9, cells=120)
-    assert len(lines) == 9
+    assert len(lines) == 6
     assert "Memory by process" in lines[0]
     assert "driver" in lines[0]
     assert "unattributed" not in lines[0]
@@ -126,6 +127,20 @@ def test_without_room_there_are_no_bars() -> None:
     assert drawn(*views, rows=4) == []
     assert drawn(*views, rows=9, cells=40) == []
     assert len(drawn(*views, rows=5)) == 5
+
+
+def test_a_gpu_without_processes_has_one_row_and_leaves_the_others_more() -> None:
+    idle = [view(used=0, index=index) for index in range(3)]
+    busy = [view(TRAINING, used=40 * GIB, index=3 + index) for index in range(2)]
+    held = divide_memory([*idle, *busy], WORKER)
+    assert count_bar_rows(held, 5) == ()
+    assert count_bar_rows(held, 6) == (1, 1, 1, 1, 1)
+    assert count_bar_rows(held, 9) == (1, 1, 1, 2, 2)
+    assert count_bar_rows(held, 99) == (1, 1, 1, 4, 4)
+    assert count_bar_rows(held[:3], 99) == (1, 1, 1)
+
+
+def test_no_gpu_has_no_bar() -> None:
     assert holder_bars((), 100, 9) == []
 
 

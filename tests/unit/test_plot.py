@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tui.core.text import glyphs
 from tui.kit import braille
-from tui.kit.lines import TextStyle, TwoColored, plain, width
+from tui.kit.lines import FULL_FAINT_AREAS, TextStyle, TwoColored, plain, width
 from tui.kit.plot import Axis, Curve, Event, Level, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale, labels, places_scale, scale_for
 
@@ -323,29 +323,31 @@ def test_no_row_is_wider_than_the_pane_and_the_frame_is_whole(
 
 
 def held(*reserved: float) -> Plot:
-    """Return an area that rises to three quarters, below a line."""
-    line = Curve("reserved", tuple(enumerate(reserved)), style=TextStyle.CACHED)
+    """Return an area that rises to three quarters, in front of a faint one."""
+    behind = Curve(
+        "cached", tuple(enumerate(reserved)), style=TextStyle.CACHED, filled=True, faint=True
+    )
     area = Curve("held", ((0, 0.0), (1, 3.0), (2, 1.5)), style=TextStyle.ALLOCATED, filled=True)
     across, upright = Axis("step", "", Scale(0, 2)), Axis("memory", "byte", Scale(0, 4))
-    return Plot(across, upright, (line, area))
+    return Plot(across, upright, (behind, area))
 
 
-AREA_OF_BLOCKS = [
-    "  memory in B over step   ── reserved   ██ held",
+TWO_AREAS = [
+    "  memory in B over step   ░░ cached   ██ held",
     "     ▾",
     "4┤   │",
-    " │⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒▃▄▅▆▅▄▄▄▃⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒⠒",
-    "2┤   │            ▁▂▃▄▅▆▇███████████████████▇▆▆▆▅▄▄▄▃▂▂▂▁",
-    " │   │    ▁▂▃▄▅▆▇███████████████████████████████████████████",
+    " │▆▆▆│▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▄▅▆▅▄▄▄▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆",
+    "2┤░░░│░░░░░░░░░░░░▁▂▃▄▅▆▇███████████████████▇▆▆▆▅▄▄▄▃▂▂▂▁░░░",
+    " │░░░│░░░░▁▂▃▄▅▆▇███████████████████████████████████████████",
     "0┤▁▂▃│▅▆▇███████████████████████████████████████████████████",
     " └┬─────────────┬──────────────┬─────────────┬─────────────┬",
     "  0            0.5             1            1.5            2",
 ]
 
 
-def test_an_area_has_one_outline_of_blocks_and_whole_lines_of_events() -> None:
+def test_areas_are_in_front_of_each_other_and_events_have_whole_lines() -> None:
     plot = replace(held(3.0, 3.0, 3.0), events=(Event("", 0.1),))
-    assert texts(plot, 60, 5) == AREA_OF_BLOCKS
+    assert texts(plot, 60, 5) == TWO_AREAS
 
 
 @given(st.lists(st.floats(0, 4), min_size=2, max_size=40), st.integers(3, 20))
@@ -363,19 +365,21 @@ def test_each_column_of_an_area_is_whole_up_to_its_edge(values: list[float], hei
         assert set(filled[:1]) <= set(blocks)
 
 
-def test_a_line_along_the_edge_of_an_area_colors_the_edge() -> None:
-    area = held(0.0, 3.0, 1.5).curves
-    line = replace(area[0], points=area[1].points)
-    plot = replace(held(0.0), curves=(line, area[1]))
-    rows = plot_lines(plot, 60, 8)[-10:-2]
-    for column in zip(*(plain(row).ljust(60) for row in rows), strict=True):
-        dots = [row for row, sign in enumerate(column) if sign >= "\u2800"]
-        assert len(dots) <= 1, "dots and blocks make no two outlines"
-    edges = [
-        span.text
-        for row in rows
-        for span in row
-        if span.style is TextStyle.CACHED
-        or (isinstance(span, TwoColored) and span.behind is TextStyle.CACHED)
-    ]
+def test_a_faint_area_fills_the_cells_around_the_edge_of_the_one_in_front() -> None:
+    rows = plot_lines(held(4.0, 4.0, 4.0), 60, 8)[-10:-2]
+    spans = [span for row in rows for span in row]
+    edges = [span.text for span in spans if isinstance(span, TwoColored)]
     assert len(set("".join(edges)) & set(glyphs.GLYPHS.vertical)) > 5
+    behind = {span.behind for span in spans if isinstance(span, TwoColored)}
+    assert behind == {FULL_FAINT_AREAS[TextStyle.CACHED]}
+    textured = {span.style for span in spans if glyphs.GLYPHS.shade in span.text}
+    assert textured == behind
+
+
+@given(st.lists(st.floats(0, 4), min_size=2, max_size=40), st.integers(3, 20))
+def test_an_area_that_is_nowhere_higher_stays_behind(values: list[float], height: int) -> None:
+    area = Curve("", tuple(enumerate(values)), style=TextStyle.ALLOCATED, filled=True)
+    behind = replace(area, style=TextStyle.CACHED, faint=True)
+    axes = Axis("", "", Scale(0, len(values) - 1)), Axis("", "", Scale(0, 4))
+    alone, both = Plot(*axes, (area,)), Plot(*axes, (behind, area))
+    assert plot_lines(both, 60, height) == plot_lines(alone, 60, height)

@@ -93,7 +93,7 @@ def tabs_line(tab: str, cells: int) -> Line:
     if cells >= APART_FROM or CLOSE_BELOW <= cells < SHORT_FROM:
         texts = [f" {name} " for name in names]
     else:
-        # For want of room one blank between two tabs; the mark of the open one covers the blanks on both sides.
+        # One blank between two tabs, for want of room; the open one's mark covers those beside it.
         place = next(index for index, entry in enumerate(TABS) if entry.id == tab)
         texts = [
             f"{'' if 0 < index != place else ' '}{name}{'' if index + 1 == place else ' '}"

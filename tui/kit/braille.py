@@ -46,11 +46,6 @@ def character(cell: int) -> str:
     return _ascii(cell) if glyphs.GLYPHS.ascii else chr(0x2800 + cell)
 
 
-def lowest(cell: int) -> int:
-    """Return the lowest row of a cell's dots, from the top; the cell has at least one."""
-    return max(row for row, pair in enumerate(_BITS) if cell & sum(pair))
-
-
 def _ascii(cell: int) -> str:
     if cell.bit_count() >= _DENSE:
         return "#"

@@ -91,6 +91,8 @@ class TextStyle(enum.Enum):
     CACHED_REACH = "reach of cached"
     CONTEXT_REACH = "reach of context"
     OTHERS_REACH = "reach of others"
+    CACHED_AREA = "faint area of cached"
+    FULL_CACHED_AREA = "full faint area of cached"
 
 
 REACHES = {
@@ -102,6 +104,10 @@ REACHES = {
 }
 """By the style of an area: the style of a cell that the mean fills in part and the highest value
 fills completely, with a darker color behind the area's."""
+FAINT_AREAS = {TextStyle.CACHED: TextStyle.CACHED_AREA}
+FULL_FAINT_AREAS = {TextStyle.CACHED: TextStyle.FULL_CACHED_AREA}
+"""By the style of a curve: the styles of cells that a faint area of its color fills in part, and
+completely. The second has a background only where there are exact colors."""
 LAYERS = tuple(TextStyle[f"LAYER_{letter}"] for letter in "ABCDEF")
 """Styles of the layers of a stacked chart, in order."""
 FULL_LAYERS = tuple(TextStyle[f"FULL_LAYER_{letter}"] for letter in "ABCDEF")

@@ -18,6 +18,8 @@ from tui.kit import braille
 from tui.kit.braille import ACROSS, DOWN, Cell, Dot
 from tui.kit.dates import DATE, date_labels
 from tui.kit.lines import (
+    FAINT_AREAS,
+    FULL_FAINT_AREAS,
     SHADES,
     Line,
     Shaded,
@@ -71,7 +73,9 @@ class Curve:
     joined: bool = True
     """Connect the points with a line."""
     filled: bool = False
-    """Draw the area below in place of the line; of one curve of a plot."""
+    """Draw the area below in place of the line, in front of the areas of earlier curves."""
+    faint: bool = False
+    """Draw the area in a darker color, and with a texture where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,16 +219,10 @@ class _Canvas:
             # Draw two cells and leave one out, to distinguish the level from a curve.
             dashes = (x for x in range(first, room * ACROSS) if x // ACROSS % 3 != 2)
             self._draw(((x, y) for x in dashes), TextStyle.NOTE)
-        self.tops: dict[int, int] = {}
-        """By column: the height of the area, in steps of a cell."""
-        self.area = TextStyle.PLAIN
+        self.areas = [self._fill(curve) for curve in plot.curves if curve.filled]
         for curve in plot.curves:
-            if curve.filled:
-                self._fill(curve)
-            else:
+            if not curve.filled:
                 self._draw(self._dots(curve), curve.style)
-        self.edges = {column: self._meet(column) for column in self.tops}
-        """By column: the style of the line that runs along the edge of the area."""
         for curve in plot.curves:
             self._mark(curve)
 
@@ -244,13 +242,13 @@ class _Canvas:
             self.bits[cell] = self.bits.get(cell, 0) | drawn
             self.styles[cell] = style
 
-    def _fill(self, curve: Curve) -> None:
-        """Set the height of the area in each column to the curve's highest value there.
+    def _fill(self, curve: Curve) -> _Area:
+        """Return the area below a curve, as high in each column as its highest value there.
 
         Its edge is in the middle of the dots that a line would have, as the ticks at the side are.
         """
-        self.area = curve.style
         per_dot = len(glyphs.GLYPHS.vertical) / DOWN
+        tops: dict[int, int] = {}
         before: tuple[int, float] | None = None
         for place, value in curve.points:
             if value is None or not math.isfinite(value):
@@ -265,36 +263,18 @@ class _Canvas:
                 at = first + (share - first) * part
                 top = round((at * (self.height * DOWN - 1) + 0.5) * per_dot)
                 column = dot // ACROSS
-                self.tops[column] = max(top, self.tops.get(column, 1))
+                tops[column] = max(top, tops.get(column, 1))
+        return _Area(curve, tops)
 
-    def _solid(self, column: int, row: int) -> int:
-        """Return how many steps of a cell the area fills."""
+    def _solid(self, column: int, row: int) -> dict[int, int]:
+        """Return how many steps of a cell each area fills, by its number; the front one first."""
         steps = len(glyphs.GLYPHS.vertical)
         base = (self.height - 1 - row) * steps
-        return min(steps, max(0, self.tops.get(column, 0) - base))
-
-    def _edge(self, column: int) -> int:
-        """Return the row of the highest cell of a column of the area."""
-        return self.height - 1 - (self.tops[column] - 1) // len(glyphs.GLYPHS.vertical)
-
-    def _meet(self, column: int) -> TextStyle | None:
-        """Remove the dots of a line that meets the edge of the area there; return its style.
-
-        Dots and blocks in one column would make two outlines of one curve. A line that is above the
-        edge in the same cell keeps its dots if the area fills at most half of that cell.
-        """
-        top = self._edge(column)
-        dots = self.bits.get((column, top))
-        if dots is None:
-            return None
-        steps = len(glyphs.GLYPHS.vertical)
-        solid = self._solid(column, top)
-        # Rounding may move a dot by one row.
-        room = (DOWN - 2 - braille.lowest(dots)) * steps // DOWN
-        is_above = solid <= min(room, steps // 2)
-        for row in range(top + is_above, self.height):
-            self.bits.pop((column, row), None)
-        return None if is_above else self.styles[column, top]
+        solid = {
+            number: min(steps, max(0, self.areas[number].tops.get(column, 0) - base))
+            for number in reversed(range(len(self.areas)))
+        }
+        return {number: filled for number, filled in solid.items() if filled}
 
     def _dots(self, curve: Curve) -> Iterator[Dot]:
         before: Dot | None = None
@@ -367,18 +347,47 @@ class _Canvas:
             return Span(braille.character(self.bits[cell]), self.styles[cell])
         if column in self.events:
             return Span(glyphs.GLYPHS.wall, self.events[column])
-        solid = self._solid(column, row)
+        return self._area_cell(self._solid(column, row), shade)
+
+    def _area_cell(self, solid: dict[int, int], shade: int) -> Span:
+        """Return a cell of the areas: two of them if the one behind fills the cell, else one.
+
+        Args:
+            solid: the steps that each area fills, the front one first.
+            shade: the shade of the row.
+        """
         if not solid:
             return Span(" ")
-        steps = glyphs.GLYPHS.vertical
-        block = steps[solid - 1]
-        edge = self.edges[column] if row == self._edge(column) else None
-        if edge is not None and 2 * solid > len(steps):
-            # The line is a strip above the area.
-            return TwoColored(steps[min(solid, len(steps) - 1) - 1], self.area, edge)
-        if edge is not None:
-            return Span(block, edge)
-        return Shaded(block, self.area, shade, block == steps[-1])
+        blocks = glyphs.GLYPHS.vertical
+        (number, steps), *others = solid.items()
+        curve = self.areas[number].curve
+        for other, more in others:
+            behind = self.areas[other].curve
+            if steps < more == len(blocks):
+                return TwoColored(blocks[steps - 1], curve.style, _area_style(behind))
+            if 2 * steps <= more:
+                # A cell has no third color, for what is above both.
+                curve, steps = behind, more
+        block = blocks[steps - 1]
+        if curve.faint and steps == len(blocks):
+            return Span(glyphs.GLYPHS.shade, _area_style(curve))
+        if curve.faint:
+            return Span(block, FAINT_AREAS[curve.style])
+        return Shaded(block, curve.style, shade, steps == len(blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Area:
+    """The area below a curve."""
+
+    curve: Curve
+    tops: dict[int, int]
+    """By column: the height of the area, in steps of a cell."""
+
+
+def _area_style(curve: Curve) -> TextStyle:
+    """Return the style of a curve's whole cells."""
+    return FULL_FAINT_AREAS[curve.style] if curve.faint else curve.style
 
 
 def _merge_cells(cells: Iterable[Span]) -> Line:
@@ -403,7 +412,7 @@ def _heading(
     axes = Span(_name_axes(plot, wall.unit, floor.unit), TextStyle.QUIET)
     parts: list[Line] = [line(Span(clean(plot.title), TextStyle.STRONG)), line(axes)]
     parts += [
-        line(Span(f"{_sample(curve)} ", curve.style), clean(curve.name))
+        line(Span(_sample(curve), _area_style(curve)), f" {clean(curve.name)}")
         for curve in plot.curves
         if curve.name
     ]
@@ -425,7 +434,7 @@ def _heading(
 def _sample(curve: Curve) -> str:
     """Return what stands for a curve in the legend."""
     if curve.filled:
-        return glyphs.GLYPHS.vertical[-1] * 2
+        return (glyphs.GLYPHS.shade if curve.faint else glyphs.GLYPHS.vertical[-1]) * 2
     return curve.mark or glyphs.GLYPHS.rule * 2
 
 

@@ -22,6 +22,7 @@ from textual.style import Style as ContentStyle
 
 from tui.core.text import glyphs
 from tui.kit.lines import (
+    FULL_FAINT_AREAS,
     FULL_LAYERS,
     LAYERS,
     NEXT_LAYERS,
@@ -131,6 +132,8 @@ ON_DARK = _with_reaches(
         TextStyle.KEY: Style(color="cyan"),
         TextStyle.ALLOCATED: Style(color="cyan"),
         TextStyle.CACHED: Style(color="bright_blue"),
+        TextStyle.CACHED_AREA: Style(color="bright_blue"),
+        TextStyle.FULL_CACHED_AREA: Style(color="bright_blue"),
         TextStyle.CONTEXT: Style(color="bright_magenta"),
         TextStyle.OTHERS: Style(color="bright_yellow"),
     }
@@ -149,6 +152,8 @@ ON_LIGHT = _with_reaches(
         TextStyle.KEY: Style(color="blue"),
         TextStyle.ALLOCATED: Style(color="blue"),
         TextStyle.CACHED: Style(color="magenta"),
+        TextStyle.CACHED_AREA: Style(color="magenta"),
+        TextStyle.FULL_CACHED_AREA: Style(color="magenta"),
         TextStyle.CONTEXT: Style(color="red"),
         TextStyle.OTHERS: Style(),
     }
@@ -178,6 +183,8 @@ IN_OWN_COLORS = _with_reaches(
         TextStyle.KEY: Style(color="#5fd7ff"),
         TextStyle.ALLOCATED: Style(color="#5fafff"),
         TextStyle.CACHED: Style(color="#af87ff"),
+        TextStyle.CACHED_AREA: Style(color="#443f6b"),
+        TextStyle.FULL_CACHED_AREA: Style(color="#443f6b", bgcolor="#443f6b"),
         TextStyle.CONTEXT: Style(color="#ff87af"),
         TextStyle.OTHERS: Style(color="#ffd787"),
     },
@@ -402,7 +409,8 @@ def _style_of(key: _StyleKey) -> Style:
         shaded = _shade(_Present.styles[front], shade)
         return shaded + Style(bgcolor=shaded.color) if whole else shaded
     area = _Present.styles[behind]
-    ground = area.bgcolor or area.color or FAINT
+    is_texture = behind in FULL_FAINT_AREAS.values() and area.bgcolor is None
+    ground = None if is_texture else area.bgcolor or area.color or FAINT
     return Style(color=_Present.styles[front].color, bgcolor=ground)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -25,7 +25,13 @@ from tui.devices.state.hosts import HERE
 from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import Allocator
-from tui.devices.views.holder_bars import HolderKey, count_bar_rows, divide_memory, holder_bars
+from tui.devices.views.holder_bars import (
+    HolderKey,
+    choose_colors,
+    count_bar_rows,
+    divide_memory,
+    holder_bars,
+)
 from tui.devices.views.holders import Holders, holders, remainder_lines
 from tui.devices.views.jobs import job_notes
 from tui.devices.views.process_page import process_page
@@ -71,8 +77,13 @@ class ProcessList(KeyedList):
     def row_lines(self, cells: int) -> Sequence[Line]:
         """Return a line per process with its user and its memory."""
         pane = self._pane
-        now, of_host, torch = pane.now, pane.of_host, pane.torch
-        return [process_line(row, now, cells, of_host=of_host, torch=torch) for row in pane.rows]
+        now, of_host, torch, colors = pane.now, pane.of_host, pane.torch, pane.job_colors
+        return [
+            process_line(
+                row, now, cells, of_host=of_host, torch=torch, color=colors.get(row.job or 0)
+            )
+            for row in pane.rows
+        ]
 
 
 class ProcessesHeading(LineBar):
@@ -114,7 +125,8 @@ class ProcessesPane(AgingPane):
         "multiprocessors. cpu: 100% is one core. host: resident memory. A launcher's row has "
         "the sums of its ranks. allocated to ooms: torch's allocator, read from outside; where "
         "it cannot be read, a word says why, and the line below what helps. The bars divide each "
-        "GPU's memory by process, the selected one marked. unattributed: "
+        "GPU's memory by process, the selected one marked; a job has the color before its PID. "
+        "unattributed: "
         "memory of processes that NVML does not name, as in a container without --pid=host; it "
         "gives no sizes under MIG. Below: the account of the selected device. Sorted by sm or "
         "cpu, a row moves up once it is 10 points ahead."
@@ -166,6 +178,11 @@ class ProcessesPane(AgingPane):
     def now(self) -> float:
         """Unix time of that machine's clock."""
         return self.machine.now(self.clock())
+
+    @property
+    def job_colors(self) -> Mapping[int, int]:
+        """The numbers of the jobs' colors by PID; empty while there are no bars."""
+        return choose_colors(self._held) if self.bars.display else {}
 
     @property
     def of_host(self) -> bool:
@@ -231,7 +248,7 @@ class ProcessesPane(AgingPane):
         self._held = () if self.of_host else divide_memory(machine.devices, machine.worker_pid)
         foot = sum(1 + len(view.shown_lines) for view in (self._rest, self._whole))
         free = self.size.height - 2 - len(self.rows) - foot
-        fits = count_bar_rows(self._held, free) > 0
+        fits = bool(count_bar_rows(self._held, free))
         self.bars.display = fits
         self.table.styles.height = max(LEAST_TABLE, len(self.rows) + 1) if fits else "1fr"
         self.bars.rebuild()

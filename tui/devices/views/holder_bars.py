@@ -59,6 +59,11 @@ class HeldMemory:
     """In the order of the bar; they add up to the total."""
     lost: bool = False
 
+    @property
+    def has_processes(self) -> bool:
+        """Return whether a process has memory on it."""
+        return any(part.holder for part in self.parts)
+
 
 def divide_memory(views: Sequence[DeviceView], worker_pid: int | None) -> tuple[HeldMemory, ...]:
     """Return the memory of each GPU that has memory of its own, divided by who holds it.
@@ -126,9 +131,19 @@ def choose_colors(gpus: Sequence[HeldMemory]) -> dict[int, int]:
     return colors
 
 
-def count_bar_rows(gpus: Sequence[HeldMemory], available: int) -> int:
-    """Return the rows of each bar in the available rows with the heading; 0 if there is no room."""
-    return min(MOST_ROWS, (available - 1) // len(gpus)) if gpus else 0
+def count_bar_rows(gpus: Sequence[HeldMemory], available: int) -> tuple[int, ...]:
+    """Return the rows of each GPU's bar: one without processes, and as many for all the others.
+
+    Args:
+        gpus: the memory of each.
+        available: the most rows, with the heading; if they are too few, no GPU has a bar.
+    """
+    used = sum(gpu.has_processes for gpu in gpus)
+    free = available - 1 - len(gpus)
+    if not gpus or free < 0:
+        return ()
+    most = min(MOST_ROWS, 1 + free // used) if used else 1
+    return tuple(most if gpu.has_processes else 1 for gpu in gpus)
 
 
 def holder_bars(
@@ -142,16 +157,16 @@ def holder_bars(
         available: the most rows.
         chosen: the selected processes.
     """
-    height = count_bar_rows(gpus, available)
+    heights = count_bar_rows(gpus, available)
     label = max((len(gpu.label) for gpu in gpus), default=0) + 3
     figures = ["lost" if gpu.lost else text.size_pair(gpu.used, gpu.total) for gpu in gpus]
     tail = max(map(len, figures), default=0) + 3
     room = cells - label - tail
-    if height < 1 or room < LEAST_BAR:
+    if not heights or room < LEAST_BAR:
         return []
     colors = choose_colors(gpus)
     lines = [_heading(gpus, cells)]
-    for gpu, words in zip(gpus, figures, strict=True):
+    for gpu, words, height in zip(gpus, figures, heights, strict=True):
         for row in range(height):
             first = row == 0
             head = Span(left(f"  {gpu.label}" if first else "", label))

@@ -74,6 +74,12 @@ class ProcessRow:
     shown: tuple[str, str] = ("", "")
     """The shortened command, and a shorter form that begins with its distinguishing words."""
 
+    @property
+    def job(self) -> int | None:
+        """Return the PID of its launcher, such as torchrun, else its own."""
+        parent = self.process.parent if self.process else None
+        return parent.pid if parent else self.pid
+
 
 def process_rows(
     views: Sequence[DeviceView],

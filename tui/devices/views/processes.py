@@ -6,6 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 from tui.allocators.messages import TorchProcess
 from tui.core.text import glyphs
@@ -14,11 +15,21 @@ from tui.devices.memory import ProcessMemory
 from tui.devices.memory.model import Absent, Reading, Stale, Value, format_reading
 from tui.devices.state.watched_processes import WatchedProcesses
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow
-from tui.kit.lines import Line, Span, TextStyle, cell_len, paragraph
+from tui.kit.lines import LAYERS, Line, Span, TextStyle, cell_len, paragraph
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, order_at, row_line
 
-_Row = tuple[ProcessRow, float]
-"""A row and the present Unix time, for its age."""
+JOB_MARK = {False: "▌", True: "|"}
+"""A sign in the color that a job has in the bars of the GPUs; in ASCII or not."""
+
+
+class _Row(NamedTuple):
+    """A row with what its cells depend on."""
+
+    row: ProcessRow
+    now: float
+    """Unix time, for the age."""
+    color: int | None
+    """Number of the job's color."""
 
 
 def _percent(value: float | None) -> str:
@@ -44,7 +55,7 @@ def _style(row: ProcessRow) -> TextStyle:
 
 def _text_cell(format_value: Callable[[ProcessRow], str]) -> Callable[[_Row], Span]:
     """Return a cell in the row's style."""
-    return lambda shown: Span(format_value(shown[0]), _style(shown[0]))
+    return lambda shown: Span(format_value(shown.row), _style(shown.row))
 
 
 def _torch_cell(
@@ -53,7 +64,7 @@ def _torch_cell(
     """Return a cell with an allocator's figure; blank for a process without torch."""
 
     def cell(shown: _Row) -> Span:
-        row, torch = shown[0], shown[0].torch
+        row, torch = shown.row, shown.row.torch
         if torch is None:
             return Span("", _style(row))
         read = isinstance(torch.allocated, Value)
@@ -63,19 +74,25 @@ def _torch_cell(
     return cell
 
 
+def _mark_cell(shown: _Row) -> Span:
+    if shown.color is None:
+        return Span(" ")
+    return Span(JOB_MARK[glyphs.GLYPHS.ascii], LAYERS[shown.color])
+
+
 def _pid_cell(shown: _Row) -> Span:
     """Return the cell of the PID, which highlights processes of this workbench."""
-    row = shown[0]
+    row = shown.row
     own = row.worker or (row.process is not None and row.process.ours)
     return Span(str(row.pid or ""), TextStyle.STRONG if own else _style(row))
 
 
 def _memory_cell(shown: _Row) -> Span:
-    return Span(text.size(shown[0].memory), TextStyle.STRONG)
+    return Span(text.size(shown.row.memory), TextStyle.STRONG)
 
 
 def _age_cell(shown: _Row) -> Span:
-    row, now = shown
+    row, now = shown.row, shown.now
     if row.started_at is None:
         return Span(_format_absence(row), _style(row))
     return Span(text.old(max(0.0, now - row.started_at)), _style(row))
@@ -90,7 +107,8 @@ def _format_command(row: ProcessRow) -> str:
 
 COMMAND = "command"
 _COLUMNS: tuple[Column[_Row], ...] = (
-    Column("pid", 7, _pid_cell, gap=1, order="pid"),
+    Column("", 1, _mark_cell, gap=0),
+    Column("pid", 7, _pid_cell, gap=0, order="pid"),
     Column(
         "user", 8, _text_cell(lambda row: row.user or _format_absence(row)),
         "left", gap=1, order="user",
@@ -188,16 +206,22 @@ def unread_notes(allocators: WatchedProcesses) -> list[str]:
 
 
 def process_line(
-    row: ProcessRow, now: float, cells: int, *, of_host: bool = False, torch: bool = False
+    row: ProcessRow,
+    now: float,
+    cells: int,
+    *,
+    of_host: bool = False,
+    torch: bool = False,
+    color: int | None = None,
 ) -> Line:
-    """Return the line of one row."""
+    """Return the line of one row, with the mark of its job's color if it has one."""
     layout = columns(cells, of_host=of_host, torch=torch)
     if layout and cell_len(_format_command(row)) > layout[-1].width:
         row = replace(row, shown=(row.shown[1], row.shown[1]))
     if row.pid is None and layout and cell_len(_format_command(row)) > layout[-1].width:
         # Unattributed memory: the explanation appears below the list under the cursor.
         row = replace(row, command=row.command.partition(":")[0])
-    return row_line(layout, (row, now))
+    return row_line(layout, _Row(row, now, color))
 
 
 def _format_rank(process: TorchProcess | None) -> str:

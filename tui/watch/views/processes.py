@@ -319,7 +319,7 @@ def _plot(
         reserved.append((at, float(point.reserved)))
         allocated.append((at, float(point.allocated)))
     curves = (
-        Curve("reserved", tuple(reserved), "", TextStyle.CACHED),
+        Curve("cached", tuple(reserved), "", TextStyle.CACHED, filled=True, faint=True),
         Curve("allocated", tuple(allocated), "", TextStyle.ALLOCATED, filled=True),
     )
     note = NOT_READ if gaps else ""
