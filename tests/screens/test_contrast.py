@@ -18,7 +18,7 @@ from tests.tiers import with_variants
 from tui.core.settings import OWN_PALETTE, THEME
 from tui.kit import styles as looks
 from tui.kit import styles as text_styles
-from tui.kit.lines import NEXT_LAYERS, REACHES, SLATES, TextStyle
+from tui.kit.lines import FAINT_AREAS, NEXT_LAYERS, REACHES, SLATES, TextStyle
 from tui.kit.styles import IN_OWN_COLORS, OWN_CURSOR, OWN_PLACE
 from tui.kit.themes import DARK as DARK_THEME
 
@@ -90,8 +90,8 @@ def test_the_program_s_own_colors_can_be_read_also_under_the_cursor(
     assert under is not None
     actual = {}
     for name, style in IN_OWN_COLORS.items():
-        if name in (TextStyle.REST, *BLOCKS, *REACHES.values()):
-            continue  # blocks of a bar or a history, which nobody reads
+        if name in (TextStyle.REST, *BLOCKS, *REACHES.values(), *FAINT_AREAS.values()):
+            continue  # blocks of a bar, a history or a plot, which nobody reads
         front, back = style.color, style.bgcolor or under
         if front is not None and front != back:  # else it is decoration
             actual[name] = ratio(tuple(front.get_truecolor()), tuple(back.get_truecolor()))  # type: ignore[arg-type]

@@ -206,15 +206,19 @@ def ran_out() -> WatchedDevice:
         allocated_peak=oom.allocated,
         reserved_peak=oom.reserved,
     )
-    before = int(oom.at - NOW) - 1
+    # It runs out where a wave is high.
+    rise = 42
+    before = points(scale=rise)[:-5]
+    late = before[-1].at - oom.at
     curve = tuple(
-        replace(point, at=point.at + before, step=(point.step or 0) - 20)
-        for point in points(scale=39)
+        replace(point, at=point.at - late, step=(point.step or 0) - 8) for point in before
     )
+    growth = GrowthRate(rise * 6.1 * MIB, rise * 5.9 * MIB, rise * 6.3 * MIB)
     return device(
         figures=last,
-        placed=Placed(gpu().id, (oom.reserved or 0) + int(0.6 * GIB)),
+        placed=Placed(None, None, "it has ended", "it has ended"),
         points=curve,
+        growth=growth,
         steps=oom.step,
         marks=(*device().marks, mark),
         log=process_log(
