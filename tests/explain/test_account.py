@@ -16,7 +16,7 @@ from tests.explain.scenes import (
     variable,
 )
 from tui.snapshots.explain.account import compute_account, infer_capacity
-from tui.snapshots.explain.evidence import Evidence, Holder
+from tui.snapshots.explain.evidence import Evidence, Holder, Purpose
 from tui.snapshots.explain.explain import explain
 from tui.snapshots.explain.leak import find_leak
 
@@ -112,3 +112,36 @@ def test_another_process_has_one_line_although_its_command_has_several() -> None
     )
     assert "process 4711 ann python -c import torch hold(4)" in found.line
     assert "\n" not in found.line + found.advice[0].what
+
+
+def forward(size: int, site: str = "", part: int = 0, older: int = 0) -> Purpose:
+    return Purpose("forward pass", size * GIB, site, part * GIB, older * GIB)
+
+
+@pytest.mark.parametrize(
+    ("purposes", "words"),
+    [
+        ((forward(6, "net.py:8 forward", 4),), "mostly net.py:8 forward"),
+        ((forward(6, "net.py:8 forward", 3),), "3 GiB at net.py:8 forward"),
+        (
+            (forward(3, "net.py:8 forward", 2), forward(3, "net.py:8 forward", 2)),
+            "mostly net.py:8 forward",
+        ),
+        (
+            (forward(4, "net.py:8 forward", 2), forward(2, "net.py:9 forward", 2)),
+            "2 GiB at net.py:8 forward",
+        ),
+        (
+            (forward(2, "net.py:8 forward", 2), forward(4, older=4)),
+            "mostly older than the recording",
+        ),
+        ((forward(6),), "by their stacks"),
+    ],
+)
+def test_a_row_says_mostly_only_of_more_than_half_of_its_bytes(
+    purposes: tuple[Purpose, ...], words: str
+) -> None:
+    account = compute_account(evidence(purposes=purposes), None)
+    (row,) = [row for row in account.rows if row.name == "activations"]
+    assert row.bytes == 6 * GIB
+    assert row.description == words

@@ -96,7 +96,7 @@ def test_the_loss_of_a_usual_step_keeps_nothing_of_another() -> None:
             KEPT,
             "activations",
             "Activations of train (train.py:13) grow by 200 MiB per iteration, ",
-            "if one backward() follows all iterations",
+            "in training, call backward() in each iteration",
         ),
         (
             replace(KEPT, keeps_passes=False, fills=True),
@@ -130,7 +130,9 @@ def test_passes_that_grow_lead_before_a_limit_that_they_reach() -> None:
     purposes = (Purpose("forward pass", 6900 * MIB, "train.py:13 train", 6400 * MIB),)
     limited = evidence(purposes=purposes, growth=KEPT, allowed=MIB, history=True)
     line = "grow by 200 MiB per iteration"
-    check_explanation(limited, "activations", line, "if one backward() follows all iterations")
+    check_explanation(
+        limited, "activations", line, "in training, call backward() in each iteration"
+    )
     assert explain(limited).advice[-1].what == (
         "raise torch.cuda.set_per_process_memory_fraction, which only delays the failure"
     )

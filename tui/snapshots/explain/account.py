@@ -7,12 +7,12 @@ and the remainder forms a row of its own with its reason.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tui.core.text.numbers import round_size
-from tui.snapshots.explain.evidence import Evidence
+from tui.snapshots.explain.evidence import Evidence, Purpose
 from tui.snapshots.explain.explanation import AccountName, AccountRow
 from tui.snapshots.explain.frames import goes_through, in_backward
 from tui.snapshots.explain.holders import is_of_one_graph
@@ -210,13 +210,12 @@ def _has_graph(evidence: Evidence) -> bool:
 
 
 def _divide_by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
-    by_name: Counter[AccountName] = Counter()
-    most: dict[AccountName, str] = {}
-    for purpose in sorted(evidence.purposes, key=lambda purpose: -purpose.bytes):
-        name = PURPOSES.get(purpose.name, "other tensors")
-        by_name[name] += purpose.bytes
-        if purpose.site:
-            most.setdefault(name, f"mostly {purpose.site}")
+    of_name: defaultdict[AccountName, list[Purpose]] = defaultdict(list)
+    for purpose in evidence.purposes:
+        of_name[PURPOSES.get(purpose.name, "other tensors")].append(purpose)
+    by_name = Counter(
+        {name: sum(purpose.bytes for purpose in each) for name, each in of_name.items()}
+    )
     if leak is not None:
         left = live.deduct("leak", leak.bytes, leak.subject)
         # The leak's tensors were created somewhere: deduct them from the row that contains them.
@@ -231,7 +230,26 @@ def _divide_by_history(evidence: Evidence, live: _Whole, leak: Leak | None) -> N
             by_name[part] -= less
             left -= less
     for name, size in by_name.most_common():
-        live.deduct(name, size, most.get(name, "by their stacks"))
+        live.deduct(name, size, _describe_origin(of_name.get(name, ()), size))
+
+
+def _describe_origin(purposes: Sequence[Purpose], size: int) -> str:
+    """Return where most bytes of a row were allocated, or where the largest part was.
+
+    Args:
+        purposes: the live memory in the row.
+        size: bytes of the row; less than theirs if a leak has a part of them.
+    """
+    if 2 * sum(purpose.older for purpose in purposes) > size:
+        return "mostly older than the recording"
+    by_site: Counter[str] = Counter()
+    for purpose in purposes:
+        by_site[purpose.site] += purpose.site_bytes
+    del by_site[""]
+    (site, part) = max(by_site.items(), key=lambda item: item[1], default=("", 0))
+    if not site or part > size:
+        return "by their stacks"
+    return f"mostly {site}" if 2 * part > size else f"{round_size(part)} at {site}"
 
 
 def _divide_cached(evidence: Evidence, torch: _Whole) -> None:

@@ -314,11 +314,11 @@ def _find_untrained(evidence: Evidence) -> str:
 def _advise_on_kept_passes(site: str) -> Iterator[Remedy]:
     """Return what helps if the history does not show why the passes are kept."""
     yield Remedy(
-        f"if one backward() follows all iterations of {site}, call it in each",
+        f"in training, call backward() in each iteration of {site}, not once after all",
         "each frees its own graph, and gradients add up",
     )
     yield Remedy(
-        "if none follows, use torch.no_grad(), or store detach() or item()",
+        "in evaluation, use torch.no_grad(), or store detach() or item()",
         "a stored tensor keeps its graph",
     )
 
