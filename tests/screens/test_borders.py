@@ -26,6 +26,7 @@ async def test_a_wide_screen_has_three_columns_without_empty_ones() -> None:
 async def test_keys_move_the_border_beside_the_focused_pane() -> None:
     async with running((200, 60), "two gpus") as at:
         before = widths(at)
+        before_left, before_right = at.app.borders.left, at.app.borders.right
         await at.press("greater_than_sign")
         after = widths(at)
         assert after["workloads"] == before["workloads"] + 4
@@ -33,7 +34,7 @@ async def test_keys_move_the_border_beside_the_focused_pane() -> None:
         assert after["devices"] == before["devices"]
         await at.press("v", "less_than_sign")
         assert widths(at)["devices"] == before["devices"] - 4
-        assert at.app.borders == Borders().moved_left(23).moved_right(82)
+        assert at.app.borders == Borders(50, before_left - 2, before_right + 2)
 
 
 async def test_two_columns_have_one_border() -> None:
@@ -54,11 +55,11 @@ async def test_a_narrow_screen_has_no_border_to_move() -> None:
 
 async def test_the_mouse_drags_a_border() -> None:
     async with running((200, 60), "two gpus") as at:
-        edge = at.workbench.panes["workloads"].region.right
+        edge, right = at.workbench.panes["workloads"].region.right, at.app.borders.right
         await at.pilot.mouse_down(offset=(edge, 20))
         await at.pilot.hover(offset=(edge - 10, 20))
         await at.pilot.mouse_up(offset=(edge - 10, 20))
         await at.settle()
-        assert at.app.borders.right == 75
+        assert at.app.borders.right == right - 5
         await at.pilot.hover(offset=(edge - 30, 20))
-        assert at.app.borders.right == 75
+        assert at.app.borders.right == right - 5

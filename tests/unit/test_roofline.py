@@ -105,7 +105,7 @@ def test_the_selected_workload_has_the_first_mark(cells: int) -> None:
     frame = "".join(plain(row) for row in rows if "│" in plain(row) or "┤" in plain(row))
     assert (frame.count("●"), frame.count("○")) == (1, 3)
     assert "float32 peak" in words
-    assert "slope: memory bandwidth peak 4.80 TB/s" in words
+    assert "memory bandwidth peak 4.80 TB/s" in words
     assert "from 14 FLOP/B on" in words
 
 

@@ -195,7 +195,7 @@ def labels(scale: Scale, unit: str, most: int) -> Labels:
     """Return the ticks of an axis in one unit, so that their numbers are short.
 
     Where a logarithmic axis spans so much that no unit gives short numbers, each time or
-    size has its own.
+    size has its own, and each rate its prefix: ``10T`` in FLOP/s.
 
     Args:
         scale: the range of the axis.
@@ -220,9 +220,14 @@ def labels(scale: Scale, unit: str, most: int) -> Labels:
         reversed(candidates),
         key=lambda item: (item.cells, len("".join(text for _, text in item.ticks))),
     )
-    if best.cells <= _SHORT_NUMBER or any(len(word) > _SHORT_UNIT for _, word in units):
+    if best.cells <= _SHORT_NUMBER or len(units) == 1:
         return best
-    return Labels("", tuple((tick, _with_unit(tick, units)) for tick, _ in best.ticks))
+    named = [(tick, _with_unit(tick, units)) for tick, _ in best.ticks]
+    if all(len(word) <= _SHORT_UNIT for _, word in units):
+        return Labels("", tuple(named))
+    base = units[0][1]
+    short = ((tick, words.removesuffix(base).replace(" ", "")) for tick, words in named)
+    return Labels(base, tuple(short))
 
 
 def _with_unit(value: float, units: Sequence[tuple[float, str]]) -> str:

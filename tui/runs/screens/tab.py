@@ -154,6 +154,7 @@ class WorkbenchScreen(CommandScreen):
         changed: list[Widget] = []
         modes = {f"-{mode}": placed.mode == mode for mode in self.MODES}
         modes["-framed"] = is_framed(*size)
+        modes["-reads"] = focused == self.lower
         modes["-backend-folded"] = placed.places["backend"] == "folded"
         all_of_it = switch_classes(self, modes)
         for name, pane in self.panes.items():
@@ -213,7 +214,8 @@ class WorkbenchScreen(CommandScreen):
         height = arrangement.devices_height(rows, bare, least, whole, **is_open)
         set_height(self.devices, height if stack else None)
         if self.top is not None:
-            height = arrangement.top_height(rows, bare, least, whole)
+            reads = self.has_class("-reads")
+            height = arrangement.top_height(rows, bare, least, whole, reads=reads)
             set_height(self.top, height if self.has_class("-grid") else None)
         brief = self._is_brief()
         set_height(self.detail, arrangement.BRIEF_ROWS if brief and stack else None)

@@ -116,10 +116,19 @@ def devices_height(
     return max(2, _fit_history(room, bare, least, whole) if lower else min(bare, room))
 
 
-def top_height(rows: int, bare: int, least: int, whole: int) -> int:
-    """Return the rows of devices and memory in frames, side by side; see :func:`devices_height`."""
+def top_height(rows: int, bare: int, least: int, whole: int, *, reads: bool = False) -> int:
+    """Return the rows of devices and memory in frames, side by side; see :func:`devices_height`.
+
+    Args:
+        rows: height of the screen.
+        bare: rows that the devices take without their history.
+        least: rows that the devices take with their lowest history.
+        whole: rows that the devices take with their history.
+        reads: the lower pane has the focus, and gets the rows of the history.
+    """
     most = most_device_rows("grid", rows)
-    return max(TOP_ROWS, _fit_history(most, bare, least, whole) + FRAME)
+    fitted = min(bare, most) if reads else _fit_history(most, bare, least, whole)
+    return max(TOP_ROWS, fitted + FRAME)
 
 
 def _fit_history(most: int, bare: int, least: int, whole: int) -> int:

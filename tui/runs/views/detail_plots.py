@@ -164,7 +164,8 @@ def _build_roofline_plot(roofline: Roofline, selected: str | None) -> Plot:
         end = max([*ridges, across.low])
         start = max(across.low, upright.low / memory.value)
         slope = ((start, memory.value * start), (end, memory.value * end))
-        curves.append(Curve(memory.label, slope if start < end else (), style=TextStyle.NOTE))
+        label = _format_roof(memory, "B/s")
+        curves.append(Curve(label, slope if start < end else (), style=TextStyle.NOTE))
     return Plot(
         Axis("", "FLOP/B", across),
         Axis("", "FLOP/s", upright),
@@ -192,7 +193,7 @@ def _format_roof(roof: Roof, unit: str) -> str:
 
 
 def _limit_lines(roofline: Roofline, cells: int) -> list[Line]:
-    """Return the figures of the slope and the flat parts, or the reason for their absence."""
+    """Return the figures of the flat parts, or the reason why a limit is absent."""
     rows: list[Line] = []
     where = "the CPU" if roofline.device == CPU else roofline.device
     if roofline.memory is None:
@@ -202,8 +203,6 @@ def _limit_lines(roofline: Roofline, cells: int) -> list[Line]:
         )
         words += "; shares are of the flat part" if roofline.compute else ""
         rows += paragraph(words, cells, TextStyle.QUIET, indent="  ")
-    else:
-        rows += paragraph(f"slope: {_format_roof(roofline.memory, 'B/s')}", cells, indent="  ")
     if not roofline.compute:
         words = f"compute limit {text.NA}: neither published nor measured for {where}"
         return [*rows, *paragraph(words, cells, TextStyle.QUIET, indent="  ")]
