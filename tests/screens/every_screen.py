@@ -371,7 +371,7 @@ def scenes() -> dict[str, Scene]:
         "compared": ("end", "space", "home", "space", "c"),
         "past": ("down", "down", "enter"),
         "tag": ("space", "number_sign"),
-        "delete": ("x",),
+        "delete": ("delete",),
     }
     for name, keys in views_of_results.items():
         found[f"results-{name}"] = Scene(busy, ("6", *keys), kept=past)

@@ -196,7 +196,7 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         await read(at)
         assert "2 common workloads" in at.rows[1]
         assert "B is slower in 1, the same in 1" in at.rows[2]
-        assert sum("■" in row for row in at.rows) == 4, "both times of both workloads"
+        assert sum("■" in row for row in at.rows) == 2, "both times of the slower workload"
         assert at.row("A: alpha, cuda:0, driver 570.1, torch 2.13.0+cu130")
         assert at.row("B: alpha, cuda:0, driver 590.2")
         assert "1.10x slower" in at.row("matmul")
@@ -204,7 +204,7 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         assert "same: 1.00x" in at.row("conv2d n=4096")
         assert "differences (not causes) of B from A: driver 570.1 → 590.2" in said(at)
         assert "false alarms expected" in said(at)
-        assert at.row("slower 0.")
+        assert at.row("x slower  ")
         assert "matmul on cuda:0 1.10x slower than A, 95% interval 1." in said(at)
         await at.press("enter")
         await read(at)

@@ -72,7 +72,7 @@ def test_a_throttled_comparison_is_marked_in_its_pane_text_and_json() -> None:
     (entry,) = state.runs.comparisons.values()
     text = result_text.format_comparison(entry)
     assert "warning: throttled: hw_thermal_slowdown" in text
-    assert "\n    slower 0.667x ╌" in text
+    assert "\n    1.5x slower ╌" in text
     pane = "\n".join(plain(row) for row in build_view(state.runs, None, 100).lines)
     assert "! throttled: hw_thermal_slowdown" in pane
     found = result_text.encode_comparison(state.machine.environment, entry)

@@ -145,7 +145,7 @@ def test_the_bars_of_a_group_are_in_proportion(cells: int) -> None:
 
 def test_an_interval_lies_on_its_side_of_one() -> None:
     assert plain(ratio_line(1.43, (1.40, 1.47), 60)) == (
-        "slower 0.667x ╌╌╌╌╌╌╌╌╌╌╌╌╌╌1x│╌╌╌╌╌╌╌╌╌╌╌╌├●┤╌ 1.5x faster"
+        "1.5x slower ╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌1x│╌╌╌╌╌╌╌╌╌╌╌╌╌├●┤╌ 1.5x faster"
     )
     slower = plain(ratio_line(0.7, (0.69, 0.71), 60))
     assert slower.index("●") < slower.index("│1x")
@@ -172,7 +172,7 @@ def test_the_name_of_one_is_whole_or_left_out(
     ratio: float, below: float, above: float, cells: int
 ) -> None:
     words = plain(ratio_line(ratio, (ratio * below, ratio * above), cells))
-    drawn = words.partition("x ")[2].rpartition(" ")[0].rpartition(" ")[0]
+    drawn = words.partition("slower ")[2].rpartition(" ")[0].rpartition(" ")[0]
     assert drawn.count("1") == drawn.count("x") == drawn.count("1x")
 
 
@@ -181,7 +181,7 @@ def test_the_line_is_whole_and_symmetrical(ratio: float, spread: float, cells: i
     row = ratio_line(ratio, (ratio * (1 - spread), ratio * (1 + spread)), cells)
     assert width(row) <= cells
     if row:
-        drawn = plain(row).partition("x ")[2].rpartition(" ")[0].rpartition(" ")[0]
+        drawn = plain(row).partition("slower ")[2].rpartition(" ")[0].rpartition(" ")[0]
         assert drawn.count(glyphs.GLYPHS.marks[0]) == 1
         assert len(drawn) % 2 == 1
         middle = drawn[len(drawn) // 2]
@@ -192,7 +192,7 @@ def test_a_comparison_is_drawn_below_its_figures() -> None:
     state = make_store("one gpu", *compared())
     (found,) = state.runs.comparisons.values()
     rows = [plain(row) for row in comparison_lines(state.runs, found, 70)]
-    assert rows[-1].startswith("  slower 0.667x")
+    assert rows[-1].startswith("  1.5x slower")
     assert "├" in rows[-1]
     assert (
         comparison_lines(state.runs, found, 70, interval=False)

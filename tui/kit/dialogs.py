@@ -22,7 +22,7 @@ from textual.widgets import Button, Input, OptionList
 from tui.kit.command_screen import front_of
 from tui.kit.commands.command import Command, CommandRegistry, Situation, keys_text
 from tui.kit.key_help import help_lines
-from tui.kit.lines import Line, paragraph
+from tui.kit.lines import Line, TextStyle, paragraph
 from tui.kit.lists import CursorView, RowFilter
 from tui.kit.pane import LinesView, Pane
 
@@ -355,6 +355,12 @@ END_SIGNALS = {
 }
 
 
+def key_lines(key: str, about: str, cells: int) -> list[Line]:
+    """Return the lines of a key and of what it does."""
+    label, style = f"{key} ", TextStyle.KEY
+    return paragraph(about, cells, indent="  ", label=label, label_style=style)
+
+
 class EndScreen(QuestionScreen["signal.Signals | None"]):
     """Returns the signal to send, or ``None``; Enter sends nothing."""
 
@@ -368,7 +374,7 @@ class EndScreen(QuestionScreen["signal.Signals | None"]):
         """Return the lines of the sentences and of the signals."""
         rows = super().lines(cells)
         for key, (number, about) in END_SIGNALS.items():
-            rows += paragraph(f"{number.name}: {about}", cells, indent="  ", label=f"{key} ")
+            rows += key_lines(key, f"{number.name}: {about}", cells)
         return rows
 
     def action_answer(self, key: str) -> None:

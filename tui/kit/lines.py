@@ -320,13 +320,18 @@ def _head(text: str, cells: int) -> str:
 
 
 def paragraph(
-    text: str, cells: int, style: TextStyle = TextStyle.PLAIN, indent: str = "", label: str = ""
+    text: str,
+    cells: int,
+    style: TextStyle = TextStyle.PLAIN,
+    indent: str = "",
+    label: str = "",
+    label_style: TextStyle = TextStyle.STRONG,
 ) -> list[Line]:
-    """Wrap text in one style, with an optional strong label before the first line."""
+    """Wrap text in one style, with an optional label before the first line."""
     rows = wrap(label + text, cells, indent)
     lines: list[Line] = [(Span(row, style),) for row in rows]
     if label and rows[0].startswith(clean(label)):
-        lines[0] = (Span(label, TextStyle.STRONG), Span(rows[0][len(label) :], style))
+        lines[0] = (Span(label, label_style), Span(rows[0][len(label) :], style))
     return lines
 
 

@@ -279,8 +279,9 @@ def reach_of(ratios: Sequence[tuple[float, tuple[float, float] | None]]) -> floa
 
 
 def ends_of(reach: float) -> tuple[str, str]:
-    """Return the labels at the ends of a line: ``slower 0.909x``, ``1.1x faster``."""
-    return f"slower {place(_short_ratio(1 / reach))}x", f"{place(_short_ratio(reach))}x faster"
+    """Return the labels at the ends of a line: ``1.1x slower``, ``1.1x faster``."""
+    factor = f"{place(_short_ratio(reach))}x"
+    return f"{factor} slower", f"{factor} faster"
 
 
 def interval_line(

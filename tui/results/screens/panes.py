@@ -34,7 +34,7 @@ LIST, COMPARISON, PAST = "results", "comparison", "past"
 """The ids of the panes."""
 _AROUND_LIST = 4
 """Rows of a comparison beside its list, descriptions and bars: the heading, and blank ones."""
-_LEAST_BARS = 4
+_LEAST_BARS = 2
 """Least rows of a comparison's bars."""
 LEAST_BESIDE = 60
 """Cells that the list must leave for the times of the chosen workload beside it."""

@@ -265,7 +265,7 @@ class ResultsTab(CommandScreen):
                 self._change(lambda: queries.tag_results(self._place, rows, name), notice)
 
         if rows:
-            self.app.push_screen(TagScreen(len(rows)), answered)
+            self.app.push_screen(TagScreen(rows), answered)
 
     def action_delete_results(self) -> None:
         """Delete the marked results, or the one under the cursor, after a confirmation."""
@@ -309,21 +309,23 @@ class TagScreen(BesideCursor["str | None"]):
     """Returns the name of a tag, or ``None``.
 
     Args:
-        number: number of results to tag.
+        rows: the results to tag.
     """
 
     CSS_PATH = DIALOG_STYLES
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, rows: Sequence[StoredRow]) -> None:
         super().__init__()
-        self._number = number
+        only = rows[0] if len(rows) == 1 else None
+        what = f"{only.workload} of {only.id[:8]}" if only else count(len(rows), "result")
+        self._title = f"Tag {what}"
         self.field = Input(placeholder="a name, as in before-upgrade")
         self.field.cursor_blink = False
 
     def compose(self) -> ComposeResult:
         """Yield the input field in a box."""
-        yield box(f"Tag {count(self._number, 'result')}", "enter tags   escape cancels", self.field)
+        yield box(self._title, "enter tags   escape cancels", self.field)
 
     def on_mount(self) -> None:
         """Focus the field."""

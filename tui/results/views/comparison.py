@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,10 +16,10 @@ from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, left, line,
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale
 from tui.kit.table import Column, Layout, fit_columns, widest
-from tui.results.store.compare import Question
+from tui.results.store.compare import Question, group_sessions
 from tui.results.store.queries import EnvironmentComparison, WorkloadHistory
 from tui.results.store.records import StoredRow
-from tui.results.store.statistics import compute_spread
+from tui.results.store.statistics import compute_spread, compute_typical_s
 from tui.results.views.results import (
     find_shared_differences,
     format_closing_notes,
@@ -43,8 +42,7 @@ _BAR_STYLES = {
     "slower": (TextStyle.ALLOCATED, TextStyle.NOTE),
     "faster": (TextStyle.ALLOCATED, TextStyle.GOOD),
 }
-"""Styles of the bars of A and B by verdict; others are slate, so that the differences stand out."""
-_SAME_STYLES = (TextStyle.LAYER_REST, TextStyle.LAYER_REST)
+"""Styles of the bars of A and B by verdict."""
 NONE_SHARED = "A and B have no workload in common that completed with the same parameters."
 
 
@@ -111,8 +109,8 @@ def _format_axis(reach: float, cells: int) -> str:
     room = cells - (1 - cells % 2)
     low, high = scale.ends_of(reach)
     if len(low) >= room // 2 or len(high) >= room // 2:
-        # The text beside it names the faster side.
-        low, high = low.rpartition(" ")[2], high.partition(" ")[0]
+        # The text beside it has the ratio.
+        low, high = low.rpartition(" ")[2], high.rpartition(" ")[2]
     return f"{left(low, room // 2)}1{right(high, room // 2)}"
 
 
@@ -166,16 +164,20 @@ _PAIR = 2
 
 
 def render_bars(comparison: EnvironmentComparison, cells: int, rows: int) -> list[Line]:
-    """Draw both times of each workload on one scale, of as many workloads as fit.
+    """Draw both times of each workload that is faster or slower, of as many as fit.
 
-    The figures stand in the table above; a difference is named again beside its bar.
+    The other bars would be equally long, and the table above has their figures.
 
     Args:
         comparison: the two sides.
         cells: width of a line.
         rows: the rows for all.
     """
-    questions = comparison.compared.questions
+    questions = [
+        question
+        for question in comparison.compared.questions
+        if question.answer.verdict in _BAR_STYLES
+    ]
     spaced = rows >= len(questions) * (_PAIR + 1)
     shown = questions[: rows // (_PAIR + spaced)]
     if not shown:
@@ -183,24 +185,25 @@ def render_bars(comparison: EnvironmentComparison, cells: int, rows: int) -> lis
     names = _format_distinct_names(questions)
     label = widest(names, min(_MOST_NAME, cells // 3))
     verdict = widest(map(_format_verdict, questions))
-    # Blanks: two at the left, and between name, letter, bar and verdict.
-    room = min(_MOST_BAR, cells - label - verdict - 8)
+    times = widest(text.seconds(side.typical_s) for each in questions for side in (each.a, each.b))
+    # Blanks: two at the left, and between name, letter, bar, time and verdict.
+    room = min(_MOST_BAR, cells - label - verdict - times - 10)
     if room < _LEAST_BAR:
         return []
     lines: list[Line] = []
     for question, name in zip(shown, names, strict=False):
-        full = max(question.a.typical_s, question.b.typical_s)
-        styles = _BAR_STYLES.get(question.answer.verdict)
-        mark = ("  ", _render_verdict(question)) if styles else ()
         sides = (question.a, question.b)
-        for letter, side, style in zip("AB", sides, styles or _SAME_STYLES, strict=True):
+        full = max(side.typical_s for side in sides)
+        styles = _BAR_STYLES[question.answer.verdict]
+        for letter, side, style in zip("AB", sides, styles, strict=True):
             bar = glyphs.GLYPHS.gauge * max(1, round(side.typical_s / full * room))
             lines.append(
                 line(
                     f"  {left(name if letter == 'A' else '', label)}  ",
                     Span(f"{letter} ", TextStyle.QUIET),
                     Span(left(bar, room), style),
-                    *(mark if letter == "B" else ()),
+                    Span(f"  {right(text.seconds(side.typical_s), times)}", TextStyle.STRONG),
+                    *(("  ", _render_verdict(question)) if letter == "B" else ()),
                 )
             )
         if spaced:
@@ -313,7 +316,7 @@ def _format_software(known: Sequence[tuple[str, str]]) -> str:
 
 
 def render_history(history: WorkloadHistory, cells: int, height: int) -> list[Line]:
-    """Draw the plot, then each driver and torch with the median of its runs.
+    """Draw the plot, then each driver and torch with its typical time.
 
     Args:
         history: the runs.
@@ -373,10 +376,11 @@ def _build_history_plot(
 
 
 def _render_groups(groups: Mapping[Software, Sequence[StoredRow]], cells: int) -> list[Line]:
-    """Return the median of the runs under each driver and torch, as bars if they fit."""
+    """Return the typical time under each driver and torch, as bars if they fit."""
     names = _name_software(groups)
     described = [
-        (names[known], _find_median(runs), _describe_group(runs)) for known, runs in groups.items()
+        (names[known], _compute_typical_s(runs), _describe_group(runs))
+        for known, runs in groups.items()
     ]
     label = widest(name for name, _, _ in described)
     longest = widest(words for _, _, words in described)
@@ -384,26 +388,30 @@ def _render_groups(groups: Mapping[Software, Sequence[StoredRow]], cells: int) -
     if len(groups) < 2 or room < _LEAST_BAR:
         rows = (f"{name}: {words}" for name, _, words in described)
         return [row for words in rows for row in paragraph(words, cells, indent="  ")]
-    full = max(median for _, median, _ in described)
+    full = max(typical for _, typical, _ in described)
     return [
         line(
             f"{left(name, label)}  ",
-            Span(left(glyphs.GLYPHS.gauge * round(median / full * room), room), style_of(number)),
+            Span(left(glyphs.GLYPHS.gauge * round(typical / full * room), room), style_of(number)),
             f" {words}",
         )
-        for number, (name, median, words) in enumerate(described)
+        for number, (name, typical, words) in enumerate(described)
     ]
 
 
-def _find_median(runs: Sequence[StoredRow]) -> float:
-    return statistics.median(row.median_s for row in runs if row.median_s)
+def _compute_typical_s(runs: Sequence[StoredRow]) -> float:
+    """Return the time of some runs in seconds, as a comparison has it."""
+    sessions = group_sessions(runs, (), {})
+    return compute_typical_s(
+        [[row.median_s for row in session if row.median_s] for session in sessions]
+    )
 
 
 def _describe_group(runs: Sequence[StoredRow]) -> str:
-    """Return the median of some runs, their number and variation, and their first and last day."""
+    """Return the typical time of some runs, their number and variation, and first and last day."""
     medians = [row.median_s for row in runs if row.median_s]
     varied = compute_spread([medians])
-    words = text.seconds(_find_median(runs), varied.share if varied else None)
+    words = text.seconds(_compute_typical_s(runs), varied.share if varied else None)
     words += f", {text.count(len(medians), 'run')}"
     words += f" {text.spread(varied.share)} from run to run" if varied else ""
     marked = sum(bool(row.marks) for row in runs)

@@ -14,7 +14,7 @@ from textual.containers import Horizontal
 from textual.widgets import Input
 from textual.worker import Worker
 
-from tui.kit.dialogs import DIALOG_STYLES, BesideCursor, Dialog, box
+from tui.kit.dialogs import DIALOG_STYLES, BesideCursor, Dialog, box, key_lines
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LineBar, LinesView
@@ -56,8 +56,7 @@ class LeaveOrEndScreen(BesideCursor["str"]):
         rows = [row for words in self._sentences for row in paragraph(words, cells)]
         leave = "the workbench ends and the run continues; pressing Ctrl-C again does the same"
         end = "the run gets SIGINT, as by Ctrl-C; the workbench stays and shows how it ends"
-        rows += paragraph(leave, cells, indent="  ", label="l ")
-        return [*rows, *paragraph(end, cells, indent="  ", label="e ")]
+        return [*rows, *key_lines("l", leave, cells), *key_lines("e", end, cells)]
 
     def action_answer(self, answer: str) -> None:
         self.dismiss(answer)
