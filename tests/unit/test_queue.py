@@ -106,12 +106,12 @@ def test_before_everything_is_run_it_is_said_how_long_that_may_take_and_by_what(
     assert words[0] == "6 runs on cpu and cuda:0, about 2 min."
     assert words[1].startswith("1 run repeats an earlier one; the estimate for the others is ")
     state.publish(queued("conv2d"))
-    assert "1 queued run first." in format_run_all_question(state.runs, ["mlp"])[1]
+    assert "They start after 1 queued run." in format_run_all_question(state.runs, ["mlp"])[1]
     state.publish(progress("conv2d"))
-    assert "The current run first." in format_run_all_question(state.runs, ["mlp"])[1]
+    assert "They start after the current run." in format_run_all_question(state.runs, ["mlp"])[1]
     state.publish(queued("mlp"))
     words = format_run_all_question(state.runs, ["mlp"])[1]
-    assert "The current run and 1 queued run first." in words
+    assert "They start after the current run and 1 queued run." in words
 
 
 def test_without_a_screen_each_result_is_printed_when_its_run_has_ended(

@@ -22,9 +22,9 @@ from textual.widgets import Button, Input, OptionList
 from tui.kit.command_screen import front_of
 from tui.kit.commands.command import Command, CommandRegistry, Situation, keys_text
 from tui.kit.key_help import help_lines
-from tui.kit.lines import Line, TextStyle, paragraph
+from tui.kit.lines import Line, Span, TextStyle, fit_line, paragraph
 from tui.kit.lists import CursorView, RowFilter
-from tui.kit.pane import LinesView, Pane
+from tui.kit.pane import LineBar, LinesView, Pane
 
 R = TypeVar("R")
 
@@ -118,18 +118,35 @@ TITLES = {
 """Titles of the panes in the help, by id."""
 
 
-def box(title: str, keys: str, *parts: Widget) -> Container:
-    """Return the frame of a dialog.
+class KeysBar(LineBar):
+    """The keys of a dialog, in the place of the footer, whose keys wait until it is closed.
+
+    Args:
+        keys: each key with what it does, three blanks apart: ``enter applies   escape cancels``.
+    """
+
+    def __init__(self, keys: str) -> None:
+        pairs = [words.partition(" ") for words in keys.split("   ")]
+        spans = [
+            span
+            for key, _, label in pairs
+            for span in (Span(" "), Span(key, TextStyle.KEY), Span(f" {label} "))
+        ]
+        super().__init__(lambda cells: fit_line(tuple(spans), cells))
+
+
+def dialog(title: str, keys: str, *parts: Widget) -> ComposeResult:
+    """Yield the frame of a dialog and the bar of its keys.
 
     Args:
         title: of the dialog; data in it is text, not markup.
-        keys: the keys that lead out of it, below.
+        keys: the keys that lead out of it, as in :class:`KeysBar`.
         parts: its widgets, from the top down.
     """
     frame = Container(*parts, classes="dialog")
     frame.border_title = Content(title)
-    frame.border_subtitle = Content(keys)
-    return frame
+    yield frame
+    yield KeysBar(keys)
 
 
 class BesideCursor(Dialog[R]):
@@ -175,7 +192,7 @@ class HelpScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the text."""
-        yield box("Help", "/ searches   escape closes", self._lines)
+        yield from dialog("Help", "/ searches   escape closes", self._lines)
 
     def on_mount(self) -> None:
         """Focus the text, so that its keys scroll."""
@@ -230,7 +247,7 @@ class TextScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the text."""
-        yield box(self._title, self._keys, LinesView(self._build, id="message"))
+        yield from dialog(self._title, self._keys, LinesView(self._build, id="message"))
 
     def action_leave(self) -> None:
         self.dismiss()
@@ -270,7 +287,7 @@ class QuestionScreen(BesideCursor[R]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the sentences."""
-        yield box(self._question, self.KEYS, LinesView(self.lines, id="message"))
+        yield from dialog(self._question, self.KEYS, LinesView(self.lines, id="message"))
 
     def lines(self, cells: int) -> list[Line]:
         """Return the lines of the sentences."""
@@ -283,7 +300,7 @@ class ConfirmScreen(QuestionScreen[bool]):
     The result is true for yes.
     """
 
-    KEYS = "y yes   n or escape no"
+    KEYS = "y yes   n no"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", show=False),
         Binding("n,escape,q", "answer(False)", show=False),
@@ -364,7 +381,7 @@ def key_lines(key: str, about: str, cells: int) -> list[Line]:
 class EndScreen(QuestionScreen["signal.Signals | None"]):
     """Returns the signal to send, or ``None``; Enter sends nothing."""
 
-    KEYS = "i, t or k sends it   n or escape cancels"
+    KEYS = "escape cancels"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"answer('{key}')", show=False) for key in END_SIGNALS),
         Binding("n,escape,q", "answer('')", show=False),

@@ -331,6 +331,11 @@ class LinesView(ScrollView, can_focus=True):
         """Width of a line, without the scroll bar's column."""
         return self.scrollable_content_region.width
 
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
+        """Return the number of lines, which a view of that height needs before it is drawn."""
+        known = self._lines or self._build(max(1, width - self.styles.scrollbar_size_vertical))
+        return len(known)
+
     def rebuild(self) -> None:
         """Rebuild the lines and redraw the changed ones."""
         cells = self.cells

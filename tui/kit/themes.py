@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.theme import BUILTIN_THEMES, Theme
 
 from tui.core.settings import OWN_PALETTE, THEME
-from tui.kit.dialogs import Dialog, box
+from tui.kit.dialogs import Dialog, dialog
 from tui.kit.lines import Line, Span, TextStyle
 from tui.kit.lists import NumberedList
 
@@ -73,7 +73,7 @@ class ThemeScreen(Dialog[str]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the list."""
-        yield box("Theme", "enter saves   escape cancels", self.table)
+        yield from dialog("Theme", "enter saves   escape cancels", self.table)
 
     def _lines(self, _cells: int) -> list[Line]:
         lines: list[Line] = []

@@ -20,7 +20,7 @@ from textual.worker import Worker
 from tui.core.text.numbers import count
 from tui.kit.command_screen import CommandScreen, Program, bindings_of_screen
 from tui.kit.commands.command import Situation
-from tui.kit.dialogs import DIALOG_STYLES, BesideCursor, ConfirmScreen, box
+from tui.kit.dialogs import DIALOG_STYLES, BesideCursor, ConfirmScreen, dialog
 from tui.kit.lines import TextStyle
 from tui.kit.lists import KeyedList
 from tui.kit.pane import FooterBar, Pane
@@ -325,7 +325,7 @@ class TagScreen(BesideCursor["str | None"]):
 
     def compose(self) -> ComposeResult:
         """Yield the input field in a box."""
-        yield box(self._title, "enter tags   escape cancels", self.field)
+        yield from dialog(self._title, "enter tags   escape cancels", self.field)
 
     def on_mount(self) -> None:
         """Focus the field."""

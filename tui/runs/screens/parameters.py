@@ -15,7 +15,7 @@ from textual.widgets import Input
 from tui.core.text import glyphs
 from tui.core.text import numbers as text
 from tui.core.text.glyphs import clean
-from tui.kit.dialogs import BesideCursor, box
+from tui.kit.dialogs import BesideCursor, dialog
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph, width
 from tui.kit.pane import LineBar, LinesView
 from tui.runs.state.parameters import (
@@ -164,7 +164,7 @@ class ParametersScreen(BesideCursor[Valid | Sweep | None]):
             Container(self._label(parameter), self._fields[parameter.name], classes="field")
             for parameter in self._info.parameters
         ]
-        yield box(
+        yield from dialog(
             f"Parameters of {clean(self._info.name)}",
             "enter applies   F5 defaults   F6 sweeps   escape cancels",
             VerticalScroll(*rows, id="fields", can_focus=False),

@@ -200,13 +200,12 @@ def format_run_all_question(state: RunsState, names: Sequence[str]) -> tuple[str
 
 
 def _format_first(waiting: int, *, busy: bool) -> str:
-    """Return which runs come first: ``The current run and 2 queued runs first.``."""
+    """Return which runs come first: ``They start after the current run and 2 queued runs.``."""
     parts = ["the current run"] if busy else []
     queued = waiting - busy
     if queued > 0:
         parts.append(text.count(queued, "queued run"))
-    words = " and ".join(parts)
-    return f"{words[0].upper()}{words[1:]} first."
+    return f"They start after {' and '.join(parts)}."
 
 
 def _describe_basis(estimate: RunEstimate) -> str:

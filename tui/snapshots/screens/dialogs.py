@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input, TextArea
 
-from tui.kit.dialogs import Dialog, box
+from tui.kit.dialogs import Dialog, dialog
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LinesView
@@ -87,7 +87,7 @@ class FileScreen(Dialog["str | None"]):
     def compose(self) -> ComposeResult:
         """Yield the path field above the list of files."""
         self.list.can_focus = False
-        yield box(
+        yield from dialog(
             self._title, "enter opens   tab completes   escape cancels", self.field, self.list
         )
 
@@ -171,9 +171,7 @@ class OomTextScreen(Dialog["str | None"]):
             lambda cells: paragraph(ABOUT_OOM_TEXT, cells, TextStyle.QUIET), id="words"
         )
         words.can_focus = False
-        yield box(
-            "Text of the exception", "F2 or ctrl+s applies   escape cancels", words, self.area
-        )
+        yield from dialog("Text of the exception", "F2 applies   escape cancels", words, self.area)
 
     def on_mount(self) -> None:
         """Focus the text field."""

@@ -14,7 +14,7 @@ from textual.containers import Horizontal
 from textual.widgets import Input
 from textual.worker import Worker
 
-from tui.kit.dialogs import DIALOG_STYLES, BesideCursor, Dialog, box, key_lines
+from tui.kit.dialogs import DIALOG_STYLES, BesideCursor, Dialog, dialog, key_lines
 from tui.kit.lines import Line, Span, TextStyle, fit_line, line, paragraph
 from tui.kit.lists import NumberedList
 from tui.kit.pane import LineBar, LinesView
@@ -46,9 +46,9 @@ class LeaveOrEndScreen(BesideCursor["str"]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the words and the two choices."""
-        yield box(
+        yield from dialog(
             "Leave the run or end it?",
-            "l leaves it running   e ends it   n or escape goes back",
+            "l leaves it running   e ends it   escape goes back",
             LinesView(self._lines, id="message"),
         )
 
@@ -85,7 +85,7 @@ class TwoSnapshotsScreen(Dialog["tuple[ProcessSnapshot, ProcessSnapshot] | None"
     def compose(self) -> ComposeResult:
         """Yield the list of snapshots with the two marked ones."""
         keys = "space marks   enter compares the two marked   escape cancels"
-        yield box("What has grown between two snapshots", keys, self.list)
+        yield from dialog("What has grown between two snapshots", keys, self.list)
 
     def on_mount(self) -> None:
         self.list.focus()
@@ -151,7 +151,9 @@ class RehearseScreen(Dialog["RehearsalRequest | None"]):
     def compose(self) -> ComposeResult:
         """Yield the fields, and below them the meaning of the focused one."""
         rows = [Horizontal(_label(name), field) for name, field in self._inputs.items()]
-        yield box("Rehearse", "enter starts   tab next   escape cancels", *rows, self._message)
+        yield from dialog(
+            "Rehearse", "enter starts   tab next   escape cancels", *rows, self._message
+        )
 
     def on_mount(self) -> None:
         """Begin with the command."""
@@ -214,7 +216,7 @@ class StacksScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Yield a box around the scrolling text."""
-        yield box("Where each rank is", "K reads again   escape closes", self._text)
+        yield from dialog("Where each rank is", "K reads again   escape closes", self._text)
 
     def on_mount(self) -> None:
         self.action_ask_again()
