@@ -73,6 +73,23 @@ async def test_the_processes_of_all_gpus_are_in_one_table_and_a_filter_narrows_i
         assert at.row("python rank 0")
 
 
+async def test_the_account_is_that_of_the_gpu_under_the_cursor() -> None:
+    torchrun = ParentProcess(900, "ada", "torchrun train.py", NOW - 60)
+    ranks = [gpu_process(901 + rank, parent=torchrun) for rank in range(2)]
+    seen = sample(gpu(0), *(gpu(1 + at, processes=(rank,)) for at, rank in enumerate(ranks)))
+    async with running((120, 40), "two gpus", seen) as at:
+        await at.press("4")
+
+        def account() -> str:
+            return at.row("  processes ").strip("\u2502 ").split()[0]
+
+        assert account() == "cuda:1", "the launcher is first, and this is its first GPU"
+        await at.press("down", "down")
+        assert account() == "nvml:2"
+        await at.press("end")
+        assert account() == "cuda:0"
+
+
 async def test_what_is_no_process_of_the_list_cannot_be_sent_a_signal() -> None:
     torchrun = ParentProcess(900, "ada", "torchrun train.py", NOW - 60)
     ranks = tuple(gpu_process(901 + rank, parent=torchrun) for rank in range(2))

@@ -71,9 +71,9 @@ def test_a_comparison_is_named_by_its_flag_and_counted_in_pairs() -> None:
 @pytest.mark.parametrize(
     ("cells", "shown"),
     [
-        (60, " running matmul on cuda:0, ≤4 s left"),
-        (80, " running matmul, ≤4 s left"),
-        (100, " running matmul on cuda:0, ≤4 s left, 1 queued"),
+        (60, " gpu-box-3  matmul, ≤4 s left "),
+        (80, " gpu-box-3  matmul, ≤4 s left "),
+        (100, " gpu-box-3  running matmul on cuda:0, ≤4 s left "),
         (120, " gpu-box-3  running matmul on cuda:0, ≤4 s left, 1 queued"),
         (160, " gpu-workbench  gpu-box-3  driver 580.159.03  running matmul on cuda:0, ≤4 s left"),
     ],
@@ -176,3 +176,17 @@ def test_tabs_keep_their_place_whatever_goes_on_and_whichever_is_open(cells: int
     assert set(actual) == {None, *tabs}
     for tab in tabs:
         assert places(idle, tab) == places(busy, tab) == actual
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"),
+    [
+        (80, " gpu-workbench  gpu-box-3  ready "),
+        (120, " gpu-box-3  driver 580.159.03  torch 2.13.0+cu130  CUDA 13.0  ready "),
+        (160, " gpu-workbench  gpu-box-3  driver 580.159.03  torch 2.13.0+cu130  CUDA 13.0  "),
+    ],
+)
+def test_what_figures_depend_on_matters_more_than_the_program_s_name(
+    cells: int, shown: str
+) -> None:
+    assert plain(header_line(make_store("one gpu").runs, "workbench", cells)).startswith(shown)

@@ -71,8 +71,8 @@ def test_a_blank_cell_of_a_small_history_says_why() -> None:
 
     busy = loads(*[10.0] * 8), loads(*[10.0] * 16, start=EVEN + 24)
     silent = [Point(EVEN + at) for at in range(8, 24)]
-    assert gap(*busy[0], *busy[1]) == "blank: no samples"
-    assert gap(*busy[0], *silent, *busy[1]) == "blank: the driver gave no reading"
+    assert gap(*busy[0], *busy[1]) == "gap: no samples"
+    assert gap(*busy[0], *silent, *busy[1]) == "gap: the driver gave no reading"
     assert gap(*loads(*[10.0] * 40)) == ""
     assert gap(*loads(*[10.0] * 12), *loads(*[10.0] * 24, start=EVEN + 16)) == ""
     # Before the first reading there was no program.
@@ -82,14 +82,14 @@ def test_a_blank_cell_of_a_small_history_says_why() -> None:
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        (100, "cuda:0, last 2 min 38 s  blank: nothing was sampled"),
-        (45, "cuda:0, blank: nothing was sampled"),
-        (30, "blank: nothing was sampled"),
+        (100, "cuda:0, last 2.6 min  gap: nothing was sampled"),
+        (45, "cuda:0, 48 s  gap: nothing was sampled"),
+        (30, "gap: nothing was sampled"),
     ],
 )
 def test_the_line_above_the_histories_says_why_they_have_gaps(cells: int, words: str) -> None:
     rule = span_rule(
-        "cuda:0", RecentReadings((), sample(gpu()), NOW), cells, cells, "blank: nothing was sampled"
+        "cuda:0", RecentReadings((), sample(gpu()), NOW), cells, cells, "gap: nothing was sampled"
     )
     assert plain(rule).startswith(f"{glyphs.GLYPHS.rule} {words} ")
     assert width(rule) == cells
@@ -101,8 +101,8 @@ def test_the_line_above_the_histories_says_why_they_have_gaps(cells: int, words:
         (150, "", "util 0\u2013100%, last 60 s"),
         (100, "", "util 0\u2013100%, last 60 s"),
         (96, "", "util 0\u2013100%, last 60 s"),
-        (100, "blank: no samples", "60 s; blank: no samples"),
-        (200, "blank: no samples", "util 0\u2013100%, last 60 s; blank: no samples"),
+        (100, "gap: no samples", "60 s; gap: no samples"),
+        (200, "gap: no samples", "util 0\u2013100%, last 60 s; gap: no samples"),
     ],
 )
 def test_the_heading_of_the_rows_histories_says_how_long_they_are_and_why_they_have_gaps(
@@ -117,7 +117,7 @@ def test_the_heading_of_the_rows_histories_says_how_long_they_are_and_why_they_h
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.4, "0.4 s"), (60, "60 s"), (111, "111 s"), (120, "2 min"), (222, "3 min 42 s")],
+    [(0.4, "0.4 s"), (60, "60 s"), (111, "111 s"), (120, "2 min"), (222, "3.7 min")],
 )
 def test_a_span_is_written_briefly(seconds: float, words: str) -> None:
     assert format_span(seconds) == words
@@ -223,7 +223,7 @@ def test_a_clock_that_was_set_back_hides_no_reading_since_then() -> None:
 def test_a_sample_that_comes_late_leaves_no_gap() -> None:
     seen = sample(gpu())
     late, lost = stale_after(seen), stale_after(seen) + 1
-    for distance, gap in ((late, ""), (lost, "blank: no samples")):
+    for distance, gap in ((late, ""), (lost, "gap: no samples")):
         points = [
             Point(EVEN, utilization=50.0),
             Point(EVEN + distance, utilization=100.0, covers_s=late),
@@ -235,9 +235,7 @@ def test_a_sample_that_comes_late_leaves_no_gap() -> None:
     assert draw_history(recent_of(points), LOAD, 8, 1, 1.0).gap == ""
     # A reading that the driver did not give is a gap at any distance.
     points = loads(50.0, *[None] * 3, 50.0)
-    assert (
-        draw_history(recent_of(points), LOAD, 4, 1, 1.0).gap == "blank: the driver gave no reading"
-    )
+    assert draw_history(recent_of(points), LOAD, 4, 1, 1.0).gap == "gap: the driver gave no reading"
 
 
 def test_all_rows_have_the_columns_of_the_longest_history() -> None:

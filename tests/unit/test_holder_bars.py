@@ -96,14 +96,14 @@ def test_the_ranks_of_a_launcher_have_its_color() -> None:
 
 
 def test_each_bar_has_its_gpu_its_processes_and_its_figures() -> None:
-    lines = drawn(view(TRAINING, NOTEBOOK, used=50 * GIB), view(used=0, index=1), rows=9, cells=120)
+    lines = drawn(view(TRAINING, NOTEBOOK, used=49 * GIB), view(used=0, index=1), rows=9, cells=120)
     assert len(lines) == 6
     assert "Memory by process" in lines[0]
     assert "driver" in lines[0]
     assert "unattributed" not in lines[0]
     assert lines[1].startswith("  nvml:0 ")
     assert " 9001 python train.py --rank 0 " in lines[1]
-    assert lines[1].endswith("50.0/100.0 GiB")
+    assert lines[1].endswith("49.0/100.0 GiB")
     assert " 40.0 GiB  40%" in lines[2]
     assert lines[5].startswith("  nvml:1 ")
 

@@ -52,9 +52,9 @@ def test_a_gap_says_why() -> None:
         return explain_gap(points, actual, 2.0, EVEN + 9)
 
     both = Point(EVEN, utilization=1.0), Point(EVEN + 8, utilization=1.0)
-    assert gap(*both) == "blank: no samples"
+    assert gap(*both) == "gap: no samples"
     silent = [Point(EVEN + at) for at in (2, 4, 6)]
-    assert gap(both[0], *silent, both[1]) == "blank: the driver gave no reading"
+    assert gap(both[0], *silent, both[1]) == "gap: the driver gave no reading"
     busy = [Point(EVEN + at, utilization=1.0) for at in (2, 4, 6)]
     assert gap(both[0], *busy, both[1]) == ""
     # Before the first reading there was no program.

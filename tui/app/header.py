@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tui.core.events import RunnerStatus
 from tui.core.text import numbers as text
 from tui.devices.state.machine import SIMULATED, SIMULATED_SHORT, MachineState
@@ -22,8 +24,11 @@ APART_FROM = 110
 NAMED_FROM, NAMED_BUSY_FROM = 100, 160
 """Least widths in cells at which the program's name is shown beside other remarks, and while
 something runs: then the machine's name matters more."""
-GOING_ON = 44
-"""Cells reserved for the words about current work before the facts."""
+GOING_ON, GOING_ON_BESIDE_NAME = 44, 22
+"""Cells reserved for the words about current work before the facts, and before the machine's name,
+which tells one terminal from another."""
+ESSENTIAL = 3
+"""Number of the first facts that the program's name must leave room for: machine, driver, torch."""
 PROGRAM = "gpu-workbench"
 
 
@@ -151,6 +156,31 @@ def tab_at(machine: MachineState, x: int, cells: int, tab: str, note: str = "") 
     return None
 
 
+def _fit_facts(
+    remarks: Sequence[Span], known: Sequence[Line], room: int, least: int
+) -> tuple[Line, int]:
+    """Return the remarks and as many facts as fit, and the number of facts.
+
+    Args:
+        remarks: what is always shown.
+        known: the facts, the most important first.
+        room: cells for all.
+        least: cells of the words about current work. The first fact, the machine's name, only
+            leaves them :data:`GOING_ON_BESIDE_NAME`.
+    """
+    shown: Line = ()
+    for remark in remarks:
+        shown = (*shown, Span("  " if shown else " "), remark)
+    count = 0
+    for fact in known:
+        more = (Span("  " if shown else " "), *fact)
+        words = min(least, GOING_ON_BESIDE_NAME) if not count else least
+        if width(shown) + width(more) + (words + 2 if words else 0) + 1 > room:
+            break
+        shown, count = (*shown, *more), count + 1
+    return shown, count
+
+
 def header_line(
     runs: RunsState,
     tab: str,
@@ -181,24 +211,22 @@ def header_line(
     both = bool(machine.hosts) and machine.hosts.here
     remarked = ended or machine.simulated or both
     least_named = NAMED_BUSY_FROM if busy else NAMED_FROM if remarked else 0
-    named = cells >= least_named
-    left: Line = (Span(f" {PROGRAM}", TextStyle.STRONG),) if named else ()
-    if machine.simulated:
-        left = (*left, Span("  " if left else " "), Span(_remark(machine, cells), TextStyle.NOTE))
+    remarks = [Span(_remark(machine, cells), TextStyle.NOTE)] if machine.simulated else []
     if note or readonly:
-        left = (*left, Span("  " if left else " "), Span(note or "read only", TextStyle.NOTE))
-    gap = "  " if left else " "
-    words = Span("") if ended else describe_runner(runs, room - width(left) - len(gap) - 1)
+        remarks.append(Span(note or "read only", TextStyle.NOTE))
     # The words change several times a second: the facts must not come and go with them.
-    least = max(words.width, GOING_ON) if busy else words.width
-    least += 2 if least else 0
+    least = 0 if ended else GOING_ON if busy else describe_runner(runs).width
     # Invented facts would only take the room of the words about current work.
-    for fact in () if note and machine.simulated else facts(machine):
-        more = (Span("  " if left else " "), *fact)
-        if width(left) + width(more) + least + 1 > room:
-            break
-        left += more
-    if note and width(left) + words.width + 3 > room:
+    known = [] if note and machine.simulated else facts(machine)
+    bare, shown = _fit_facts(remarks, known, room, least)
+    left = bare
+    if cells >= least_named:
+        named, beside = _fit_facts((Span(PROGRAM, TextStyle.STRONG), *remarks), known, room, least)
+        # The facts that figures depend on are worth more than the program's name.
+        left = named if beside >= min(shown, ESSENTIAL) or shown < ESSENTIAL else bare
+    free = room - width(left) - (2 if left else 1) - 1
+    words = Span("") if ended else describe_runner(runs, free)
+    if note and words.width > free:
         words = Span("")
     runner: Line = (Span("  " if left else " "), words) if words.text else ()
     runner = fit_line(runner, max(0, room - width(left) - 1))

@@ -20,7 +20,7 @@ from tui.devices.screens.device_list import DeviceActions, DeviceProgram
 from tui.devices.screens.memory_tab import ProcessMemoryView
 from tui.devices.session.process_details import ProcessDetails, read_process_details
 from tui.devices.session.terminate import explain_unmatched, refusal, send_signal
-from tui.devices.state.devices import CPU
+from tui.devices.state.devices import CPU, DeviceView
 from tui.devices.state.hosts import HERE
 from tui.devices.state.jobs import find_host_jobs
 from tui.devices.state.machine import MachineState
@@ -128,7 +128,7 @@ class ProcessesPane(AgingPane):
         "GPU's memory by process, the selected one marked; a job has the color before its PID. "
         "unattributed: "
         "memory of processes that NVML does not name, as in a container without --pid=host; it "
-        "gives no sizes under MIG. Below: the account of the selected device. Sorted by sm or "
+        "gives no sizes under MIG. Below: the account of the process's GPU. Sorted by sm or "
         "cpu, a row moves up once it is 10 points ahead."
     )
 
@@ -147,9 +147,9 @@ class ProcessesPane(AgingPane):
         """If the processes of a host are requested, and of which machine."""
         self.rows: tuple[ProcessRow, ...] = ()
         """The rows in order."""
+        self.table = ProcessList(self)
         self._account = self._read_rows()
         self._title = ProcessesHeading(self)
-        self.table = ProcessList(self)
         self.filter_line = RowFilter(
             self, self.table, self._title, "words of a GPU, user or command", id="process-filter"
         )
@@ -295,7 +295,7 @@ class ProcessesPane(AgingPane):
         )
 
     def _remainders(self, cells: int) -> list[Line]:
-        return remainder_lines(self._account, self.machine.selected_device.label, cells)
+        return remainder_lines(self._account, self._find_device().label, cells)
 
     def _update_host_watch(self) -> None:
         """Request the host's processes only while the tab shows them."""
@@ -318,8 +318,26 @@ class ProcessesPane(AgingPane):
             now=self.now,
             flat=self.flat,
         )
+        return self._read_account()
+
+    def _find_device(self) -> DeviceView:
+        """Return the GPU of the row under the cursor, a launcher's first, else the selected one."""
+        machine, row = self.machine, self.table.selected
+        if self.of_host or row is None:
+            return machine.selected_device
+        chosen = self._find_chosen()
+        for view in machine.devices:
+            listed = (view.nvml.processes or ()) if view.nvml else ()
+            if view.label == row.gpu or any(
+                (item.pid, item.started_at) in chosen for item in listed
+            ):
+                return view
+        return machine.selected_device
+
+    def _read_account(self) -> Holders:
+        machine = self.machine
         holding = holders(
-            machine.selected_device,
+            self._find_device(),
             machine.sample,
             self.now,
             machine.lost,
@@ -336,6 +354,8 @@ class ProcessesPane(AgingPane):
 
     @on(ProcessList.Moved)
     def _moved(self) -> None:
+        self._account = self._read_account()
+        self._rest.rebuild()
         self._whole.rebuild()
         self.bars.rebuild()
 

@@ -238,7 +238,7 @@ def measure_row(plan: DeviceColumns) -> int:
     return plan.layout[-1].end if plan.layout else 0
 
 
-_BLANK = {NO_READING: "blank: no value", NO_SAMPLE: "blank: no sample"}
+_BLANK = {NO_READING: "gap: no value", NO_SAMPLE: "gap: no sample"}
 """Why cells of a history are blank, for the narrowest column."""
 
 

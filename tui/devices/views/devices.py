@@ -476,10 +476,8 @@ def _format_name(view: DeviceView, sample: Sample | None) -> str:
 
 
 def _format_cores(sample: Sample) -> str:
-    cpu = sample.host.cpu
-    if cpu.cores_usable == cpu.cores:
-        return text.count(cpu.cores, "core")
-    return f"{cpu.cores_usable}/{text.count(cpu.cores, 'core')}"
+    """Return the cores that this user may use; a number beside it would look like a share of it."""
+    return text.count(sample.host.cpu.cores_usable, "core")
 
 
 def _read_load(view: DeviceView, sample: Sample | None) -> float | None:

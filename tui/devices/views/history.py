@@ -241,17 +241,22 @@ def format_points(points: Sequence[MemoryPoint | StepPoint]) -> list[str]:
     ]
 
 
-NO_READING = "blank: the driver gave no reading"
-NO_SAMPLE = "blank: no samples"
+NO_READING = "gap: the driver gave no reading"
+NO_SAMPLE = "gap: no samples"
 """Why a cell between two readings is blank: samples came without the figure; none came, as while
 the machine slept or the monitor was started again."""
 
 
 def format_span(seconds: float) -> str:
-    """Format the time that a column or a history stands for: ``0.4 s``, ``60 s``, ``2 min``."""
+    """Format the time that a column or a history stands for: ``0.4 s``, ``60 s``, ``2.5 min``.
+
+    It is rounded, because histories side by side have columns of different widths.
+    """
     if seconds < 120:
         return f"{seconds:.3g} s"
-    return f"{seconds / 60:.0f} min" if seconds % 60 < 1 else text.duration(seconds)
+    if seconds < 240:
+        return f"{seconds / 60:.2g} min"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else text.duration(seconds)
 
 
 def explain_gap(
@@ -511,7 +516,9 @@ def span_rule(device: str, recent: RecentReadings, room: int, cells: int, gap: s
     span = format_span(columns * recent.column_s(columns))
     name = f"{device}, " if device else ""
     words = f"{name}last {span}"
-    return title_rule([f"{words}  {gap}", f"{name}{gap}", gap, words] if gap else [words], cells)
+    short = f"{name}{span}  {gap}"
+    titles = [f"{words}  {gap}", short, f"{name}{gap}", gap, words] if gap else [words]
+    return title_rule(titles, cells)
 
 
 def title_rule(titles: Sequence[str], cells: int) -> Line:

@@ -106,7 +106,7 @@ def _divide(view: DeviceView, device: Device, names: dict[HolderKey, str]) -> He
         parts.append(BarPart("process", min(held, room), _key(row), job, words))
         room -= parts[-1].bytes
     rest = min(room, used - sum(part.bytes for part in parts))
-    if rest > LEAST_UNATTRIBUTED * total:
+    if rest > LEAST_UNATTRIBUTED:
         parts.append(BarPart("unattributed", rest))
         room -= rest
     parts += [BarPart("driver", driver), BarPart("free", room)]

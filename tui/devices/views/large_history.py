@@ -463,17 +463,18 @@ def large_lines(
     if brief:
         heading = heading_line([figure.label, present], [[]], cells)
     else:
-        period = f"last {format_span(room * seconds)}"
+        span = format_span(room * seconds)
+        period = f"last {span}"
         gap = figure.full is not None and explain_gap(recent.points, readings, seconds, until)
         hint = [] if following in (None, figure.name) else [f"h {_name(view, recent, following)}"]
-        blank = [[highest, period, gap, *hint], [period, gap], [gap]] if gap else []
+        blank = [[highest, period, gap, *hint], [period, gap], [span, gap], [gap]] if gap else []
         rests = [*blank, [highest, period, *hint], [period, *hint], [period], []]
         start = [f"{view.label} {figure.label}", present if valued else ""]
         heading = heading_line(start, rests, cells)
     if figure.full is None:
         return [heading, explain_no_scale(figure, cells)]
     if len(recent.points) >= SETTLED and not any(readings):
-        reason = f" {figure.label} {text.NA}{NO_READING.removeprefix('blank')}"
+        reason = f" {figure.label} {text.NA}{NO_READING.removeprefix('gap')}"
         return [heading, (Span(left(reason, cells), TextStyle.QUIET),)]
     return [
         heading,

@@ -35,9 +35,9 @@ MARGINS: Mapping[Order, float] = {
 """Orders from the highest figure down. A row moves up once it exceeds the row above by more than
 this margin, so that shares of time, which change with each sample, do not make rows jump."""
 
-LEAST_UNATTRIBUTED = 0.01
-"""Share of a device's memory above which unattributed memory has a row: an idle GPU has some
-megabytes in use. The account of the selected device always shows it."""
+LEAST_UNATTRIBUTED = 256 * 2**20
+"""Bytes above which unattributed memory has a row and a part of a bar: an idle GPU has some
+megabytes in use. The account of the device always shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ def _owner_reasons(process: TorchProcess) -> dict[str, str]:
 def _build_unattributed_rows(gpu: str, position: int, device: Device) -> list[ProcessRow]:
     used = device.memory.used
     rest = (used or 0) - sum(row.memory or 0 for row in device.processes or ())
-    if used is None or rest <= LEAST_UNATTRIBUTED * (device.memory.total or 0):
+    if used is None or rest <= LEAST_UNATTRIBUTED:
         return []
     words = "unattributed: of processes that NVML does not list, and the driver's part"
     key = f"{gpu} unattributed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tui.core.events import LogLine
-from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph
+from tui.kit.lines import Line, Span, TextStyle, cell_len, flow, line, paragraph
 from tui.runs.state.state import RunsState
 
 FIRST_START = (("r", " runs a workload"), ("D", " explains it"), ("?", " lists keys"))
@@ -45,8 +45,10 @@ def runner_notes(
         rows += paragraph(f"Nothing can be run: {runner.reason}", cells, TextStyle.BAD, "  ")
     elif runner.reason:
         rows += paragraph(runner.reason, cells, TextStyle.NOTE, "  ")
-    if runner.advice:
-        rows += paragraph(runner.advice, cells, TextStyle.PLAIN, "  ")
+    # A command that is copied must not be wrapped.
+    whole = cell_len(runner.advice) <= cells
+    for words in [runner.advice] if whole else runner.advice.split("; "):
+        rows += paragraph(words, cells, TextStyle.PLAIN, "  ") if words else []
     hosts = state.machine.hosts
     retries = hosts.here or not hosts  # with --no-here there is nothing to try again
     if runner.status == "unusable" and retries:
