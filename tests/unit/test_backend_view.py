@@ -95,11 +95,11 @@ def test_the_cursor_is_on_one_switch_and_only_where_keys_arrive() -> None:
 
 
 def test_before_torch_is_imported_there_are_no_switches() -> None:
-    assert shown(WorkbenchState()) == ["switches appear once torch is imported"]
+    assert shown(WorkbenchState()) == ["flags appear once torch is imported"]
     unusable = messages.Unusable("no module named torch", "install it")
     state = WorkbenchState()
     state.publish(unusable)
-    assert shown(state) == ["no switches: the runner is not usable"]
+    assert shown(state) == ["no flags: the runner is not usable"]
     assert list_switches(state.runs) == ()
 
 

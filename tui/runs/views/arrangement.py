@@ -196,7 +196,8 @@ def arrange(
         lower: which of :data:`LOWER` has their place.
         zoomed: the focused pane fills the screen.
         devices: rows that the devices pane needs. If a stack has fewer, the memory pane is folded
-        unless it has the focus, because busy GPUs matter more.
+        unless it has the focus, because busy GPUs matter more; so is the backends pane of a low
+        screen, because the table needs its rows.
         compared: the backends pane has comparisons. Without one, a grid folds it unless it has the
         focus: its title shows the switches, and the lower pane gets the whole width.
     """
@@ -217,6 +218,8 @@ def arrange(
     crowded = devices > rows_for_devices(rows, memory=True, lower=has_lower)
     if not grid and crowded and focused != "memory":
         natural["memory"] = "folded"
+    if not grid and crowded and rows < ROOMY and focused != "backend":
+        natural["backend"] = "folded"
     if grid and not compared and focused != "backend":
         natural["backend"] = "folded"
     return Arrangement(mode, natural | away)

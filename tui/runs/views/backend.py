@@ -13,6 +13,7 @@ from tui.kit.lines import (
     Span,
     TextStyle,
     cell_len,
+    fit,
     fit_line,
     flow,
     left,
@@ -29,6 +30,8 @@ from tui.runs.views.workload_state import fold_warnings
 from workloads.protocol.flag_words import PRECISION, format_setting
 from workloads.protocol.results import Comparison, FlagInfo, Verdict
 
+TITLED_FROM = 40
+"""Least cells of a folded pane's title that has a verdict."""
 INTERVAL_MOST = 80
 """Most cells of the line that shows a ratio."""
 BAR_CELLS = (8, 40)
@@ -159,10 +162,10 @@ def _build_view(
 def explain_waiting(state: RunsState) -> str:
     """Explain why there are no switches yet."""
     if state.runner.status in ("unusable", "ended"):
-        return "no switches: the runner is not usable"
+        return "no flags: the runner is not usable"
     if state.runner.status == "not started":
-        return "switches appear once torch has started there"
-    return "switches appear once torch is imported"
+        return "flags appear once torch has started there"
+    return "flags appear once torch is imported"
 
 
 def _sort_comparisons(state: RunsState, cursor: str | None) -> list[CompareState]:
@@ -185,7 +188,7 @@ def format_switch(flag: FlagInfo, state: RunsState, cursor: str | None) -> Line:
 
 
 def format_folded_title(state: RunsState, cells: int) -> str:
-    """Return the title of the folded pane: every switch of the first backend, as far as they fit.
+    """Return the title of the folded pane: the newest verdict, else the switches that fit.
 
     Args:
         state: the state of the runs.
@@ -195,6 +198,10 @@ def format_folded_title(state: RunsState, cells: int) -> str:
     if not flags:
         title = f"Backends   {explain_idle(state)}".rstrip()
         return title if len(title) <= cells else "Backends"
+    newest = list_newest(state)
+    if newest and cells >= TITLED_FROM:
+        title = f"Backends   {plain(comparison_lines(state, newest[0], cells)[0]).strip()}"
+        return title if len(title) <= cells else fit(title.partition(" (")[0], cells)
     name = format_backend_name(flags[0].name)
     own = [flag for flag in flags if format_backend_name(flag.name) == name]
     boxes = "  ".join(plain(format_switch(flag, state, None)) for flag in own)
