@@ -104,14 +104,14 @@ def test_a_heading_has_its_question_where_there_is_room(room: int, heading: str)
     assert plain(draw_entry(group, layout, under_cursor=False)) == heading
 
 
-@given(st.integers(min_value=15, max_value=220), st.booleans())
-def test_no_line_is_wider_than_the_table(room: int, titled: bool) -> None:
+@given(st.integers(min_value=15, max_value=220))
+def test_no_line_is_wider_than_the_table(room: int) -> None:
     made = make_store()
     busy(made)
     actual = build_entries(made.runs)
     chosen = fit_workload_columns(made.runs, actual, room)
     for entry in actual:
-        assert width(draw_entry(entry, chosen, under_cursor=True, titled=titled)) <= room
+        assert width(draw_entry(entry, chosen, under_cursor=True)) <= room
 
 
 def test_a_title_takes_the_place_of_figures_only_where_nothing_has_run() -> None:
@@ -119,7 +119,7 @@ def test_a_title_takes_the_place_of_figures_only_where_nothing_has_run() -> None
     entries = build_entries(state.runs)
     chosen = fit_workload_columns(state.runs, entries, 110)
     rows = {
-        entry.workload: plain(draw_entry(entry, chosen, under_cursor=False, titled=True))
+        entry.workload: plain(draw_entry(entry, chosen, under_cursor=False))
         for entry in entries
         if isinstance(entry, WorkloadRow)
     }

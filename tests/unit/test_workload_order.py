@@ -13,7 +13,6 @@ from tui.runs.views.workload_table import (
     Group,
     Order,
     WorkloadRow,
-    find_group,
     find_next_order,
     format_order,
     sort_entries,
@@ -77,19 +76,6 @@ def test_the_title_names_the_order() -> None:
         "by speed-up",
         "by share of limit",
     ]
-
-
-def test_a_group_is_what_stands_between_two_headings() -> None:
-    store = make_store("one gpu")
-    entries = build_entries(store.runs)
-    headings = [at for at, entry in enumerate(entries) if isinstance(entry, Group)]
-    for place in range(len(entries)):
-        found = find_group(entries, place)
-        assert not any(at in headings for at in found)
-        assert place in found or place == found.start - 1
-    # Sorted, the table has no headings.
-    rows = sort_entries(store.runs, entries, "name")
-    assert find_group(rows, 1) == range(len(rows))
 
 
 def test_columns_without_a_figure_have_no_heading() -> None:

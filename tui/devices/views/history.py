@@ -253,7 +253,7 @@ def format_span(seconds: float) -> str:
     It is rounded, because histories side by side have columns of different widths.
     """
     if seconds < 120:
-        return f"{seconds:.3g} s"
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
     if seconds < 240:
         return f"{seconds / 60:.2g} min"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else text.duration(seconds)

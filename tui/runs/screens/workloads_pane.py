@@ -35,7 +35,6 @@ from tui.runs.views.workload_table import (
     Order,
     WorkloadRow,
     explain_no_match,
-    find_group,
     find_next_order,
     format_no_gpu,
     format_not_run,
@@ -44,10 +43,6 @@ from tui.runs.views.workload_table import (
     sort_entries,
 )
 from workloads.protocol.groups import FIRST_STEPS
-
-TITLED_FROM = 40
-"""Least rows of a table that says what all workloads without a run do. A lower one says it in the
-group of the cursor alone, to have fewer words."""
 
 
 class WorkloadList(KeyedList):
@@ -119,18 +114,10 @@ class WorkloadList(KeyedList):
         if not entries and self.pattern.strip():
             return explain_no_match(self.pattern, cells)
         chosen = fit_workload_columns(self._state, entries, cells)
-        every = self.size.height >= TITLED_FROM
-        titled = range(len(entries)) if every else find_group(entries, at or 0)
         bare = not has_figures(entries)
 
         def draw(place: int) -> Line:
-            return draw_entry(
-                entries[place],
-                chosen,
-                under_cursor=place == at,
-                titled=place in titled,
-                bare=bare,
-            )
+            return draw_entry(entries[place], chosen, under_cursor=place == at, bare=bare)
 
         return LinesOnDemand(len(entries), draw)
 

@@ -134,18 +134,17 @@ def draw_entry(
     layout: Layout[_Shown],
     *,
     under_cursor: bool,
-    titled: bool = False,
     bare: bool = False,
 ) -> Line:
     """Return a line of the table.
 
-    A long state extends over the empty cells before it; without room there, it has fewer words.
+    A long state extends over the empty cells before it; without room there, it has fewer words. The
+    title of a workload without a run takes the place of its figures.
 
     Args:
         entry: a group or a workload.
         layout: the columns.
         under_cursor: the entry is under the cursor.
-        titled: the title of a workload without a run takes the place of its figures.
         bare: no row has a figure, and no column a heading: a title says whether its workload can
             run here, and not on which device.
     """
@@ -157,7 +156,7 @@ def draw_entry(
     entry = replace(entry, name=cut_parameters(entry.name, room))
     shown = (entry, under_cursor)
     *others, state = layout
-    if titled and entry.title and entry.state == NOT_RUN:
+    if entry.title and entry.state == NOT_RUN:
         words = f"{entry.title}  {text.NA}" if bare and entry.dimmed else entry.title
         blank = ("", text.NA) if bare else ("",)
         while others and _format_figure(others[-1], shown) in blank:

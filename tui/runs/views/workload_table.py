@@ -86,13 +86,6 @@ def get_entry_key(entry: Entry) -> str:
     return entry.key if isinstance(entry, Group) else entry.workload
 
 
-def find_group(entries: Sequence[Entry], place: int) -> range:
-    """Return the places of the workloads in the group of an entry; all of them without headings."""
-    headings = [at for at, entry in enumerate(entries) if isinstance(entry, Group)]
-    start = max((at + 1 for at in headings if at <= place), default=0)
-    return range(start, min((at for at in headings if at > place), default=len(entries)))
-
-
 def list_devices(state: RunsState) -> tuple[str, ...]:
     """Return torch's names for the timing columns: the CPU and the selected GPU, if any."""
     gpu = state.machine.gpu_column
