@@ -140,6 +140,13 @@ def test_a_gpu_without_processes_has_one_row_and_leaves_the_others_more() -> Non
     assert count_bar_rows(held[:3], 99) == (1, 1, 1)
 
 
+def test_little_unattributed_memory_has_no_part_and_more_if_the_driver_may_have_it() -> None:
+    known = [view(NOTEBOOK, used=9 * GIB + rest) for rest in (GIB // 5, GIB // 2)]
+    unknown = [view(NOTEBOOK, used=9 * GIB + rest, driver=None) for rest in (GIB // 2, 2 * GIB)]
+    found = ["unattributed" in dict(kinds(gpu)) for gpu in divide_memory(known + unknown, WORKER)]
+    assert found == [False, True, False, True]
+
+
 def test_no_gpu_has_no_bar() -> None:
     assert holder_bars((), 100, 9) == []
 

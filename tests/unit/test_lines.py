@@ -87,6 +87,11 @@ def test_flowing_parts_stay_in_their_room(texts: list[str], cells: int) -> None:
     assert all(width(row) <= max(cells, 2) for row in rows)
 
 
+@pytest.mark.parametrize("cells", [-3, 0, 1])
+def test_without_room_each_character_has_a_line(cells: int) -> None:
+    assert [plain(row) for row in flow([line("on"), line("e")], cells, indent="  ")] == [*"one"]
+
+
 def test_parts_that_fit_share_a_line_and_others_start_a_new_one() -> None:
     rows = flow([line("one"), line("two"), line("three")], 9, indent="  ")
     assert [plain(row) for row in rows] == ["one  two", "  three"]

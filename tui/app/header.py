@@ -223,7 +223,7 @@ def header_line(
     if cells >= least_named:
         named, beside = _fit_facts((Span(PROGRAM, TextStyle.STRONG), *remarks), known, room, least)
         # The facts that figures depend on are worth more than the program's name.
-        left = named if beside >= min(shown, ESSENTIAL) or shown < ESSENTIAL else bare
+        left = bare if beside < ESSENTIAL <= shown else named
     free = room - width(left) - (2 if left else 1) - 1
     words = Span("") if ended else describe_runner(runs, free)
     if note and words.width > free:

@@ -340,7 +340,7 @@ def flow(parts: Iterable[Line], cells: int, gap: str = "  ", indent: str = "") -
 
     Args:
         parts: broken only if longer than a line.
-        cells: width of a line.
+        cells: width of a line; below one, each character has a line.
         gap: separates two parts on a line.
         indent: precedes every line but the first.
     """
@@ -355,7 +355,7 @@ def flow(parts: Iterable[Line], cells: int, gap: str = "  ", indent: str = "") -
             lines.append(current)
             joined = (Span(indent), *part) if indent else part
         current = joined
-        while width(current) > cells:
+        while current and width(current) > cells:
             head, current = _split(current, cells)
             lines.append(head)
             current = (Span(indent), *current) if indent else current

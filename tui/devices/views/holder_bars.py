@@ -19,7 +19,7 @@ from tui.devices.state.devices import CPU, DeviceView, find_last_reading
 from tui.devices.views.history import title_rule
 from tui.devices.views.memory import RUNNER, STYLES, bar_cells
 from tui.devices.views.memory_account import is_worker
-from tui.devices.views.process_rows import LEAST_UNATTRIBUTED
+from tui.devices.views.process_rows import is_unattributed
 from tui.kit.bars import LEFT_GAP, LOWER_GAP
 from tui.kit.lines import LAYERS, ON_LAYERS, Line, Span, TextStyle, cell_len, fit, left, right
 from tui.monitor.messages import Device, GpuProcess
@@ -106,7 +106,7 @@ def _divide(view: DeviceView, device: Device, names: dict[HolderKey, str]) -> He
         parts.append(BarPart("process", min(held, room), _key(row), job, words))
         room -= parts[-1].bytes
     rest = min(room, used - sum(part.bytes for part in parts))
-    if rest > LEAST_UNATTRIBUTED:
+    if is_unattributed(rest, device.memory):
         parts.append(BarPart("unattributed", rest))
         room -= rest
     parts += [BarPart("driver", driver), BarPart("free", room)]

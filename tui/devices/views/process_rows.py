@@ -16,7 +16,7 @@ from tui.devices.state.devices import CPU, DeviceView, find_last_reading
 from tui.devices.state.history import sort_with_hysteresis
 from tui.devices.state.watched_processes import WatchedProcesses
 from tui.devices.views.memory_account import OURS, is_worker, label_command
-from tui.monitor.messages import Device, GpuProcess, ParentProcess, Sample
+from tui.monitor.messages import Device, DeviceMemory, GpuProcess, ParentProcess, Sample
 
 N = TypeVar("N", int, float)
 Order = Literal[
@@ -35,9 +35,10 @@ MARGINS: Mapping[Order, float] = {
 """Orders from the highest figure down. A row moves up once it exceeds the row above by more than
 this margin, so that shares of time, which change with each sample, do not make rows jump."""
 
-LEAST_UNATTRIBUTED = 256 * 2**20
+LEAST_UNATTRIBUTED, UNKNOWN_DRIVER_SHARE = 256 * 2**20, 0.01
 """Bytes above which unattributed memory has a row and a part of a bar: an idle GPU has some
-megabytes in use. The account of the device always shows it."""
+megabytes in use. Where the driver's part is unknown, and may be in it, the share of all memory. The
+account of the device always shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +224,17 @@ def _owner_reasons(process: TorchProcess) -> dict[str, str]:
     return {name: process.unavailable[name] for name in names if name in process.unavailable}
 
 
+def is_unattributed(rest: int, memory: DeviceMemory) -> bool:
+    """Return whether so many used bytes of no listed process are worth showing."""
+    if memory.driver_reserved is None:
+        return rest > UNKNOWN_DRIVER_SHARE * (memory.total or 0)
+    return rest > LEAST_UNATTRIBUTED
+
+
 def _build_unattributed_rows(gpu: str, position: int, device: Device) -> list[ProcessRow]:
     used = device.memory.used
     rest = (used or 0) - sum(row.memory or 0 for row in device.processes or ())
-    if used is None or rest <= LEAST_UNATTRIBUTED:
+    if used is None or not is_unattributed(rest, device.memory):
         return []
     words = "unattributed: of processes that NVML does not list, and the driver's part"
     key = f"{gpu} unattributed"
