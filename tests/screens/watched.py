@@ -216,7 +216,7 @@ def ran_out() -> WatchedDevice:
     growth = GrowthRate(rise * 6.1 * MIB, rise * 5.9 * MIB, rise * 6.3 * MIB)
     return device(
         figures=last,
-        placed=Placed(None, None, "it has ended", "it has ended"),
+        placed=Placed(gpu().id, (oom.reserved or 0) + int(0.6 * GIB)),
         points=curve,
         growth=growth,
         steps=oom.step,
