@@ -64,6 +64,9 @@ TABLE_SHARE = 3
 NOTE_ROWS, NOTE_SHARE = 4, 8
 """Rows for the text above the table and for the text below it, at most: this many, or one in this
 many rows of the screen, whichever is more."""
+OOM_SHARE, OOM_FROM = 4, 24
+"""An OOM and its account above the table may have one in so many rows of a screen of at least so
+many: they are the answer, and the plot is the evidence."""
 
 
 class StoredRunList(KeyedList):
@@ -201,7 +204,9 @@ class RunPane(Pane):
 
     def _banner_lines(self, cells: int) -> list[Line]:
         state = self._read()
-        return banner_lines(state, self.table.selected, cells) if state is not None else []
+        if state is None:
+            return []
+        return banner_lines(state, self.table.selected, cells, self.table.cells or cells)
 
     def _why_missing(self, cells: int) -> list[Line]:
         state, row = self._read(), self.table.selected
@@ -223,13 +228,14 @@ class RunPane(Pane):
         log_rows = max(NOTE_ROWS, height // NOTE_SHARE)
         most = max(3, height // TABLE_SHARE - NOTE_ROWS)
         self.table.styles.height = max(1, min(len(state.devices), most))
+        has_oom = newest_oom(state.devices) is not None and height >= OOM_FROM
         cells = text_cells(self.size.width)
-        for view, lines in (
-            (self._banner, self._banner_lines(cells)),
-            (self._missing, self._why_missing(cells)),
+        for view, lines, rows in (
+            (self._banner, self._banner_lines(cells), height // OOM_SHARE if has_oom else log_rows),
+            (self._missing, self._why_missing(cells), log_rows),
         ):
             view.display = bool(lines)
-            view.styles.height = max(1, min(len(lines), log_rows))
+            view.styles.height = max(1, min(len(lines), rows))
         for part in (self._banner, self._heading, self.table, self._missing):
             part.rebuild()
 

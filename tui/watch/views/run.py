@@ -104,8 +104,8 @@ def newest_oom(devices: Sequence[WatchedDevice]) -> ProcessOom | None:
 def describe_oom(newest: ProcessOom, selected: WatchedDevice | None, cells: int) -> str:
     """Describe an OOM: process, request, outcome, and the key that opens its snapshot.
 
-    The line above it, the explanation's, has the step and the place. The process's row has the exit
-    code if it is wide enough.
+    The line above it, the explanation's, has the step and the place. The process's row of ``cells``
+    has the exit code if it is wide enough.
     """
     oom, process = newest.oom, newest.row.process
     who = f"{process.pid}" + (f", rank {process.rank}" if process.rank is not None else "")
@@ -119,8 +119,18 @@ def describe_oom(newest: ProcessOom, selected: WatchedDevice | None, cells: int)
     return f"{words}. Select {process.pid} and press o for the verdict"
 
 
-def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) -> list[Line]:
-    """Return the lines to read before any figure: OOMs, missing figures, a freeze, remarks."""
+def banner_lines(
+    state: WatchedRun, selected: WatchedDevice | None, cells: int, row_cells: int | None = None
+) -> list[Line]:
+    """Return the lines to read before any figure: OOMs, missing figures, a freeze, remarks.
+
+    Args:
+        state: the run.
+        selected: the row under the cursor.
+        cells: width of a line.
+        row_cells: width of a row of the table, which has the exit code if it fits; ``cells`` if
+            ``None``.
+    """
     lines: list[Line] = []
     account: list[Line] = []
     oom = newest_oom(state.devices)
@@ -147,7 +157,8 @@ def banner_lines(state: WatchedRun, selected: WatchedDevice | None, cells: int) 
         lines += paragraph(_no_process(state), cells)
     if oom is not None:  # last, because a small screen shows only the first lines
         style = TextStyle.NOTE if oom.oom.handled else TextStyle.PLAIN
-        lines += paragraph(describe_oom(oom, selected, cells), cells, style, indent="  ")
+        words = describe_oom(oom, selected, cells if row_cells is None else row_cells)
+        lines += paragraph(words, cells, style, indent="  ")
     return lines + account
 
 
