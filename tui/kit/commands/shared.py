@@ -31,6 +31,7 @@ OPENS = (
     ("processes", "details"),
     ("results", "over time"),
     ("kept-runs", "open"),
+    ("offers", "open"),
 )
 """Effect of Enter, by the id of the pane."""
 OPENS_HELP = (
@@ -41,6 +42,7 @@ OPENS_HELP = (
     ("processes", "Show all that is known of the process."),
     ("results", "Show the workload over time."),
     ("kept-runs", "Open the run."),
+    ("offers", "Open the example, or play the demo."),
 )
 """The same in a sentence for the help."""
 

@@ -71,9 +71,10 @@ class ResultsTab(CommandScreen):
     def situation(self) -> Situation:
         """Add whether a result is under the cursor, and whether there is a way back."""
         now = super().situation()
+        offers = not self._over and self.pane.offers.display
         return replace(
             now,
-            pane=self._top_pane.id,
+            pane="offers" if offers else self._top_pane.id,
             has_selection=not self._over and self.pane.table.selected is not None,
             can_go_back=bool(self._over) or bool(self.pane.pattern),
         )
