@@ -57,6 +57,11 @@ class Palette(CommandPalette):
     :class:`ClosesOnce` cannot be one of its bases: Textual looks for a class's parts in the first.
     """
 
+    def compose(self) -> ComposeResult:
+        """Yield the framework's parts, and the keys in the place of the footer."""
+        yield from super().compose()
+        yield KeysBar("enter runs   escape closes")
+
     def dismiss(self, result: None = None) -> AwaitComplete:
         """Close, once mounted; do nothing if another screen is on top, as it is after closing."""
         if not self.is_mounted:
