@@ -75,6 +75,10 @@ async def test_the_workbench_paints_answers_keys_and_quits_and_nothing_is_left(
             assert len(family) >= 3
             await found.keys("4")
             await found.shows("available", "of the host")
+            # The demo would end the workbench, and with it the page.
+            await found.keys("5")
+            await found.shows("Open the example snapshot")
+            assert "Play the demo" not in found.painted.text
             await found.keys("q")
             await found.ended()
         assert_gone(family)

@@ -39,7 +39,8 @@ def list_offers(app: TabbedApp, tab: str) -> Sequence[Offer]:
         words = "a program that leaks until it runs out of memory"
         opens = partial(app.open_snapshot, str(FOLDER / DEMO_SNAPSHOT))
         offers.append(Offer("Open the example snapshot", words, opens))
-    if app.can_play_demo:
+    # A page of the browser closes with the app, so that nobody would see the demo.
+    if app.can_play_demo and not app.is_web:
         words = "recorded runs, about a minute; q comes back"
         offers.append(Offer("Play the demo", words, app.play_demo))
     return offers
