@@ -73,6 +73,18 @@ async def test_the_processes_of_all_gpus_are_in_one_table_and_a_filter_narrows_i
         assert at.row("python rank 0")
 
 
+async def test_a_new_process_has_the_color_of_its_job_at_once() -> None:
+    # In the place of another one: a table of the same height is not drawn again by itself.
+    early = gpu_process(30, 2 * GIB, command="python early.py")
+    late = gpu_process(31, 2 * GIB, command="python late.py")
+    seen = sample(gpu(processes=(gpu_process(), early)))
+    async with running((120, 40), "one gpu", seen) as at:
+        await at.press("4")
+        assert "\u258c" in at.row(str(WORKER))
+        await at.tell(sample(gpu(processes=(gpu_process(), late))))
+        assert "\u258c" in at.row("python late.py").partition("31")[0]
+
+
 async def test_the_account_is_that_of_the_gpu_under_the_cursor() -> None:
     torchrun = ParentProcess(900, "ada", "torchrun train.py", NOW - 60)
     ranks = [gpu_process(901 + rank, parent=torchrun) for rank in range(2)]

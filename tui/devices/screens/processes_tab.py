@@ -245,11 +245,14 @@ class ProcessesPane(AgingPane):
     def _share_rows(self) -> None:
         """Draw the bars of the GPUs in the rows that table and foot leave, if there are enough."""
         machine = self.machine
+        before = self.job_colors
         self._held = () if self.of_host else divide_memory(machine.devices, machine.worker_pid)
         foot = sum(1 + len(view.shown_lines) for view in (self._rest, self._whole))
         free = self.size.height - 2 - len(self.rows) - foot
         fits = bool(count_bar_rows(self._held, free))
         self.bars.display = fits
+        if self.job_colors != before:
+            self.table.rebuild()
         self.table.styles.height = max(LEAST_TABLE, len(self.rows) + 1) if fits else "1fr"
         self.bars.rebuild()
 
@@ -323,16 +326,10 @@ class ProcessesPane(AgingPane):
     def _find_device(self) -> DeviceView:
         """Return the GPU of the row under the cursor, a launcher's first, else the selected one."""
         machine, row = self.machine, self.table.selected
-        if self.of_host or row is None:
+        # A process that NVML does not list has the position after the last device.
+        if self.of_host or row is None or row.position >= len(machine.devices):
             return machine.selected_device
-        chosen = self._find_chosen()
-        for view in machine.devices:
-            listed = (view.nvml.processes or ()) if view.nvml else ()
-            if view.label == row.gpu or any(
-                (item.pid, item.started_at) in chosen for item in listed
-            ):
-                return view
-        return machine.selected_device
+        return machine.devices[row.position]
 
     def _read_account(self) -> Holders:
         machine = self.machine

@@ -19,7 +19,7 @@ from tui.devices.state.devices import CPU, DeviceView, find_last_reading
 from tui.devices.views.history import title_rule
 from tui.devices.views.memory import RUNNER, STYLES, bar_cells
 from tui.devices.views.memory_account import is_worker
-from tui.devices.views.process_rows import is_unattributed
+from tui.devices.views.process_rows import find_job, is_unattributed
 from tui.kit.bars import LEFT_GAP, LOWER_GAP
 from tui.kit.lines import LAYERS, ON_LAYERS, Line, Span, TextStyle, cell_len, fit, left, right
 from tui.monitor.messages import Device, GpuProcess
@@ -102,8 +102,7 @@ def _divide(view: DeviceView, device: Device, names: dict[HolderKey, str]) -> He
         figures = f"{text.size(held)}  {text.share(held / total)}"
         words = (f"{row.pid} {names[_key(row)]}", figures, row.user or "")
         # Memory that processes share is counted for each.
-        job = row.parent.pid if row.parent else row.pid
-        parts.append(BarPart("process", min(held, room), _key(row), job, words))
+        parts.append(BarPart("process", min(held, room), _key(row), find_job(row), words))
         room -= parts[-1].bytes
     rest = min(room, used - sum(part.bytes for part in parts))
     if is_unattributed(rest, device.memory):

@@ -78,8 +78,12 @@ class ProcessRow:
     @property
     def job(self) -> int | None:
         """Return the PID of its launcher, such as torchrun, else its own."""
-        parent = self.process.parent if self.process else None
-        return parent.pid if parent else self.pid
+        return find_job(self.process) if self.process else self.pid
+
+
+def find_job(process: GpuProcess) -> int:
+    """Return the PID of a process's launcher, such as torchrun, else its own."""
+    return process.parent.pid if process.parent else process.pid
 
 
 def process_rows(
