@@ -16,7 +16,16 @@ from textual.screen import Screen
 from tests.screens.app_helpers import PromptApp, Running, running
 from tests.screens.every_screen import SNAPSHOT
 from tests.screens.fakes import FakeSession
-from tests.screens.helpers import GIB, NOW, STRANGER, clock, make_store
+from tests.screens.helpers import (
+    GIB,
+    NOW,
+    STRANGER,
+    clock,
+    gpu,
+    gpu_process,
+    make_store,
+    sample,
+)
 from tests.screens.results import queued
 from tests.screens.watched import (
     NO_AGENT,
@@ -34,6 +43,7 @@ from tests.screens.watched import (
 from tests.screens.watching import figures
 from tests.tiers import VARIANT, with_variants
 from tui.kit.dialogs import EndScreen, HelpScreen
+from tui.monitor.messages import DeviceMemory
 from tui.recordings.lines import AnyEvent
 from tui.snapshots.explain.frames import Frame
 from tui.snapshots.explain.inventory import ThreadStack
@@ -457,13 +467,16 @@ async def test_at_each_size_nothing_is_wider_than_the_screen(size: tuple[int, in
 async def test_where_there_is_room_an_ended_process_has_its_plot_alone(
     size: tuple[int, int],
 ) -> None:
-    async with on_runs(watched(ran_out(), unread()), size=size) as at:
+    used, free = int(138.8 * GIB), int(0.4 * GIB)
+    memory = DeviceMemory(used + free + int(0.6 * GIB), used, free, int(0.6 * GIB))
+    rows = (gpu_process(STRANGER, int(138.6 * GIB)),)
+    then = sample(gpu(memory=memory, processes=rows))
+    async with on_runs(watched(ran_out(), unread()), then, size=size) as at:
         await at.press("enter")
         assert all(len(row) <= size[0] for row in at.rows)
         has_plot = "GiB over time" in at.text
         assert has_plot == (size[1] >= 20)
-        # The scene's GPU is read after the end, when the process has freed its memory.
-        assert ("NVML's figures lag behind" in at.text) != has_plot
+        assert ("torch's allocator" in at.text) != has_plot
         await at.press("i")
         assert "torch's allocator" in at.text
 

@@ -51,6 +51,8 @@ def test_the_peak_of_a_call_is_what_it_needs_on_top(bench: Bench) -> None:
 
 def test_what_is_held_grows_with_a_tensor_and_falls_with_it(bench: Bench) -> None:
     gc.collect()
+    # What the first call allocates and frees is no part of the difference.
+    bench.memory_in_use()
     before = bench.memory_in_use()
     tensor = torch.ones(16 * MIB)
     during = bench.memory_in_use()
@@ -58,8 +60,7 @@ def test_what_is_held_grows_with_a_tensor_and_falls_with_it(bench: Bench) -> Non
     after = bench.memory_in_use()
     if before.allocated is None or during.allocated is None or after.allocated is None:
         pytest.skip("this C library does not report its heap")
-    # Less than a MiB of other memory may be freed meanwhile.
-    assert during.allocated - before.allocated > 63 * MIB
+    assert during.allocated - before.allocated >= 64 * MIB
     assert after.allocated - before.allocated < MIB
     assert before.nvml is None
     assert "nvml" in before.unavailable

@@ -331,7 +331,12 @@ class LinesView(ScrollView, can_focus=True):
         """Width of a line, without the scroll bar's column."""
         return self.scrollable_content_region.width
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
+    def get_content_height(
+        self,
+        container: Size,  # noqa: ARG002 (Textual calls it so)
+        viewport: Size,  # noqa: ARG002
+        width: int,
+    ) -> int:
         """Return the number of lines, which a view of that height needs before it is drawn."""
         known = self._lines or self._build(max(1, width - self.styles.scrollbar_size_vertical))
         return len(known)

@@ -266,15 +266,15 @@ class _Canvas:
                 tops[column] = max(top, tops.get(column, 1))
         return _Area(curve, tops)
 
-    def _solid(self, column: int, row: int) -> dict[int, int]:
-        """Return how many steps of a cell each area fills, by its number; the front one first."""
-        steps = len(glyphs.GLYPHS.vertical)
-        base = (self.height - 1 - row) * steps
-        solid = {
-            number: min(steps, max(0, self.areas[number].tops.get(column, 0) - base))
-            for number in reversed(range(len(self.areas)))
-        }
-        return {number: filled for number, filled in solid.items() if filled}
+    def _solid(self, column: int, row: int) -> list[tuple[Curve, int]]:
+        """Return the areas that fill a part of a cell, with its steps; the front one first."""
+        most = len(glyphs.GLYPHS.vertical)
+        base = (self.height - 1 - row) * most
+        return [
+            (area.curve, min(most, steps))
+            for area in reversed(self.areas)
+            if (steps := area.tops.get(column, 0) - base) > 0
+        ]
 
     def _dots(self, curve: Curve) -> Iterator[Dot]:
         before: Dot | None = None
@@ -349,20 +349,18 @@ class _Canvas:
             return Span(glyphs.GLYPHS.wall, self.events[column])
         return self._area_cell(self._solid(column, row), shade)
 
-    def _area_cell(self, solid: dict[int, int], shade: int) -> Span:
+    def _area_cell(self, solid: Sequence[tuple[Curve, int]], shade: int) -> Span:
         """Return a cell of the areas: two of them if the one behind fills the cell, else one.
 
         Args:
-            solid: the steps that each area fills, the front one first.
+            solid: the areas with the steps that they fill, the front one first.
             shade: the shade of the row.
         """
         if not solid:
             return Span(" ")
         blocks = glyphs.GLYPHS.vertical
-        (number, steps), *others = solid.items()
-        curve = self.areas[number].curve
-        for other, more in others:
-            behind = self.areas[other].curve
+        (curve, steps), *others = solid
+        for behind, more in others:
             if steps < more == len(blocks):
                 return TwoColored(blocks[steps - 1], curve.style, _area_style(behind))
             if 2 * steps <= more:

@@ -274,11 +274,18 @@ def _collect_settings(groups: _Groups, workload: str) -> dict[str, tuple[str, ..
 def _build_side(
     rows: tuple[StoredRow, ...], others: Sequence[StoredRow], boxes: dict[str, str]
 ) -> ComparisonSide:
-    sessions = tuple(
+    sessions = collect_session_times(rows, others, boxes)
+    return ComparisonSide(rows, sessions, compute_typical_s(sessions))
+
+
+def collect_session_times(
+    rows: Sequence[StoredRow], others: Sequence[StoredRow], boxes: dict[str, str]
+) -> tuple[tuple[float, ...], ...]:
+    """Return the medians of runs in seconds, by session; see :func:`group_sessions`."""
+    return tuple(
         tuple(row.median_s for row in session if row.median_s)
         for session in group_sessions(rows, others, boxes)
     )
-    return ComparisonSide(rows, sessions, compute_typical_s(sessions))
 
 
 def _group(

@@ -16,7 +16,7 @@ from tui.kit.lines import Line, Span, TextStyle, cell_len, fit_line, left, line,
 from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, mark_of, plot_lines, style_of
 from tui.kit.scale import Scale
 from tui.kit.table import Column, Layout, fit_columns, widest
-from tui.results.store.compare import Question, group_sessions
+from tui.results.store.compare import Question, collect_session_times
 from tui.results.store.queries import EnvironmentComparison, WorkloadHistory
 from tui.results.store.records import StoredRow
 from tui.results.store.statistics import compute_spread, compute_typical_s
@@ -379,8 +379,9 @@ def _render_groups(groups: Mapping[Software, Sequence[StoredRow]], cells: int) -
     """Return the typical time under each driver and torch, as bars if they fit."""
     names = _name_software(groups)
     described = [
-        (names[known], _compute_typical_s(runs), _describe_group(runs))
+        (names[known], typical, _describe_group(runs, typical))
         for known, runs in groups.items()
+        for typical in [compute_typical_s(collect_session_times(runs, (), {}))]
     ]
     label = widest(name for name, _, _ in described)
     longest = widest(words for _, _, words in described)
@@ -399,19 +400,11 @@ def _render_groups(groups: Mapping[Software, Sequence[StoredRow]], cells: int) -
     ]
 
 
-def _compute_typical_s(runs: Sequence[StoredRow]) -> float:
-    """Return the time of some runs in seconds, as a comparison has it."""
-    sessions = group_sessions(runs, (), {})
-    return compute_typical_s(
-        [[row.median_s for row in session if row.median_s] for session in sessions]
-    )
-
-
-def _describe_group(runs: Sequence[StoredRow]) -> str:
+def _describe_group(runs: Sequence[StoredRow], typical_s: float) -> str:
     """Return the typical time of some runs, their number and variation, and first and last day."""
     medians = [row.median_s for row in runs if row.median_s]
     varied = compute_spread([medians])
-    words = text.seconds(_compute_typical_s(runs), varied.share if varied else None)
+    words = text.seconds(typical_s, varied.share if varied else None)
     words += f", {text.count(len(medians), 'run')}"
     words += f" {text.spread(varied.share)} from run to run" if varied else ""
     marked = sum(bool(row.marks) for row in runs)

@@ -207,11 +207,8 @@ class WorkbenchScreen(CommandScreen):
         bare = self.devices.count_rows(0, notice)
         least = self.devices.count_least_rows(notice)
         whole = self.devices.count_rows(arrangement.history_rows(rows), notice)
-        is_open = {
-            "memory": not self.memory.has_class("-folded"),
-            "lower": self.panes[self.lower].display,
-        }
-        height = arrangement.devices_height(rows, bare, least, whole, **is_open)
+        memory, lower = not self.memory.has_class("-folded"), self.panes[self.lower].display
+        height = arrangement.devices_height(rows, bare, least, whole, memory=memory, lower=lower)
         set_height(self.devices, height if stack else None)
         if self.top is not None:
             reads = self.has_class("-reads")

@@ -299,15 +299,14 @@ def format_number(state: RunsState, info: WorkloadInfo) -> PageNumber:
     runs = _find_runs(state, info)
     times = _find_times(runs)
     if len(times) > 1:
-        slow, fast = list(times)[:2]
-        results = [run.result for device in times if (run := runs[device]) and run.result]
-        if not are_comparable(*results[:2]):
+        base, device = list(times)[:2]
+        results = {on: run.result for on in (base, device) if (run := runs[on]) and run.result}
+        if not are_comparable(*results.values()):
             return PageNumber(of=NO_SPEED_UP)
-        style = TextStyle.GOOD
-        if times[fast] > times[slow]:
-            slow, fast, style = fast, slow, TextStyle.NOTE
-            results[:2] = results[1::-1]
-        first, then = (result.time for result in results[:2])
+        won = times[device] <= times[base]
+        slow, fast = (base, device) if won else (device, base)
+        style = TextStyle.GOOD if won else TextStyle.NOTE
+        first, then = results[slow].time, results[fast].time
         speed_up = format_speed_up(first, then) if first and then else ""
         return PageNumber(speed_up, f"as fast on {fast} as on {slow}", style)
     for device, seconds in times.items():

@@ -244,9 +244,9 @@ def _describe_origin(purposes: Sequence[Purpose], size: int) -> str:
         return "mostly older than the recording"
     by_site: Counter[str] = Counter()
     for purpose in purposes:
-        by_site[purpose.site] += purpose.site_bytes
-    del by_site[""]
-    (site, part) = max(by_site.items(), key=lambda item: item[1], default=("", 0))
+        if purpose.site:
+            by_site[purpose.site] += purpose.site_bytes
+    site, part = next(iter(by_site.most_common(1)), ("", 0))
     if not site or part > size:
         return "by their stacks"
     return f"mostly {site}" if 2 * part > size else f"{round_size(part)} at {site}"
