@@ -322,6 +322,25 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "Full: live tensors hold 76 GiB of an 80 GB device.",
         "use less GPU memory at once at train.py:15",
     ),
+    (
+        "cached pieces of unknown size that may have been enough",
+        evidence(
+            allocated=70 * GIB,
+            reserved=78 * GIB,
+            free=int(0.5 * GIB),
+            requested=2 * GIB,
+            needed=2 * GIB,
+            total=80 * GIB,
+            stuck=None,
+            largest=None,
+            process=int(78.4 * GIB),
+            others=0,
+        ),
+        "full",
+        "Full: live tensors hold 70 GiB of the device's 80 GiB; 8 GiB is cached in pieces of "
+        "unknown size.",
+        "use less GPU memory at once at train.py:15",
+    ),
 ]
 
 

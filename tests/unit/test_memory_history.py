@@ -77,12 +77,26 @@ def test_the_scale_ends_just_above_the_highest_reading(used: float, words: str) 
     assert plain(top).strip().startswith(words)
 
 
-def test_the_memory_pane_has_the_same_scale() -> None:
+def draw(recent: RecentReadings, view: DeviceView, *, zoomed: bool) -> list[str]:
+    lines = large_lines(view, recent, MEMORY, 70, 9, valued=not zoomed, zoomed=zoomed)
+    return [plain(line) for line in lines]
+
+
+def test_the_memory_pane_has_the_same_scale_and_says_so() -> None:
     view, recent = read(*[20.7] * 60)
-    lines = [plain(line) for line in large_lines(view, recent, MEMORY, 60, 9, valued=False)]
+    lines = draw(recent, view, zoomed=True)
+    assert "scale to 24.0G of 139.8G" in lines[0]
     assert lines[1].split()[0] == "24.0G"
     # Most of the area is filled.
     assert "\u2588" in lines[3]
+
+
+def test_beside_other_figures_the_memory_has_the_scale_of_the_device() -> None:
+    view, recent = read(*[20.7] * 60)
+    lines = draw(recent, view, zoomed=False)
+    assert lines[1].split()[0] == "139.8G"
+    # An eighth of 139.8 GiB is 17.5.
+    assert not any("\u2588" in line for line in lines[1:7])
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,14 @@ class MemoryPane(AccountPane):
         sizes = self._choose_sizes()
         # The lines above have the present value.
         return large_lines(
-            self.view, self.recent, MEMORY, cells, rows, valued=False, format_size=sizes
+            self.view,
+            self.recent,
+            MEMORY,
+            cells,
+            rows,
+            valued=False,
+            zoomed=True,
+            format_size=sizes,
         )
 
     def _choose_sizes(self) -> text.SizeFormat:

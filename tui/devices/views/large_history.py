@@ -173,18 +173,19 @@ def fitting_rows(view: DeviceView, recent: RecentReadings, cells: int, available
     """
     rows = large_rows(available)
     figure = choose_figure(view, recent.sample, MEMORY)
-    return min(rows, LOW_ROWS + 1) if is_flat(figure, recent, cells - SCALE) else rows
+    flat = is_flat(choose_scale(figure, recent), recent, cells - SCALE)
+    return min(rows, LOW_ROWS + 1) if flat else rows
 
 
 def is_flat(figure: PlottedFigure, recent: RecentReadings, cells: int) -> bool:
     """Return whether a picture would be almost empty: of an idle device, or of few readings.
 
     Args:
-        figure: the figure, whose scale is that of the device.
+        figure: the figure, with the scale of the picture.
         recent: the readings of the device.
         cells: width of the picture.
     """
-    top = choose_scale(figure, recent).full if figure.name == MEMORY else figure.full
+    top = figure.full
     values = [
         value for point in recent.points if (value := getattr(point, figure.name)) is not None
     ]
@@ -437,6 +438,7 @@ def large_lines(
     brief: bool = False,
     following: str | None = None,
     valued: bool = True,
+    zoomed: bool = False,
     format_size: text.SizeFormat = text.size_short,
 ) -> list[Line]:
     """Return a heading and the picture of one figure.
@@ -450,11 +452,12 @@ def large_lines(
         brief: name only the figure, below a picture whose heading has the rest.
         following: name of the figure that ``h`` draws next, empty for all; ``None`` without one.
         valued: the heading has the present value, which costs a line of output at each change.
+        zoomed: the memory has the scale of :func:`choose_scale`, and the heading says so.
         format_size: how the pane writes sizes.
     """
-    figure = choose_figure(view, recent.sample, name, format_size)
-    if figure.name == MEMORY:
-        figure = choose_scale(figure, recent, format_size)
+    whole = choose_figure(view, recent.sample, name, format_size)
+    figure = choose_scale(whole, recent, format_size) if zoomed and name == MEMORY else whole
+    zoom = f"scale to {figure.full_text} of {whole.full_text}" if figure is not whole else ""
     scale = max(SCALE, len(figure.full_text) + 1)
     room, rows = max(0, cells - scale), max(1, height - 1)
     seconds, until = recent.column_s(room), recent.end
@@ -468,7 +471,8 @@ def large_lines(
         gap = figure.full is not None and explain_gap(recent.points, readings, seconds, until)
         hint = [] if following in (None, figure.name) else [f"h {_name(view, recent, following)}"]
         blank = [[highest, period, gap, *hint], [period, gap], [span, gap], [gap]] if gap else []
-        rests = [*blank, [highest, period, *hint], [period, *hint], [period], []]
+        more = [part for part in (period, zoom) if part]
+        rests = [*blank, [highest, *more, *hint], [*more, *hint], more, [period], []]
         start = [f"{view.label} {figure.label}", present if valued else ""]
         heading = heading_line(start, rests, cells)
     if figure.full is None:

@@ -70,7 +70,7 @@ def conclude(
             f"{round_size(left_over.bytes)}."
         )
     if cause == "full":
-        return f"Full: live tensors hold {_of_device(evidence.allocated, device)}."
+        return _describe_full(evidence, account, device)
     if has_fitting_piece(evidence.requested, evidence.largest):
         return (
             f"Unknown: {size} was refused, although a piece of "
@@ -80,6 +80,15 @@ def conclude(
         f"Unknown: {size} was refused with {round_size(evidence.allocated)} live; the device has "
         f"{device.words}, and whether this process fills it is unknown."
     )
+
+
+def _describe_full(evidence: Evidence, account: Account, device: Capacity) -> str:
+    share = _of_device(evidence.allocated, device)
+    cached = account.of("fragmentation")
+    # One piece of it may have served the request, had it been in the right pool.
+    unsure = evidence.largest is None and cached >= evidence.needed
+    beside = f"; {round_size(cached)} is cached in pieces of unknown size" if unsure else ""
+    return f"Full: live tensors hold {share}{beside}."
 
 
 def _of_device(size: int, device: Capacity) -> str:
