@@ -337,8 +337,7 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             others=0,
         ),
         "full",
-        "Full: live tensors hold 70 GiB of the device's 80 GiB; 8 GiB is cached in pieces of "
-        "unknown size.",
+        "Full: live tensors hold 70 GiB of the device's 80 GiB, beside 8 GiB cached.",
         "use less GPU memory at once at train.py:15",
     ),
 ]

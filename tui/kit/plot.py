@@ -213,13 +213,15 @@ class _Canvas:
         """True if points of several curves are in one cell."""
         self.events = {self.column(event.place): event.style for event in plot.events}
         """The style of the line in each column with an event."""
+        self.areas = [self._fill(curve) for curve in plot.curves if curve.filled]
         for level in plot.levels:
             start = plot.across.scale.low if level.start is None else level.start
             first, y = self.dot(start, level.value)
             # Draw two cells and leave one out, to distinguish the level from a curve.
             dashes = (x for x in range(first, room * ACROSS) if x // ACROSS % 3 != 2)
-            self._draw(((x, y) for x in dashes), TextStyle.NOTE)
-        self.areas = [self._fill(curve) for curve in plot.curves if curve.filled]
+            # A cell has one sign: an area that reaches the level hides it there.
+            seen = (x for x in dashes if not self._solid(x // ACROSS, y // DOWN))
+            self._draw(((x, y) for x in seen), TextStyle.NOTE)
         for curve in plot.curves:
             if not curve.filled:
                 self._draw(self._dots(curve), curve.style)

@@ -85,9 +85,9 @@ def conclude(
 def _describe_full(evidence: Evidence, account: Account, device: Capacity) -> str:
     share = _of_device(evidence.allocated, device)
     cached = account.of("fragmentation")
-    # One piece of it may have served the request, had it been in the right pool.
+    # Of unknown size, the pieces may have been enough; the account says that they are unknown.
     unsure = evidence.largest is None and cached >= evidence.needed
-    beside = f"; {round_size(cached)} is cached in pieces of unknown size" if unsure else ""
+    beside = f", beside {round_size(cached)} cached" if unsure else ""
     return f"Full: live tensors hold {share}{beside}."
 
 

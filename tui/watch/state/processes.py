@@ -28,7 +28,7 @@ from tui.monitor.messages import Device, GpuProcess, Sample
 from tui.snapshots.explain.evidence import Holder
 from tui.watch.runs.ooms import Oom, describe_outcome
 from tui.watch.runs.process_logs import ProcessLog, joined
-from tui.watch.state.run import GpuOccupancy, Mark, WatchedDevice, full_gpu
+from tui.watch.state.run import GpuOccupancy, Mark, WatchedDevice, find_ooms, full_gpu
 
 BEFORE_IT_WAS_SEEN = "it ended before it was seen"
 REHEARSED = "it was rehearsed on a simulated card; o opens the snapshot with its peak"
@@ -281,15 +281,14 @@ def _collect_marks(
         ]
         marks += [
             Mark(oom.at, oom.step, "OOM", _describe_oom(oom, gone or log.ended), oom.snapshot)
-            for oom in log.ooms
-            if device in ("", f"cuda:{oom.device}")
+            for oom in find_ooms(log, device)
         ]
     return tuple(sorted(marks, key=lambda mark: mark.at))
 
 
 def _oom_that_ended(log: ProcessLog | None, device: str) -> Oom | None:
     """Return the last OOM of a device, unless the program continued after it."""
-    ooms = [oom for oom in log.ooms if device in ("", f"cuda:{oom.device}")] if log else []
+    ooms = find_ooms(log, device)
     return ooms[-1] if ooms and not ooms[-1].handled else None
 
 

@@ -111,6 +111,17 @@ class WatchedDevice:
     """Its allocator over time, which later readings change; ``None`` without a reading. It is left
     out of comparisons, since its newest figures are in the fields above."""
 
+    @property
+    def last_oom(self) -> Oom | None:
+        """The newest OOM on the device, whether or not the program continued."""
+        ooms = find_ooms(self.log, self.device)
+        return ooms[-1] if ooms else None
+
+
+def find_ooms(log: ProcessLog | None, device: str) -> list[Oom]:
+    """Return the OOMs of a process on a device, oldest first; on all devices without a name."""
+    return [oom for oom in log.ooms if device in ("", f"cuda:{oom.device}")] if log else []
+
 
 @dataclass(frozen=True, slots=True)
 class WatchedRun:

@@ -16,7 +16,7 @@ from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
 from tui.devices.state.watched_processes import StepPoint
 from tui.kit.lines import Line, Span, TextStyle, cell_len, paragraph
-from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Plot, plot_lines
+from tui.kit.plot import LEAST_CELLS, Axis, Curve, Event, Level, Plot, plot_lines
 from tui.kit.scale import Scale, below, scale_for
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line
 from tui.watch.runs.ooms import Oom
@@ -274,11 +274,12 @@ def plot_of(row: WatchedDevice, over: Over, cells: int, rows: int) -> list[Line]
         marks = [((mark.at - began) / factor, mark) for mark in row.marks]
         axis = Axis("time", unit, _scale(points, marks))
     gaps = find_gaps([point.at for point in row.points])
-    plot = _plot(axis, points, marks, gaps, height)
-    # With too little room, the names of the marks go first, then their signs.
+    limit = row.last_oom.limit if row.last_oom is not None else None
+    plot = _plot(axis, points, marks, gaps, limit, height)
+    # With too little room, the limit goes first, then the names of the marks, then their signs.
     unnamed = tuple(replace(event, name="") for event in plot.events)
-    for events in (plot.events, unnamed, ()):
-        drawn = replace(plot, events=events)
+    without = replace(plot, levels=())
+    for drawn in (plot, without, replace(without, events=unnamed), replace(without, events=())):
         spare = rows - len(plot_lines(drawn, cells, height))
         if height + spare >= LEAST_PLOT:
             return plot_lines(drawn, cells, height + spare)
@@ -301,11 +302,23 @@ def _plot(
     points: Sequence[tuple[float, StepPoint]],
     marks: Sequence[tuple[float, Mark]],
     gaps: Collection[float],
+    limit: int | None,
     height: int,
 ) -> Plot:
-    """Return the plot; its curves break before the points at the Unix times of ``gaps``."""
+    """Return the plot; its curves break before the points at the Unix times of ``gaps``.
+
+    Args:
+        axis: the lower edge.
+        points: the readings, by their places.
+        marks: the events, by their places.
+        gaps: Unix times of the points before which nothing was read.
+        limit: bytes that an OOM reports as the device's, or as torch's share; ``None`` without one.
+        height: rows between the edges.
+    """
     values = [float(point.reserved) for _, point in points]
     values += [float(point.allocated) for _, point in points]
+    levels = (Level("limit", float(limit)),) if limit else ()
+    values += [level.value for level in levels]
     upright = scale_for([0.0, *values], "byte")
     if height < _FEW_TICKS_BELOW:
         middle = () if height < _TWO_TICKS_BELOW else (upright.high / 2,)
@@ -324,7 +337,7 @@ def _plot(
     )
     note = NOT_READ if gaps else ""
     events = _events(axis.scale, marks)
-    return Plot(axis, Axis("", "byte", upright), curves, events=events, note=note)
+    return Plot(axis, Axis("", "byte", upright), curves, levels, events, note=note)
 
 
 NOT_READ = "gap: nothing was read"
