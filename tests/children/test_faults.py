@@ -84,7 +84,7 @@ async def kept(started: Kept) -> Kept:
     """Return the shared session at rest, with an empty log."""
     await ready(started.session)
     assert started.session.state.runs.pending() == ()
-    started.session.state.log.lines.clear()
+    started.session.state.log.clear()
     return started
 
 
@@ -158,7 +158,7 @@ async def test_t30_a_worker_killed_in_mid_run_is_said_and_its_estimate_is_kept(
     for number in DEADLY:
         await start(session, "rests")
         assert_the_estimate_is_kept(await kill_and_look(kept, "rests", "worker", number))
-        session.state.log.lines.clear()
+        session.state.log.clear()
     # What had been measured before is as it was.
     assert session.state.runs.book[earlier.request.id].result is earlier.result
     saved = list((state / "reports").iterdir())

@@ -70,7 +70,7 @@ async def session(started: Started) -> Session:
     """Return the shared session at rest, with an empty log."""
     await ready(started.session)
     assert started.session.state.runs.pending() == ()
-    started.session.state.log.lines.clear()
+    started.session.state.log.clear()
     return started.session
 
 

@@ -13,6 +13,8 @@ from textual.app import App
 from tests.screens.helpers import screen_strips
 
 LEAST = 4.5
+LEAST_BELOW = 2.5
+"""Of what lies below a dialog and waits: it is dimmed."""
 """WCAG 2.2, success criterion 1.4.3, for text of ordinary size."""
 FAINT = 0.5
 """Least share of a faint color that terminals draw: xterm.js a half, xterm two thirds."""
@@ -107,9 +109,16 @@ def contrast(style: Style, palette: Palette) -> float:
     return ratio(front, back)
 
 
-def texts(app: App[Any]) -> Iterator[tuple[str, Style]]:
-    """Yield the screen's text with its style; bars and rules are not text."""
-    for strip in screen_strips(app):
+def texts(app: App[Any]) -> Iterator[tuple[str, Style, float]]:
+    """Yield the screen's text with its style and least contrast; bars and rules are not text."""
+    top = app.screen
+    dims = top.is_modal and top.styles.background.a > 0
+    boxes = [box.region for box in top.query(".dialog, KeysBar, CommandPalette > Vertical")]
+    for row, strip in enumerate(screen_strips(app)):
+        column = 0
         for segment in strip:
+            # A segment is of one screen: the dialog's styles differ from those below it.
+            inside = not dims or any(box.contains(column, row) for box in boxes)
+            column += segment.cell_length
             if any(character.isalnum() for character in segment.text):
-                yield segment.text, segment.style or Style()
+                yield segment.text, segment.style or Style(), LEAST if inside else LEAST_BELOW

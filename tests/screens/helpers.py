@@ -304,7 +304,7 @@ def make_store(kind: Kind = "one gpu", *more: AnyEvent) -> WorkbenchState:
         kind: ``empty`` for no events; ``no gpu`` for neither driver nor GPU.
         more: further events, applied last.
     """
-    state = WorkbenchState()
+    state = WorkbenchState(clock=lambda: NOW)
     if kind != "empty":
         count = {"no gpu": 0, "one gpu": 1, "two gpus": 2}[kind]
         feed(

@@ -56,10 +56,10 @@ BLOCKS = (
 """Styles of areas and of the gaps in them, in which nothing is written."""
 
 
-def too_faint(style: Style, palettes: dict[str, Palette]) -> dict[str, float]:
+def too_faint(style: Style, palettes: dict[str, Palette], least: float) -> dict[str, float]:
     """Return the terminals in which the style is too faint, with its contrast there."""
     ratios = {name: contrast(style, palette) for name, palette in palettes.items()}
-    return {name: round(actual, 2) for name, actual in ratios.items() if actual < LEAST}
+    return {name: round(actual, 2) for name, actual in ratios.items() if actual < least}
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ async def test_text_has_contrast_in_every_state_of_the_screen(theme: str) -> Non
             on.app.theme = name
         for state in STATES if theme == THEME else ELSEWHERE:
             await on.press(*STATES[state])
-            for text, style in texts(on.app):
-                if actual := too_faint(style, palettes):
+            for text, style, least in texts(on.app):
+                if actual := too_faint(style, palettes, least):
                     faint[state, text.strip(), str(style)] = actual
             await on.press("escape", "escape", "1", "w")
     assert not faint

@@ -8,6 +8,8 @@ They are kept in ``tests/screens/golden``. After a wanted change write them anew
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -71,6 +73,16 @@ SCREENS: dict[str, tuple[tuple[int, int], Kind, list[AnyEvent], tuple[str, ...]]
     "watch-200x55": ((200, 55), "one gpu", busy_events(), ("5", "enter")),
     "help-80x24": ((80, 24), "one gpu", [], ("question_mark",)),
 }
+
+
+@pytest.fixture(autouse=True)
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Show the local times of one zone."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.mark.parametrize("name", SCREENS)

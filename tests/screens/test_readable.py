@@ -172,7 +172,7 @@ async def test_every_view_can_be_read_in_sixteen_colors() -> None:
         async for view in walk(on):
             own = {ColorType.DEFAULT, ColorType.STANDARD}
             wrong += [f"{view}: {color.name}" for color in colors(on) if color.type not in own]
-            for style, text in {style: text for text, style in texts(on.app)}.items():
+            for style, text in {style: text for text, style, _ in texts(on.app)}.items():
                 least = min(contrast(style, palette) for palette in DARK.values())
                 if least < LEAST:
                     wrong.append(f"{view}: {text!r} in {style} has a contrast of {least:.2f}")
@@ -195,7 +195,7 @@ async def test_every_view_is_plain_ascii_and_no_color_stands_alone(
     async with looking((120, 40)) as on:
         async for view in walk(on):
             wrong += [f"{view}: not ASCII: {row}" for row in on.rows if not row.isascii()]
-            for text, style in texts(on.app) if view != "themes" else ():
+            for text, style, _ in texts(on.app) if view != "themes" else ():
                 alone = not (signs & set(text) or WORD.search(text))
                 if style.color in warnings and alone:
                     wrong.append(f"{view}: {text!r} is told by its color alone")

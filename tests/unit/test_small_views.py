@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.screens.helpers import HOSTILE, make_store
+from tests.screens.helpers import HOSTILE, NOW, make_store
 from tui.core.events import LogLine, RunnerStatus
+from tui.core.text import numbers
 from tui.kit.lines import plain, width
 from tui.runs.state.state import WorkbenchState
 from tui.runs.views.runner_notes import STILL_WORKS, log_lines, runner_notes
@@ -59,8 +60,9 @@ def test_a_runner_that_says_nothing_is_noticed() -> None:
         (LogLine("workbench", "a\x1b[31m\nb", "warning"), "workbench warning: a?[31m b"),
     ],
 )
-def test_a_log_line_names_its_source_and_its_level(entry: LogLine, shown: str) -> None:
-    assert [plain(row) for row in log_lines(make_store("one gpu", entry).log.lines, 200)] == [shown]
+def test_a_log_line_has_its_time_its_source_and_its_level(entry: LogLine, shown: str) -> None:
+    lines = log_lines(make_store("one gpu", entry).log.entries, 200)
+    assert [plain(row) for row in lines] == [f"{numbers.clock(NOW)} {shown}"]
 
 
 @given(st.text(max_size=200), st.integers(min_value=20, max_value=120))
@@ -69,4 +71,4 @@ def test_no_line_is_wider_than_its_pane(text: str, cells: int) -> None:
         "one gpu", RunnerStatus("unusable", text, text, text), LogLine("runner", text)
     )
     assert all(width(row) <= cells for row in runner_notes(state.runs, cells))
-    assert all(width(row) <= cells for row in log_lines(state.log.lines, cells))
+    assert all(width(row) <= cells for row in log_lines(state.log.entries, cells))

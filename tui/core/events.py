@@ -88,21 +88,41 @@ class LogLine:
     level: Literal["info", "warning", "error"] = "info"
 
 
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """A line of the log with its moment."""
+
+    at: float
+    """Unix time."""
+    line: LogLine
+
+
 class EventLog:
     """The newest lines of the log, oldest first.
 
     Args:
         bus: the bus whose log lines are appended.
+        clock: returns the current Unix time, or that of a recording.
     """
 
-    def __init__(self, bus: EventBus) -> None:
-        self.lines: deque[LogLine] = deque(maxlen=LOG_LINES)
+    def __init__(self, bus: EventBus, clock: Callable[[], float]) -> None:
+        self.entries: deque[LogEntry] = deque(maxlen=LOG_LINES)
+        self._clock = clock
         bus.subscribe(LogLine, self.append)
 
-    def append(self, entry: LogLine) -> Topics:
+    @property
+    def lines(self) -> list[LogLine]:
+        """Return the lines without their moments."""
+        return [entry.line for entry in self.entries]
+
+    def append(self, line: LogLine) -> Topics:
         """Append a line; returns the topic of the log."""
-        self.lines.append(entry)
+        self.entries.append(LogEntry(self._clock(), line))
         return frozenset({Topic.LOG})
+
+    def clear(self) -> None:
+        """Remove all lines."""
+        self.entries.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ class ReplaySession:
         loop: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.state = WorkbenchState(simulated=summary.recording.simulated)
+        self.state = WorkbenchState(simulated=summary.recording.simulated, clock=self.clock)
         self.playhead = Playhead(summary.seconds, speed, now)
         self._summary = summary
         self._loop = loop

@@ -214,6 +214,11 @@ def date(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
+def clock(at: float) -> str:
+    """Format a Unix time as a local time of day: ``14:03:25``."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
 def age(value: float | None) -> str:
     """Format an age in one unit: ``12 s ago``."""
     return NA if value is None else f"{old(value)} ago"

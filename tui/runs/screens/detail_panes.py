@@ -315,4 +315,4 @@ class LogPane(Pane):
         self.body.rebuild()
 
     def _log(self, cells: int) -> list[Line]:
-        return log_lines(self._event_log.lines, cells)
+        return log_lines(self._event_log.entries, cells)

@@ -5,6 +5,7 @@ Only events change the states; front ends read them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -423,11 +424,12 @@ class WorkbenchState:
 
     Args:
         simulated: the GPUs are simulated, according to a recording.
+        clock: returns the current Unix time, or that of a recording.
     """
 
-    def __init__(self, *, simulated: bool = False) -> None:
+    def __init__(self, *, simulated: bool = False, clock: Callable[[], float] = time.time) -> None:
         self.bus = EventBus()
-        self.log = EventLog(self.bus)
+        self.log = EventLog(self.bus, clock)
         self.machine = MachineState(self.bus, simulated=simulated)
         self.runs = RunsState(self.bus, self.machine, self.log)
 
@@ -437,7 +439,7 @@ class WorkbenchState:
 
     def forget(self) -> None:
         """Reset all states, so that a recording can start again."""
-        self.log.lines.clear()
+        self.log.clear()
         self.machine.forget()
         self.runs.forget()
         self.bus.announce(frozenset(Topic))

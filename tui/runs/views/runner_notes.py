@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tui.core.events import LogLine
+from tui.core.events import LogEntry
+from tui.core.text import numbers as text
 from tui.kit.lines import Line, Span, TextStyle, cell_len, flow, line, paragraph
 from tui.runs.state.state import RunsState
 
@@ -67,12 +68,14 @@ def runner_notes(
     return rows
 
 
-def log_lines(entries: Collection[LogLine], cells: int) -> list[Line]:
-    """Format the lines of the log, oldest first, with their levels unless those are info."""
+def log_lines(entries: Collection[LogEntry], cells: int) -> list[Line]:
+    """Format the log, oldest line first, each with its time and its level unless that is info."""
     if not entries:
         return [line(Span("nothing was logged", TextStyle.QUIET))]
     rows: list[Line] = []
     for entry in entries:
-        label = f"{entry.source} " + ("" if entry.level == "info" else f"{entry.level}: ")
-        rows += paragraph(entry.text, cells, LOG_STYLES[entry.level], indent="  ", label=label)
+        said = entry.line
+        level = "" if said.level == "info" else f"{said.level}: "
+        label = f"{text.clock(entry.at)} {said.source} {level}"
+        rows += paragraph(said.text, cells, LOG_STYLES[said.level], indent="  ", label=label)
     return rows

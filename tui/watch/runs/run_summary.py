@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import signal
-import time
 
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import clean
@@ -71,7 +70,7 @@ def describe_unseen_end(sign: LastSign | None) -> str:
         return "end unknown"
     if sign.is_end:
         return "ended; its exit code is known to the shell that started it alone"
-    at = time.strftime("%H:%M:%S", time.localtime(sign.at))
+    at = fmt.clock(sign.at)
     return f"end unknown; last sign {at}"
 
 

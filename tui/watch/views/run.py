@@ -73,11 +73,6 @@ def format_run_title(state: WatchedRun, now: float, cells: int) -> str:
     return fit(f"Run   {fit(command, room)}   {how}", max(1, cells))
 
 
-def format_clock(at: float) -> str:
-    """Return a local time of day, such as ``14:03:25``."""
-    return time.strftime("%H:%M:%S", time.localtime(at))
-
-
 # ---- OOMs ----
 
 
@@ -146,7 +141,7 @@ def banner_lines(
         account = [overview.account_line(row, cells, bar) for row in shown]
     lines += rehearsal_lines(state, cells)
     if state.frozen_at is not None:
-        words = f"frozen at {format_clock(state.frozen_at)}; the run continues, z follows it again"
+        words = f"frozen at {text.clock(state.frozen_at)}; the run continues, z follows it again"
         lines += paragraph(words, cells, TextStyle.NOTE, indent="  ")
     if state.why_no_samples:
         words = f"no new figures: {state.why_no_samples}"
@@ -299,7 +294,7 @@ def describe_snapshot(snapshot: ProcessSnapshot) -> str:
     """Describe a snapshot, for example ``step 120   14:03:25   OOM   4711-2.pickle``."""
     step = "step n/a" if snapshot.step is None else f"step {text.count(snapshot.step)}"
     cause = "OOM" if snapshot.oom else "requested"
-    return f"{step:<14} {format_clock(snapshot.at)}  {cause:<10} {clean(snapshot.path.name)}"
+    return f"{step:<14} {text.clock(snapshot.at)}  {cause:<10} {clean(snapshot.path.name)}"
 
 
 def describe_missing_snapshot(row: WatchedDevice | None) -> str:
