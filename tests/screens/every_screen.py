@@ -199,7 +199,7 @@ def product(n: int, on: str) -> tuple[AnyEvent, ...]:
     )  # fmt: skip
 
 
-LINK = Limit("PCIe, one way", 64e9, 0, "PCIe 5.0 x16")
+LINK = Limit("one-way PCIe", 64e9, 0, "PCIe 5.0 x16")
 BANDWIDTH = Limit("memory bandwidth", 4.8e12, 0, "NVIDIA H200")
 
 

@@ -102,7 +102,7 @@ def test_copies_between_gpus_are_held_against_one_way_of_nvlink_where_a_part_alw
 ):
     limit = limits.hardware_limit(H200, limits.NVLINK, 380e9)
     assert limit is not None
-    assert (limit.name, limit.value) == ("NVLink, one way", 450e9)
+    assert (limit.name, limit.value) == ("one-way NVLink", 450e9)
     assert limits.ceiling_kind(limits.NVLINK) is None
     # Bridges between these are sold apart, and a part that is not in the table has no figure.
     for name, gib in (("NVIDIA H200 NVL", 140), ("NVIDIA A100-PCIE-40GB", 39), ("X", 40)):
@@ -146,7 +146,7 @@ def test_a_transfer_is_held_against_the_link_as_it_is(
         limit = limits.hardware_limit(device, "pcie", rate, link)
         assert limit is not None
         assert limit.value == pytest.approx(value, rel=1e-3)
-        assert (limit.basis, limit.name) == ("derived", "PCIe, one way")
+        assert (limit.basis, limit.name) == ("derived", "one-way PCIe")
         assert words in limit.source
         assert limit.exceeded is (rate > 1.03 * value)
 

@@ -21,8 +21,8 @@ CACHES = 4
 MEMORY, PCIE, NVLINK = "memory", "pcie", "nvlink"
 _NAMES = {
     MEMORY: "memory bandwidth",
-    PCIE: "PCIe, one way",
-    NVLINK: "NVLink, one way",
+    PCIE: "one-way PCIe",
+    NVLINK: "one-way NVLink",
     THREE_TF32: "float32 (or 3xTF32)",
 }
 

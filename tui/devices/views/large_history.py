@@ -322,7 +322,8 @@ def plan_pictures(
 ) -> list[tuple[str, int]]:
     """Return the figures to draw below each other, the chosen one first, with their rows.
 
-    Pictures that would be almost empty are low; the others share the rest.
+    Pictures that would be almost empty are low, and the others share the rest. If the chosen one is
+    almost empty, as of an idle device, all share it: the temperature is not to be the largest.
 
     Args:
         view: the device.
@@ -338,17 +339,18 @@ def plan_pictures(
     others = [figure for figure in (*known[index + 1 :], *known[:index]) if figure.name in read]
     rows: list[int] = []
     grows: list[int] = []
+    idle = is_flat(first, recent, cells - SCALE)
     for place, figure in enumerate([first, *others]):
         flat = is_flat(figure, recent, cells - SCALE)
         least = 1 + (LOW_ROWS if flat and place else LEAST_ROWS)
         if place and sum(rows) + least > available:
             break
         rows.append(min(least, available))
-        grows += [] if flat else [place]
-    spare = available - sum(rows)
-    for step in range(len(grows) * (MOST_STACKED_ROWS - LEAST_ROWS)):
-        if step < spare:
-            rows[grows[step % len(grows)]] += 1
+        grows += [place] if idle or not flat else []
+    for _ in range(available - sum(rows) if grows else 0):
+        lowest = min(grows, key=lambda place: rows[place])
+        if rows[lowest] <= MOST_STACKED_ROWS:
+            rows[lowest] += 1
     return [(figure.name, count) for figure, count in zip([first, *others], rows, strict=False)]
 
 

@@ -291,7 +291,8 @@ class WorkloadsPane(RunsPane):
             words.append(f"filter: {self.table.pattern} ({matching})")
         if self.table.order != ORDERS[0]:
             words.append(format_order(self.table.order))
-        words += filter(None, (format_not_run(self.state), format_no_gpu(self.state)))
+        bare = not has_figures(self.table.entries)
+        words += filter(None, (format_not_run(self.state), format_no_gpu(self.state, bare=bare)))
         hidden = self.table.hidden_columns() if self.state.catalogue else ()
         if hidden:
             words.append(f"more (i): {', '.join(hidden)}")

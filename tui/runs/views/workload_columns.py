@@ -129,6 +129,10 @@ def list_hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, 
     )
 
 
+GPU_ONLY = "GPU only"
+"""Follows the title of a workload that cannot run here, where no column says n/a."""
+
+
 def draw_entry(
     entry: Entry,
     layout: Layout[_Shown],
@@ -157,7 +161,7 @@ def draw_entry(
     shown = (entry, under_cursor)
     *others, state = layout
     if entry.title and entry.state == NOT_RUN:
-        words = f"{entry.title}  {text.NA}" if bare and entry.dimmed else entry.title
+        words = f"{entry.title}  {GPU_ONLY}" if bare and entry.dimmed else entry.title
         blank = ("", text.NA) if bare else ("",)
         while others and _format_figure(others[-1], shown) in blank:
             start = others.pop().start

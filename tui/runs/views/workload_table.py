@@ -123,13 +123,20 @@ def format_not_run(state: RunsState) -> str:
     return f"{missing} not run" if 0 < missing < len(state.catalogue) else ""
 
 
-def format_no_gpu(state: RunsState) -> str:
-    """Return why workloads have no figure here, once for all; empty where torch sees a GPU."""
+def format_no_gpu(state: RunsState, *, bare: bool) -> str:
+    """Return why workloads have no figure here, once for all; empty where torch sees a GPU.
+
+    Args:
+        state: the catalogue and the devices.
+        bare: no row has a figure, so that each of these workloads says what it needs.
+    """
     lacking = [info for info in state.catalogue if lacks_gpu(state, info)]
     if not lacking:
         return ""
     seen = any(view.nvml for view in state.machine.devices)
-    return "torch sees no GPU" if seen else f"{text.NA} rows need a GPU"
+    if seen:
+        return "torch sees no GPU"
+    return "" if bare else f"{text.NA} rows need a GPU"
 
 
 def lacks_gpu(state: RunsState, info: WorkloadInfo) -> bool:
