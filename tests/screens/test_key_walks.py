@@ -101,8 +101,19 @@ async def test_two_quick_enters_in_the_palette_run_one_command() -> None:
 
 async def test_the_palette_may_have_closed_before_it_has_opened() -> None:
     async with running() as on:
-        await burst(on, "colon", "escape", "escape", "colon", "escape", "6")
+        await burst(on, "colon", "escape", "escape", "colon", "escape")
+        await on.until(lambda: on.app.screen is on.workbench)
+        await on.press("6")
         await on.until(lambda: on.app.front is not None and on.app.front.TAB == "results")
+
+
+@pytest.mark.parametrize("key", ["colon", "ctrl+p"])
+async def test_what_is_typed_faster_than_the_palette_opens_is_searched_and_run(key: str) -> None:
+    async with running() as on:
+        await burst(on, key, *"results", "enter")
+        await on.until(lambda: on.app.front is not None and on.app.front.TAB == "results")
+        await on.settle()
+        assert not isinstance(on.app.screen, Palette)
 
 
 async def test_a_palette_that_is_closed_before_it_is_mounted_closes_once_it_is() -> None:

@@ -151,6 +151,18 @@ async def test_enter_explains_the_memory_and_the_palette_opens_by_either_key() -
         assert isinstance(on.app.screen, Palette)
 
 
+async def test_in_a_field_a_colon_is_a_character_and_ctrl_p_opens_the_palette() -> None:
+    async with running((120, 40), "two gpus") as on:
+        await on.press("slash", "colon")
+        assert on.app.screen is on.workbench
+        assert on.workbench.workloads.table.pattern == ":"
+        await on.press("ctrl+p")
+        assert isinstance(on.app.screen, Palette)
+        # A second one would lie on top of the first.
+        await on.press("ctrl+p", "escape")
+        await on.until(lambda: on.app.screen is on.workbench)
+
+
 async def test_the_palette_lists_what_is_valid_and_runs_it() -> None:
     async with running((80, 24)) as on:
         await on.press("colon")

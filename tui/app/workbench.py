@@ -351,7 +351,10 @@ class WorkbenchApp(TabbedApp):
         command = command_of(action, parameters)
         if command is None or command.target != "app":
             return super().check_action(action, parameters)
-        return False if self.front is None else command.check(self.front.situation())
+        # A dialog has the keys; those with priority would not reach it.
+        if self.front is None or (command.opens_field and self.screen is not self.front):
+            return False
+        return command.check(self.front.situation())
 
     def on_key(self, event: events.Key) -> None:
         """Say why a key does nothing, unless a dialog has the keys."""
@@ -368,6 +371,10 @@ class WorkbenchApp(TabbedApp):
     def action_command_palette(self) -> None:
         """Open the palette, without an id: the one before may not have been removed yet."""
         self.push_screen(Palette(placeholder="type a command"))
+
+    def action_find_command(self) -> None:
+        """Open the palette, as the other key does."""
+        self.action_command_palette()
 
     def search_themes(self) -> None:
         """Open the list of themes, which shows each while the cursor is on it."""

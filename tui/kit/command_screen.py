@@ -154,6 +154,11 @@ class CommandScreen(Screen[None]):
             lambda x, cells: self.program.tab_at(self.TAB, x, cells),
         )
 
+    def rebuild_footer(self) -> None:
+        """Redraw the footer, if it is mounted: a thread may have read files before that."""
+        for footer in self.query(FooterBar):
+            footer.rebuild()
+
     def draw(self, topics: Topics) -> None:
         """Redraw the widgets that show changed topics."""
         self._request_shown()

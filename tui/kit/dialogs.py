@@ -18,6 +18,7 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Button, Input, OptionList
+from textual.worker import Worker, WorkerState
 
 from tui.kit.command_screen import front_of
 from tui.kit.commands.command import Command, CommandRegistry, Situation, keys_text
@@ -57,6 +58,9 @@ class Palette(CommandPalette):
     :class:`ClosesOnce` cannot be one of its bases: Textual looks for a class's parts in the first.
     """
 
+    _is_enter_due = False
+    """Enter waits for the commands that match the typed words."""
+
     def compose(self) -> ComposeResult:
         """Yield the framework's parts, and the keys in the place of the footer."""
         yield from super().compose()
@@ -83,6 +87,20 @@ class Palette(CommandPalette):
         if action == "command_list" and not self.query_one(OptionList).scrollable_content_region:
             return False
         return super().check_action(action, parameters)
+
+    @on(Input.Submitted)
+    def _await_matches(self, event: Input.Submitted) -> None:
+        """Run nothing before the list has the matches of all typed words: Enter may be faster."""
+        if any(worker.node is self and not worker.is_finished for worker in self.workers):
+            self._is_enter_due = True
+            event.stop()
+            event.prevent_default()
+
+    async def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Let Enter act once the matches are listed."""
+        if event.state is WorkerState.SUCCESS and self._is_enter_due:
+            self._is_enter_due = False
+            await self.query_one(Input).action_submit()
 
     @on(Input.Submitted)
     @on(Button.Pressed)
@@ -330,7 +348,7 @@ class WorkbenchCommands(Provider):
         valid = [
             command
             for command in registry.commands
-            if command.id != "command_palette" and command.valid(now)
+            if command.id not in ("command_palette", "find_command") and command.valid(now)
         ]
         # Users who search for a snapshot need not know which tab opens one.
         return valid if now.tab == "snapshot" else [*valid, registry.by_id["snapshot_open"]]

@@ -417,7 +417,7 @@ class ProcessesTab(CommandScreen):
         self.pane.display = False
         # The body scrolls. Focus it at once, so that it receives the next key.
         self.set_focus(memory.body)
-        self.query_one(FooterBar).rebuild()
+        self.rebuild_footer()
 
         def apply(read: ProcessDetails) -> None:
             memory.details = read
@@ -457,7 +457,7 @@ class ProcessesTab(CommandScreen):
 
     @on(ProcessList.Moved)
     def _moved(self) -> None:
-        self.query_one(FooterBar).rebuild()
+        self.rebuild_footer()
 
     def situation(self) -> Situation:
         """Add the filter, and whether the process under the cursor can receive a signal."""
@@ -509,7 +509,7 @@ class ProcessesTab(CommandScreen):
             self.set_focus(self.pane.table)
             memory.remove()
             self.pane.state_changed()
-            self.query_one(FooterBar).rebuild()
+            self.rebuild_footer()
             return
         self.pane.filter_line.end(filtered=False)
 

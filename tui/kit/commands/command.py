@@ -192,7 +192,8 @@ class Command:
 
     def valid(self, now: Situation) -> bool:
         """Return whether the command would have an effect now."""
-        typed = self.opens_field and now.typing
+        # A field that has the focus takes the characters.
+        typed = self.opens_field and now.typing and len(key_text(self.keys[0])) == 1
         return self.offered(now) and self.now(now) and not typed
 
     def check(self, now: Situation) -> bool | None:

@@ -115,7 +115,7 @@ class ResultsTab(CommandScreen):
             return
         self.pane.show(listing)
         self.pane.show_sentence("" if listing.all else self._why_empty())
-        self.query_one(FooterBar).rebuild()
+        self.rebuild_footer()
 
     def _why_empty(self) -> str:
         program = self.program
@@ -145,7 +145,7 @@ class ResultsTab(CommandScreen):
 
     @on(KeyedList.Moved, "ResultList")
     def _moved(self) -> None:
-        self.query_one(FooterBar).rebuild()
+        self.rebuild_footer()
         self._load_beside()
 
     @on(ResultsPane.Widened)
@@ -180,7 +180,7 @@ class ResultsTab(CommandScreen):
         await self.mount(pane, after=below)
         if self._top_pane is pane:
             self.set_focus(pane.keys_go_to)
-        self.query_one(FooterBar).rebuild()
+        self.rebuild_footer()
 
     @on(KeyedList.Chosen, "ResultList")
     def _result_chosen(self) -> None:
@@ -237,7 +237,7 @@ class ResultsTab(CommandScreen):
         top = self._over.pop()
         self._top_pane.display = True
         self.set_focus(self._top_pane.keys_go_to)
-        self.query_one(FooterBar).rebuild()
+        self.rebuild_footer()
         # The next pane here may be of the same kind, and two widgets cannot share an id.
         await top.remove()
 
@@ -254,7 +254,7 @@ class ResultsTab(CommandScreen):
     def action_mark_result(self) -> None:
         """Mark the result under the cursor."""
         self.pane.mark()
-        self.query_one(FooterBar).rebuild()
+        self.rebuild_footer()
 
     def action_tag_results(self) -> None:
         """Tag the marked results, or the one under the cursor."""

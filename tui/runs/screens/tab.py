@@ -355,7 +355,7 @@ class WorkbenchScreen(CommandScreen):
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
         self.place_panes()
-        self.query_one(FooterBar).rebuild()
+        self.rebuild_footer()
 
     # ---- valid commands ----
 
@@ -477,7 +477,7 @@ class WorkbenchScreen(CommandScreen):
     def _workload_moved(self) -> None:
         if self.detail.is_attached:
             self.detail.state_changed()
-        self.query_one(FooterBar).rebuild()
+        self.rebuild_footer()
 
     @on(KeyedList.Chosen, "WorkloadList")
     def _workload_chosen(self) -> None:

@@ -104,7 +104,7 @@ class SnapshotTab(CommandScreen):
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
         """Show the keys of the focused view: the focus moves after the view is drawn."""
-        self.query_one(FooterBar).rebuild()
+        self.rebuild_footer()
 
     def _changed(self) -> None:
         """Draw once per turn of the event loop, however many answers arrived."""
