@@ -82,7 +82,7 @@ async def test_all_devices_are_listed(size: tuple[int, int], rows: list[str]) ->
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         lines = screen_text(app)
-        assert "Devices   2 GPUs, H200" in lines[0]
+        assert "Devices   2x H200" in lines[0]
         assert lines[1:5] == rows
         # The rest of the pane is the history of the selected device.
         assert sum("cuda:0 util 61%" in line for line in lines) == 1

@@ -129,6 +129,17 @@ async def test_a_palette_that_is_closed_before_it_is_mounted_closes_once_it_is()
         await on.until(lambda: on.app.front is not None and on.app.front.TAB == "results")
 
 
+async def test_a_palette_may_be_opened_while_a_command_opens_another_tab() -> None:
+    async with running() as on:
+        on.app.action_command_palette()
+        await on.app.switch_mode("results")
+        await on.until(lambda: on.app.front is not None and on.app.front.TAB == "results")
+        await on.press("1")
+        await on.until(lambda: on.app.screen is on.workbench)
+        await on.press("6")
+        await on.until(lambda: on.app.front is not None and on.app.front.TAB == "results")
+
+
 async def test_a_dialog_that_is_closed_twice_closes_nothing_else() -> None:
     async with running() as on:
         await on.press("R")

@@ -73,7 +73,7 @@ async def playing(
 
 @pytest.mark.parametrize(
     ("size", "device"),
-    [((60, 20), "2 GPUs"), ((80, 24), "GPUs, H200"), ((120, 40), "GPUs, H200")],
+    [((60, 20), "2x H200"), ((80, 24), "x H200"), ((120, 40), "x H200")],
 )
 async def test_the_header_says_replay_and_where_it_is(
     tmp_path: Path, size: tuple[int, int], device: str
@@ -105,7 +105,7 @@ async def test_a_recording_of_simulated_gpus_says_so_on_every_tab_and_at_any_tim
 
 async def test_a_recording_of_hardware_says_nothing_of_the_kind(tmp_path: Path) -> None:
     async with playing(tmp_path, speed=AT_ONCE) as found:
-        await found.shows("end", "GPUs, H200")
+        await found.shows("end", "x H200")
         assert "simulated" not in found.text
 
 
@@ -143,14 +143,14 @@ async def test_ages_are_those_of_then_and_not_of_now(tmp_path: Path) -> None:
     async with playing(tmp_path) as found:
         found.clock.wait(0.6)
         found.session.faster()
-        await found.shows("GPUs, H200")
+        await found.shows("x H200")
         await press(found.pilot, "d", "4")
         await found.shows("python train.py", "0 s")
 
 
 async def test_a_device_can_be_chosen_and_tabs_be_opened(tmp_path: Path) -> None:
     async with playing(tmp_path, speed=AT_ONCE) as found:
-        await found.shows("end", "GPUs, H200")
+        await found.shows("end", "x H200")
         first = found.session.state.machine.selected
         await press(found.pilot, "d")
         assert found.session.state.machine.selected != first

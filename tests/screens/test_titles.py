@@ -65,9 +65,9 @@ async def test_a_new_title_redraws_both_titles_and_not_the_rule_behind_them() ->
 
 
 def test_problems_in_a_title_have_the_color_of_their_sign_and_other_facts_are_quiet() -> None:
-    assert title_line("Devices   8 GPUs, H200   ! 1 throttled   \u25b4 1 at power cap") == (
+    assert title_line("Devices   8x H200   ! 1 throttled   \u25b4 1 at power cap") == (
         Span("Devices", TextStyle.STRONG),
-        Span("   8 GPUs, H200", TextStyle.QUIET),
+        Span("   8x H200", TextStyle.QUIET),
         Span("   ! 1 throttled", TextStyle.BAD),
         Span("   \u25b4 1 at power cap", TextStyle.NOTE),
     )
@@ -89,7 +89,7 @@ async def test_the_focus_makes_the_name_of_a_title_loud_and_not_its_facts(
         await on.press("m", "v")
         await on.settle()
         devices, memory = title_of(on, "Devices"), title_of(on, "Memory")
-    name, facts = devices["Devices"].style, devices["2 GPUs, H200"].style
+    name, facts = devices["Devices"].style, devices["2x H200"].style
     assert name is not None
     assert facts is not None
     assert name.bold
@@ -107,7 +107,7 @@ async def test_the_focus_makes_the_name_of_a_title_loud_and_not_its_facts(
 
 async def test_a_title_has_the_colors_of_the_present_theme() -> None:
     async with running((120, 40), "two gpus") as on:
-        before = title_of(on, "Devices")["2 GPUs, H200"].style
+        before = title_of(on, "Devices")["2x H200"].style
         on.app.theme = "textual-light"
         await on.settle()
-        assert title_of(on, "Devices")["2 GPUs, H200"].style != before
+        assert title_of(on, "Devices")["2x H200"].style != before

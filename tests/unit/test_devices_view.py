@@ -122,7 +122,7 @@ def test_a_name_has_neither_the_maker_nor_the_size_of_the_memory(full: str, shor
 
 def test_a_name_that_all_share_stands_in_the_title_and_different_ones_in_their_rows() -> None:
     same = make_store("one gpu", sample(gpu(0), gpu(1)))
-    assert "2 GPUs, H200" in devices_title(same.machine, NOW, 80, folded=False)
+    assert "2x H200" in devices_title(same.machine, NOW, 80, folded=False)
     assert not columns(same.machine.devices, 120).name
     mixed = make_store("one gpu", sample(*MIXED))
     assert "H200" not in devices_title(mixed.machine, NOW, 80, folded=False)
@@ -447,7 +447,7 @@ def test_the_cpu_s_detail_has_the_driver_s_error_in_full() -> None:
 @pytest.mark.parametrize(
     ("kind", "width", "title"),
     [
-        ("two gpus", 60, "Devices   2 GPUs, H200   cuda:0 61% 20.7/139.8G"),
+        ("two gpus", 60, "Devices   2x H200   cuda:0 61% 20.7/139.8G"),
         ("no gpu", 40, "Devices   ! no NVIDIA driver: libnvidia…"),
     ],
 )

@@ -60,6 +60,8 @@ class Palette(CommandPalette):
 
     _is_enter_due = False
     """Enter waits for the commands that match the typed words."""
+    _is_stray = False
+    """The palette was not on top when it was mounted."""
 
     def compose(self) -> ComposeResult:
         """Yield the framework's parts, and the keys in the place of the footer."""
@@ -78,9 +80,18 @@ class Palette(CommandPalette):
         """Close without waiting for the end: a screen must not wait for its own."""
         self.dismiss()
 
-    def on_mount(self) -> None:
+    def on_mount(self, event: events.Mount) -> None:
         """Stop the cursor from blinking, which costs frames over a slow link."""
         self.query_one(Input).cursor_blink = False
+        # A command has opened another tab meanwhile. The framework expects the palette on top.
+        if self.app.screen is not self:
+            event.prevent_default()
+            self._is_stray = True
+
+    def on_screen_resume(self) -> None:
+        """Close if another tab was opened before the palette was mounted."""
+        if self._is_stray:
+            self.dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action is possible: no page is turned before the list is laid out."""

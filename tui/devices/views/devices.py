@@ -185,7 +185,7 @@ def devices_title(
     kind = [fit(name, max(12, width // 3))] if name else []
     unseen = gpus and machine.environment and not any(view.torch for view in gpus)
     seen = ["not seen by torch"] if unseen else []
-    both = [f"{len(gpus)} {kind[0]}"] if count and kind else []
+    many = [f"{len(gpus)}x {kind[0]}"] if count and kind else [*count, *kind]
     sorted_by = [f"by {order}"] if order != "index" else []
     slowdowns = _format_slowdowns(machine)
 
@@ -194,9 +194,8 @@ def devices_title(
 
     # Problems of GPUs stand at the end; the heading also marks the order.
     titles = [
-        build(*count, *kind, *seen, *sorted_by),
-        build(*count, *kind, *seen),
-        *([build(*both, *seen)] * len(both)),
+        build(*many, *seen, *sorted_by),
+        build(*many, *seen),
         build(*count, *seen),
         build(*count),
         build(*count).replace(POWER_CAP, "at cap"),

@@ -1,8 +1,7 @@
 """Who holds the memory of each GPU: a bar per GPU, divided by process. Pure.
 
 The processes of one launcher have one color in the bars of all GPUs, and the PID of each stands in
-its part where that fits. The PIDs of the selected processes have a sign and are cut out of the
-areas, which shows in any theme.
+its part where that fits; those of the selected processes follow a sign.
 """
 
 from __future__ import annotations
@@ -226,7 +225,7 @@ def _fit_words(words: str, cells: int) -> str:
 def _filled(
     words: str, cells: int, color: int, *, selected: bool, last: bool, beside: bool
 ) -> list[Span]:
-    """Draw one row of a process's part as an area; the words of a selected one are cut out of it.
+    """Draw one row of a process's part as an area; the words of a selected one follow a sign.
 
     Args:
         words: its words on this row.
@@ -238,11 +237,8 @@ def _filled(
     """
     ascii_only, style = glyphs.GLYPHS.ascii, ON_LAYERS[color]
     if selected:
-        fitting = _fit_words(words, cells - 3)
-        sign = Span(glyphs.GLYPHS.selected, LAYERS[color])
-        cut = Span(f"{fitting} " if fitting else "", TextStyle.STRONG)
-        rest = Span(" " * (cells - sign.width - cut.width), style)
-        return [span for span in (sign, cut, rest) if span.text]
+        sign = f"{glyphs.GLYPHS.selected}{_fit_words(words, cells - 2)}"
+        return [Span(left(fit(sign, cells), cells), style)]
     under = LOWER_GAP[ascii_only] if last else " "
     edge = LEFT_GAP[ascii_only] if beside or ascii_only else under
     body = under * (cells - 1) if last else left(_fit_words(words, cells - 2), cells - 1)
