@@ -379,14 +379,13 @@ def test_a_kept_run_is_a_line_with_its_end_and_its_counts(cells: int) -> None:
         process_log(steps=240, oom_count=1, ooms=(an_oom(),), snapshots=(taken(1),)),
         process_log(steps=239),
     )
-    lines = stored_run_lines(
-        [StoredRun(ended, False, of_it), StoredRun(kept_run(), True, ())], cells, NOW
-    )
+    listed = [StoredRun(ended, False, of_it), StoredRun(kept_run(), True, ())]
+    lines = stored_run_lines(listed, cells, NOW)
     one, other = map(plain, lines)
     assert all(width(line) <= cells for line in lines)
     assert "ended with exit code 1" in one
     assert "running" in other
-    head = plain(stored_run_heading(cells))
+    head = plain(stored_run_heading(listed, cells, NOW))
     if cells >= 66:
         assert one[: head.index("steps") + 5].endswith(" 240")
         assert one[: head.index("OOMs") + 4].endswith(" 1")

@@ -142,7 +142,7 @@ class TabbedApp(textual_private.HookedApp):
         """Return the facts of the program that decide which commands are valid."""
         machine, runs = self.machine.shown, self.runs
         return Situation(
-            runner_usable=runs.runner.status != "ended",
+            runner_usable=runs.runner.status not in ("unusable", "ended"),
             has_workloads=bool(runs.catalogue),
             has_selection=False,
             pending=bool(runs.pending()),

@@ -107,6 +107,13 @@ class Palette(CommandPalette):
             event.stop()
             event.prevent_default()
 
+    @on(Input.Changed)
+    def _search_while_open(self, event: Input.Changed) -> None:
+        """Search for nothing that is typed after Enter, nor once the palette has closed."""
+        if self._is_enter_due or not self.is_active:
+            event.stop()
+            event.prevent_default()
+
     async def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Let Enter act once the matches are listed."""
         if event.state is WorkerState.SUCCESS and self._is_enter_due:

@@ -12,6 +12,7 @@ def _can_run(now: Situation) -> bool:
 
 
 _NOTHING_PENDING = "nothing runs or waits"
+_NOT_RUNNABLE = "nothing can be run: the workloads' first lines say why"
 _run_command = partial(Command, group="Runs", tabs=WORKBENCH, changes_state=True)
 RUNS = (
     _run_command(
@@ -21,10 +22,17 @@ RUNS = (
         "Run the workload or group.",
         tabs=(*WORKBENCH, *PRESENT),
         now=_can_run,
+        otherwise=_NOT_RUNNABLE,
         footer=1,
     ),
     _run_command(
-        "run_all", ("R",), "all", "Run all, after a confirmation.", now=_can_run, footer=2
+        "run_all",
+        ("R",),
+        "all",
+        "Run all, after a confirmation.",
+        now=_can_run,
+        otherwise=_NOT_RUNNABLE,
+        footer=2,
     ),
     _run_command(
         "cancel",

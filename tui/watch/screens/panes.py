@@ -106,7 +106,7 @@ class StoredRunsPane(Pane):
         self.runs: tuple[StoredRun, ...] | None = None
         """``None`` while they are being read."""
         self.list = StoredRunList(lambda: self.runs or (), clock)
-        self._heading = LineBar(stored_run_heading)
+        self._heading = LineBar(lambda cells: stored_run_heading(self.runs or (), cells, clock()))
         self._none = LinesView(self._empty_lines)
 
     def compose(self) -> ComposeResult:

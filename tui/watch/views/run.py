@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tui.allocators.findings import GrowthRate
@@ -21,7 +21,7 @@ from tui.kit.lines import (
     line,
     paragraph,
 )
-from tui.kit.table import REST, Column, fit_columns, heading_line, row_line
+from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line, widest
 from tui.snapshots.model.facts import format_used
 from tui.snapshots.views import overview
 from tui.watch.runs.ooms import Oom, describe_outcome, describe_request
@@ -339,6 +339,10 @@ def _format_duration_of(stored: StoredRun, now: float) -> str:
     return format_run_duration(stored.run, now, is_running=stored.is_running)
 
 
+def _format_end_of(stored: StoredRun, _now: float) -> str:
+    return describe_run_end(stored.run, is_running=stored.is_running)
+
+
 def _steps(stored: StoredRun, _now: float) -> str:
     return text.count(stored.steps)
 
@@ -350,13 +354,8 @@ def format_begin(run: StartedRun) -> str:
 
 _COLUMNS: tuple[Column[_ListedRun], ...] = (
     Column("began", 11, _cell(lambda stored, _now: format_begin(stored.run)), "left", gap=1),
-    Column(
-        "end",
-        24,
-        _cell(lambda stored, _now: describe_run_end(stored.run, is_running=stored.is_running)),
-        "left",
-    ),
-    Column("took", 12, _cell(_format_duration_of), "left", drop_order=0, leaves=22),
+    Column("end", 3, _cell(_format_end_of), "left"),
+    Column("took", 4, _cell(_format_duration_of), "left", drop_order=0, leaves=22),
     Column("steps", 6, _cell(_steps), drop_order=2, leaves=14),
     Column("OOMs", 6, _cell(lambda stored, _now: text.count(stored.ooms)), drop_order=3, leaves=14),
     Column(
@@ -367,14 +366,28 @@ _COLUMNS: tuple[Column[_ListedRun], ...] = (
 """Columns of the list of runs, from the left."""
 
 
-def stored_run_heading(cells: int) -> Line:
+def _fit_columns(runs: Sequence[StoredRun], cells: int, now: float) -> Layout[_ListedRun]:
+    """Return the columns that fit; ends and durations are as wide as their words."""
+    words = {"end": _format_end_of, "took": _format_duration_of}
+    columns = [
+        replace(
+            column, width=widest([column.name, *(words[column.name](run, now) for run in runs)])
+        )
+        if column.name in words
+        else column
+        for column in _COLUMNS
+    ]
+    return fit_columns(columns, cells)
+
+
+def stored_run_heading(runs: Sequence[StoredRun], cells: int, now: float) -> Line:
     """Return the column names."""
-    return heading_line(fit_columns(_COLUMNS, cells))
+    return heading_line(_fit_columns(runs, cells, now))
 
 
 def stored_run_lines(runs: Sequence[StoredRun], cells: int, now: float) -> list[Line]:
     """Return a line for each run."""
-    layout = fit_columns(_COLUMNS, cells)
+    layout = _fit_columns(runs, cells, now)
     commands = distinguish([format_command(run.run) for run in runs])
     rows = zip(runs, commands, strict=True)
     return [row_line(layout, (row, now, command)) for row, command in rows]
