@@ -180,22 +180,30 @@ def ran(workload: str, on: str, seconds: float, **changes: object) -> tuple[AnyE
     return RunQueued(request), messages.Finished(done)
 
 
+def computed(on: str, seconds: float, flop: float, byte: float) -> dict[str, Limit | Rates]:
+    """Return the limit and the rates of a float32 computation."""
+    gpu = on != "cpu"
+    peak, basis = PEAKS[gpu]
+    limit = Limit("float32", peak, flop / seconds / peak, basis)
+    return {"limit": limit, "rates": Rates(flop / seconds, byte / seconds, None)}
+
+
+PEAKS: tuple[tuple[float, Basis], ...] = ((1.9e12, "measured"), (67e12, "published"))
+"""FLOP/s in float32 of the CPU and of a GPU."""
+
+
 def product(n: int, on: str) -> tuple[AnyEvent, ...]:
     """Return a float32 product of n x n matrices, on a GPU with a launch time of 8 µs."""
     flop, byte = 2 * n**3, 12 * n**2
     gpu = on != "cpu"
-    peak, best = (67e12, 51e12) if gpu else (1.9e12, 1.3e12)
-    seconds = flop / best + (8e-6 if gpu else 3e-7)
-    basis: Basis = "published" if gpu else "measured"
-    limit = Limit("float32", peak, flop / seconds / peak, basis)
-    rates = Rates(flop / seconds, byte / seconds, None)
+    seconds = flop / (51e12 if gpu else 1.3e12) + (8e-6 if gpu else 3e-7)
     parameters = {**defaults("matmul"), "n": n}
     memory = PeakMemory(byte, byte * 2, None)
     blocks = tuple(seconds * (1 + 0.01 * math.sin(7 * at)) for at in range(42))
     time = timing(seconds, block_times_s=blocks)
     return ran(
-        "matmul", on, seconds, time=time, limit=limit, rates=rates, memory=memory,
-        parameters=parameters,
+        "matmul", on, seconds, time=time, memory=memory, parameters=parameters,
+        **computed(on, seconds, flop, byte),
     )  # fmt: skip
 
 
@@ -239,11 +247,11 @@ def results() -> tuple[AnyEvent, ...]:
         *copied("transfer", "cuda:0", 2.4e-3, 2 * 64 * MIB, LINK),
         *copied("device_copy", "cpu", 9.4e-3, 256 * MIB, None),
         *copied("device_copy", "cuda:0", 0.32e-3, 1024 * MIB, BANDWIDTH),
-        *ran(cnn, "cpu", 0.0191),
-        *ran(cnn, "cuda:0", 0.00077),
+        *ran(cnn, "cpu", 0.0191, **computed("cpu", 0.0191, 2.1e10, 3e8)),
+        *ran(cnn, "cuda:0", 0.00077, **computed("cuda:0", 0.00077, 2.1e10, 3e8)),
         *product(2048, "cpu"),
         *product(2048, "cuda:0"),
-        *ran("tf32", "cpu", 1.07e-3),
+        *ran("tf32", "cpu", 1.07e-3, **computed("cpu", 1.07e-3, 1.4e9, 6e6)),
         *ran("copy_sizes", "cuda:0", 1e-3, reason=oom, **nothing),
         *compared(parameters=defaults("conv2d")),
         RunQueued(going),

@@ -210,14 +210,21 @@ def ran_out() -> WatchedDevice:
     rise = 42
     before = points(scale=rise)[:-5]
     late = before[-1].at - oom.at
-    curve = tuple(
-        replace(point, at=point.at - late, step=(point.step or 0) - 8) for point in before
-    )
+    curve = [
+        replace(
+            point,
+            at=point.at - late,
+            step=(point.step or 0) - 8,
+            reserved=min(point.reserved, oom.reserved),
+        )
+        for point in before
+    ]
+    curve[-1] = replace(curve[-1], allocated=oom.allocated)
     growth = GrowthRate(rise * 6.1 * MIB, rise * 5.9 * MIB, rise * 6.3 * MIB)
     return device(
         figures=last,
         placed=Placed(gpu().id, (oom.reserved or 0) + int(0.6 * GIB)),
-        points=curve,
+        points=tuple(curve),
         growth=growth,
         steps=oom.step,
         marks=(*device().marks, mark),

@@ -141,8 +141,10 @@ class TabbedApp(textual_private.HookedApp):
     def situation(self) -> Situation:
         """Return the facts of the program that decide which commands are valid."""
         machine, runs = self.machine.shown, self.runs
+        # The next run on another host tries again.
+        lost = ("ended",) if runs.machine.host else ("unusable", "ended")
         return Situation(
-            runner_usable=runs.runner.status not in ("unusable", "ended"),
+            runner_usable=runs.runner.status not in lost,
             has_workloads=bool(runs.catalogue),
             has_selection=False,
             pending=bool(runs.pending()),

@@ -333,7 +333,9 @@ class _Canvas:
             return False
         columns = range(start - 1, start + cells + 1)
         taken = self.bits.keys() | self.marks.keys()
-        return not any((c, row) in taken or self._solid(c, row) for c in columns)
+        return not any(
+            c in self.events or (c, row) in taken or self._solid(c, row) for c in columns
+        )
 
     def line(self, row: int) -> Line:
         """Return one row."""

@@ -198,7 +198,7 @@ def devices_title(
         build(*many, *seen),
         build(*count, *seen),
         build(*count),
-        build(*count).replace(POWER_CAP, "at cap"),
+        *(build(*kept).replace(POWER_CAP, "at cap") for kept in (count, ())),
     ]
     title = next((candidate for candidate in titles if len(candidate) <= width), titles[-1])
     if not folded:
