@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.runs import column, numbers, ok
-from tests.tiers import with_variants
+from tests.tiers import VARIANT, with_variants
 from workloads.catalog.llm.decode_products import (
     GROUP,
     product_bytes,
@@ -54,6 +54,7 @@ def test_weights_of_fewer_bits_take_fewer_bytes_and_give_the_same_product(dtype:
     assert all(isinstance(error, float) and error < 0.02 for error in errors)
 
 
+@VARIANT
 def test_a_size_without_whole_groups_has_no_int4_and_says_why() -> None:
     result = ok("decode_gemm", n=96, dtype="float32")
     assert "int4" not in column(result, "bits", "weights")

@@ -13,6 +13,7 @@ import pytest
 
 from tests.children.sessions import until
 from tests.terminal.terminal import Terminal
+from tests.tiers import VARIANT
 from tui.headless.catalogue import read_catalogue
 from tui.runs.session import runner_supervisor as supervisors
 from tui.runs.session.session import Session
@@ -79,6 +80,7 @@ async def test_what_is_said_of_a_slow_file_is_over_once_it_is_read(
         await session.stop()
 
 
+@VARIANT
 async def test_list_says_it_once_where_there_is_no_terminal(
     endless: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from tests.children.driver import Driver
+from tests.tiers import VARIANT
 from tests.waiting import assert_gone
 from workloads.catalog.training.data_loading import CAN_FORK
 from workloads.protocol import messages
@@ -25,6 +26,7 @@ def loading(runner: Driver) -> list[psutil.Process]:
     return children
 
 
+@VARIANT
 def test_a_cancel_ends_the_workers_of_a_loop_that_waits_for_them(runner: Driver) -> None:
     children = loading(runner)
     runner.send(messages.Cancel("run"))

@@ -16,6 +16,7 @@ from tests.in_process import run_here
 from tests.nvml.fixtures import ScriptedNvml
 from tests.nvml.scenario import Gpu, Scenario, busy_box, uuid
 from tests.screens.helpers import gpu, sample
+from tests.tiers import VARIANT
 from tui.devices.cli.hosts import explain_no_gpu, free_devices, hosts_text, parse_until
 from tui.hosts.events import HostLost, HostSample
 from tui.kit.command_line.output import UsageError
@@ -114,6 +115,7 @@ def test_it_fails_where_no_gpu_becomes_free_in_time(boxes: Boxes) -> None:
     )
 
 
+@VARIANT
 def test_samples_come_as_lines_until_the_reader_has_enough(boxes: Boxes) -> None:
     boxes.add("gpu1")
     done = _devices(boxes, "--host", "gpu1", "--no-here", "--jsonl", "--for", "3s")

@@ -20,6 +20,7 @@ import workloads
 from tests import ceilings
 from tests.hosts.conftest import BARE_PYTHON, NEEDS_MACHINES, Boxes
 from tests.in_process import run_here
+from tests.tiers import VARIANT
 from tests.waiting import assert_gone, until
 from tui.hosts.archive import build_runner_archive
 from tui.hosts.boot import OLDEST_FOR_RUNS, preamble, torch_command
@@ -89,6 +90,7 @@ def test_two_names_of_one_machine_do_not_run_together(boxes: Boxes) -> None:
     ]
 
 
+@VARIANT
 def test_json_has_an_object_for_each_host(
     boxes: Boxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.hosts.conftest import Boxes
+from tests.tiers import VARIANT
 from tests.waiting import assert_gone, until
 from tui.hosts.address import HostAddress
 from tui.hosts.events import HostEvent, HostLost, HostSample
@@ -147,6 +148,7 @@ def test_it_ends_with_its_input(boxes: Boxes) -> None:
     child.wait(60)
 
 
+@VARIANT
 def test_it_ends_itself_when_no_keep_alive_comes(boxes: Boxes) -> None:
     child, smi = _start(boxes, 3.0)
     assert_gone([smi])

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.conftest import Boxes
+from tests.tiers import with_variants
 from tui.hosts import children
 from tui.hosts.address import HostAddress, parse_host
 from tui.hosts.children import HostConnection
@@ -81,7 +82,7 @@ async def _until(condition: Callable[[], object]) -> None:
     await asyncio.wait_for(wait(), TIMEOUT_S)
 
 
-@pytest.mark.parametrize("end", ["exec sleep 1000", "exit 255"])
+@pytest.mark.parametrize("end", with_variants(["exec sleep 1000"], ["exit 255"]))
 async def test_silence_ends_the_run_and_the_next_one_has_a_connection_of_its_own(
     stuck: Callable[[str], StuckPlan], end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

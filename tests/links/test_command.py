@@ -13,6 +13,7 @@ import pytest
 from tests.hosts.conftest import Boxes, boxes
 from tests.hosts.rig import NEEDS_RIG, Rig, make_rig
 from tests.in_process import run_here
+from tests.tiers import VARIANT
 
 __all__ = ["boxes"]
 
@@ -44,6 +45,7 @@ def test_hosts_that_cannot_run_have_their_reasons(boxes: Boxes) -> None:
     assert found["problems"] == ["links between hosts: not measured, fewer than two can run"]
 
 
+@VARIANT
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel has no boot id")
 def test_two_names_of_one_machine_are_refused(boxes: Boxes) -> None:
     words = ["--device", "cpu", "--transport", boxes.transport]

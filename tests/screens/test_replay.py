@@ -15,6 +15,7 @@ from tests.recordings.making import Clock, recorded, script
 from tests.screens.app_helpers import POLL_S, TIMEOUT_S
 from tests.screens.driving import press, settle
 from tests.screens.helpers import environment, hello, screen_text, workload
+from tests.tiers import VARIANT
 from tui.app.replay import ReplayApp
 from tui.devices.state.machine import SIMULATED_SHORT
 from tui.kit.pane import LinesView
@@ -207,6 +208,7 @@ async def test_a_scene_has_a_caption_and_turns_to_what_it_is_about(tmp_path: Pat
         assert on.place() == ("workbench", "matmul")
 
 
+@VARIANT
 async def test_a_scene_zooms_a_pane_and_the_next_restores_the_layout(tmp_path: Path) -> None:
     events = [*story()[:1], (1.0, Scene("Look", view="detail")), (10.0, Scene("The end"))]
     async with playing(tmp_path, events=events) as on:
@@ -259,6 +261,7 @@ async def test_scenes_go_on_after_one_before_the_workloads_are_known(tmp_path: P
         assert on.place() == ("workbench", "tiny")
 
 
+@VARIANT
 async def test_who_goes_elsewhere_stays_there(tmp_path: Path) -> None:
     async with playing(tmp_path, events=story()) as on:
         on.clock.wait(1.5)

@@ -12,6 +12,7 @@ import pytest
 from tests import ceilings
 from tests.results.made_runner import made
 from tests.terminal.terminal import PROGRAM, Terminal
+from tests.tiers import VARIANT
 
 ASKS = "any key shows the answer, q ends"
 LEARN = (*PROGRAM, "learn", "--device", "cpu")
@@ -65,6 +66,7 @@ def test_after_the_answer_of_a_single_step_the_command_ends(stand_in: tuple[str,
         assert "Continue with" not in terminal.text()
 
 
+@VARIANT
 def test_a_key_typed_before_the_question_does_not_answer_it() -> None:
     # The real runner, which leaves time for the keys.
     with Terminal((*LEARN, "device_list"), 120, 100) as terminal:

@@ -303,6 +303,7 @@ def test_a_low_ceiling_for_others_were_at_work_is_told_with_the_result(state: Pa
     assert not state.exists()
 
 
+@VARIANT
 def test_a_measurement_beside_busy_processes_is_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = iter([cpu_share.CpuTime(0.0, 0.0), cpu_share.CpuTime(1e9, 0.0)])
     monkeypatch.setattr(cpu_share, "now", lambda: next(busy))

@@ -179,6 +179,7 @@ def complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in done.stderr.splitlines() if not any(words in line for words in silent)]
 
 
+@VARIANT
 @pytest.mark.usefixtures("_ceilings")
 def test_run_prints_the_shape_of_the_results_and_nothing_else_in_a_pipe() -> None:
     done = run("run", "matmul", "--device", "cpu", "--quick", "--set", "n=128", "--json")

@@ -266,6 +266,9 @@ def test_a_long_command_gives_way_to_how_the_run_is(cells: int) -> None:
     ended = watched(run=kept_run(ended=NOW, signal=9), replayed=True)
     assert "ended by SIGKILL" in format_run_title(ended, NOW, 120)
     assert "end unknown" in format_run_title(watched(replayed=True), NOW, 120)
+    # The others may hang.
+    partly = format_run_title(watched(ran_out(), unread()), NOW, 120)
+    assert "running, 1 of 2 processes ended" in partly
 
 
 # ---- snapshots ----

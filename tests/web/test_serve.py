@@ -98,7 +98,7 @@ async def test_it_is_drawn_anew_at_another_size(server: Server) -> None:
         await found.shows("REPLAY", "H200")
         found.painted.resize(60, 20)
         await found.socket.send_json(["resize", {"width": 60, "height": 20}])
-        await found.shows("2 GPUs", " 2  3  4 ")
+        await found.shows("2x H200", " 2  3  4 ")
 
 
 async def test_a_page_that_is_closed_takes_its_workbench_along(server: Server) -> None:

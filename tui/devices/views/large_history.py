@@ -459,7 +459,7 @@ def large_lines(
     """
     whole = choose_figure(view, recent.sample, name, format_size)
     figure = choose_scale(whole, recent, format_size) if zoomed and name == MEMORY else whole
-    zoom = f"scale to {figure.full_text} of {whole.full_text}" if figure is not whole else ""
+    zoom = "zoomed" if figure is not whole else ""
     scale = max(SCALE, len(figure.full_text) + 1)
     room, rows = max(0, cells - scale), max(1, height - 1)
     seconds, until = recent.column_s(room), recent.end

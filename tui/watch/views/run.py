@@ -66,6 +66,10 @@ def format_run_title(state: WatchedRun, now: float, cells: int) -> str:
     """Return the title of the table; the command is shortened to make room for the run's state."""
     is_running = is_on(state)
     end = describe_run_end(state.run, is_running=is_running)
+    if is_running:
+        ended = {(row.process.pid, row.process.start): bool(row.ended) for row in state.devices}
+        if len(ended) > 1 and any(ended.values()):
+            end = f"{end}, {sum(ended.values())} of {len(ended)} processes ended"
     lasted = format_run_duration(state.run, now, is_running=is_running)
     how = "   ".join(filter(None, [end, lasted]))
     room = max(0, cells - cell_len(how) - len("Run") - 6)
