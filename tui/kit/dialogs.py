@@ -116,7 +116,7 @@ class Palette(CommandPalette):
 
     async def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Let Enter act once the matches are listed."""
-        if event.state is WorkerState.SUCCESS and self._is_enter_due:
+        if event.state is WorkerState.SUCCESS and self._is_enter_due and self.is_active:
             self._is_enter_due = False
             await self.query_one(Input).action_submit()
 
