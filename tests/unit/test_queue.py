@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.screens.helpers import make_store
+from tests.screens.every_screen import CATALOGUE
+from tests.screens.helpers import Kind, hello, make_store
 from tests.screens.results import DEFAULTS, progress, queued, ran
 from tui.core.text import glyphs
 from tui.core.text.numbers import about
@@ -46,6 +47,15 @@ def test_a_run_is_taken_to_last_as_long_as_the_same_did_before_or_as_others_ther
     found = estimate_runs(state.runs, runs)
     assert found.seconds == pytest.approx(6.0 + 2 * USUAL_S["normal"])
     assert not found.measured
+
+
+@pytest.mark.parametrize(("kind", "device"), [("one gpu", "cuda:0"), ("no gpu", "cpu")])
+def test_a_workload_runs_where_it_can_and_else_says_why(kind: Kind, device: str) -> None:
+    state = make_store(kind, hello(*CATALOGUE))
+    runs = make_runs(state.runs, ["cuda_graphs", "matmul"])
+    found = [(run.workload, run.device) for run in runs if run.workload == "cuda_graphs"]
+    assert found == [("cuda_graphs", device)]
+    assert ("matmul", "cpu") in [(run.workload, run.device) for run in runs]
 
 
 def test_a_cancelled_run_says_nothing_about_how_long_one_takes() -> None:

@@ -12,7 +12,7 @@ def _can_run(now: Situation) -> bool:
 
 
 _NOTHING_PENDING = "nothing runs or waits"
-_NOT_RUNNABLE = "nothing can be run: the workloads' first lines say why"
+_NOT_RUNNABLE = "not possible; the workloads' first lines say why"
 _run_command = partial(Command, group="Runs", tabs=WORKBENCH, changes_state=True)
 RUNS = (
     _run_command(

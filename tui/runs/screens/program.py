@@ -32,7 +32,8 @@ class RunActions(DeviceActions, Protocol):
 
         Args:
             workloads: names, in order.
-            devices: torch device names; ``None`` for the CPU and the GPU column's device.
+            devices: torch device names; ``None`` for the CPU and the GPU column's device, or the
+                one of them that the workload can run on.
             budget: time for each measurement.
         """
 

@@ -151,9 +151,10 @@ class RunnerSession:
         self.prepare()
         if devices is None and self.machine.environment is None:
             self._early.append((workload, demo, budget))
-        chosen = devices if devices is not None else self.machine.usual_devices
+        if devices is None:
+            devices = self.runs.choose_devices(workload, self.machine.usual_devices)
         for parameters in self.runs.points(workload, by_default=demo):
-            for device in chosen:
+            for device in devices:
                 self.request_run(workload, device, parameters, budget, demo=demo)
 
     def request_run(

@@ -6,7 +6,7 @@ Only events change the states; front ends read them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -122,6 +122,19 @@ class RunsState:
     def find_workload(self, name: str | None) -> WorkloadInfo | None:
         """Return the workload of that name; ``None`` if the catalogue has none."""
         return next((info for info in self.catalogue if info.name == name), None)
+
+    def choose_devices(self, workload: str, devices: Sequence[str]) -> tuple[str, ...]:
+        """Return the devices that a workload can run on; all if there is none.
+
+        Of a run on a device that the workload cannot use, the runner says why.
+
+        Args:
+            workload: its name.
+            devices: torch's names, in order.
+        """
+        info = self.find_workload(workload)
+        kinds = info.devices if info is not None else ()
+        return tuple(each for each in devices if each.partition(":")[0] in kinds) or tuple(devices)
 
     def flags_for(self, device: str) -> dict[str, bool]:
         """Return the present settings of the flags that act on a torch device."""

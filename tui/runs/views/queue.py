@@ -169,12 +169,12 @@ def queue_line(queue: Queue, cells: int, now: str = "") -> Line:
 
 
 def make_runs(state: RunsState, names: Sequence[str]) -> list[Run]:
-    """Return the runs of some workloads: every setting on every device of the table."""
+    """Return the runs of some workloads: every setting on each device of the table that fits."""
     return [
         Run(id="", workload=name, device=device, parameters=dict(point), flags={})
         for name in names
         for point in state.points(name)
-        for device in list_devices(state)
+        for device in state.choose_devices(name, list_devices(state))
     ]
 
 

@@ -62,19 +62,30 @@ def describe_running_run(run: StartedRun) -> str:
     )
 
 
+LEAST_COMMAND = 16
+"""Cells of a title that a run's command keeps beside the number of its ended processes."""
+
+
 def format_run_title(state: WatchedRun, now: float, cells: int) -> str:
     """Return the title of the table; the command is shortened to make room for the run's state."""
     is_running = is_on(state)
     end = describe_run_end(state.run, is_running=is_running)
-    if is_running:
-        ended = {(row.process.pid, row.process.start): bool(row.ended) for row in state.devices}
-        if len(ended) > 1 and any(ended.values()):
-            end = f"{end}, {sum(ended.values())} of {len(ended)} processes ended"
     lasted = format_run_duration(state.run, now, is_running=is_running)
-    how = "   ".join(filter(None, [end, lasted]))
-    room = max(0, cells - cell_len(how) - len("Run") - 6)
     command = shorten_command(format_command(state.run))
+    ended = _count_ended(state.devices) if is_running else ""
+    for words in (f"{end}, {ended}" if ended else end, end):
+        how = "   ".join(filter(None, [words, lasted]))
+        room = max(0, cells - cell_len(how) - len("Run") - 6)
+        if room >= LEAST_COMMAND:
+            break
     return fit(f"Run   {fit(command, room)}   {how}", max(1, cells))
+
+
+def _count_ended(devices: Sequence[WatchedDevice]) -> str:
+    """Return how many of several processes have ended; empty if none has."""
+    ended = {(row.process.pid, row.process.start): bool(row.ended) for row in devices}
+    many = len(ended) > 1 and any(ended.values())
+    return f"{sum(ended.values())} of {len(ended)} processes ended" if many else ""
 
 
 # ---- OOMs ----
