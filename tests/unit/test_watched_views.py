@@ -51,10 +51,13 @@ from tui.watch.views.run import (
     format_growth,
     format_run_title,
     newest_oom,
-    none_lines,
     snapshots_of,
+)
+from tui.watch.views.stored_runs import (
+    none_lines,
     stored_run_heading,
     stored_run_lines,
+    stored_run_summary,
 )
 
 WIDTHS = (60, 80, 120, 200)
@@ -395,6 +398,39 @@ def test_a_kept_run_is_a_line_with_its_end_and_its_counts(cells: int) -> None:
         assert one[: head.index("snaps") + 5].endswith(" 2")
         assert other[: head.index("steps") + 5].endswith("n/a")
         assert "torchrun" in one
+
+
+OUTPUT = (*(f"step {step}" for step in range(11)), "RuntimeError: loss is nan")
+
+
+@pytest.mark.parametrize("cells", WIDTHS)
+def test_below_the_list_the_run_under_the_cursor_says_how_it_ended(cells: int) -> None:
+    ranks = ("torchrun", "--nproc-per-node", "2", "train.py")
+    ended = kept_run(ended=NOW - 20, code=1, command=ranks, oom_kills=None)
+    logs = (
+        process_log(steps=240, rank="1", oom_count=1, ooms=(an_oom(),), kind="OutOfMemoryError"),
+        process_log(pid=5001, steps=239, rank="0", ended=False),
+        *(process_log(pid=6000 + number) for number in range(8)),
+    )
+    lines = stored_run_summary(StoredRun(ended, False, logs, OUTPUT), cells, 60, NOW)
+    assert all(width(row) <= cells for row in lines)
+    text = words(lines)
+    for part in (
+        ended.folder.name,
+        "torchrun --nproc-per-node 2 train.py",
+        "ended with exit code 1 after ",
+        "rank 1 ran out of memory; torchrun ended rank 0",
+        "rank 1: 240 steps, 1 OOM; ended by OutOfMemoryError",
+        "OOM at step 220, train.py:41: 2.0 GiB requested on cuda:0",
+        "and 2 more processes",
+        *OUTPUT,
+    ):
+        assert part in text
+    assert "running" in words(stored_run_summary(StoredRun(kept_run(), True, ()), cells, 9, NOW))
+    # The end of the output is what remains of it.
+    few = stored_run_summary(StoredRun(ended, False, (), OUTPUT), cells, 8, NOW)
+    assert len(few) == 8
+    assert plain(few[-1]).strip() == OUTPUT[-1]
 
 
 def test_where_no_run_is_kept_the_command_stands_whole() -> None:

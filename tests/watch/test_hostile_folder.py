@@ -32,7 +32,8 @@ from tui.watch.session.watched_session import WatchedRunSession
 from tui.watch.state.processes import RunProcesses
 from tui.watch.state.run import WatchedRun
 from tui.watch.views.processes import device_line, missing_lines, plot_of
-from tui.watch.views.run import banner_lines, finding_lines, snapshots_of, stored_run_lines
+from tui.watch.views.run import banner_lines, finding_lines, snapshots_of
+from tui.watch.views.stored_runs import stored_run_lines, stored_run_summary
 
 ROOT = Path(__file__).parents[2]
 BEGAN = 1.7e9
@@ -120,6 +121,8 @@ def shown(place: Path) -> tuple[WatchedRun | None, list[str]]:
     """All that tab 5, its page and the report without a screen say of a run."""
     listed = StoredRuns(runs.stored_runs).read()
     lines = stored_run_lines(listed, 120, time.time())
+    for each in listed:
+        lines += stored_run_summary(each, 120, 40, time.time())
     state = None
     for kept in listed:
         if kept.run.folder == place:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.core.text.glyphs import clean
-from tui.watch.session import followed_run
-from tui.watch.session.followed_run import FollowedFile, render_line
+from tui.watch.session import followed_file
+from tui.watch.session.followed_file import FollowedFile, render_line
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_lines_come_as_they_are_written(log: Path) -> None:
         ("a\tb", "a       b"),
         ("turn \u202ethis", "turn ?this"),
         ("bell \x07 nul \x00", "bell ? nul ?"),
-        ("x" * 10_000, "x" * followed_run.MOST_CHARACTERS),
+        ("x" * 10_000, "x" * followed_file.MOST_CHARACTERS),
     ],
 )
 def test_a_line_is_what_a_terminal_would_leave(line: str, left: str) -> None:
@@ -90,24 +90,23 @@ def test_a_bar_of_progress_is_one_line_of_bounded_size(log: Path) -> None:
         add(log, b"\r%4d/2000 [####      ]" % number)
         read.read()
     assert read.lines == ("1999/2000 [####      ]",)
-    assert len(read._unfinished) <= 2 * followed_run.MOST_CHARACTERS
+    assert len(read._unfinished) <= 2 * followed_file.MOST_CHARACTERS
 
 
 def test_of_much_output_the_end_is_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followed_run, "FIRST_BYTES", 100)
-    monkeypatch.setattr(followed_run, "MOST_BYTES", 100)
+    monkeypatch.setattr(followed_file, "MOST_BYTES", 100)
     add(log, b"".join(b"line %05d\n" % number for number in range(1000)))
-    read = FollowedFile(log)
+    read = FollowedFile(log, 100)
     assert read.read()
     assert read.lines == tuple(f"line {number:05}" for number in range(991, 1000))
     add(log, b"".join(b"more %05d\n" % number for number in range(1000)))
     assert read.read()
     assert read.lines[9] == "[10.6 KiB more, too fast to be shown, are in the file]"
     assert read.lines[-1] == "more 00999"
-    add(log, b"x\n" * (followed_run.MOST_LINES + 50))
+    add(log, b"x\n" * (followed_file.MOST_LINES + 50))
     for _ in range(200):
         read.read()
-    assert len(read.lines) <= followed_run.MOST_LINES
+    assert len(read.lines) <= followed_file.MOST_LINES
 
 
 def test_a_file_that_was_emptied_is_read_anew(log: Path) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 from tui.allocators.findings import NO_GROWTH, Track
 from tui.allocators.messages import Placed, Seen
 from tui.core.events import EventBus
-from tui.core.text import numbers as fmt
 from tui.devices.session.device_session import DeviceSession
 from tui.devices.state.machine import MachineState
 from tui.devices.state.watched_processes import TorchProcessState
@@ -32,7 +31,7 @@ from tui.watch.cli.output import WatchedProcessRow, encode_processes
 from tui.watch.runs import runs, start
 from tui.watch.runs.failures import first_failure, judge_by_exit_code
 from tui.watch.runs.process_logs import ProcessLog, joined
-from tui.watch.runs.run_summary import describe_finished_run, describe_oom_kills
+from tui.watch.runs.run_summary import describe_finished_run, describe_oom_kills, describe_process
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.run_folder import RunFolder, RunReading
 from tui.watch.session.sampler import Sampler
@@ -282,7 +281,7 @@ async def format_text(outcome: RunOutcome) -> list[str]:
     failed, killed = first_failure(logs, run.command), describe_oom_kills(run)
     lines += filter(None, [failed, describe_finished_run(run), killed])
     for log in logs:
-        lines.append(process_line(log))
+        lines.append(describe_process(log))
         lines += [f"  the agent could not {trouble}" for trouble in log.troubles]
     lines += [f"no agent in process {trouble}" for trouble in outcome.troubles]
     lines += outcome.skipped
@@ -312,7 +311,7 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
     lines = [f"**{finding.explanation.line}**" for finding in explained[:1]]
     lines += ["", f"`{' '.join(run.command)}`", "", describe_finished_run(run)]
     lines += filter(None, [describe_oom_kills(run), first_failure(logs, run.command)])
-    lines += ["", *(f"- {process_line(log)}" for log in logs)]
+    lines += ["", *(f"- {describe_process(log)}" for log in logs)]
     for finding in explained[:1]:
         lines += ["", *oom_lines(finding.log, finding.oom), "", *finding.lines]
         if not finding.lines:
@@ -320,20 +319,6 @@ async def format_markdown(outcome: RunOutcome) -> list[str]:
     if outcome.skipped:
         lines += ["", *(f"- {reason}" for reason in outcome.skipped)]
     return lines
-
-
-def process_line(log: ProcessLog) -> str:
-    """Describe one process in a line: its steps, its OOMs, how it ended."""
-    rank = "" if log.rank is None else f" rank {log.rank}"
-    steps = "steps not known" if log.steps is None else fmt.count(log.steps, "step")
-    ooms = fmt.count(log.oom_count, "OOM")
-    end = "" if log.ended else "; it was killed, called os._exit, or is still running"
-    if log.replaced:
-        end = "; the process executed another program then"
-    if log.kind:
-        end = f"; ended by {log.kind}"
-    program = f", program {log.program}" if log.replaced or log.program > 1 else ""
-    return f"process {log.pid}{rank}{program}: {steps}, {ooms}{end}"
 
 
 # ---- plain data ----

@@ -8,6 +8,7 @@ import signal
 from tui.core.text import numbers as fmt
 from tui.core.text.glyphs import clean
 from tui.watch.runs import start
+from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.runs import LastSign, StartedRun
 
 
@@ -72,6 +73,20 @@ def describe_unseen_end(sign: LastSign | None) -> str:
         return "ended; its exit code is known to the shell that started it alone"
     at = fmt.clock(sign.at)
     return f"end unknown; last sign {at}"
+
+
+def describe_process(log: ProcessLog) -> str:
+    """Describe one process in a line: its steps, its OOMs, how it ended."""
+    rank = "" if log.rank is None else f" rank {log.rank}"
+    steps = "steps not known" if log.steps is None else fmt.count(log.steps, "step")
+    ooms = fmt.count(log.oom_count, "OOM")
+    end = "" if log.ended else "; it was killed, called os._exit, or is still running"
+    if log.replaced:
+        end = "; the process executed another program then"
+    if log.kind:
+        end = f"; ended by {log.kind}"
+    program = f", program {log.program}" if log.replaced or log.program > 1 else ""
+    return f"process {log.pid}{rank}{program}: {steps}, {ooms}{end}"
 
 
 def describe_oom_kills(run: StartedRun) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
@@ -51,9 +51,12 @@ from tui.watch.views.run import (
     has_figures,
     idle_lines,
     newest_oom,
+)
+from tui.watch.views.stored_runs import (
     none_lines,
     stored_run_heading,
     stored_run_lines,
+    stored_run_summary,
 )
 from workloads.protocol.messages import TorchMemory
 from workloads.protocol.results import TorchDevice
@@ -91,6 +94,10 @@ class StoredRunList(KeyedList):
         return stored_run_lines(self._runs(), cells, self._clock())
 
 
+LEAST_SUMMARY = 6
+"""Least rows for what is known of the run under the cursor, below the list."""
+
+
 class StoredRunsPane(Pane):
     """The stored runs, newest first; if there are none, how to create one."""
 
@@ -106,12 +113,16 @@ class StoredRunsPane(Pane):
         self.runs: tuple[StoredRun, ...] | None = None
         """``None`` while they are being read."""
         self.list = StoredRunList(lambda: self.runs or (), clock)
+        self._clock = clock
         self._heading = LineBar(lambda cells: stored_run_heading(self.runs or (), cells, clock()))
+        self._summary = FittedView(self._summary_lines)
+        self._summary.can_focus = False
         self._none = LinesView(self._empty_lines)
 
     def compose(self) -> ComposeResult:
         yield self._heading
         yield self.list
+        yield self._summary
         yield self.offers
         yield self._none
 
@@ -119,6 +130,26 @@ class StoredRunsPane(Pane):
     def keys_go_to(self) -> Widget:
         """The list of stored runs, else the offers of the empty tab."""
         return self.list if self.runs else self.offers
+
+    def _summary_lines(self, cells: int, rows: int) -> list[Line]:
+        chosen = self.list.selected
+        stored = next((each for each in self.runs or () if each.run is chosen), None)
+        return [] if stored is None else stored_run_summary(stored, cells, rows, self._clock())
+
+    @on(KeyedList.Moved, "StoredRunList")
+    def _moved(self) -> None:
+        self._share_rows()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Share the rows of the new size."""
+        self.call_after_refresh(self._share_rows)
+
+    def _share_rows(self) -> None:
+        """Show what is known of the run under the cursor in the rows that the list leaves."""
+        rows = len(self.runs or ())
+        self._summary.display = rows > 0 and self.size.height - 2 - rows >= LEAST_SUMMARY
+        self.list.styles.height = rows if self._summary.display else "1fr"
+        self.call_after_refresh(self._summary.rebuild)
 
     def _empty_lines(self, cells: int) -> list[Line]:
         if self.runs is None:
@@ -139,6 +170,7 @@ class StoredRunsPane(Pane):
             self.screen.set_focus(self.keys_go_to)
         for part in (self._heading, self.list, self.offers, self._none):
             part.rebuild()
+        self._share_rows()
 
 
 class WatchedDeviceList(KeyedList):

@@ -18,6 +18,7 @@ from tui.watch.runs.process_logs import (
     troubles_in,
 )
 from tui.watch.runs.runs import StartedRun, processes_of
+from tui.watch.session.followed_file import FollowedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,8 @@ class StoredRun:
     run: StartedRun
     is_running: bool
     logs: tuple[ProcessLog, ...]
+    output: tuple[str, ...] = ()
+    """The last lines of its output, cleaned for the screen."""
 
     @property
     def steps(self) -> int | None:
@@ -130,6 +133,10 @@ class StoredRun:
         return of_ooms + sum(len(log.snapshots) for log in self.logs)
 
 
+OUTPUT_BYTES, OUTPUT_LINES = 8192, 12
+"""The end of a stored run's output that is read, and the lines of it that are shown."""
+
+
 class StoredRuns:
     """The list of stored runs; of each run, only the files that changed are read again.
 
@@ -139,13 +146,19 @@ class StoredRuns:
 
     def __init__(self, list_runs: Callable[[], list[StartedRun]]) -> None:
         self._list_runs = list_runs
-        self._folders: dict[Path, RunFolder] = {}
+        self._folders: dict[Path, tuple[RunFolder, FollowedFile]] = {}
 
     def read(self) -> tuple[StoredRun, ...]:
         """Return all runs with the files that their processes left; reads files."""
         runs = self._list_runs()
         known = self._folders
-        self._folders = {run.folder: known.get(run.folder) or RunFolder(run.folder) for run in runs}
-        return tuple(
-            StoredRun(run, run.is_running, self._folders[run.folder].logs()) for run in runs
-        )
+        self._folders = {
+            run.folder: known.get(run.folder)
+            or (RunFolder(run.folder), FollowedFile(run.log, OUTPUT_BYTES))
+            for run in runs
+        }
+        return tuple(self._read_run(run, *self._folders[run.folder]) for run in runs)
+
+    def _read_run(self, run: StartedRun, folder: RunFolder, output: FollowedFile) -> StoredRun:
+        output.read()
+        return StoredRun(run, run.is_running, folder.logs(), output.lines[-OUTPUT_LINES:])

@@ -1,33 +1,28 @@
-"""A watched run in words: state, OOMs, growth, snapshots; and the list of stored runs. Pure."""
+"""A watched run in words: state, OOMs, growth and snapshots. Pure."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tui.allocators.findings import GrowthRate
 from tui.core.text import numbers as text
-from tui.core.text.commands import EXAMPLE, distinguish, shorten_command
+from tui.core.text.commands import shorten_command
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
 from tui.kit.lines import (
     Line,
-    Span,
     TextStyle,
     cell_len,
     fit,
-    line,
     paragraph,
 )
-from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line, widest
 from tui.snapshots.model.facts import format_used
 from tui.snapshots.views import overview
 from tui.watch.runs.ooms import Oom, describe_outcome, describe_request
 from tui.watch.runs.run_summary import describe_run_end, format_command
 from tui.watch.runs.runs import StartedRun
-from tui.watch.session.run_folder import StoredRun
 from tui.watch.state.explained import circumstances_of_row, explain_without_snapshot
 from tui.watch.state.run import WatchedDevice, WatchedRun
 from tui.watch.views.processes import shows_whole_state
@@ -321,88 +316,3 @@ def describe_missing_snapshot(row: WatchedDevice | None) -> str:
     if ooms:
         return f"{words}: {ooms[-1].why_no_snapshot}"
     return f"{words}: M takes one at its next step; an OOM leaves one by itself"
-
-
-# ---- stored runs ----
-
-NONE_STORED = (
-    "No run is stored. This runs a training unchanged, shows its memory, and explains an OOM:"
-)
-
-
-def none_lines(cells: int) -> list[Line]:
-    """Return advice for an empty list of runs."""
-    return [*paragraph(NONE_STORED, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
-
-
-_ListedRun = tuple[StoredRun, float, str]
-"""A run, the present Unix time, and its command, shortened beside other runs' commands."""
-
-
-def _cell(format_row: Callable[[StoredRun, float], str]) -> Callable[[_ListedRun], Span]:
-    """Return a cell that highlights unfinished runs and runs with an OOM."""
-    return lambda row: Span(format_row(row[0], row[1]), _choose_style(row[0]))
-
-
-def _choose_style(stored: StoredRun) -> TextStyle:
-    if stored.is_running:
-        return TextStyle.GOOD
-    return TextStyle.BAD if stored.ooms else TextStyle.PLAIN
-
-
-def _format_duration_of(stored: StoredRun, now: float) -> str:
-    return format_run_duration(stored.run, now, is_running=stored.is_running)
-
-
-def _format_end_of(stored: StoredRun, _now: float) -> str:
-    return describe_run_end(stored.run, is_running=stored.is_running)
-
-
-def _steps(stored: StoredRun, _now: float) -> str:
-    return text.count(stored.steps)
-
-
-def format_begin(run: StartedRun) -> str:
-    """Return the local start time of a run, such as ``11-24 03:17``."""
-    return time.strftime("%m-%d %H:%M", time.localtime(run.began))
-
-
-_COLUMNS: tuple[Column[_ListedRun], ...] = (
-    Column("began", 11, _cell(lambda stored, _now: format_begin(stored.run)), "left", gap=1),
-    Column("end", 3, _cell(_format_end_of), "left"),
-    Column("took", 4, _cell(_format_duration_of), "left", drop_order=0, leaves=22),
-    Column("steps", 6, _cell(_steps), drop_order=2, leaves=14),
-    Column("OOMs", 6, _cell(lambda stored, _now: text.count(stored.ooms)), drop_order=3, leaves=14),
-    Column(
-        "snaps", 6, _cell(lambda stored, _now: text.count(stored.snapshots)), drop_order=1, leaves=2
-    ),
-    Column("command", 1, lambda row: Span(row[2], _choose_style(row[0])), "left", grows=(REST,)),
-)
-"""Columns of the list of runs, from the left."""
-
-
-def _fit_columns(runs: Sequence[StoredRun], cells: int, now: float) -> Layout[_ListedRun]:
-    """Return the columns that fit; ends and durations are as wide as their words."""
-    words = {"end": _format_end_of, "took": _format_duration_of}
-    columns = [
-        replace(
-            column, width=widest([column.name, *(words[column.name](run, now) for run in runs)])
-        )
-        if column.name in words
-        else column
-        for column in _COLUMNS
-    ]
-    return fit_columns(columns, cells)
-
-
-def stored_run_heading(runs: Sequence[StoredRun], cells: int, now: float) -> Line:
-    """Return the column names."""
-    return heading_line(_fit_columns(runs, cells, now))
-
-
-def stored_run_lines(runs: Sequence[StoredRun], cells: int, now: float) -> list[Line]:
-    """Return a line for each run."""
-    layout = _fit_columns(runs, cells, now)
-    commands = distinguish([format_command(run.run) for run in runs])
-    rows = zip(runs, commands, strict=True)
-    return [row_line(layout, (row, now, command)) for row, command in rows]

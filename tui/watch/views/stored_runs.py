@@ -1,0 +1,156 @@
+"""The list of stored runs, and what is known of the one under the cursor. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tui.allocators.findings import at_step
+from tui.core.text import numbers as text
+from tui.core.text.commands import EXAMPLE, distinguish
+from tui.core.text.glyphs import clean
+from tui.devices.views.history import title_rule
+from tui.kit.lines import Line, Span, TextStyle, line, paragraph, verbatim
+from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line, widest
+from tui.watch.runs.failures import first_failure
+from tui.watch.runs.ooms import describe_outcome, describe_request
+from tui.watch.runs.process_logs import ProcessLog
+from tui.watch.runs.run_summary import (
+    describe_oom_kills,
+    describe_process,
+    describe_run_end,
+    format_command,
+)
+from tui.watch.runs.runs import StartedRun
+from tui.watch.session.run_folder import StoredRun
+from tui.watch.views.run import format_run_duration
+
+NONE_STORED = (
+    "No run is stored. This runs a training unchanged, shows its memory, and explains an OOM:"
+)
+
+
+def none_lines(cells: int) -> list[Line]:
+    """Return advice for an empty list of runs."""
+    return [*paragraph(NONE_STORED, cells), (), line(" ", Span(EXAMPLE, TextStyle.KEY))]
+
+
+_ListedRun = tuple[StoredRun, float, str]
+"""A run, the present Unix time, and its command, shortened beside other runs' commands."""
+
+
+def _cell(format_row: Callable[[StoredRun, float], str]) -> Callable[[_ListedRun], Span]:
+    """Return a cell that highlights unfinished runs and runs with an OOM."""
+    return lambda row: Span(format_row(row[0], row[1]), _choose_style(row[0]))
+
+
+def _choose_style(stored: StoredRun) -> TextStyle:
+    if stored.is_running:
+        return TextStyle.GOOD
+    return TextStyle.BAD if stored.ooms else TextStyle.PLAIN
+
+
+def _format_duration_of(stored: StoredRun, now: float) -> str:
+    return format_run_duration(stored.run, now, is_running=stored.is_running)
+
+
+def _format_end_of(stored: StoredRun, _now: float) -> str:
+    return describe_run_end(stored.run, is_running=stored.is_running)
+
+
+def _steps(stored: StoredRun, _now: float) -> str:
+    return text.count(stored.steps)
+
+
+def format_begin(run: StartedRun) -> str:
+    """Return the local start time of a run, such as ``11-24 03:17``."""
+    return time.strftime("%m-%d %H:%M", time.localtime(run.began))
+
+
+_COLUMNS: tuple[Column[_ListedRun], ...] = (
+    Column("began", 11, _cell(lambda stored, _now: format_begin(stored.run)), "left", gap=1),
+    Column("end", 3, _cell(_format_end_of), "left"),
+    Column("took", 4, _cell(_format_duration_of), "left", drop_order=0, leaves=22),
+    Column("steps", 6, _cell(_steps), drop_order=2, leaves=14),
+    Column("OOMs", 6, _cell(lambda stored, _now: text.count(stored.ooms)), drop_order=3, leaves=14),
+    Column(
+        "snaps", 6, _cell(lambda stored, _now: text.count(stored.snapshots)), drop_order=1, leaves=2
+    ),
+    Column("command", 1, lambda row: Span(row[2], _choose_style(row[0])), "left", grows=(REST,)),
+)
+"""Columns of the list of runs, from the left."""
+
+
+def _fit_columns(runs: Sequence[StoredRun], cells: int, now: float) -> Layout[_ListedRun]:
+    """Return the columns that fit; ends and durations are as wide as their words."""
+    words = {"end": _format_end_of, "took": _format_duration_of}
+    columns = [
+        replace(
+            column, width=widest([column.name, *(words[column.name](run, now) for run in runs)])
+        )
+        if column.name in words
+        else column
+        for column in _COLUMNS
+    ]
+    return fit_columns(columns, cells)
+
+
+def stored_run_heading(runs: Sequence[StoredRun], cells: int, now: float) -> Line:
+    """Return the column names."""
+    return heading_line(_fit_columns(runs, cells, now))
+
+
+def stored_run_lines(runs: Sequence[StoredRun], cells: int, now: float) -> list[Line]:
+    """Return a line for each run."""
+    layout = _fit_columns(runs, cells, now)
+    commands = distinguish([format_command(run.run) for run in runs])
+    rows = zip(runs, commands, strict=True)
+    return [row_line(layout, (row, now, command)) for row, command in rows]
+
+
+# ---- the run under the cursor ----
+
+MOST_PROCESSES = 8
+"""Most processes that are described below the list."""
+
+
+def stored_run_summary(stored: StoredRun, cells: int, height: int, now: float) -> list[Line]:
+    """Return a heading, the whole command, how the run ended, its processes and its last output.
+
+    Args:
+        stored: the run.
+        cells: width of a line.
+        height: the most lines; the output has those that the rest leaves.
+        now: Unix time.
+    """
+    run = stored.run
+    lasted = _format_duration_of(stored, now)
+    end = " after ".join(filter(None, [_format_end_of(stored, now), lasted]))
+    cause = first_failure(stored.logs, run.command)
+    where = f"in {clean(run.cwd)}" + (f" on {clean(run.host)}" if run.host else "")
+    rows: list[Line] = [
+        (),
+        title_rule([clean(run.folder.name)], cells),
+        *paragraph(format_command(run), cells, TextStyle.STRONG),
+        *paragraph(f"{end}, began {format_begin(run)}, {where}", cells, TextStyle.QUIET),
+    ]
+    for words in (clean(cause), describe_oom_kills(run)):
+        rows += paragraph(words, cells, TextStyle.BAD) if words else []
+    for log in stored.logs[:MOST_PROCESSES]:
+        rows += _describe_log(log, cells)
+    others = len(stored.logs) - MOST_PROCESSES
+    if others > 0:
+        rows += paragraph(f"and {text.count(others, 'more process', 'more processes')}", cells)
+    output = [row for entry in stored.output for row in verbatim(entry, cells)]
+    room = height - len(rows) - 1
+    return [*rows, (), *output[-room:]] if output and room > 0 else rows[:height]
+
+
+def _describe_log(log: ProcessLog, cells: int) -> list[Line]:
+    rows = paragraph(clean(describe_process(log)), cells, indent="  ")
+    for oom in log.ooms[-1:]:
+        place = f", {clean(oom.where)}" if oom.where else ""
+        words = f"OOM {at_step(oom.step)}{place}: {describe_request(oom)}; {describe_outcome(oom)}"
+        rows += paragraph(clean(words), cells, TextStyle.BAD, indent="    ", label="  ")
+    return rows
