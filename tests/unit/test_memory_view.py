@@ -29,6 +29,7 @@ from tui.devices.views.memory import (
     memory_title,
     reason_lines,
 )
+from tui.devices.views.memory_account import account_lines
 from tui.kit.lines import plain, width
 from tui.monitor.messages import DeviceMemory
 
@@ -105,6 +106,20 @@ def test_the_cpu_s_account_is_silent_about_a_runner_that_does_not_run() -> None:
     )
     assert "runner n/a (i)" in [plain(row) for row in draw_body(idle, view, 79, WORKER)]
     assert not any("n/a" in plain(row) for row in draw_body(idle, view, 79, None))
+
+
+def test_a_sampled_peak_below_the_exact_one_of_torch_is_left_out() -> None:
+    def peaks(reserved: int) -> str:
+        state = make_store("one gpu", torch_memory(reserved_peak=reserved))
+        view = state.machine.selected_device
+        gauge = account(state.machine, view, NOW)
+        lines = [plain(row) for row in account_lines(gauge, view, [], WORKER, 79)]
+        return "\n".join(lines)
+
+    assert "20.7 GiB sampled" in peaks(16 * GIB)
+    assert "16.6 GiB sampled" in peaks(16 * GIB)
+    # Neither sample was taken while torch held that much.
+    assert "sampled" not in peaks(21 * GIB)
 
 
 def test_the_title_names_what_must_not_be_overlooked() -> None:

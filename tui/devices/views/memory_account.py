@@ -138,9 +138,13 @@ def _choose_terms(gauge: Gauge, shown_beside: Collection[str]) -> Gauge:
     """Return the account without figures that repeat the bar: :func:`account_details` has them.
 
     Left out are known figures with a key in ``shown_beside``, counters with such a label or of
-    nothing, peaks that no sample has, and figures that this kind of process never reports.
+    nothing, peaks that no sample has, and figures that this kind of process never reports. So are
+    sampled peaks below the reserved one, which is exact: no sample was taken at that time.
     """
     missing = gauge.wording.no_workspace
+    reserved = next(
+        (get_value(term.bytes) for term in gauge.peaks if term.key == "reserved_peak"), None
+    )
     return replace(
         gauge,
         terms=tuple(
@@ -155,7 +159,9 @@ def _choose_terms(gauge: Gauge, shown_beside: Collection[str]) -> Gauge:
         peaks=tuple(
             term
             for term in gauge.peaks
-            if not isinstance(term.bytes, Absent) and term.key not in shown_beside
+            if not isinstance(term.bytes, Absent)
+            and term.key not in shown_beside
+            and not ("sampled" in term.source and (get_value(term.bytes) or 0) < (reserved or 0))
         ),
         counters=tuple(
             counter
