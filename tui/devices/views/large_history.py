@@ -59,8 +59,10 @@ FEW = 4
 LEAST_SHARE = 16
 """The scale of the memory ends at a ``LEAST_SHARE``-th of the total at least, so that an idle GPU
 looks idle."""
+ZOOMED = "zoomed"
+"""Said of a picture whose scale ends below the device's total."""
 MEMORY = "used"
-"""Name of the figure whose scale ends just above its highest reading."""
+"""Name of the figure whose scale may end just above its highest reading."""
 SETTLED = 3
 """Samples after which a figure without a reading counts as unsupported by the driver."""
 
@@ -140,14 +142,14 @@ def round_up(size: float) -> int:
 
 
 def choose_scale(
-    figure: PlottedFigure, recent: RecentReadings, format_size: text.SizeFormat | None = None
+    figure: PlottedFigure, recent: RecentReadings, format_size: text.SizeFormat
 ) -> PlottedFigure:
     """Return the figure of the memory with a scale that ends just above its highest reading.
 
     Args:
         figure: the figure, whose scale ends at the total.
         recent: the readings.
-        format_size: how the pane writes sizes; ``None`` for the end of the scale and the total.
+        format_size: how the pane writes sizes.
     """
     total = figure.full
     known = [value for point in recent.points if (value := getattr(point, figure.name)) is not None]
@@ -156,8 +158,7 @@ def choose_scale(
     top = round_up(max(HEADROOM * max(known), total / LEAST_SHARE))
     if top >= total:
         return figure
-    pair = text.size_pair(top, round(total), " of ")
-    return figure._replace(full=float(top), full_text=format_size(top) if format_size else pair)
+    return figure._replace(full=float(top), full_text=format_size(top))
 
 
 def fitting_rows(view: DeviceView, recent: RecentReadings, cells: int, available: int) -> int:
@@ -173,7 +174,7 @@ def fitting_rows(view: DeviceView, recent: RecentReadings, cells: int, available
     """
     rows = large_rows(available)
     figure = choose_figure(view, recent.sample, MEMORY)
-    flat = is_flat(choose_scale(figure, recent), recent, cells - SCALE)
+    flat = is_flat(choose_scale(figure, recent, text.size_short), recent, cells - SCALE)
     return min(rows, LOW_ROWS + 1) if flat else rows
 
 
@@ -459,7 +460,7 @@ def large_lines(
     """
     whole = choose_figure(view, recent.sample, name, format_size)
     figure = choose_scale(whole, recent, format_size) if zoomed and name == MEMORY else whole
-    zoom = "zoomed" if figure is not whole else ""
+    zoom = ZOOMED if figure is not whole else ""
     scale = max(SCALE, len(figure.full_text) + 1)
     room, rows = max(0, cells - scale), max(1, height - 1)
     seconds, until = recent.column_s(room), recent.end

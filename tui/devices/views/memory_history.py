@@ -21,6 +21,7 @@ from tui.devices.views.history import (
     whole_rows,
 )
 from tui.devices.views.large_history import (
+    ZOOMED,
     choose_scale,
     collect_readings,
     draw_area,
@@ -97,7 +98,7 @@ def _count_around(view: DeviceView, recent: RecentReadings, cells: int) -> int:
 
 
 def _scale(figure: PlottedFigure, recent: RecentReadings) -> PlottedFigure:
-    return choose_scale(figure, recent) if figure.name == _AREAS[0] else figure
+    return choose_scale(figure, recent, text.size) if figure.name == _AREAS[0] else figure
 
 
 def _draw_block(
@@ -129,9 +130,10 @@ def _draw_block(
     if brief:
         heading = heading_line([figure.label, present], [[highest], []], cells)
     else:
+        zoom = ZOOMED if drawn is not figure else ""
         period = f"last {format_span(room * seconds)}"
         gap = explain_gap(recent.points, readings, seconds, until)
-        rests = [[highest, period, gap], [period, gap], [period], []]
+        rests = [[highest, period, zoom, gap], [period, zoom, gap], [period, gap], [period], []]
         heading = heading_line([f"{view.label} {figure.label}", present], rests, cells)
     labels = [label_row(drawn.full_text, row, rows, LABEL) for row in range(rows)]
     area = draw_area(readings, rows, figure.style)
