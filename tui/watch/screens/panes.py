@@ -103,7 +103,8 @@ class StoredRunsPane(Pane):
 
     HELP = (
         "The newest 20 runs of gpu-workbench watch, up to 5 GiB. enter follows a live run or "
-        "replays an ended one. steps: of the process with the most."
+        "replays an ended one. steps: of the process with the most. Below the list: how the run "
+        "under the cursor ended, its processes, and the last lines of its output."
     )
 
     def __init__(self, clock: Callable[[], float], offers: OfferList) -> None:
