@@ -161,8 +161,8 @@ async def test_what_e_gives_back_is_gone_from_the_next_account(accounts: Account
     await accounts.run("churns")
     full = await accounts.settled()
     accounts.session.empty_cache(accounts.view.key)
-    log = accounts.session.state.log.lines
-    await until(accounts.session, lambda: bool(log) and "returned" in log[-1].text)
+    log = accounts.session.state.log
+    await until(accounts.session, lambda: any("returned" in line.text for line in log.lines[-1:]))
     empty = await accounts.settled()
     before, after = full.size("process"), empty.size("process")
     assert before is not None
