@@ -426,7 +426,9 @@ def test_below_the_list_the_run_under_the_cursor_says_how_it_ended(cells: int) -
         *OUTPUT,
     ):
         assert part in text
-    assert "running" in words(stored_run_summary(StoredRun(kept_run(), True, ()), cells, 9, NOW))
+    assert "running for 2 min 05 s, began" in words(
+        stored_run_summary(StoredRun(kept_run(), True, ()), cells, 9, NOW)
+    )
     # The end of the output is what remains of it.
     few = stored_run_summary(StoredRun(ended, False, (), OUTPUT), cells, 8, NOW)
     assert len(few) == 8

@@ -126,14 +126,16 @@ def stored_run_summary(stored: StoredRun, cells: int, height: int, now: float) -
     """
     run = stored.run
     lasted = _format_duration_of(stored, now)
-    end = " after ".join(filter(None, [_format_end_of(stored, now), lasted]))
+    since = " for " if stored.is_running else " after "
+    end = since.join(filter(None, [_format_end_of(stored, now), lasted]))
     cause = first_failure(stored.logs, run.command)
-    where = f"in {clean(run.cwd)}" + (f" on {clean(run.host)}" if run.host else "")
+    where = f", in {clean(run.cwd)}" if run.cwd else ""
+    where += f" on {clean(run.host)}" if run.host else ""
     rows: list[Line] = [
         (),
         title_rule([clean(run.folder.name)], cells),
         *paragraph(format_command(run), cells, TextStyle.STRONG),
-        *paragraph(f"{end}, began {format_begin(run)}, {where}", cells, TextStyle.QUIET),
+        *paragraph(f"{end}, began {format_begin(run)}{where}", cells, TextStyle.QUIET),
     ]
     for words in (clean(cause), describe_oom_kills(run)):
         rows += paragraph(words, cells, TextStyle.BAD) if words else []
