@@ -60,7 +60,8 @@ def test_what_is_held_grows_with_a_tensor_and_falls_with_it(bench: Bench) -> Non
     after = bench.memory_in_use()
     if before.allocated is None or during.allocated is None or after.allocated is None:
         pytest.skip("this C library does not report its heap")
-    assert during.allocated - before.allocated >= 64 * MIB
+    # Less than a MiB of other objects may be freed or made meanwhile.
+    assert during.allocated - before.allocated > 63 * MIB
     assert after.allocated - before.allocated < MIB
     assert before.nvml is None
     assert "nvml" in before.unavailable
