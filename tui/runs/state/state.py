@@ -54,6 +54,11 @@ from workloads.protocol.results import (
 _RUNNER = frozenset({Topic.RUNNER, Topic.WORKLOADS, Topic.BACKEND})
 
 
+def runs_on(info: WorkloadInfo, device: str) -> bool:
+    """Return whether a workload is made for a kind of torch device."""
+    return device.partition(":")[0] in info.devices
+
+
 class RunsState:
     """Runs and comparisons on one machine, and the parameters and flags that they depend on.
 
@@ -133,8 +138,8 @@ class RunsState:
             devices: torch's names, in order.
         """
         info = self.find_workload(workload)
-        kinds = info.devices if info is not None else ()
-        return tuple(each for each in devices if each.partition(":")[0] in kinds) or tuple(devices)
+        able = [each for each in devices if info is not None and runs_on(info, each)]
+        return tuple(able or devices)
 
     def flags_for(self, device: str) -> dict[str, bool]:
         """Return the present settings of the flags that act on a torch device."""

@@ -11,7 +11,7 @@ from tui.kit.lines import Line, Span, TextStyle, flow, line, paragraph, plain, w
 from tui.kit.scale import ratio_line
 from tui.runs.state import parameters
 from tui.runs.state.runs import RunState, find_last_ended
-from tui.runs.state.state import RunsState
+from tui.runs.state.state import RunsState, runs_on
 from tui.runs.sweeps.sweep_result import SweepResult, collect_sweep, format_settings
 from tui.runs.views.brief import (
     fit_description,
@@ -161,7 +161,7 @@ def device_lines(
     title = line(
         Span(f"{glyphs.GLYPHS.rule * 2} {device} ", TextStyle.HEADING), Span(which, TextStyle.QUIET)
     )
-    if device.partition(":")[0] not in info.devices:
+    if not runs_on(info, device):
         kinds = ", ".join(info.devices)
         return [
             title,

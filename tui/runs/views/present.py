@@ -35,7 +35,7 @@ from tui.runs.state.result_format import (
     format_speed_up,
 )
 from tui.runs.state.runs import RunState, are_comparable
-from tui.runs.state.state import RunsState
+from tui.runs.state.state import RunsState, runs_on
 from tui.runs.views.brief import first_sentences
 from tui.runs.views.detail import get_present_settings
 from tui.runs.views.device_charts import drop_contained
@@ -353,7 +353,7 @@ def _find_runs(state: RunsState, info: WorkloadInfo) -> dict[str, RunState | Non
     return {
         device: state.present_run(info, device)
         for device in list_devices(state)
-        if device.partition(":")[0] in info.devices
+        if runs_on(info, device)
     }
 
 

@@ -14,7 +14,7 @@ from tui.kit.table import largest_first
 from tui.runs.state import parameters
 from tui.runs.state.result_format import find_peak, format_median, format_rates, format_speed_up
 from tui.runs.state.runs import EarlierResult, RunState, are_comparable, get_median, get_result
-from tui.runs.state.state import RunsState
+from tui.runs.state.state import RunsState, runs_on
 from tui.runs.sweeps.sweep_result import choose_shown_point, collect_sweep, format_settings
 from tui.runs.views.backend import format_flag_title, format_verdict, list_newest
 from tui.runs.views.workload_state import (
@@ -253,7 +253,7 @@ def find_earlier(
     results = {
         name: state.earlier_result(info, name)
         for name, run in runs.items()
-        if run is None and _runs_on(info, name)
+        if run is None and runs_on(info, name)
     }
     return {name: result for name, result in results.items() if result is not None}
 
@@ -339,12 +339,8 @@ def explain_not_run(state: RunsState, info: WorkloadInfo) -> tuple[Span, ...]:
 # ---- cells -------------------------------------------------------------------------------------
 
 
-def _runs_on(info: WorkloadInfo, device: str) -> bool:
-    return device.partition(":")[0] in info.devices
-
-
 def _format_time_cell(info: WorkloadInfo, device: str, run: RunState | None) -> Span:
-    if not _runs_on(info, device):
+    if not runs_on(info, device):
         return Span(text.NA, TextStyle.QUIET)
     if run is None:
         return Span("")
