@@ -13,9 +13,9 @@ from textual.app import App
 from tests.screens.helpers import screen_strips
 
 LEAST = 4.5
+"""WCAG 2.2, success criterion 1.4.3, for text of ordinary size."""
 LEAST_BELOW = 2.5
 """Of what lies below a dialog and waits: it is dimmed."""
-"""WCAG 2.2, success criterion 1.4.3, for text of ordinary size."""
 FAINT = 0.5
 """Least share of a faint color that terminals draw: xterm.js a half, xterm two thirds."""
 Triplet = tuple[int, int, int]

@@ -236,10 +236,8 @@ def _filled(
         beside: another part ends where this one begins.
     """
     ascii_only, style = glyphs.GLYPHS.ascii, ON_LAYERS[color]
-    if selected:
-        sign = f"{glyphs.GLYPHS.selected}{_fit_words(words, cells - 2)}"
-        return [Span(left(fit(sign, cells), cells), style)]
     under = LOWER_GAP[ascii_only] if last else " "
     edge = LEFT_GAP[ascii_only] if beside or ascii_only else under
+    edge = glyphs.GLYPHS.selected if selected else edge
     body = under * (cells - 1) if last else left(_fit_words(words, cells - 2), cells - 1)
     return [Span(edge + body, style)]

@@ -81,9 +81,14 @@ class StoredRunList(KeyedList):
         self._clock = clock
 
     @property
+    def stored(self) -> StoredRun | None:
+        """The run under the cursor, with what its processes left."""
+        return next((run for run in self._runs() if run.run.folder.name == self.key), None)
+
+    @property
     def selected(self) -> StartedRun | None:
         """The run under the cursor."""
-        return next((run.run for run in self._runs() if run.run.folder.name == self.key), None)
+        return self.stored.run if self.stored is not None else None
 
     def row_keys(self) -> Sequence[str]:
         """Return the keys of the runs, newest first."""
@@ -133,8 +138,7 @@ class StoredRunsPane(Pane):
         return self.list if self.runs else self.offers
 
     def _summary_lines(self, cells: int, rows: int) -> list[Line]:
-        chosen = self.list.selected
-        stored = next((each for each in self.runs or () if each.run is chosen), None)
+        stored = self.list.stored
         return [] if stored is None else stored_run_summary(stored, cells, rows, self._clock())
 
     @on(KeyedList.Moved, "StoredRunList")

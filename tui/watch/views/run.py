@@ -11,13 +11,7 @@ from tui.core.text import numbers as text
 from tui.core.text.commands import shorten_command
 from tui.core.text.glyphs import clean
 from tui.core.text.numbers import plain, significant
-from tui.kit.lines import (
-    Line,
-    TextStyle,
-    cell_len,
-    fit,
-    paragraph,
-)
+from tui.kit.lines import Line, TextStyle, cell_len, fit, paragraph
 from tui.snapshots.model.facts import format_used
 from tui.snapshots.views import overview
 from tui.watch.runs.ooms import Oom, describe_outcome, describe_request
