@@ -109,8 +109,9 @@ def test_slices_never_count_a_byte_twice(total: int, used: int, reserved: int) -
         total=total, used=used, reserved=reserved, free=total - used - reserved
     )
 
+    # A device with exactly the host's total shares its memory, and has no figures.
     figures, reasons = parse_device_memory(
-        answer, name="NVIDIA H200", mig=False, host_total=HOST + 1
+        answer, name="NVIDIA H200", mig=False, host_total=total + 1
     )
 
     assert reasons == {}
