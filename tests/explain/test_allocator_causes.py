@@ -105,6 +105,20 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
         "set PYTORCH_ALLOC_CONF=expandable_segments:True",
     ),
     (
+        "cached in pieces of unknown size, and far more than was requested",
+        evidence(
+            reserved=7 * GIB,
+            allocated=3 * GIB,
+            stuck=4 * GIB,
+            largest=None,
+            requested=2 * GIB,
+            needed=2 * GIB,
+        ),
+        "cached",
+        "Cached: 4 GiB of the device's 7.5 GiB is cached and not in use (fragmentation, other",
+        "set PYTORCH_ALLOC_CONF=expandable_segments:True",
+    ),
+    (
         "cached for other streams",
         evidence(
             reserved=7 * GIB,

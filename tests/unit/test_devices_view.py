@@ -135,10 +135,35 @@ def test_a_name_that_all_share_stands_in_the_title_and_different_ones_in_their_r
 def test_what_is_wrong_with_a_gpu_is_not_what_a_title_is_cut_at() -> None:
     hot, capped = gpu(0, throttle=("hw_thermal_slowdown",)), gpu(1, throttle=("sw_power_cap",))
     state = make_store("one gpu", sample(hot, capped))
-    for room in range(52, 90):
+    for room in range(50, 90):
         title = devices_title(state.machine, NOW, room, folded=False, order="load")
-        assert title.endswith("   ! 1 throttled   \u25b4 1 at power cap")
+        assert "! cuda:0 " in title
+        assert "thermal" in title
+        assert title.endswith(("   \u25b4 1 at power cap", "cuda:1 at cap", "1 at cap"))
     assert "by load" in title
+    assert "! cuda:0 throttled: thermal" in title
+
+
+def test_several_slow_gpus_are_counted_and_a_common_reason_is_named() -> None:
+    hot = [gpu(index, throttle=("hw_thermal_slowdown",)) for index in range(2)]
+    slow = gpu(2, throttle=("hw_power_brake_slowdown",))
+    same = devices_title(make_store("one gpu", sample(*hot, gpu(2))).machine, NOW, 80, folded=False)
+    assert same.endswith("   ! 2 throttled: thermal")
+    mixed = devices_title(make_store("one gpu", sample(*hot, slow)).machine, NOW, 80, folded=False)
+    assert mixed.endswith("   ! 3 throttled")
+
+
+def test_the_reason_for_lower_clocks_stands_below_the_label_of_a_device_of_two_lines() -> None:
+    machine = make_store(
+        "one gpu", sample(gpu(0, throttle=("hw_thermal_slowdown",)), gpu(1))
+    ).machine
+    plan = deep_columns(machine.devices, 44)
+    below = [
+        plain(deep_row(view, machine.sample, NOW, plan, selected=False)[1])
+        for view in machine.devices
+    ]
+    assert below[0].startswith("!thermal ")
+    assert not below[1][: plan.label + 2].strip()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 from tui.core.events import MonitorStatus
 from tui.core.text import glyphs
@@ -187,19 +188,15 @@ def devices_title(
     seen = ["not seen by torch"] if unseen else []
     many = [f"{len(gpus)}x {kind[0]}"] if count and kind else [*count, *kind]
     sorted_by = [f"by {order}"] if order != "index" else []
-    slowdowns = _format_slowdowns(machine)
+    *longer, shortest = _format_slowdowns(machine)
 
-    def build(*parts: str) -> str:
+    def build(parts: list[str], slowdowns: Sequence[str]) -> str:
         return TITLE_GAP.join(filter(None, ["Devices", ", ".join(parts), *slowdowns]))
 
     # Problems of GPUs stand at the end; the heading also marks the order.
-    titles = [
-        build(*many, *seen, *sorted_by),
-        build(*many, *seen),
-        build(*count, *seen),
-        build(*count),
-        *(build(*kept).replace(POWER_CAP, "at cap") for kept in (count, ())),
-    ]
+    kinds = [[*many, *seen, *sorted_by], [*many, *seen], [*count, *seen], count]
+    titles = [build(kind, words) for kind in kinds for words in longer]
+    titles += [build(kind, shortest) for kind in (count, [])]
     title = next((candidate for candidate in titles if len(candidate) <= width), titles[-1])
     if not folded:
         return title
@@ -216,19 +213,36 @@ def _summarize(view: DeviceView, sample: Sample | None) -> str:
     return f"{view.label} {use} {_memory_text(used)}" if used else f"{view.label} {use}"
 
 
-def _format_slowdowns(machine: MachineState) -> list[str]:
-    """Count the GPUs with reduced clocks, by cause: heat or a fault, and the power cap."""
-    reasons = [
-        rank_throttle_reasons(view.nvml)
-        for view in machine.devices
-        if view.nvml and not view.nvml.lost
+def _format_slowdowns(machine: MachineState) -> list[list[str]]:
+    """Describe the GPUs with reduced clocks, the longest form first.
+
+    Heat or a fault is told from the power cap, which is normal under load. A single GPU is named
+    instead of counted.
+    """
+    harmed: list[tuple[str, str]] = []
+    capped: list[str] = []
+    for view in machine.devices:
+        reasons = rank_throttle_reasons(view.nvml) if view.nvml and not view.nvml.lost else ()
+        if set(reasons) & set(HARMFUL_REASONS):
+            harmed.append((view.label, _IN_BRIEF.get(reasons[0], shorten_reason(reasons[0]))))
+        elif "sw_power_cap" in reasons:
+            capped.append(view.label)
+    who = harmed[0][0] if len(harmed) == 1 else str(len(harmed))
+    why = harmed[0][1] if len({reason for _, reason in harmed}) == 1 else ""
+    count = f"{len(harmed)} throttled"
+    heat = [
+        f"{who} throttled: {why}" if why else count,
+        f"{who} {why}" if why and len(harmed) == 1 else count,
+        count,
     ]
-    harmed = sum(bool(set(reason) & set(HARMFUL_REASONS)) for reason in reasons)
-    capped = sum(
-        "sw_power_cap" in reason and not set(reason) & set(HARMFUL_REASONS) for reason in reasons
-    )
-    parts = [f"{glyphs.GLYPHS.warning} {harmed} throttled"] if harmed else []
-    return parts + ([f"{glyphs.GLYPHS.limit} {capped} {POWER_CAP}"] if capped else [])
+    named = f"{capped[0]} at cap" if len(capped) == 1 else f"{len(capped)} at cap"
+    cap = [f"{len(capped)} {POWER_CAP}", f"{len(capped)} at cap"]
+    forms = [(heat[0], cap[0]), (heat[1], named), (heat[1], cap[1]), (heat[2], cap[1])]
+    warning, limit = glyphs.GLYPHS.warning, glyphs.GLYPHS.limit
+    return [
+        [f"{warning} {slow}"] * bool(harmed) + [f"{limit} {full}"] * bool(capped)
+        for slow, full in forms
+    ]
 
 
 def rank_throttle_reasons(device: Device) -> tuple[str, ...]:
@@ -357,7 +371,8 @@ def deep_row(
 ) -> tuple[Line, Line]:
     """Return one device as two lines: its load with heat and power, and its memory.
 
-    The arguments are those of :func:`device_row`; the columns are those of ``deep_columns``.
+    A reason for lower clocks stands below the label. The arguments are those of
+    :func:`device_row`; the columns are those of ``deep_columns``.
     """
     line = device_row(view, sample, now, plan, selected=selected)
     if view.nvml is not None and view.nvml.lost:
@@ -366,7 +381,10 @@ def deep_row(
     first: list[Span] = [head]
     # In the one row, the memory with its figure stands between the load and the heat.
     ends = _BAR_CELLS + plan.load, _BAR_CELLS + plan.load + 1 + plan.filled + 1 + plan.memory
-    second: list[Span] = [Span(" " * head.width)]
+    reasons = rank_throttle_reasons(view.nvml) if view.nvml else ()
+    harmful = bool(reasons) and reasons[0] in HARMFUL_REASONS
+    reason = _format_throttling(reasons, 0) if harmful else ""
+    second: list[Span] = [Span(left(reason, head.width), TextStyle.BAD)]
     at = 0
     for span in cells:
         (second if ends[0] <= at < ends[1] else first).append(span)

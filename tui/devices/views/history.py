@@ -433,9 +433,14 @@ def scale_label(figure: PlottedFigure, row: int, rows: int) -> str:
 def _value_label(
     figure: PlottedFigure, recent: RecentReadings, format_size: text.SizeFormat
 ) -> Line:
-    """Return the label of a single row: the figure's name and its newest reading."""
+    """Return the label of a single row: the figure's name and its newest reading.
+
+    The power stands beside its limit, which narrow rows of devices leave out.
+    """
     newest = recent.read_newest(figure.name)
     words = text.NA if newest is None else format_value(figure.name, newest, format_size)
+    if newest is not None and figure.name == "power":
+        words = text.power(newest, figure.full)
     name = Span(f"  {left(figure.label, 8)}", TextStyle.QUIET)
     style = TextStyle.QUIET if newest is None else TextStyle.STRONG
     return (name, Span(right(words, LABEL - 12), style), Span("  "))

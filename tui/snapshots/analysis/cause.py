@@ -204,7 +204,7 @@ _FULL_OF_WHOM = "the device was full; it is unknown whether this process filled 
 
 CAUSE_OF: dict[LeadingCause, Cause] = {
     **dict.fromkeys(LIVE_CAUSES, "truly full"),
-    "fragmentation": "fragmentation",
+    **dict.fromkeys(("cached", "fragmentation"), "fragmentation"),
     "other streams": "other streams",
     "CUDA graphs": "private pools",
     "MemPool": "private pools",

@@ -261,9 +261,10 @@ def _divide_cached(evidence: Evidence, torch: _Whole) -> None:
         "free in private pools of CUDA graphs or MemPools",
     )
     torch.deduct("other streams", evidence.streams_cached, "cached for other streams")
-    largest = evidence.largest
-    pieces = "cached, in pieces of unknown size" if largest is None else "cached beside live blocks"
-    torch.deduct_rest("fragmentation", pieces)
+    if evidence.largest is None:
+        torch.deduct_rest("cached", "not in use, in pieces of unknown size")
+    else:
+        torch.deduct_rest("fragmentation", "cached beside live blocks")
 
 
 def _divide_outside(evidence: Evidence, device: _Whole) -> None:

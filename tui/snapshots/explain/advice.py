@@ -50,6 +50,7 @@ WORTH_A_WORD = 0.02
 """Share of the reserved memory above which a remedy explains why releasing the cache is not
 enough."""
 NO_MATTER_OF_CACHE: tuple[LeadingCause, ...] = (
+    "cached",
     "fragmentation",
     "other streams",
     "CUDA graphs",
@@ -456,6 +457,7 @@ _OF_CAUSE: dict[LeadingCause, Callable[[FailedRequest], Iterator[Remedy]]] = {
     "other tensors": _advise_on_tensors,
     "pending": allocator_advice.advise_on_pending,
     "rounding": allocator_advice.advise_on_rounding,
+    "cached": allocator_advice.advise_on_cached,
     "fragmentation": allocator_advice.advise_on_fragmentation,
     "other streams": allocator_advice.advise_on_streams,
     "CUDA graphs": allocator_advice.advise_on_graph_pools,
@@ -523,7 +525,7 @@ def _advise_history(request: FailedRequest, cause: LeadingCause) -> Iterator[Rem
         return
     unnamed = cause == "leak" and request.leak is not None and request.leak.kind == "unnamed"
     if evidence.watched:
-        if unnamed or cause in ("full", "unknown", "fragmentation"):
+        if unnamed or cause in ("full", "unknown", "cached"):
             yield Remedy(
                 f"run it with {RECORD}",
                 "the history names the lines that allocated the live memory",

@@ -87,6 +87,17 @@ def advise_on_fragmentation(request: FailedRequest) -> Iterator[Remedy]:
     )
 
 
+def advise_on_cached(request: FailedRequest) -> Iterator[Remedy]:
+    """Return remedies for cached memory in pieces of unknown size."""
+    evidence = request.evidence
+    if not evidence.expandable:
+        yield Remedy(
+            f"set {evidence.expandable_setting} before torch starts",
+            f"{request.size('cached')} was cached and could not serve the request; expandable "
+            "segments free what lies in pieces between live blocks",
+        )
+
+
 def advise_on_streams(request: FailedRequest) -> Iterator[Remedy]:
     """Return remedies for memory cached for other streams."""
     yield Remedy(

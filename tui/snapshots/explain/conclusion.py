@@ -40,7 +40,14 @@ from tui.snapshots.explain.lead import (
     recomputes,
     rounds_sizes_up,
 )
-from tui.snapshots.explain.leak_facts import Leak, describe_pace, describe_site
+from tui.snapshots.explain.leak_facts import (
+    Leak,
+    adds_much,
+    describe_pace,
+    describe_site,
+    find_growth_rate,
+    format_pace,
+)
 from tui.snapshots.explain.thresholds import has_fitting_piece
 
 BESIDE_LEFT_OVERS: tuple[LeadingCause, ...] = (
@@ -84,11 +91,14 @@ def conclude(
 
 def _describe_full(evidence: Evidence, account: Account, device: Capacity) -> str:
     share = _of_device(evidence.allocated, device)
-    cached = account.of("fragmentation")
-    # Of unknown size, the pieces may have been enough; the account says that they are unknown.
-    unsure = evidence.largest is None and cached >= evidence.needed
-    beside = f", beside {round_size(cached)} cached" if unsure else ""
-    return f"Full: live tensors hold {share}{beside}."
+    rate = find_growth_rate(evidence)
+    grows = ""
+    if rate is not None and rate.per == "step" and adds_much(rate, evidence):
+        grows = f" and grow by {format_pace(rate)}"
+    cached = account.of("cached")
+    # The pieces may have been enough; the account says that their size is unknown.
+    beside = f", beside {round_size(cached)} cached" if cached >= max(1, evidence.needed) else ""
+    return f"Full: live tensors hold {share}{grows}{beside}."
 
 
 def _of_device(size: int, device: Capacity) -> str:
@@ -289,11 +299,6 @@ def find_roundup(evidence: Evidence) -> str:
 def _describe_fragmentation(evidence: Evidence, account: Account, device: Capacity) -> str:
     share = _of_device(account.of("fragmentation"), device)
     size = round_size(evidence.requested)
-    if evidence.largest is None:
-        return (
-            f"Fragmentation, other streams or private pools: {share} is cached and not in use; "
-            f"{size} was requested."
-        )
     pieces = (
         f"of at most {round_size(evidence.largest)}"
         if evidence.largest
@@ -302,6 +307,14 @@ def _describe_fragmentation(evidence: Evidence, account: Account, device: Capaci
     return (
         f"Fragmentation: {share} is cached and not in use, in pieces {pieces}; "
         f"{size} was requested."
+    )
+
+
+def _describe_cached(evidence: Evidence, account: Account, device: Capacity) -> str:
+    share = _of_device(account.of("cached"), device)
+    return (
+        f"Cached: {share} is cached and not in use (fragmentation, other streams or private "
+        f"pools); {round_size(evidence.requested)} was requested."
     )
 
 
@@ -375,6 +388,7 @@ _OF_CAUSE: dict[LeadingCause, Sentence] = {
     "other tensors": _describe_tensors,
     "pending": _describe_pending,
     "rounding": _describe_rounding,
+    "cached": _describe_cached,
     "fragmentation": _describe_fragmentation,
     "other streams": _describe_cache("other streams", "Other streams: their caches"),
     "CUDA graphs": _describe_cache("CUDA graphs", "CUDA graphs: their private pools"),

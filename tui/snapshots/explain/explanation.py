@@ -18,6 +18,7 @@ AccountName = Literal[
     "other tensors",
     "pending",
     "rounding",
+    "cached",
     "fragmentation",
     "other streams",
     "CUDA graphs",
@@ -27,7 +28,11 @@ AccountName = Literal[
     "outside torch",
     "unknown",
 ]
-"""Name of an account row: one holder of the device's used memory."""
+"""Name of an account row: one holder of the device's used memory.
+
+``cached``: not in use, in pieces of unknown size. Where a snapshot tells them apart, the names are
+``fragmentation`` to ``private pools``.
+"""
 LeadingCause = Literal[
     AccountName,
     "process limit",

@@ -16,14 +16,13 @@ from tui.core.text.numbers import count, grouped
 from tui.snapshots.explain.evidence import Evidence, Rate
 from tui.snapshots.explain.frames import Frame, format_line, in_module_call
 from tui.snapshots.explain.inventory import Container, Inventory, Variable
-from tui.snapshots.explain.leak_facts import Leak, LeakKind, is_steady
+from tui.snapshots.explain.leak_facts import SHARE, Leak, LeakKind, is_steady
 
-SHARE = 0.1
-"""Share of the allocated bytes from which growth is reported."""
 MOST = 0.5
-"""The same share if no growth was measured and the tensors carry no graph."""
+"""Share of the allocated bytes from which growth that was not measured is reported, of tensors
+without a graph."""
 UNFILLABLE = 0.3
-"""The same share of a collection that would not fit the device if it were full."""
+"""Share of the allocated bytes of a collection that would not fit the device if it were full."""
 COPIED_WITHIN = 0.01
 """Largest difference of the request to a collection, as a share, if it copies its tensors."""
 THREADS = "threads"

@@ -21,9 +21,9 @@ from tui.snapshots.explain.account import (
 from tui.snapshots.explain.evidence import Evidence
 from tui.snapshots.explain.explanation import AccountName, LeadingCause
 from tui.snapshots.explain.frames import Frame, goes_through
-from tui.snapshots.explain.holders import SHARE, find_unfillable
+from tui.snapshots.explain.holders import find_unfillable
 from tui.snapshots.explain.inventory import Inventory, find_main_stack
-from tui.snapshots.explain.leak_facts import LARGE, Leak
+from tui.snapshots.explain.leak_facts import LARGE, SHARE, Leak
 from tui.snapshots.explain.thresholds import (
     FOR_LONG,
     FOR_LONG_AT_START,
@@ -110,6 +110,7 @@ def _leads(leak: Leak, evidence: Evidence, account: Account) -> bool:
     others: tuple[AccountName, ...] = (
         "other processes",
         "outside torch",
+        "cached",
         "fragmentation",
         "other streams",
         "CUDA graphs",
@@ -134,8 +135,11 @@ def _find_suspect(evidence: Evidence, account: Account, device: Capacity) -> Lea
     long = int((FOR_LONG_AT_START if at_start else FOR_LONG) * account.used)
     enough = max(evidence.shortfall, long, 1)
     known = device.known
+    # Without a snapshot, the pieces and their owners are unknown.
+    known_pieces = evidence.largest is not None
+    in_pieces: AccountName = "fragmentation" if known_pieces else "cached"
     least: dict[AccountName, int] = {
-        "fragmentation": enough if evidence.stuck is not None else known + 1,
+        in_pieces: enough if evidence.stuck is not None else known + 1,
         "other streams": enough,
         "CUDA graphs": enough,
         "MemPool": enough,
@@ -146,19 +150,17 @@ def _find_suspect(evidence: Evidence, account: Account, device: Capacity) -> Lea
         "outside torch": max(evidence.shortfall, NORMAL_OUTSIDE, int(OUTSIDE_SHARE * known)),
     }
     sizes = {name: account.of(name) for name in least}
-    # Without a snapshot, the pieces and their owners are unknown.
-    known_pieces = evidence.largest is not None
-    if not known_pieces or sizes["fragmentation"] < evidence.shortfall + evidence.requested:
+    if not known_pieces or sizes[in_pieces] < evidence.shortfall + evidence.requested:
         pieces = int(FRAGMENTED * account.used)
         if evidence.total is not None and evidence.needed >= REQUEST_OF_DEVICE * evidence.total:
             # Without free memory the pieces must hold it: its step may make more such requests.
             pieces = max(pieces, evidence.needed)
-        least["fragmentation"] = max(least["fragmentation"], pieces)
+        least[in_pieces] = max(least[in_pieces], pieces)
     able = {name: sizes[name] for name in least if sizes[name] >= least[name] and sizes[name]}
     if able:
         return max(able, key=lambda name: able[name])
     cached: tuple[AccountName, ...] = (
-        "fragmentation",
+        in_pieces,
         "other streams",
         "CUDA graphs",
         "MemPool",

@@ -29,7 +29,6 @@ from tui.snapshots.explain.evidence import Evidence, Rate
 from tui.snapshots.explain.frames import format_line
 from tui.snapshots.explain.holders import (
     MOST,
-    SHARE,
     format_holder,
     format_place,
     has_waiting_graphs,
@@ -51,8 +50,10 @@ from tui.snapshots.explain.inventory import (
 from tui.snapshots.explain.leak_facts import (
     FEW,
     LARGE,
+    SHARE,
     Leak,
     LeakKind,
+    adds_much,
     count_grown,
     describe_site,
     estimate_rate,
@@ -100,12 +101,11 @@ def find_leak(evidence: Evidence) -> Leak | None:
     inventory = evidence.inventory
     if inventory is None:
         return _find_in_history(evidence, rate)
-    grew = 0 if rate is None else int(rate.rate * rate.span)
-    if rate is not None and rate.per == "step" and grew < SHARE * evidence.allocated:
+    if rate is not None and rate.per == "step" and not adds_much(rate, evidence):
         rate = None
     if rate is not None and _is_loading(rate, inventory, evidence):
         rate = None
-    grew = 0 if rate is None else grew
+    grew = 0 if rate is None else int(rate.rate * rate.span)
     leak = _find_named(evidence, inventory, rate, grew)
     if leak is not None:
         return leak

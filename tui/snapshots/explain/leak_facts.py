@@ -62,12 +62,16 @@ def describe_pace(leak: Leak) -> str:
     if rate is None:
         clause = f"{'hold' if several else 'holds'} {round_size(leak.bytes)}"
         return f" {clause}{' and a graph for each' if leak.kind == 'graphs' else ''}"
-    per = "" if rate.per == "s" else f" per {rate.per}"
-    pace = f"{round_size(int(rate.rate))}{per or ' per second'}"
+    pace = format_pace(rate)
     if leak.subject[:1].isdigit():
         return f": {pace.replace(' per', ' more per')}"
     verb = "grow" if leak.kind == "unnamed" or several else "grows"
     return f" {verb} by {pace}"
+
+
+def format_pace(rate: Rate) -> str:
+    """Format a growth: ``32 MiB per step``."""
+    return f"{round_size(int(rate.rate))} per {'second' if rate.per == 's' else rate.per}"
 
 
 # ---- growth ----
@@ -75,6 +79,8 @@ def describe_pace(leak: Leak) -> str:
 
 FEW = 8
 """Minimum number of tensors in a leaking container."""
+SHARE = 0.1
+"""Share of the allocated bytes from which growth is reported."""
 LARGE = 0.3
 """Share of the allocated bytes from which growth is reported although none was measured."""
 FEWEST_STEPS = 4
@@ -87,6 +93,11 @@ def find_growth_rate(evidence: Evidence) -> Rate | None:
         if rate is not None and rate.low > 0:
             return rate
     return None
+
+
+def adds_much(rate: Rate, evidence: Evidence) -> bool:
+    """Return whether a growth made a large part of the allocated memory."""
+    return int(rate.rate * rate.span) >= SHARE * evidence.allocated
 
 
 def is_steady(evidence: Evidence) -> bool:
