@@ -122,7 +122,7 @@ class Plot:
     """Reason in the legend why the curves have gaps."""
 
 
-_LEAST_HEIGHT = 4
+LEAST_HEIGHT = 4
 """Least rows of a plot."""
 
 
@@ -147,7 +147,7 @@ def plot_lines(plot: Plot, cells: int, height: int) -> list[Line]:
     """
     rows, more = _draw(plot, cells, height)
     return (
-        rows if not more or height - more < _LEAST_HEIGHT else _draw(plot, cells, height - more)[0]
+        rows if not more or height - more < LEAST_HEIGHT else _draw(plot, cells, height - more)[0]
     )
 
 

@@ -197,13 +197,12 @@ def devices_title(
     kinds = [[*many, *seen, *sorted_by], [*many, *seen], [*count, *seen], count]
     titles = [build(kind, words) for kind in kinds for words in longer]
     titles += [build(kind, shortest) for kind in (count, [])]
-    title = next((candidate for candidate in titles if len(candidate) <= width), titles[-1])
-    if not folded:
-        return title
-    trouble = notice(machine.sample, machine.monitor, now)
-    if trouble:
-        return fit(f"{title}   {glyphs.GLYPHS.warning} {trouble}", width)
-    return fit(f"{title}   {_summarize(machine.selected_device, machine.sample)}", width)
+    trouble = notice(machine.sample, machine.monitor, now) if folded else ""
+    figures = _summarize(machine.selected_device, machine.sample) if folded else ""
+    more = f"{glyphs.GLYPHS.warning} {trouble}" if trouble else figures
+    room = width - (len(TITLE_GAP + figures) if figures and not trouble else 0)
+    title = next((candidate for candidate in titles if len(candidate) <= room), titles[-1])
+    return fit(f"{title}{TITLE_GAP}{more}", width) if more else title
 
 
 def _summarize(view: DeviceView, sample: Sample | None) -> str:

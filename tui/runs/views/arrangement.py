@@ -198,8 +198,9 @@ def arrange(
         devices: rows that the devices pane needs. If a stack has fewer, the memory pane is folded
         unless it has the focus, because busy GPUs matter more; so is the backends pane of a low
         screen, because the table needs its rows.
-        compared: the backends pane has comparisons. Without one, a grid folds it unless it has the
-        focus: its title shows the switches, and the lower pane gets the whole width.
+        compared: the backends pane has comparisons. Without one, or while the lower pane has the
+        focus, a grid folds it unless it has the focus itself: its title shows the switches or the
+        newest verdict, and the lower pane gets the whole width.
     """
     mode = choose_mode(cells, rows, focused, lower, zoomed=zoomed)
     if mode == "columns":
@@ -220,6 +221,6 @@ def arrange(
         natural["memory"] = "folded"
     if not grid and crowded and rows < ROOMY and focused != "backend":
         natural["backend"] = "folded"
-    if grid and not compared and focused != "backend":
+    if grid and (focused == lower or not compared) and focused != "backend":
         natural["backend"] = "folded"
     return Arrangement(mode, natural | away)

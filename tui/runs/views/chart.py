@@ -27,6 +27,7 @@ from tui.kit.lines import (
 from tui.kit.plot import (
     HEIGHT,
     LEAST_CELLS,
+    LEAST_HEIGHT,
     Axis,
     Curve,
     Event,
@@ -71,6 +72,8 @@ _ABSENT = {
     "memory.process_peak": "process peak",
 }
 """Names of figures that a run may lack, by the dotted path in ``unavailable``."""
+_AROUND_SWEEP = 3
+"""Rows around a sweep's plot: its heading, the axis and the axis' labels."""
 DRAWN = ("time", "rate")
 """The plotted charts; the table has the speed-up, and both have its crossovers."""
 
@@ -406,4 +409,9 @@ def _draw_sweep_chart(
     )
     limits = sweep_result.limits if chart.name == "rate" else ()
     levels = tuple(Level(limit.label, limit.value) for limit in limits)
-    return chart_lines(chart, {}, cells, height, levels=levels, events=events)
+    rows = chart_lines(chart, {}, cells, height, levels=levels, events=events)
+    # Beside each other, plots end in one row, whatever the rows of their legends.
+    excess = len(rows) - (height + _AROUND_SWEEP + (1 if events else 0))
+    if 0 < excess <= height - LEAST_HEIGHT:
+        return chart_lines(chart, {}, cells, height - excess, levels=levels, events=events)
+    return rows

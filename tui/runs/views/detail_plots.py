@@ -180,12 +180,13 @@ def _format_roofline_title(roofline: Roofline) -> str:
 
 
 def _make_curve(name: str, number: int, roofline: Roofline) -> Curve:
-    points = sorted(
-        (point.flop_per_byte, point.flop_per_s)
-        for point in roofline.points
-        if point.workload == name
-    )
-    return Curve(name, tuple(points), mark_of(number), style_of(number), joined=False)
+    own = [point for point in roofline.points if point.workload == name]
+    points = sorted((point.flop_per_byte, point.flop_per_s) for point in own)
+    shares = [point.flop_per_s / roof for point in own if (roof := roofline.roof(point))]
+    most = "up to " if len(shares) > 1 else ""
+    of = " of the roof" if number == 0 else ""
+    label = f"{name} {most}{text.percent(100 * max(shares))}{of}" if shares else name
+    return Curve(label, tuple(points), mark_of(number), style_of(number), joined=False)
 
 
 def _format_roof(roof: Roof, unit: str) -> str:
