@@ -64,7 +64,15 @@ def test_the_slowest_run_is_the_highest() -> None:
 
 def test_noise_is_drawn_flat() -> None:
     *_, last = trends_of(kept(0, median=1e-3), kept(1, median=1.03e-3))
-    assert draw_trend(last) == 2 * glyphs.GLYPHS.zero
+    assert draw_trend(last) == 2 * glyphs.GLYPHS.vertical[0]
+
+
+def test_a_small_change_is_drawn_small() -> None:
+    *_, last = trends_of(kept(0, median=1e-3), kept(1, median=1.08e-3))
+    lowest, higher = draw_trend(last)
+    steps = glyphs.GLYPHS.vertical
+    assert lowest == steps[0]
+    assert 0 < steps.index(higher) < len(steps) // 2
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])

@@ -87,12 +87,14 @@ def test_the_memory_pane_makes_room_for_devices_that_would_not_fit(
 
 
 @given(SIZES, st.sampled_from(LOWER), st.sampled_from([*PANES, *LOWER]), st.booleans())
-def test_in_a_grid_the_backends_without_a_comparison_are_one_line(
+def test_in_a_grid_the_backends_without_a_comparison_or_beside_a_read_detail_are_one_line(
     size: tuple[int, int], lower: str, focused: str, compared: bool
 ) -> None:
     placed = arrange(*size, focused, lower, zoomed=False, compared=compared)
     if placed.mode == "grid":
-        assert (placed.places["backend"] == "folded") == (not compared and focused != "backend")
+        reads = focused == lower
+        hidden = (reads or not compared) and focused != "backend"
+        assert (placed.places["backend"] == "folded") == hidden
     else:
         assert placed == arrange(*size, focused, lower, zoomed=False)
 

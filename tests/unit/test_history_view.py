@@ -290,7 +290,7 @@ def test_every_line_fits_and_has_its_scale_or_in_one_row_its_newest_reading(
     lines = block_lines(view, recent, cells, height)
     assert all(width(line) <= cells for line in lines)
     text = "\n".join(map(plain, lines))
-    scales, readings = ("100%", "139.8G", "700 W"), ("61%", "20.7G", "310 W")
+    scales, readings = ("100%", "139.8G", "700 W"), ("61%", "20.7G", "310/700 W")
     for words in ("util", "memory", "power", *(scales if height > 6 else readings)):
         assert words in text
     rows = whole_rows(view, recent, cells, height)

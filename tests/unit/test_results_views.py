@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.results.samples import BEGAN, HOUR, kept
 from tui.kit.lines import TextStyle, cell_len, plain, width
+from tui.kit.plot import mark_of
 from tui.kit.scale import ends_of, interval_line, reach_of
 from tui.kit.table import Layout, heading_line, row_line
 from tui.results.store.compare import compare
@@ -109,7 +110,7 @@ def _pair(
     return a, b
 
 
-@pytest.mark.parametrize("cells", [79, 95, 119, 199])
+@pytest.mark.parametrize("cells", [66, 95, 119, 199])
 def test_all_intervals_stand_on_one_scale_whose_ends_are_told(cells: int) -> None:
     (a, b), (c, d) = _pair(1.3, "matmul"), _pair(0.99, "conv2d", 200)
     found = _sides(a + c, b + d)
@@ -119,7 +120,7 @@ def test_all_intervals_stand_on_one_scale_whose_ends_are_told(cells: int) -> Non
         "conv2d": "same",
         "matmul": "slower",
     }
-    low, high = ends_of(1.5) if cells > 79 else ("slower", "faster")
+    low, high = ends_of(1.5) if cells > 66 else ("slower", "faster")
     head = plain(heading_line(chosen))
     assert low in head
     assert high in head
@@ -130,6 +131,26 @@ def test_all_intervals_stand_on_one_scale_whose_ends_are_told(cells: int) -> Non
     assert len({len(line) for line in lines}) == 1
     assert head.index(low) == lines[0].index("╌")
     assert head[head.index(low) + (len(lines[0]) - head.index(low)) // 2] == "1"
+
+
+@pytest.mark.parametrize("rows", [0, 5, 8, 9, 20, 40])
+@pytest.mark.parametrize("cells", [20, 79, 119])
+def test_the_runs_of_the_workload_under_the_cursor_are_plotted_where_rows_are_left(
+    cells: int, rows: int
+) -> None:
+    a, b = _pair(1.0, "conv2d")
+    found = _sides(a, b)
+    question = found.compared.questions[0]
+    lines = list(map(plain, result_comparison.render_pictures(found, question, cells, rows)))
+    assert len(lines) <= rows
+    assert all(cell_len(line) <= cells for line in lines)
+    assert bool(lines) == (cells > 24 and rows >= 9)
+    if lines:
+        title, *plotted = lines
+        marks = "".join(plotted)
+        assert "median of a run" in title
+        assert 0 < marks.count(mark_of(0)) <= len(question.a.rows)
+        assert 0 < marks.count(mark_of(1)) <= len(question.b.rows)
 
 
 @given(st.floats(0.2, 5), st.floats(0, 0.5), st.integers(9, 80), st.sampled_from([5.0, 10.0, 50.0]))

@@ -33,9 +33,9 @@ from tui.results.views.result_list import ORDERS, ListedRow, Order
 LIST, COMPARISON, PAST = "results", "comparison", "past"
 """The ids of the panes."""
 _AROUND_LIST = 4
-"""Rows of a comparison beside its list, descriptions and bars: the heading, and blank ones."""
-_LEAST_BARS = 2
-"""Least rows of a comparison's bars."""
+"""Rows of a comparison beside its list, descriptions and pictures: the heading, and blank ones."""
+_LEAST_PICTURES = 2
+"""Least rows of a comparison's pictures."""
 LEAST_BESIDE = 60
 """Cells that the list must leave for the times of the chosen workload beside it."""
 _GAP, _SCROLL_BAR = 2, 1
@@ -334,8 +334,11 @@ class ComparisonPane(Pane):
         for part in (self._sides, self._foot):
             part.can_focus = False
             part.add_class("foot")
-        self._bars = FittedView(
-            lambda cells, rows: comparison.render_bars(environments, cells, rows), _copy_nothing
+        self._pictures = FittedView(
+            lambda cells, rows: comparison.render_pictures(
+                environments, self.table.question, cells, rows
+            ),
+            _copy_nothing,
         )
 
     @property
@@ -347,7 +350,7 @@ class ComparisonPane(Pane):
         yield self._sides
         yield LineBar(self._heading_line)
         yield self.table
-        yield self._bars
+        yield self._pictures
         yield self._foot
 
     def on_mount(self) -> None:
@@ -357,15 +360,15 @@ class ComparisonPane(Pane):
             self.query_one(LineBar).display = self._foot.display = False
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Draw both times as bars in the rows that the list leaves, if there are enough."""
+        """Draw bars and runs in the rows that the list leaves, if there are enough."""
         many = len(self.environments.compared.questions)
         cells = text_cells(self.size.width)
         sides = len(comparison.render_sides(self.environments, cells))
         foot = len(comparison.render_foot(self.environments, self.table.question, cells))
         left = self.size.height - sides - foot - many - _AROUND_LIST
-        bars = comparison.render_bars(self.environments, cells, left)
-        self._bars.display = len(bars) >= _LEAST_BARS
-        set_height(self.table, many if self._bars.display else None)
+        pictures = comparison.render_pictures(self.environments, self.table.question, cells, left)
+        self._pictures.display = len(pictures) >= _LEAST_PICTURES
+        set_height(self.table, many if self._pictures.display else None)
 
     def _heading_line(self, cells: int) -> Line:
         room = self.table.cells or cells
@@ -374,6 +377,7 @@ class ComparisonPane(Pane):
     @on(KeyedList.Moved, "QuestionList")
     def _moved(self) -> None:
         self._foot.rebuild()
+        self._pictures.rebuild()
 
 
 class HistoryPane(Pane):

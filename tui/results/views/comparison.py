@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from tui.core.text import glyphs
@@ -28,9 +29,11 @@ from tui.results.views.results import (
     format_long_verdict,
     format_name,
     format_own_notes,
+    format_runs,
     format_shared_differences,
     format_side,
     format_verdict,
+    has_different_runs,
 )
 
 _MOST_NAME, _LEAST_NAME = 40, 14
@@ -60,6 +63,7 @@ def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> Layo
         [(question.answer.ratio.value, question.answer.ratio.ci95) for question in questions]
         or [(1.0, None)]
     )
+    format_time = partial(format_side, with_runs=has_different_runs(comparison.compared))
     name = max(_LEAST_NAME, widest(map(_format_name, questions), _MOST_NAME))
     ends = max(_LEAST_DRAWN, 2 * max(map(cell_len, scale.ends_of(reach))) + 3)
     columns: list[Column[Question]] = [
@@ -69,12 +73,12 @@ def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> Layo
             "left", drop_order=0, leaves=name + ends,
         ),
         Column(
-            "A", widest(("A", *(format_side(question.a) for question in questions))),
-            lambda question: format_side(question.a),
+            "A", widest(("A", *(format_time(question.a) for question in questions))),
+            lambda question: format_time(question.a),
         ),
         Column(
-            "B", widest(("B", *(format_side(question.b) for question in questions))),
-            lambda question: format_side(question.b),
+            "B", widest(("B", *(format_time(question.b) for question in questions))),
+            lambda question: format_time(question.b),
         ),
         Column("B is", widest(("B is", *map(_format_verdict, questions))), _render_verdict, "left"),
     ]  # fmt: skip
@@ -125,8 +129,14 @@ def _render_verdict(question: Question) -> Span:
 
 
 def _format_verdict(question: Question) -> str:
+    """Format a verdict for a row, with a mark where runs have warnings.
+
+    Only a difference has its ratio: the times and the interval beside it say how equal equal is.
+    """
+    verdict = question.answer.verdict
+    words = format_verdict(question) if verdict in _BAR_STYLES else verdict
     mark = f" {glyphs.GLYPHS.warning}" if question.a.marked or question.b.marked else ""
-    return f"{format_verdict(question)}{mark}"
+    return f"{words}{mark}"
 
 
 def build_question_key(question: Question) -> str:
@@ -211,6 +221,66 @@ def render_bars(comparison: EnvironmentComparison, cells: int, rows: int) -> lis
     return lines
 
 
+_LEAST_RUNS, _MOST_RUNS = 6, 24
+"""Rows of the plot of a workload's runs, between its edges."""
+_AROUND_RUNS = 3
+"""Rows of that plot besides: its title, the axis and the dates."""
+
+
+def render_pictures(
+    comparison: EnvironmentComparison, question: Question | None, cells: int, rows: int
+) -> list[Line]:
+    """Draw the bars, and below them each run of the workload under the cursor, if there are rows.
+
+    Args:
+        comparison: the two sides.
+        question: the workload under the cursor.
+        cells: width of a line.
+        rows: the rows for all.
+    """
+    bars = render_bars(comparison, cells, rows)
+    if bars and bars[-1]:
+        bars.append(())
+    height = min(_MOST_RUNS, rows - len(bars) - _AROUND_RUNS)
+    if question is None or height < _LEAST_RUNS:
+        return bars
+    return bars + _plot_runs(question, cells, height)
+
+
+def _plot_runs(question: Question, cells: int, height: int) -> list[Line]:
+    """Plot the median of each run of both sides over time; nothing of runs at one moment."""
+    sides = {"A": question.a.rows, "B": question.b.rows}
+    rows = [row for side in sides.values() for row in side if row.median_s]
+    times = [row.at for row in rows]
+    if len(set(times)) < 2 or cells - 2 < LEAST_CELLS:
+        return []
+    curves = [
+        Curve(
+            letter,
+            tuple((row.at, row.median_s) for row in side if not row.marks),
+            mark_of(number),
+            style_of(number),
+            joined=False,
+        )
+        for number, (letter, side) in enumerate(sides.items())
+    ]
+    curves += _mark_warnings(rows)
+    plot = Plot(
+        Axis("time", DATE, Scale(min(times), max(times))),
+        Axis("median of a run", "s", _scale_medians(rows)),
+        tuple(curves),
+        title=question.workload,
+    )
+    return [(Span("  "), *row) for row in plot_lines(plot, cells - 2, height)]
+
+
+def _mark_warnings(rows: Sequence[StoredRow]) -> list[Curve]:
+    """Return the curve of the runs with warnings, which have their own mark; empty without any."""
+    marked = tuple((row.at, row.median_s) for row in rows if row.marks)
+    warning = glyphs.GLYPHS.warning
+    return [Curve("with warnings", marked, warning, TextStyle.NOTE, joined=False)] * bool(marked)
+
+
 def _format_distinct_names(questions: Sequence[Question]) -> list[str]:
     """Return the names of workloads, with parameters where a name alone stands for several."""
     counts = Counter(question.workload for question in questions)
@@ -244,9 +314,11 @@ def render_foot(
 
 
 def format_comparison_title(comparison: EnvironmentComparison) -> str:
-    """Format the title: the number of workloads that both sides have."""
+    """Format the title: the workloads that both sides have, and their runs."""
     many = len(comparison.compared.questions)
-    return f"B vs A   {text.count(many, 'common workload')}" if many else NO_COMMON
+    if not many:
+        return NO_COMMON
+    return f"B vs A   {text.count(many, 'common workload')}, {format_runs(comparison.compared)}"
 
 
 # ---- one workload over time ----------------------------------------------------------------------
@@ -347,9 +419,6 @@ def render_history(history: WorkloadHistory, cells: int, height: int) -> list[Li
 def _build_history_plot(
     history: WorkloadHistory, groups: Mapping[Software, Sequence[StoredRow]]
 ) -> Plot:
-    medians = [row.median_s or 0.0 for row in history.rows]
-    low, high = min(medians), max(medians)
-    room = max((high - low) * _MARGIN, high * _FLAT / 2)
     across = Scale(history.rows[0].at, history.rows[-1].at)
     plotted = groups if 1 < len(groups) <= _MOST_CURVES else {(): history.rows}
     curves, names = [], _name_software(groups)
@@ -358,10 +427,7 @@ def _build_history_plot(
         name = names[known] if plotted is groups else "runs"
         if clear:
             curves.append(Curve(name, clear, mark_of(number), style_of(number), joined=False))
-    marked = tuple((row.at, row.median_s) for row in history.rows if row.marks)
-    if marked:
-        warning = glyphs.GLYPHS.warning
-        curves.append(Curve("with warnings", marked, warning, TextStyle.NOTE, joined=False))
+    curves += _mark_warnings(history.rows)
     ticks = find_changes(history)
     # A very long list of names would leave no room for the plot.
     few = len(ticks) <= _MOST_NAMED
@@ -369,10 +435,18 @@ def _build_history_plot(
     events = tuple(Event(name if few else "", row.at) for row, name in shown)
     return Plot(
         Axis("time", DATE, across),
-        Axis("median of a run", "s", Scale(max(0.0, low - room), high + room)),
+        Axis("median of a run", "s", _scale_medians(history.rows)),
         tuple(curves),
         events=events,
     )
+
+
+def _scale_medians(rows: Sequence[StoredRow]) -> Scale:
+    """Return a scale for the medians of runs: just wide enough, since changes are small."""
+    medians = [row.median_s or 0.0 for row in rows]
+    low, high = min(medians), max(medians)
+    room = max((high - low) * _MARGIN, high * _FLAT / 2)
+    return Scale(max(0.0, low - room), high + room)
 
 
 def _render_groups(groups: Mapping[Software, Sequence[StoredRow]], cells: int) -> list[Line]:

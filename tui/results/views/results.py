@@ -161,15 +161,9 @@ def build_comparison_table(comparison: StoreComparison) -> Table:
         same = " with the same settings" if comparison.unpaired else ""
         return Table("compare", f"no workload{same} on both sides", (), ())
     devices = {format_devices(question) for question in comparison.questions}
-    counts = {
-        _count_runs(side) for question in comparison.questions for side in (question.a, question.b)
-    }
     device = devices.pop() if len(devices) == 1 else ""
-    differ = len(counts) > 1
-    runs = "each with (runs/sessions)"
-    if not differ:
-        ((many, sessions),) = counts
-        runs = f"each {text.count(many, 'run')} in {text.count(sessions, 'session')}"
+    differ = has_different_runs(comparison)
+    runs = format_runs(comparison)
     both = f"{text.count(len(comparison.questions), 'workload')} on both sides"
     sides = (*(() if device else ("device",)), "A", "B")
     names = ("workload", *sides, "B is", "ratio A/B", "95% interval")
@@ -187,6 +181,25 @@ def build_comparison_table(comparison: StoreComparison) -> Table:
 def format_devices(question: Question) -> str:
     """Return the names of the devices that a question compares."""
     return " | ".join(dict.fromkeys(question.devices))
+
+
+def has_different_runs(comparison: StoreComparison) -> bool:
+    """Return whether the sides differ in their numbers of runs or sessions."""
+    return len(_count_all_runs(comparison)) > 1
+
+
+def format_runs(comparison: StoreComparison) -> str:
+    """Format the runs of each side, or what stands behind each time if they differ."""
+    if has_different_runs(comparison):
+        return "each with (runs/sessions)"
+    ((many, sessions),) = _count_all_runs(comparison)
+    return f"each {text.count(many, 'run')} in {text.count(sessions, 'session')}"
+
+
+def _count_all_runs(comparison: StoreComparison) -> set[tuple[int, int]]:
+    return {
+        _count_runs(side) for question in comparison.questions for side in (question.a, question.b)
+    }
 
 
 def _count_runs(side: ComparisonSide) -> tuple[int, int]:

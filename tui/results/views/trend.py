@@ -14,8 +14,11 @@ from tui.results.store.records import StoredRow
 RUNS = 10
 """Most runs in a trend."""
 FLAT = 0.05
-"""Medians whose largest exceeds the smallest by less than this share are drawn as dots, so that
-noise does not look like a change."""
+"""Medians whose largest exceeds the smallest by less than this share are drawn flat, so that noise
+does not look like a change."""
+WHOLE = 0.25
+"""Share by which the largest median must exceed the smallest to fill the height, so that a small
+change looks small."""
 _PLACE = ("box", "gpu")
 """Facts that the runs of a trend share."""
 
@@ -78,21 +81,26 @@ def format_change(trend: TimeTrend | None) -> str:
     return f"{sign}{text.share(abs(trend.change))}"
 
 
+def is_flat(trend: TimeTrend) -> bool:
+    """Return whether the medians differ by no more than noise."""
+    return max(trend.medians_s) < min(trend.medians_s) * (1 + FLAT)
+
+
 def draw_trend(trend: TimeTrend | None) -> str:
-    """Draw a column for each run, from the fastest to the slowest; empty of a single run."""
+    """Draw a column for each run, the fastest lowest; empty of a single run."""
     if trend is None or len(trend.medians_s) < 2:
         return ""
     steps = glyphs.GLYPHS.vertical
     least, most = min(trend.medians_s), max(trend.medians_s)
-    if most < least * (1 + FLAT):
-        return glyphs.GLYPHS.zero * len(trend.medians_s)
-    span = most - least
+    if is_flat(trend):
+        return steps[0] * len(trend.medians_s)
+    span = max(most - least, WHOLE * least)
     return "".join(steps[round((s - least) / span * (len(steps) - 1))] for s in trend.medians_s)
 
 
 def choose_trend_style(trend: TimeTrend | None) -> TextStyle:
     """Return the style of a drawn trend: slower, faster, or back at the first time."""
-    if trend is None or set(draw_trend(trend)) <= {glyphs.GLYPHS.zero}:
+    if trend is None or is_flat(trend):
         return TextStyle.REST
     ratio = trend.medians_s[-1] / trend.medians_s[0]
     if 1 / (1 + FLAT) < ratio < 1 + FLAT:
