@@ -69,7 +69,7 @@ def test_noise_is_drawn_flat() -> None:
 
 def test_a_small_change_is_drawn_small() -> None:
     *_, last = trends_of(kept(0, median=1e-3), kept(1, median=1.08e-3))
-    lowest, higher = draw_trend(last)
+    lowest, higher = list(draw_trend(last))
     steps = glyphs.GLYPHS.vertical
     assert lowest == steps[0]
     assert 0 < steps.index(higher) < len(steps) // 2

@@ -130,7 +130,7 @@ def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:
     # Why all of them are old is said once.
     words = " ".join(" ".join(lines).split())
     assert words.count("s old: the process has ended") == 1
-    assert "in grey: 9 s old: the process has ended" in words
+    assert "reserved 3.5 GiB 9 s old: the process has ended" in words
 
 
 def explain_end(*more: object, at_oom: TorchMemory | None = None) -> str:

@@ -26,6 +26,7 @@ from tui.kit.key_help import help_lines
 from tui.kit.lines import Line, Span, TextStyle, fit_line, paragraph
 from tui.kit.lists import CursorView, RowFilter
 from tui.kit.pane import LineBar, LinesView, Pane
+from tui.kit.styles import key_content
 
 R = TypeVar("R")
 
@@ -167,13 +168,13 @@ class KeysBar(LineBar):
     """
 
     def __init__(self, keys: str) -> None:
+        super().__init__(lambda cells: fit_line(self.spans, cells))
         pairs = [words.partition(" ") for words in keys.split("   ")]
-        spans = [
+        self.spans: Line = tuple(
             span
             for key, _, label in pairs
             for span in (Span(" "), Span(key, TextStyle.KEY), Span(f" {label} "))
-        ]
-        super().__init__(lambda cells: fit_line(tuple(spans), cells))
+        )
 
 
 def dialog(title: str, keys: str, *parts: Widget) -> ComposeResult:
@@ -191,7 +192,10 @@ def dialog(title: str, keys: str, *parts: Widget) -> ComposeResult:
 
 
 class BesideCursor(Dialog[R]):
-    """A dialog beside the row under the cursor, which stays visible."""
+    """A dialog beside the row under the cursor, which stays visible.
+
+    At the top of the screen, its keys are on its frame, and the footer is blank.
+    """
 
     @on(events.Mount)
     def _place(self) -> None:
@@ -202,7 +206,13 @@ class BesideCursor(Dialog[R]):
         row = about.region.y
         if isinstance(about, CursorView) and about.cursor is not None:
             row += about.cursor - about.scroll_offset.y
-        self.set_class(2 * row >= self.app.size.height, "-above")
+        if 2 * row < self.app.size.height:
+            return
+        self.add_class("-above")
+        keys = self.query_one(KeysBar)
+        self.query_one(".dialog").border_subtitle = key_content(keys.spans)
+        keys.spans = ()
+        keys.rebuild()
 
 
 class HelpScreen(Dialog[None]):

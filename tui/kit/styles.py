@@ -293,6 +293,16 @@ def title_content(spans: Line, *, framed: bool = False) -> Content:
     return Content.assemble(first, *((span.text, _title_style(span.style)) for span in rest))
 
 
+def key_content(spans: Line) -> Content:
+    """Return keys with what they do, for the edge of a frame, which adds the first blank itself.
+
+    Args:
+        spans: a blank, then the keys.
+    """
+    _, *rest = spans
+    return Content.assemble(*((span.text, _title_style(span.style)) for span in rest)).rstrip()
+
+
 def _title_style(style: TextStyle) -> ContentStyle:
     """Return the style of a text in a title, whatever the focus does to the title."""
     own = _Present.styles[style]

@@ -73,6 +73,8 @@ class Glyphs(NamedTuple):
     """The left edge of a chart."""
     wall_tick: str
     """A value on a chart's left edge."""
+    branch: str
+    """Leads to a part of a tree that others follow."""
     corner: str
     tick: str
     """A place on a chart's lower edge."""
@@ -124,6 +126,7 @@ UNICODE = Glyphs(
     shared="&",
     wall="│",
     wall_tick="┤",
+    branch="├",
     corner="└",
     tick="┬",
     interval=IntervalGlyphs("╌", "│", "├", "─", "┼", "┤"),
@@ -174,6 +177,7 @@ ASCII = Glyphs(
     shared="&",
     wall="|",
     wall_tick="+",
+    branch="+",
     corner="+",
     tick="+",
     interval=IntervalGlyphs(".", "|", "[", "=", "+", "]"),

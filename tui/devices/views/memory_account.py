@@ -30,11 +30,13 @@ from tui.devices.views.memory import (
     reason_lines,
     warning_lines,
 )
+from tui.devices.views.memory_tree import TREE_KEYS, TreeRow, build_tree, list_flat
 from tui.kit.lines import (
     Line,
     Span,
     TextStyle,
     beside,
+    cell_len,
     fit_line,
     left,
     paragraph,
@@ -57,7 +59,7 @@ TOTALS = frozenset({"allocated", "reserved", "process", "used", "free", "total"}
 """Keys of the terms that are shown even if they are zero."""
 MOST_NAMED = 6
 """From this many figures with the same reason on, not all are named."""
-COLUMNS_FROM = 78
+COLUMNS_FROM = 84
 """Least width in cells to show sections in two columns."""
 ABOUT_FROM = 30
 """Cells that a remark needs to stand on the line of its figure."""
@@ -69,6 +71,8 @@ _SECTIONS = {
     "pinned": "host memory of the runner",
 }
 """Headings by the term that follows them."""
+ACCOUNT = "account"
+"""Heading of the tree."""
 _SHORT = {
     "torch memory_stats": "torch",
     "torch mem_get_info": "torch",
@@ -108,38 +112,38 @@ def account_lines(
         about: the subject of the facts.
         worker_pid: our own process, marked among the processes on the device.
         cells: width of a line.
-        shown_beside: keys of figures that are beside the account, which leaves them out if
-            they are known.
+        shown_beside: keys of peaks and labels of counters that are beside the account, which
+            leaves them out.
     """
     gauge = _choose_terms(gauge, shown_beside)
     wide = cells >= BESIDE_FROM
     main = cells * 3 // 5 if wide else cells
     reasons = find_shared_reasons(gauge)
     column = _column(main)
+    blocks = _figures(gauge, view, reasons, column, explained=False)
+    blocks.append(_processes(view, worker_pid, column))
     lines = [
         *other_lines(gauge.others, main),
         *warning_lines(gauge, main),
-        *_in_columns(_figures(gauge, view, reasons, column, explained=False), main),
+        *_in_columns(blocks, main),
         *(_section("not known", main) if reasons else ()),
         *reason_lines(reasons, main, MOST_NAMED),
     ]
-    rest = cells - main - 2 if wide else cells
-    side = [*_facts(facts, about, rest), *_processes(view, worker_pid, rest)]
     if not wide:
-        lines = [*lines, *side]
-    elif not lines[0] and not side[0]:
+        lines += _facts(facts, about, cells)
+        return lines if lines[0] else lines[1:]
+    side = _facts(facts, about, cells - main - 2)
+    if not lines[0] and not side[0]:
         return beside(lines[1:], side[1:], main)
-    else:
-        lines = beside(lines, side, main)
-    return lines if lines[0] else lines[1:]
+    return beside(lines, side, main)
 
 
 def _choose_terms(gauge: Gauge, shown_beside: Collection[str]) -> Gauge:
     """Return the account without figures that repeat the bar: :func:`account_details` has them.
 
-    Left out are known figures with a key in ``shown_beside``, counters with such a label or of
-    nothing, peaks that no sample has, and figures that this kind of process never reports. So are
-    sampled peaks below the reserved one, which is exact: no sample was taken at that time.
+    Left out are peaks with a key in ``shown_beside``, counters with such a label or of nothing,
+    peaks that no sample has, and figures that this kind of process never reports. So are sampled
+    peaks below the reserved one, which is exact: no sample was taken at that time.
     """
     missing = gauge.wording.no_workspace
     reserved = next(
@@ -150,11 +154,7 @@ def _choose_terms(gauge: Gauge, shown_beside: Collection[str]) -> Gauge:
         terms=tuple(
             term
             for term in gauge.terms
-            if (
-                term.bytes.reason != missing
-                if isinstance(term.bytes, Absent)
-                else term.key not in shown_beside
-            )
+            if not (isinstance(term.bytes, Absent) and term.bytes.reason == missing)
         ),
         peaks=tuple(
             term
@@ -193,7 +193,7 @@ def _figures(
 ) -> list[list[Line]]:
     """Return the known figures by section, ``explained`` with their sources and meanings."""
     known = drop_absent(gauge, reasons)
-    peaks = _term_rows(known.peaks, cells, explained=explained)
+    peaks = _term_rows(list_flat(known.peaks), cells, explained=explained)
     blocks = [
         *_terms(gauge, reasons, cells, explained=explained),
         [*_section("peaks", cells), *peaks] if peaks else [],
@@ -228,7 +228,8 @@ def _section(title: str, cells: int) -> list[Line]:
 def _terms(gauge: Gauge, reasons: Reasons, cells: int, *, explained: bool) -> list[list[Line]]:
     """Return the terms under their headings, except those with a reason in ``reasons``.
 
-    Unless all are ``explained``, parts of zero bytes are left out too.
+    Unless all are ``explained``, parts of zero bytes are left out too, and what is a part of what
+    is drawn as a tree.
     """
     sections: dict[str, list[Term]] = {}
     title = ""
@@ -236,12 +237,16 @@ def _terms(gauge: Gauge, reasons: Reasons, cells: int, *, explained: bool) -> li
         title = _SECTIONS.get(term.key, title)
         if is_absent_for(term.bytes, reasons) or (not explained and _is_empty_part(term)):
             continue
-        sections.setdefault(title, []).append(term)
+        in_tree = not explained and term.key in TREE_KEYS
+        sections.setdefault(ACCOUNT if in_tree else title, []).append(term)
     notes = {} if explained or gauge.wording.frees else {RELEASABLE: FREES}
-    return [
-        [*_section(title, cells), *_term_rows(tuple(own), cells, notes, explained=explained)]
-        for title, own in sections.items()
-    ]
+    blocks: list[list[Line]] = []
+    for title, own in sections.items():
+        rows = build_tree(own) if title == ACCOUNT else list_flat(own)
+        blocks.append(
+            [*_section(title, cells), *_term_rows(rows, cells, notes, explained=explained)]
+        )
+    return blocks
 
 
 def _is_empty_part(term: Term) -> bool:
@@ -258,13 +263,23 @@ def _shared_age(terms: tuple[Term, ...]) -> Stale[int] | None:
 
 
 def _term_rows(
-    terms: tuple[Term, ...],
+    shown: Sequence[TreeRow],
     cells: int,
     notes: Mapping[str, str] = MappingProxyType({}),
     *,
     explained: bool,
 ) -> list[Line]:
-    """Return the rows of the terms: label, bytes, any doubt; if ``explained``, more."""
+    """Return the rows of the terms: name, bytes, any doubt; if ``explained``, more.
+
+    Args:
+        shown: the terms.
+        cells: width of a line.
+        notes: what to say beside a term, by its key.
+        explained: add sources and meanings.
+    """
+    terms = tuple(row.term for row in shown)
+    longest = max((cell_len(row.lead + row.label) for row in shown), default=0)
+    name_cells = max(NAME_CELLS, longest + 1)
     wide = cells >= 110
     sources = [term.source if wide else _SHORT.get(term.source, term.source) for term in terms]
     gap = " " * 2
@@ -273,32 +288,34 @@ def _term_rows(
         sources = [notes.get(term.key, source) for term, source in zip(terms, sources, strict=True)]
         gap = " "
     source_cells = max((len(source) for source in sources), default=0)
-    lead = NAME_CELLS + SIZE + len(gap) + (source_cells + 2 if source_cells else 0)
-    shared = _shared_age(terms)
+    lead = name_cells + SIZE + len(gap) + (source_cells + 2 if source_cells else 0)
+    shared = None if any(row.whole for row in shown) else _shared_age(terms)
     rows: list[Line] = []
     if shared is not None:
         rows += paragraph(f"in grey: {_age(shared)}", cells, TextStyle.QUIET, indent="  ")
-    for term, source in zip(terms, sources, strict=True):
+    for row, source in zip(shown, sources, strict=True):
+        term = row.term
         absent = isinstance(term.bytes, Absent)
         size = term.bytes.short if isinstance(term.bytes, Absent) else text.size(term.bytes.value)
         style = TextStyle.QUIET if absent or isinstance(term.bytes, Stale) else TextStyle.STRONG
         head: Line = (
-            Span(left(term.label, NAME_CELLS)),
+            Span(row.lead, TextStyle.QUIET),
+            Span(left(row.label, name_cells - cell_len(row.lead))),
             Span(right(size, SIZE), style),
             Span(f"{gap}{left(source, source_cells)}".rstrip(), TextStyle.QUIET),
         )
-        remark = _explain_doubt(term, shared) or (term.about if explained else "")
+        remark = _explain_doubt(row, shared) or (term.about if explained else "")
         rows += _with_remark(head, remark, lead, cells)
     return rows
 
 
-def _explain_doubt(term: Term, shared: Stale[int] | None) -> str:
-    """Return why a term is unknown or old; ``shared`` already explains all old figures."""
-    if isinstance(term.bytes, Absent):
-        return term.bytes.reason
-    if isinstance(term.bytes, Stale) and shared is None:
-        return _age(term.bytes)
-    return ""
+def _explain_doubt(row: TreeRow, shared: Stale[int] | None) -> str:
+    """Return why a term is unknown or old; ``shared``, or its whole in a tree, may say that."""
+    own, whole = row.term.bytes, row.whole.bytes if row.whole else None
+    if isinstance(own, Absent):
+        return own.reason
+    told = isinstance(own, Stale) and isinstance(whole, Stale) and own.reason == whole.reason
+    return _age(own) if isinstance(own, Stale) and shared is None and not told else ""
 
 
 def _age(figure: Stale[int]) -> str:
