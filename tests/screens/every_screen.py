@@ -68,7 +68,7 @@ LOADS: tuple[tuple[float, float, float, float, tuple[str, ...]], ...] = (
     (61, 20.7, 45, 310, ()),
     (95, 61.0, 70, 640, ()),
     (97, 62.0, 74, 698, ("sw_power_cap",)),
-    (88, 60.5, 91, 520, ("hw_thermal_slowdown", "sw_thermal_slowdown")),
+    (88, 60.5, 93, 520, ("hw_thermal_slowdown", "sw_thermal_slowdown")),
     (72, 60.1, 66, 505, ()),
     (0, 0.004, 31, 74, ("idle",)),
     (0, 0.004, 30, 73, ("idle",)),
@@ -115,8 +115,22 @@ def device(index: int, seconds: float, busy: bool = True) -> Device:
 
 def _processes(index: int) -> Iterator[GpuProcess]:
     if index == 0:
-        yield gpu_process(cpu_percent=98.0, sm_percent=58.0, host_memory=int(2.1 * GIB))
-        yield gpu_process(STRANGER, int(4.1 * GIB), command="python notebook.py", cpu_percent=3.0)
+        yield gpu_process(
+            command="python -m workloads",
+            started_at=NOW - 900,
+            cpu_percent=98.0,
+            sm_percent=58.0,
+            host_memory=int(2.1 * GIB),
+        )
+        yield gpu_process(
+            STRANGER,
+            int(4.1 * GIB),
+            command="python train.py --lr 1e-3",
+            started_at=NOW - 125,
+            cpu_percent=101.0,
+            sm_percent=11.0,
+            host_memory=int(1.4 * GIB),
+        )
     if index in range(1, 5):
         yield gpu_process(
             9000 + index,
@@ -235,7 +249,7 @@ def sweep() -> tuple[AnyEvent, ...]:
 def results() -> tuple[AnyEvent, ...]:
     """Return runs that succeeded, failed, wait and continue, and a comparison."""
     cnn = "cnn_training"
-    oom = "CUDA out of memory: asked for 2.1 GiB, 0.4 GiB free"
+    oom = "CUDA out of memory: asked for 160 GiB, 118.5 GiB free"
     no_rates = Rates(None, None, None)
     nothing: dict[str, object] = {
         "status": "failed", "time": None, "limit": None, "check": None, "rates": no_rates,
@@ -243,7 +257,8 @@ def results() -> tuple[AnyEvent, ...]:
     waiting = messages.Run("waits", "tf32", "cuda:0", defaults("tf32"), {})
     going = messages.Run("goes on", "conv2d", "cuda:0", defaults("conv2d"), {})
     return (
-        *copied("transfer", "cpu", 6.7e-3, 2 * 64 * MIB, None),
+        # The CPU reads and writes each byte of both copies.
+        *copied("transfer", "cpu", 6.7e-3, 4 * 64 * MIB, None),
         *copied("transfer", "cuda:0", 2.4e-3, 2 * 64 * MIB, LINK),
         *copied("device_copy", "cpu", 9.4e-3, 256 * MIB, None),
         *copied("device_copy", "cuda:0", 0.32e-3, 1024 * MIB, BANDWIDTH),
@@ -256,7 +271,7 @@ def results() -> tuple[AnyEvent, ...]:
         *compared(parameters=defaults("conv2d")),
         RunQueued(going),
         RunQueued(waiting),
-        progress("conv2d", "cuda:0", id="goes on"),
+        progress("conv2d", "cuda:0", id="goes on", estimate_s=0.409e-3),
     )
 
 
@@ -313,14 +328,18 @@ def earlier_results() -> EarlierRead:
 
 
 def started(*now: Sample) -> tuple[AnyEvent, ...]:
-    """Return a ready runner's store, after samples of the devices."""
+    """Return a ready runner's store, with samples of the devices and of its memory."""
     gpus = len(now[-1].devices)
     return (
-        *now,
+        now[0],
         hello(*CATALOGUE),
         messages.Ready(environment(*(torch_gpu(index) for index in range(gpus))), 1.8),
         messages.WorkerStarted(WORKER),
-        *((torch_memory(),) if gpus else ()),
+        *(
+            event
+            for each in now
+            for event in (*((torch_memory(at=each.at),) if gpus else ()), each)
+        ),
         host_heap(),
         now[-1],
     )

@@ -8,8 +8,8 @@ from functools import partial
 
 from tests.screens.app_helpers import POLL_S, Running, running
 from tests.screens.every_screen import Scene
-from tests.screens.helpers import NOW
-from tests.screens.watched import ScriptedRuns, kept_run
+from tests.screens.stored_runs import store_runs
+from tests.screens.watched import ScriptedRuns
 from tui.app.workbench import WorkbenchApp
 from tui.results.store import store_path
 from tui.results.store.database import Database
@@ -60,13 +60,7 @@ async def opened(
         size: columns and rows of the terminal.
         prepare: is given the app before the first step.
     """
-    earlier = (
-        kept_run("20251231-181500-91", ended=NOW - 90_000, began=NOW - 97_240, code=0,
-                 command=("python", "finetune.py", "--config", "configs/lora.yaml")),
-        kept_run("20251231-160210-64", ended=NOW - 104_000, began=NOW - 104_611, code=1,
-                 command=("python", "train.py", "--batch", "64")),
-    )  # fmt: skip
-    runs = ScriptedRuns(kept_run(), *earlier, opens=scene.watched)
+    runs = ScriptedRuns(*store_runs(), opens=scene.watched)
     async with running(size, "empty", *scene.events, runs=runs) as on:
         prepare(on.app)
         if scene.workload:
