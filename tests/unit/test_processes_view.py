@@ -21,7 +21,14 @@ from tests.screens.helpers import (
     sample,
 )
 from tui.devices.state.devices import CPU, DeviceView
-from tui.devices.views.holders import CONTAINER, NO_SIMULATED, Holders, holders, remainder_lines
+from tui.devices.views.holders import (
+    CONTAINER,
+    NO_SIMULATED,
+    Holders,
+    add_holders,
+    holders,
+    remainder_lines,
+)
 from tui.devices.views.process_rows import (
     ORDERS,
     Order,
@@ -102,6 +109,23 @@ def test_what_the_device_does_not_say_is_unknown_and_not_zero() -> None:
     )
     assert _amount(actual, "unattributed") is None
     assert any("needs root" in plain(row) for row in remainder_lines(actual, "cuda:0", 80))
+
+
+def test_the_accounts_of_several_gpus_add_up() -> None:
+    total, used = 80 * GIB, 30 * GIB
+    memory = DeviceMemory(total, used, total - used, 0)
+    _, first = _view(processes=(gpu_process(5, 20 * GIB),), memory=memory)
+    _, second = _view(processes=(gpu_process(6, 31 * GIB),), memory=memory)
+    both = add_holders([first, second])
+    assert [item.label for item in both.remainders] == [
+        *("processes", "unattributed", "counted twice", "device used", "driver", "free", "total")
+    ]
+    assert _amount(both, "processes") == 51 * GIB
+    assert _amount(both, "device used") == 2 * used
+    assert _amount(both, "total") == 2 * total
+    assert add_holders([first]) is first
+    _, silent = _view(memory=DeviceMemory(None, None, None, None), unavailable={})
+    assert _amount(add_holders([first, silent]), "device used") is None
 
 
 def test_the_host_says_that_resident_sizes_count_shared_pages() -> None:

@@ -15,6 +15,7 @@ from textual.widgets import Input
 from textual.worker import Worker
 
 from tui.core.events import Topic
+from tui.core.text import numbers as text
 from tui.devices.commands import DEVICES
 from tui.devices.screens.device_list import DeviceActions, DeviceProgram
 from tui.devices.screens.memory_tab import ProcessMemoryView
@@ -32,7 +33,7 @@ from tui.devices.views.holder_bars import (
     divide_memory,
     holder_bars,
 )
-from tui.devices.views.holders import Holders, holders, remainder_lines
+from tui.devices.views.holders import Holders, add_holders, holders, remainder_lines
 from tui.devices.views.jobs import job_notes
 from tui.devices.views.process_page import process_page
 from tui.devices.views.process_rows import ORDERS, Order, ProcessRow, process_rows
@@ -298,7 +299,9 @@ class ProcessesPane(AgingPane):
         )
 
     def _remainders(self, cells: int) -> list[Line]:
-        return remainder_lines(self._account, self._find_device().label, cells)
+        devices = self._find_devices()
+        label = devices[0].label if len(devices) == 1 else text.count(len(devices), "GPU")
+        return remainder_lines(self._account, label, cells)
 
     def _update_host_watch(self) -> None:
         """Request the host's processes only while the tab shows them."""
@@ -323,22 +326,30 @@ class ProcessesPane(AgingPane):
         )
         return self._read_account()
 
-    def _find_device(self) -> DeviceView:
-        """Return the GPU of the row under the cursor, a launcher's first, else the selected one."""
+    def _find_devices(self) -> Sequence[DeviceView]:
+        """Return the GPU of the row under the cursor, a launcher's GPUs, or the selected device."""
         machine, row = self.machine, self.table.selected
         # A process that NVML does not list has the position after the last device.
         if self.of_host or row is None or row.position >= len(machine.devices):
-            return machine.selected_device
-        return machine.devices[row.position]
+            return [machine.selected_device]
+        chosen = self._find_chosen() if row.kind == "launcher" else frozenset()
+        of_launcher = [
+            view
+            for view in machine.devices
+            if any(
+                (item.pid, item.started_at) in chosen
+                for item in (view.nvml.processes if view.nvml else None) or ()
+            )
+        ]
+        return of_launcher or [machine.devices[row.position]]
 
     def _read_account(self) -> Holders:
         machine = self.machine
-        holding = holders(
-            self._find_device(),
-            machine.sample,
-            self.now,
-            machine.lost,
-            simulated=machine.simulated,
+        holding = add_holders(
+            [
+                holders(view, machine.sample, self.now, machine.lost, simulated=machine.simulated)
+                for view in self._find_devices()
+            ]
         )
         if machine.allocators is None or self.of_host:
             return holding

@@ -5,7 +5,8 @@ Unknown facts show a reason.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tui.core.text import numbers as text
 from tui.devices.memory.figures import compute_device_age, explain_age, explain_no_processes
@@ -17,6 +18,8 @@ from tui.monitor.messages import Device, Sample
 
 CONTAINER = "NVML lists the host's processes, which a container sees only with --pid=host"
 NO_SIMULATED = "the driver of the simulated GPU lists none"
+_ORDER = ("processes", "unattributed", "counted twice", "device used", "driver", "free", "total")
+"""Labels of a GPU's account, in their order."""
 RESIDENT = "resident memory counts shared pages once for each process"
 
 
@@ -153,6 +156,31 @@ def _host_holders(sample: Sample, now: float, lost: str) -> Holders:
     else:
         rest.append(Remainder("counted twice", known - memory.used, "shared pages, at least"))
     return Holders((*rest, *total), tuple(notes))
+
+
+def add_holders(accounts: Sequence[Holders]) -> Holders:
+    """Return the accounts of several GPUs as one: unknown where a figure of one GPU is.
+
+    Args:
+        accounts: at least one.
+    """
+    if len(accounts) == 1:
+        return accounts[0]
+    rows: dict[str, list[Remainder]] = {label: [] for label in _ORDER}
+    for account in accounts:
+        for row in account.remainders:
+            rows.setdefault(row.label, []).append(row)
+    notes = dict.fromkeys(note for account in accounts for note in account.notes)
+    return Holders(tuple(_add_rows(same) for same in rows.values() if same), tuple(notes))
+
+
+def _add_rows(rows: Sequence[Remainder]) -> Remainder:
+    """Return the sum of rows with one label, or the first one that is unknown."""
+    unknown = next((row for row in rows if row.memory is None), None)
+    if unknown is not None:
+        return unknown
+    about = next((row.about for row in rows if row.about), "")
+    return replace(rows[0], memory=sum(row.memory or 0 for row in rows), about=about)
 
 
 def remainder_lines(holders: Holders, label: str, cells: int) -> list[Line]:
