@@ -254,12 +254,20 @@ def _is_empty_part(term: Term) -> bool:
     return get_value(term.bytes) == 0 and term.key not in TOTALS
 
 
-def _shared_age(terms: tuple[Term, ...]) -> Stale[int] | None:
-    """Return the reason that several old figures share, with the age of the oldest."""
-    old = [term.bytes for term in terms if isinstance(term.bytes, Stale)]
-    if len(old) < 2 or len({reading.reason for reading in old}) > 1:
+def _shared_age(shown: Sequence[TreeRow]) -> Stale[int] | None:
+    """Return the reason that several old figures share, with the age of the oldest.
+
+    In a tree, that is the reason of its root.
+    """
+    old = [row.term.bytes for row in shown if isinstance(row.term.bytes, Stale)]
+    reasons = {reading.reason for reading in old}
+    if any(row.whole for row in shown):
+        root = shown[0].term.bytes
+        reasons = {root.reason} if isinstance(root, Stale) else set()
+    if len(old) < 2 or len(reasons) != 1:
         return None
-    return max(old, key=lambda reading: reading.age_s or 0.0)
+    sharing = [reading for reading in old if reading.reason in reasons]
+    return max(sharing, key=lambda reading: reading.age_s or 0.0)
 
 
 def _term_rows(
@@ -289,7 +297,7 @@ def _term_rows(
         gap = " "
     source_cells = max((len(source) for source in sources), default=0)
     lead = name_cells + SIZE + len(gap) + (source_cells + 2 if source_cells else 0)
-    shared = None if any(row.whole for row in shown) else _shared_age(terms)
+    shared = _shared_age(shown)
     rows: list[Line] = []
     if shared is not None:
         rows += paragraph(f"in grey: {_age(shared)}", cells, TextStyle.QUIET, indent="  ")
@@ -314,8 +322,8 @@ def _explain_doubt(row: TreeRow, shared: Stale[int] | None) -> str:
     own, whole = row.term.bytes, row.whole.bytes if row.whole else None
     if isinstance(own, Absent):
         return own.reason
-    told = isinstance(own, Stale) and isinstance(whole, Stale) and own.reason == whole.reason
-    return _age(own) if isinstance(own, Stale) and shared is None and not told else ""
+    told = {reading.reason for reading in (shared, whole) if isinstance(reading, Stale)}
+    return _age(own) if isinstance(own, Stale) and own.reason not in told else ""
 
 
 def _age(figure: Stale[int]) -> str:

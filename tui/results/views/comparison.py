@@ -55,8 +55,8 @@ NONE_SHARED = "A and B have no workload in common that completed with the same p
 def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> Layout[Question]:
     """Return the columns of a comparison that fit the width.
 
-    They are the names, both medians with their numbers of runs, the verdict, and the ratio with its
-    interval, drawn below their axis.
+    They are the names, the devices if they differ, both medians, with their numbers of runs if they
+    differ, the verdict, and the ratio with its interval, drawn below their axis.
     """
     questions = comparison.compared.questions
     reach = scale.reach_of(
@@ -66,12 +66,13 @@ def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> Layo
     format_time = partial(format_side, with_runs=has_different_runs(comparison.compared))
     name = max(_LEAST_NAME, widest(map(_format_name, questions), _MOST_NAME))
     ends = max(_LEAST_DRAWN, 2 * max(map(cell_len, scale.ends_of(reach))) + 3)
+    of_device = Column(
+        "device", widest(("device", *map(format_devices, questions))), format_devices, "left",
+        drop_order=0, leaves=name + ends,
+    )  # fmt: skip
     columns: list[Column[Question]] = [
         Column("workload", _LEAST_NAME, _format_name, "left", gap=2, grows=(_LEAST_NAME, name)),
-        Column(
-            "device", widest(("device", *map(format_devices, questions))), format_devices,
-            "left", drop_order=0, leaves=name + ends,
-        ),
+        *([of_device] if len({question.devices for question in questions}) > 1 else []),
         Column(
             "A", widest(("A", *(format_time(question.a) for question in questions))),
             lambda question: format_time(question.a),
@@ -221,7 +222,7 @@ def render_bars(comparison: EnvironmentComparison, cells: int, rows: int) -> lis
     return lines
 
 
-_LEAST_RUNS, _MOST_RUNS = 6, 24
+_LEAST_RUNS, _MOST_RUNS = 6, 32
 """Rows of the plot of a workload's runs, between its edges."""
 _AROUND_RUNS = 3
 """Rows of that plot besides: its title, the axis and the dates."""
@@ -230,7 +231,7 @@ _AROUND_RUNS = 3
 def render_pictures(
     comparison: EnvironmentComparison, question: Question | None, cells: int, rows: int
 ) -> list[Line]:
-    """Draw the bars, and below them each run of the workload under the cursor, if there are rows.
+    """Draw each run of the workload under the cursor; with fewer rows, or without a plot, bars.
 
     Args:
         comparison: the two sides.
@@ -238,13 +239,11 @@ def render_pictures(
         cells: width of a line.
         rows: the rows for all.
     """
-    bars = render_bars(comparison, cells, rows)
-    if bars and bars[-1]:
-        bars.append(())
-    height = min(_MOST_RUNS, rows - len(bars) - _AROUND_RUNS)
-    if question is None or height < _LEAST_RUNS:
-        return bars
-    return bars + _plot_runs(question, cells, height)
+    height = min(_MOST_RUNS, rows - _AROUND_RUNS)
+    plot: list[Line] = []
+    if question is not None and height >= _LEAST_RUNS:
+        plot = _plot_runs(question, cells, height)
+    return plot or render_bars(comparison, cells, rows)
 
 
 def _plot_runs(question: Question, cells: int, height: int) -> list[Line]:
