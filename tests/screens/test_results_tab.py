@@ -199,6 +199,7 @@ async def test_two_are_marked_and_their_environments_compared_over_what_both_hav
         assert at.row("matmul   median of a run")
         await at.press("down")
         assert at.row("conv2d   median of a run")
+        await at.press("up")
         assert at.row("A: alpha, cuda:0, driver 570.1, torch 2.13.0+cu130")
         assert at.row("B: alpha, cuda:0, driver 590.2")
         assert "1.10x slower" in at.row("matmul")

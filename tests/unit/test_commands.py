@@ -135,6 +135,23 @@ def test_the_help_begins_with_the_keys_of_the_focused_pane() -> None:
     assert rows[rows.index("") + 1] == "What Backends shows"
 
 
+@pytest.mark.parametrize("cells", [150, 170])
+def test_wide_help_has_a_column_for_the_other_screens(cells: int) -> None:
+    now = Situation(pane="memory")
+    rows = help_lines(REGISTRY, "Memory", "", cells, now)
+    assert all(width(row) <= cells for row in rows)
+    narrow = help_lines(REGISTRY, "Memory", "", 80, now)
+    assert len(rows) < 0.75 * len(narrow)
+    starts = {
+        plain(row).index("Keys of Snapshot") for row in rows if "Keys of Snapshot" in plain(row)
+    }
+    assert starts
+    assert min(starts) > cells // 3
+    # A search that one screen's keys match takes one column.
+    (heading, *_) = help_lines(REGISTRY, "", "", cells, pattern="PEAKS reset")
+    assert plain(heading).startswith("Devices")
+
+
 def test_the_help_can_be_searched() -> None:
     rows = [plain(row) for row in help_lines(REGISTRY, "", "", 200, pattern="PEAKS reset")]
     assert [row for row in rows if row.startswith("0 ")]

@@ -215,6 +215,10 @@ class BesideCursor(Dialog[R]):
         keys.rebuild()
 
 
+WIDE_HELP = 160
+"""Cells of a screen from which the help has two columns."""
+
+
 class HelpScreen(Dialog[None]):
     """The help as a scrolling text; the keys that open it also close it."""
 
@@ -248,6 +252,10 @@ class HelpScreen(Dialog[None]):
     def on_mount(self) -> None:
         """Focus the text, so that its keys scroll."""
         self._lines.focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Make room for two columns."""
+        self.set_class(event.size.width >= WIDE_HELP, "-wide")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Show the keys whose help contains the typed words."""

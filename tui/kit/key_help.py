@@ -20,6 +20,7 @@ from tui.kit.lines import (
     Line,
     Span,
     TextStyle,
+    beside,
     cell_len,
     fit_line,
     left,
@@ -40,6 +41,8 @@ TYPING: Line = (
     Span(" clears it"),
 )
 KEY_CELLS = 12
+TWO_COLUMNS_FROM, COLUMN_GAP = 150, 4
+"""Cells from which the help of other screens has a column of its own, and between the columns."""
 ANYWHERE = Situation()
 ALL_SCREENS = "all screens"
 GROUPED_FROM = 10
@@ -156,6 +159,26 @@ def help_lines(
         pattern: words that a line must contain, in any order; empty for all lines.
     """
     words = pattern.lower().split()
+    column = (cells - COLUMN_GAP) // 2 if cells >= TWO_COLUMNS_FROM else cells
+    here, elsewhere = _help_sections(registry, title, about, column, now, words)
+    if column < cells and here and elsewhere:
+        return beside(here[:-1], elsewhere[:-1], column + COLUMN_GAP - 2)
+    lines = [*here, *elsewhere][:-1]
+    return lines or paragraph(f"no key matches: {pattern}", cells, TextStyle.QUIET)
+
+
+def _help_sections(
+    registry: CommandRegistry,
+    title: str,
+    about: str,
+    cells: int,
+    now: Situation,
+    words: Sequence[str],
+) -> tuple[list[Line], list[Line]]:
+    """Return what matches, here and on other screens, each section with an empty line below.
+
+    The arguments are those of :func:`help_lines`.
+    """
     own: list[Line] = []
     elsewhere: list[Line] = []
     first: list[Line] = []
@@ -171,13 +194,11 @@ def help_lines(
         else:
             own += section
     moves = (*MOVES, *(MOVES_IN[pane] for pane in MOVES_IN if pane == now.pane))
-    own += _section(
-        "lists and dialogs", [(keys, help_text, "") for keys, help_text in moves], words, cells
-    )
+    rows = [(keys, help_text, "") for keys, help_text in moves]
+    own += _section("lists and dialogs", rows, words, cells)
     if about and _matches(about, words):
         first += [line(Span(f"What {title} shows", TextStyle.STRONG)), *paragraph(about, cells), ()]
-    lines = [*first, *own, *elsewhere][:-1]
-    return lines or paragraph(f"no key matches: {pattern}", cells, TextStyle.QUIET)
+    return first + own, elsewhere
 
 
 def _section(
