@@ -26,6 +26,7 @@ from tests.screens.helpers import (
     gpu,
     gpu_process,
     hello,
+    host,
     host_heap,
     sample,
     torch_gpu,
@@ -34,6 +35,7 @@ from tests.screens.helpers import (
 )
 from tests.screens.results import compared, progress, result, timing
 from tui.monitor.messages import (
+    Cpu,
     Device,
     DeviceMemory,
     GpuProcess,
@@ -162,6 +164,18 @@ def samples(busy: bool = True, seconds: int = PAST_S) -> tuple[Sample, ...]:
         for at in range(seconds)
         if not 100 < at < 112
     )
+
+
+def samples_without_gpus(seconds: int = PAST_S) -> tuple[Sample, ...]:
+    """Return the last minutes of a host without an NVIDIA driver."""
+    return tuple(
+        sample(at=NOW - seconds + at + 1, host=host(cpu=_cpu(at))) for at in range(seconds)
+    )
+
+
+def _cpu(seconds: float) -> Cpu:
+    load = 23.0 + 14 * math.sin(seconds / 11) * math.sin(seconds / 37)
+    return replace(host().cpu, load_percent=load)
 
 
 # ---- results ----
@@ -372,7 +386,7 @@ def scenes() -> dict[str, Scene]:
         "idle": Scene(idle),
         "busy": Scene(busy),
         "by-load": Scene(busy, ("v", "s")),
-        "no-driver": Scene(started(sample())),
+        "no-driver": Scene(started(*samples_without_gpus())),
         "no-torch": Scene((samples()[-1], hello(*CATALOGUE), NO_TORCH)),
         "measured": Scene(busy, ("i",), "matmul"),
         "sweep": Scene(swept, ("i",), "matmul"),
@@ -413,7 +427,7 @@ def scenes() -> dict[str, Scene]:
         found[f"snapshot-{name}"] = Scene(busy, keys, snapshot=SNAPSHOT)
     found["snapshot-none"] = Scene(busy, ("3",))
     two = watched.watched(watched.device(), watched.unread())
-    over = watched.watched(watched.ran_out(), watched.unread())
+    over = watched.watched(watched.ran_out(), watched.unread(), output=watched.failing_output())
     found["watch-kept"] = Scene(busy, ("5",))
     found["watch-run"] = Scene(busy, ("A",), watched=two)
     found["watch-oom"] = Scene(busy, (), watched=over)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.screens.helpers import NOW, STRANGER
-from tests.screens.watched import COMMAND, an_oom, kept_run
+from tests.screens.watched import COMMAND, an_oom, failing_output, kept_run
 from tui.watch.runs import runs
 from tui.watch.runs.runs import StartedRun
 
@@ -26,15 +26,7 @@ def store_runs() -> tuple[StartedRun, ...]:
         133,
         COMMAND,
         code=1,
-        output=(
-            *(f"step {step} loss {3 / step:.4f}" for step in range(212, 221)),
-            "Traceback (most recent call last):",
-            '  File "/home/ada/train.py", line 58, in <module>',
-            "    train(model, data, losses)",
-            '  File "/home/ada/train.py", line 41, in train',
-            "    hidden = hidden @ weight",
-            *(oom.text or "").splitlines(),
-        ),
+        output=failing_output(oom.step),
         logs={
             STRANGER: (
                 _begin(STRANGER, "0"),

@@ -152,7 +152,7 @@ async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
         await at.press("l")
         assert at.app.front is not None
         assert at.app.front.focused_pane == "watched-output"
-        await at.until(lambda: "step 59 loss" in at.text)
+        await at.until(lambda: "step 240 loss" in at.text)
         assert "Memory of" not in at.text
         at.runs.tell(replace(TWO, output=(*TWO.output, "and one more")))
         await at.until(at.on_page("and one more"))

@@ -131,7 +131,7 @@ def device(pid: int = STRANGER, rank: int | None = 0, **changes: Any) -> Watched
         "steps": 240,
         "steps_per_s": 1.987,
         "stalled_s": None,
-        "growth": GrowthRate(6.1 * MIB, 5.9 * MIB, 6.3 * MIB),
+        "growth": GrowthRate(6.1 * MIB, 5.9 * MIB, 6.3 * MIB, span=240),
         "growth_per": "step",
         "why_no_growth": "",
         "ended": "",
@@ -187,11 +187,24 @@ def watched(*devices: WatchedDevice, **changes: Any) -> WatchedRun:
     values: dict[str, Any] = {
         "run": kept_run(),
         "devices": devices,
-        "output": tuple(f"step {number} loss {3 / (number + 1):.4f}" for number in range(60)),
+        "output": tuple(f"step {step} loss {3 / step:.4f}" for step in range(181, 241)),
         "replayed": False,
         **changes,
     }
     return WatchedRun(**values)
+
+
+def failing_output(last: int = 220) -> tuple[str, ...]:
+    """Return the output of a training whose step ran out of memory."""
+    return (
+        *(f"step {step} loss {3 / step:.4f}" for step in range(last - 50, last + 1)),
+        "Traceback (most recent call last):",
+        '  File "/home/ada/train.py", line 58, in <module>',
+        "    train(model, data, losses)",
+        '  File "/home/ada/train.py", line 41, in train',
+        "    hidden = hidden @ weight",
+        f"torch.OutOfMemoryError: {an_oom().text}",
+    )
 
 
 def ran_out() -> WatchedDevice:
@@ -220,7 +233,7 @@ def ran_out() -> WatchedDevice:
         for point in before
     ]
     curve[-1] = replace(curve[-1], allocated=oom.allocated)
-    growth = GrowthRate(rise * 6.1 * MIB, rise * 5.9 * MIB, rise * 6.3 * MIB)
+    growth = GrowthRate(rise * 6.1 * MIB, rise * 5.9 * MIB, rise * 6.3 * MIB, span=220)
     return device(
         figures=last,
         placed=Placed(gpu().id, (oom.reserved or 0) + int(0.6 * GIB)),

@@ -240,9 +240,9 @@ def _build_unattributed_rows(gpu: str, position: int, device: Device) -> list[Pr
     rest = (used or 0) - sum(row.memory or 0 for row in device.processes or ())
     if used is None or not is_unattributed(rest, device.memory):
         return []
-    words = "unattributed: of processes that NVML does not list, and the driver's part"
+    # The account below the list explains the word.
     key = f"{gpu} unattributed"
-    return [ProcessRow(key, gpu, None, None, words, memory=rest, position=position)]
+    return [ProcessRow(key, gpu, None, None, "unattributed", memory=rest, position=position)]
 
 
 def _matches(row: ProcessRow, words: Sequence[str]) -> bool:
