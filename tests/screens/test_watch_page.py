@@ -14,7 +14,7 @@ import pytest
 from textual.screen import Screen
 
 from tests.screens.app_helpers import PromptApp, Running, running
-from tests.screens.every_screen import SNAPSHOT
+from tests.screens.every_screen import SNAPSHOT, scenes
 from tests.screens.fakes import FakeSession
 from tests.screens.helpers import (
     GIB,
@@ -26,6 +26,7 @@ from tests.screens.helpers import (
     make_store,
     sample,
 )
+from tests.screens.opened import opened
 from tests.screens.results import queued
 from tests.screens.watched import (
     NO_AGENT,
@@ -131,7 +132,7 @@ async def test_enter_opens_a_run_of_the_list_after_a_run_that_was_open_from_the_
 async def test_from_the_list_to_a_run_to_its_output_and_back() -> None:
     async with on_runs() as at:
         assert "Watched runs   2 stored" in at.rows[1]
-        assert "ended with exit code 1" in at.on.row("python old.py")
+        assert "exit code 1" in at.on.row("python old.py")
         for key in ("snapshot", "history", "freeze"):
             assert key not in at.rows[-1]
         await at.press("enter")
@@ -476,7 +477,7 @@ async def test_where_there_is_room_an_ended_process_has_its_plot_alone(
         assert all(len(row) <= size[0] for row in at.rows)
         has_plot = "GiB over time" in at.text
         assert has_plot == (size[1] >= 20)
-        assert ("account ─" in at.text) != has_plot
+        assert not (has_plot and "account ─" in at.text)
         await at.press("i")
         assert "torch's allocator ─" in at.text
 
@@ -568,3 +569,11 @@ async def test_the_rehearsal_dialog_fits(size: tuple[int, int]) -> None:
         await at.until(lambda: at.front is RehearseScreen)
         for name in ("Command", "Card", "GPUs", "Steps", "enter starts"):
             assert name in at.text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_output_of_a_stored_run_ends_on_the_screen(size: tuple[int, int]) -> None:
+    async with opened(scenes()["watch-kept"], size) as on:
+        assert "exit code 1" in on.row("torchrun")
+        (last,) = (row for row in on.rows if "reserved by PyTorch but" in row)
+        assert "unallocated." in last or "unallocated." in on.rows[on.rows.index(last) + 1]

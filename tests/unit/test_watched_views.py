@@ -389,7 +389,7 @@ def test_a_kept_run_is_a_line_with_its_end_and_its_counts(cells: int) -> None:
     lines = stored_run_lines(listed, cells, NOW)
     one, other = map(plain, lines)
     assert all(width(line) <= cells for line in lines)
-    assert "ended with exit code 1" in one
+    assert "exit code 1" in one
     assert "running" in other
     head = plain(stored_run_heading(listed, cells, NOW))
     if cells >= 66:

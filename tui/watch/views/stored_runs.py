@@ -59,6 +59,11 @@ def _format_end_of(stored: StoredRun, _now: float) -> str:
     return describe_run_end(stored.run, is_running=stored.is_running)
 
 
+def _format_brief_end(stored: StoredRun, now: float) -> str:
+    """Return the end for a column of ends: ``exit code 1``."""
+    return _format_end_of(stored, now).removeprefix("ended with ").removeprefix("ended by ")
+
+
 def _steps(stored: StoredRun, _now: float) -> str:
     return text.count(stored.steps)
 
@@ -70,7 +75,7 @@ def format_begin(run: StartedRun) -> str:
 
 _COLUMNS: tuple[Column[_ListedRun], ...] = (
     Column("began", 11, _cell(lambda stored, _now: format_begin(stored.run)), "left", gap=1),
-    Column("end", 3, _cell(_format_end_of), "left"),
+    Column("end", 3, _cell(_format_brief_end), "left"),
     Column("took", 4, _cell(_format_duration_of), "left", drop_order=0, leaves=22),
     Column("steps", 6, _cell(_steps), drop_order=2, leaves=14),
     Column("OOMs", 6, _cell(lambda stored, _now: text.count(stored.ooms)), drop_order=3, leaves=14),
@@ -84,7 +89,7 @@ _COLUMNS: tuple[Column[_ListedRun], ...] = (
 
 def _fit_columns(runs: Sequence[StoredRun], cells: int, now: float) -> Layout[_ListedRun]:
     """Return the columns that fit; ends and durations are as wide as their words."""
-    words = {"end": _format_end_of, "took": _format_duration_of}
+    words = {"end": _format_brief_end, "took": _format_duration_of}
     columns = [
         replace(
             column, width=widest([column.name, *(words[column.name](run, now) for run in runs)])
