@@ -242,10 +242,21 @@ def test_all_rows_have_the_columns_of_the_longest_history() -> None:
     alone = [sample(gpu(0), at=NOW + at) for at in range(1, 90)]
     machine = make_store("one gpu", *alone, sample(gpu(0), gpu(1), at=NOW + 90)).machine
     drawn = draw_loads(machine, NOW + 90, 30)
-    assert (drawn.span_s, drawn.gap) == (120.0, "")
+    # The picture is two minutes wide, of which 90 s have readings.
+    assert (drawn.span_s, drawn.gap) == (90.0, "")
     cells = {key: len(plain(row[-1:])) for key, row in drawn.rows.items()}
     assert set(cells) == {view.key for view in machine.devices}
     assert [cells[uuid(0)], cells[uuid(1)]] == [23, 1]
+
+
+@given(st.integers(1, 400), st.floats(1, 300))
+def test_a_heading_claims_no_more_time_than_was_sampled(count: int, window_s: float) -> None:
+    points, seen = loads(*[50] * count), sample(gpu(), at=EVEN + count - 1)
+    known_s = RecentReadings(points, seen, EVEN + count - 1).known_s(window_s)
+    assert 0 < known_s <= window_s
+    assert known_s <= max(1, count - 1)
+    # It is not much less.
+    assert known_s >= min(window_s, 0.75 * (count - 1))
 
 
 def test_what_comes_no_more_leaves_a_gap_up_to_the_present() -> None:

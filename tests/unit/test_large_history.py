@@ -126,10 +126,10 @@ def test_the_heading_of_a_history_says_the_present_value_and_the_next_figure() -
             " \u2500"
         )
 
-    assert heading(70) == "cuda:0 util 61%  highest 98%  last 61 s  h memory"
-    assert heading(70, "") == "cuda:0 util 61%  highest 98%  last 61 s  h all"
-    assert heading(70, None) == "cuda:0 util 61%  highest 98%  last 61 s"
-    assert heading(30) == "cuda:0 util 61%  last 21 s"
+    assert heading(70) == "cuda:0 util 61%  highest 98%  last 1 s  h memory"
+    assert heading(70, "") == "cuda:0 util 61%  highest 98%  last 1 s  h all"
+    assert heading(70, None) == "cuda:0 util 61%  highest 98%  last 1 s"
+    assert heading(30) == "cuda:0 util 61%  last 1 s"
     assert heading(20) == "cuda:0 util 61%"
 
 

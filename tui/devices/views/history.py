@@ -31,6 +31,10 @@ LOAD_STYLE = TextStyle.GOOD
 """Style of the load, also of its history in the devices' rows."""
 
 
+_SPAN_STEPS = ((10, 1), (60, 5), (240, 30), (math.inf, 60))
+"""Steps in seconds of the duration of readings, each below a duration."""
+
+
 class RecentReadings(NamedTuple):
     """The readings of one device or process, drawn up to the present."""
 
@@ -68,6 +72,23 @@ class RecentReadings(NamedTuple):
         newest = self.points[-1]
         is_old = self.sample is not None and self.now - newest.at > stale_after(self.sample)
         return None if is_old else getattr(newest, name)
+
+    def known_s(self, window_s: float) -> float:
+        """Return the seconds of a picture that have readings, up to the present.
+
+        It is less than the picture's duration at first, and then changes every few seconds alone,
+        so that a heading is seldom drawn anew.
+
+        Args:
+            window_s: the duration of the picture.
+        """
+        if not self.points:
+            return window_s
+        since = self.end - self.points[0].at
+        if since >= window_s:
+            return window_s
+        step = next(step for most, step in _SPAN_STEPS if since < most)
+        return max(min(1.0, window_s), since // step * step)
 
     @property
     def end(self) -> float:
@@ -342,7 +363,7 @@ class DrawnLoads(NamedTuple):
     rows: Mapping[str, Line]
     """By the devices' keys."""
     span_s: float
-    """Duration of each, seconds."""
+    """Duration of the longest, seconds."""
     gap: str
     """Why cells in some of them are blank; empty if none are."""
 
@@ -369,7 +390,8 @@ def draw_loads(machine: MachineState, now: float, cells: int) -> DrawnLoads:
     }
     gap = next((history.gap for history in drawn.values() if history.gap), "")
     rows = {key: _on_ground(history, 0, LOAD_STYLE) for key, history in drawn.items()}
-    return DrawnLoads(rows, columns * seconds, gap)
+    known_s = max((recent.known_s(columns * seconds) for recent in recents.values()), default=0.0)
+    return DrawnLoads(rows, known_s, gap)
 
 
 def _on_ground(history: DrawnHistory, row: int, style: TextStyle) -> Line:
@@ -518,7 +540,7 @@ def span_rule(device: str, recent: RecentReadings, room: int, cells: int, gap: s
         gap: why cells are blank; empty if none are.
     """
     columns = max(0, room - LABEL) * ACROSS
-    span = format_span(columns * recent.column_s(columns))
+    span = format_span(recent.known_s(columns * recent.column_s(columns)))
     name = f"{device}, " if device else ""
     words = f"{name}last {span}"
     short = f"{name}{span}  {gap}"

@@ -469,7 +469,7 @@ def large_lines(
     if brief:
         heading = heading_line([figure.label, present], [[]], cells)
     else:
-        span = format_span(room * seconds)
+        span = format_span(recent.known_s(room * seconds))
         period = f"last {span}"
         gap = figure.full is not None and explain_gap(recent.points, readings, seconds, until)
         hint = [] if following in (None, figure.name) else [f"h {_name(view, recent, following)}"]

@@ -131,7 +131,7 @@ def _draw_block(
         heading = heading_line([figure.label, present], [[highest], []], cells)
     else:
         zoom = ZOOMED if drawn is not figure else ""
-        period = f"last {format_span(room * seconds)}"
+        period = f"last {format_span(recent.known_s(room * seconds))}"
         gap = explain_gap(recent.points, readings, seconds, until)
         rests = [[highest, period, zoom, gap], [period, zoom, gap], [period, gap], [period], []]
         heading = heading_line([f"{view.label} {figure.label}", present], rests, cells)
