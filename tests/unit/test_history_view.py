@@ -256,7 +256,7 @@ def test_a_heading_claims_no_more_time_than_was_sampled(count: int, window_s: fl
     assert 0 < known_s <= window_s
     assert known_s <= max(1, count - 1)
     # It is not much less.
-    assert known_s >= min(window_s, 0.75 * (count - 1))
+    assert known_s >= min(window_s, (count - 1) / 2)
 
 
 def test_what_comes_no_more_leaves_a_gap_up_to_the_present() -> None:
