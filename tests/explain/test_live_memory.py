@@ -371,7 +371,8 @@ ROWS: list[tuple[str, Evidence, str, str, str]] = [
             others=0,
         ),
         "full",
-        "Full: live tensors hold 70 GiB of the device's 80 GiB, beside 8 GiB cached.",
+        "Full: live tensors hold 70 GiB of the device's 80 GiB; 8 GiB is cached, perhaps in pieces "
+        "too small for 2 GiB.",
         "use less GPU memory at once at train.py:15",
     ),
 ]

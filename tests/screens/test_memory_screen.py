@@ -131,6 +131,11 @@ def test_an_absent_figure_has_its_reason_beside_it() -> None:
     assert "1 of 1 give no figure, none is known: needs root" in " ".join(rows)
 
 
+@pytest.mark.parametrize("cells", [59, 76, 79, 119, 199])
+def test_a_device_without_any_figure_has_its_facts(cells: int) -> None:
+    assert lines_of(make_store("empty"), cells)
+
+
 def test_a_reason_that_several_figures_share_is_told_once_for_all_of_them() -> None:
     rows = lines_of(make_store("one gpu", sample(gpu(processes=()))), 119)
     told = [
@@ -155,7 +160,7 @@ def test_a_reason_that_several_processes_share_is_told_once() -> None:
     silent = [
         gpu_process(pid, None, user=None, unavailable={"memory": "needs root"}) for pid in (7, 8, 9)
     ]
-    rows = lines_of(make_store("one gpu", sample(gpu(processes=tuple(silent)))), 79)
+    rows = lines_of(make_store("one gpu", sample(gpu(processes=tuple(silent)))), 74)
     assert [row for row in rows if "needs root" in row] == ["n/a of 3 processes: needs root"]
 
 
@@ -171,13 +176,13 @@ def test_processes_are_listed_the_largest_first_and_ours_is_named() -> None:
     silent = gpu_process(7, None, command=HOSTILE, user=None, unavailable={"memory": "needs root"})
     large = gpu_process(STRANGER, 17 * 1024**3)
     state = make_store("one gpu", sample(gpu(processes=(silent, gpu_process(), large))))
-    rows = lines_of(state, 83)
+    rows = lines_of(state, 74)
     start = next(at for at, row in enumerate(rows) if row.startswith("processes on the device"))
     pids = [int(row.split()[0]) for row in rows[start + 1 : start + 4]]
     assert pids == [STRANGER, WORKER, 7]
     assert rows[start + 2].endswith("the workbench's runner")
-    assert rows[start + 3].endswith(f"{HOSTILE};")
-    assert rows[start + 4].strip() == "needs root"
+    assert HOSTILE in " ".join(" ".join(rows[start + 3 : start + 5]).split())
+    assert rows[start + 4].endswith("needs root")
 
 
 def test_at_200_cells_the_device_stands_beside_the_account() -> None:

@@ -70,7 +70,8 @@ def test_the_selected_device_s_switches_come_first() -> None:
 )
 def test_the_folded_pane_has_the_switches_in_its_title(cells: int, title: str) -> None:
     assert format_folded_title(both().runs, cells) == title
-    assert format_folded_title(make_store("empty").runs, cells) == "Backends"
+    waiting = "Backends   flags appear once torch is imported"
+    assert format_folded_title(make_store("empty").runs, cells) == waiting
 
 
 def test_a_switch_shows_its_present_setting() -> None:

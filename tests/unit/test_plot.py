@@ -77,7 +77,7 @@ RATES_40 = [
 MEMORY_60 = [
     "  memory in GiB over time in s   ── allocated",
     "                                           ▾ peak     ▾ OOM",
-    "100┤ limit                                 │       ⣀⣀⣀⠤⠤⠒⠒⠊⠉",
+    "100┤ limit 80.0 GiB                        │       ⣀⣀⣀⠤⠤⠒⠒⠊⠉",
     "   │⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⠒ ⠒⢒⣀⣒⠶⠤⠖⠒⠒⠛⠛ ⠒⠒│⠒⠒ ⠒⠒",
     "   │                                  ⠒⠊⠉⠁ │          │",
     " 50┤                  ⢀⣀⡠⠤                 │          │",
@@ -89,7 +89,7 @@ MEMORY_60 = [
 MEMORY_60_ASCII = [
     "  memory in GiB over time in s   -- allocated",
     "                                           v peak     v OOM",
-    "100+ limit                                 |       .....''''",
+    "100+ limit 80.0 GiB                        |       .....''''",
     "   |'' '' '' '' '' '' '' '' '' '' '' '' '|.|-.-'''' ''|'' ''",
     "   |                                  '''' |          |",
     " 50+                  ....                 |          |",

@@ -410,7 +410,7 @@ def test_below_the_list_the_run_under_the_cursor_says_how_it_ended(cells: int) -
     logs = (
         process_log(steps=240, rank="1", oom_count=1, ooms=(an_oom(),), kind="OutOfMemoryError"),
         process_log(pid=5001, steps=239, rank="0", ended=False),
-        *(process_log(pid=6000 + number) for number in range(8)),
+        *(process_log(pid=6000 + number, rank=None) for number in range(8)),
     )
     lines = stored_run_summary(StoredRun(ended, False, logs, OUTPUT), cells, 60, NOW)
     assert all(width(row) <= cells for row in lines)
@@ -421,7 +421,10 @@ def test_below_the_list_the_run_under_the_cursor_says_how_it_ended(cells: int) -
         "ended with exit code 1 after ",
         "rank 1 ran out of memory; torchrun ended rank 0",
         "rank 1: 240 steps, 1 OOM; ended by OutOfMemoryError",
-        "OOM at step 220, train.py:41: 2.0 GiB requested on cuda:0",
+        "OOM at step 220, train.py:41. Full: live tensors hold 130 GiB",
+        "2.0 GiB requested on cuda:0, 410 MiB of 139.8 GiB free",
+        "live tensors",
+        "rank 0: 239 steps; ended by torchrun",
         "and 2 more processes",
         *OUTPUT,
     ):
@@ -429,6 +432,10 @@ def test_below_the_list_the_run_under_the_cursor_says_how_it_ended(cells: int) -
     assert "running for 2 min 05 s, began" in words(
         stored_run_summary(StoredRun(kept_run(), True, ()), cells, 9, NOW)
     )
+    # The lines of two ranks say which one ran out of memory.
+    two = words(stored_run_summary(StoredRun(ended, False, logs[:2], OUTPUT), cells, 60, NOW))
+    assert "rank 1 ran out of memory" not in two
+    assert two.index("rank 0: 239 steps") < two.index("rank 1: 240 steps")
     # The end of the output is what remains of it.
     few = stored_run_summary(StoredRun(ended, False, (), OUTPUT), cells, 8, NOW)
     assert len(few) == 8

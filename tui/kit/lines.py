@@ -206,12 +206,23 @@ def title_line(title: str) -> Line:
     """Return the title of a pane: the name strong, the facts quiet, problems in their color.
 
     Args:
-        title: the name, then any facts, each after :data:`TITLE_GAP`; a problem begins with a sign.
+        title: the name, then any facts, each after :data:`TITLE_GAP`; a problem begins with a sign,
+            and a key is a letter before what it does.
     """
     name, *facts = title.split(TITLE_GAP)
     signs = {glyphs.GLYPHS.warning: TextStyle.BAD, glyphs.GLYPHS.limit: TextStyle.NOTE}
-    styled = (Span(TITLE_GAP + fact, signs.get(fact[:1], TextStyle.QUIET)) for fact in facts)
-    return (Span(name, TextStyle.STRONG), *styled)
+    spans = [Span(name, TextStyle.STRONG)]
+    for fact in facts:
+        letter, blank, about = fact[:1], fact[1:2], fact[2:]
+        if letter.isalpha() and blank == " ":
+            spans += [
+                Span(TITLE_GAP),
+                Span(letter, TextStyle.KEY),
+                Span(f" {about}", TextStyle.QUIET),
+            ]
+        else:
+            spans.append(Span(TITLE_GAP + fact, signs.get(letter, TextStyle.QUIET)))
+    return tuple(spans)
 
 
 def plain(spans: Line) -> str:

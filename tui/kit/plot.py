@@ -86,6 +86,7 @@ class Level:
     value: float
     start: float | None = None
     """Place where the line begins; ``None`` for the whole axis."""
+    style: TextStyle = TextStyle.NOTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ class Axis:
     unit: str
     """Of the values; :data:`tui.kit.dates.DATE` for Unix times, at the lower edge alone."""
     scale: Scale
+    last_tick: float | None = None
+    """No tick stands above this value at the side; ``None`` for no such bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +183,20 @@ def _wall_labels(upright: Axis, height: int) -> Labels:
     if height >= _HIGH:
         most = _FEW_TICKS + height // _HIGH
     for number in range(most, 2, -1):
-        wall = labels(upright.scale, upright.unit, number)
+        wall = _drop_high_ticks(labels(upright.scale, upright.unit, number), upright.last_tick)
         rows = [_dot_row(upright.scale, value, height) // DOWN for value, _ in wall.ticks]
         steps = [lower - higher for lower, higher in pairwise(rows)]
         if not steps or max(steps) <= _UNEVEN * min(steps):
             return wall
-    return labels(upright.scale, upright.unit, 2)
+    return _drop_high_ticks(labels(upright.scale, upright.unit, 2), upright.last_tick)
+
+
+def _drop_high_ticks(wall: Labels, last: float | None) -> Labels:
+    """Return the ticks up to a value; at least the lowest."""
+    if last is None:
+        return wall
+    first, *others = wall.ticks
+    return wall._replace(ticks=(first, *(tick for tick in others if tick[0] <= last)))
 
 
 def _floor_labels(across: Axis, room: int) -> Labels:
@@ -217,11 +228,17 @@ class _Canvas:
         for level in plot.levels:
             start = plot.across.scale.low if level.start is None else level.start
             first, y = self.dot(start, level.value)
+            # A cell has one sign: an area that fills it hides the level there, and the level hides
+            # the top of an area.
+            seen = [
+                x for x in range(first, room * ACROSS) if not self._is_full(x // ACROSS, y // DOWN)
+            ]
             # Draw two cells and leave one out, to distinguish the level from a curve.
-            dashes = (x for x in range(first, room * ACROSS) if x // ACROSS % 3 != 2)
-            # A cell has one sign: an area that reaches the level hides it there.
-            seen = (x for x in dashes if not self._solid(x // ACROSS, y // DOWN))
-            self._draw(((x, y) for x in seen), TextStyle.NOTE)
+            self._draw(((x, y) for x in seen if x // ACROSS % 3 != 2), level.style)
+            for column in {x // ACROSS for x in seen}:
+                if self._solid(column, y // DOWN):
+                    self.bits.setdefault((column, y // DOWN), 0)
+                    self.styles.setdefault((column, y // DOWN), level.style)
         for curve in plot.curves:
             if not curve.filled:
                 self._draw(self._dots(curve), curve.style)
@@ -278,6 +295,11 @@ class _Canvas:
             if (steps := area.tops.get(column, 0) - base) > 0
         ]
 
+    def _is_full(self, column: int, row: int) -> bool:
+        """Return whether an area fills a cell."""
+        most = len(glyphs.GLYPHS.vertical)
+        return any(steps == most for _, steps in self._solid(column, row))
+
     def _dots(self, curve: Curve) -> Iterator[Dot]:
         before: Dot | None = None
         for place, value in curve.points:
@@ -310,22 +332,23 @@ class _Canvas:
         """Write each level's name at an end of its row; return names that would hide a curve."""
         names = []
         for level in self.plot.levels:
-            row, name = self.row(level.value), clean(level.name)
+            row = self.row(level.value)
             # Above its line if there is a row, so that the line stays whole.
             rows = [row - 1, row + 1] if row else [row + 1]
-            starts = [self.room - cell_len(name) - 1, 1]
             free = [
-                (start, at)
+                (name, start, at)
+                for name in map(clean, (_name_level(self.plot, level), level.name))
                 for at in rows
-                for start in starts
+                for start in (self.room - cell_len(name) - 1, 1)
                 if at < self.height and self._is_free(start, at, cell_len(name))
+                if len(name) == cell_len(name)
             ]
-            if not free or len(name) != cell_len(name):
+            if not free:
                 names.append(level)
                 continue
-            start, at = free[0]
+            name, start, at = free[0]
             for offset, letter in enumerate(name):
-                self.marks[start + offset, at] = (letter, TextStyle.NOTE)
+                self.marks[start + offset, at] = (letter, level.style)
         return names
 
     def _is_free(self, start: int, row: int, cells: int) -> bool:
@@ -424,13 +447,17 @@ def _heading(
     if plot.note:
         parts.append(line(Span(plot.note, TextStyle.QUIET)))
     for level in levels:
-        value = quantity(level.value, plot.upright.unit)
         sample = glyphs.GLYPHS.interval.line * 2
-        parts.append(line(Span(f"{sample} {level.name} {value}", TextStyle.NOTE)))
+        parts.append(line(Span(f"{sample} {_name_level(plot, level)}", level.style)))
     shown = [part for part in parts if any(span.text for span in part)]
     if plot.title:
         return flow(shown, cells, gap="   ", indent="  ")
     return [line("  ", *row) for row in flow(shown, cells - 2, gap="   ", indent="  ")]
+
+
+def _name_level(plot: Plot, level: Level) -> str:
+    """Return the name of a level with its value, which few ticks have."""
+    return f"{level.name} {quantity(level.value, plot.upright.unit)}"
 
 
 def _sample(curve: Curve) -> str:

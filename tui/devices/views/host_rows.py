@@ -307,9 +307,9 @@ def more_row(row: HostRow, cells: int) -> Line:
     """Return the line that unfolds devices, or folds them again."""
     like = f" like {row.like}" if row.like else ""
     words = f"  {glyphs.GLYPHS.ellipsis} {row.hidden} more{like}"
-    advice = "enter to unfold"
+    advice = "v, enter: unfold"
     if row.kind == "fold":
-        words, advice = f"  {row.hidden} alike", "enter to fold"
+        words, advice = f"  {row.hidden} alike", "v, enter: fold"
     room = cells - len(words) - len(advice) - 1
     return (Span(fit(words + " " * room + advice if room > 1 else words, cells), TextStyle.QUIET),)
 

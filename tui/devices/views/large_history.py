@@ -47,6 +47,8 @@ SCALE = 9
 """Cells in front of a picture, for the ends of its scale."""
 EVERY = "all"
 """What ``h`` draws after the last figure, where there are many GPUs."""
+NEXT_KEY = "h"
+"""Draws the next figure."""
 GAP = "  "
 """Separates the parts of a heading."""
 LOW_ROWS = 3
@@ -419,12 +421,15 @@ def heading_line(start: Sequence[str], rests: Sequence[Sequence[str]], cells: in
     room = cells - len(f"{glyphs.GLYPHS.rule} {name}{gap}{value} ")
     tails = ["".join(GAP + part for part in rest if part) for rest in rests]
     tail = next((words for words in tails if len(words) < room), "")
+    words, hint, figure = tail.partition(f"{GAP}{NEXT_KEY} ")
     return fit_line(
         (
             Span(glyphs.GLYPHS.rule, TextStyle.REST),
             Span(f" {name}{gap}", TextStyle.QUIET),
             *([Span(value, TextStyle.STRONG)] if value else []),
-            Span(f"{tail} ", TextStyle.QUIET),
+            *([Span(words, TextStyle.QUIET)] if hint else []),
+            *([Span(hint, TextStyle.KEY)] if hint else []),
+            Span(f"{figure if hint else words} ", TextStyle.QUIET),
             Span(glyphs.GLYPHS.rule * max(0, room - len(tail)), TextStyle.REST),
         ),
         cells,
@@ -472,7 +477,11 @@ def large_lines(
         span = format_span(recent.known_s(room * seconds))
         period = f"last {span}"
         gap = figure.full is not None and explain_gap(recent.points, readings, seconds, until)
-        hint = [] if following in (None, figure.name) else [f"h {_name(view, recent, following)}"]
+        hint = (
+            []
+            if following in (None, figure.name)
+            else [f"{NEXT_KEY} {_name(view, recent, following)}"]
+        )
         blank = [[highest, period, gap, *hint], [period, gap], [span, gap], [gap]] if gap else []
         more = [part for part in (period, zoom) if part]
         rests = [*blank, [highest, *more, *hint], [*more, *hint], more, [period], []]

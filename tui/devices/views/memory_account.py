@@ -40,6 +40,7 @@ from tui.kit.lines import (
     fit_line,
     left,
     paragraph,
+    plain,
     right,
     width,
     wrap,
@@ -61,6 +62,8 @@ MOST_NAMED = 6
 """From this many figures with the same reason on, not all are named."""
 COLUMNS_FROM = 84
 """Least width in cells to show sections in two columns."""
+TREE_CELLS, LEAST_BESIDE_TREE = 39, 34
+"""Cells of the tree, and the fewest beside it for the other figures, on narrower screens."""
 ABOUT_FROM = 30
 """Cells that a remark needs to stand on the line of its figure."""
 _SECTIONS = {
@@ -119,13 +122,10 @@ def account_lines(
     wide = cells >= BESIDE_FROM
     main = cells * 3 // 5 if wide else cells
     reasons = find_shared_reasons(gauge)
-    column = _column(main)
-    blocks = _figures(gauge, view, reasons, column, explained=False)
-    blocks.append(_processes(view, worker_pid, column))
     lines = [
         *other_lines(gauge.others, main),
         *warning_lines(gauge, main),
-        *_in_columns(blocks, main),
+        *_arrange_figures(gauge, view, worker_pid, reasons, main),
         *(_section("not known", main) if reasons else ()),
         *reason_lines(reasons, main, MOST_NAMED),
     ]
@@ -203,6 +203,24 @@ def _figures(
     if not is_absent_for(gauge.would_free, reasons) and (explained or not has_term):
         blocks.append(_would_free(gauge, view, cells, explained=explained))
     return [block for block in blocks if block]
+
+
+def _arrange_figures(
+    gauge: Gauge, view: DeviceView, worker_pid: int | None, reasons: Reasons, cells: int
+) -> list[Line]:
+    """Return the known figures and the processes: in two columns, beside the tree, or below it."""
+
+    def build(width: int) -> list[list[Line]]:
+        blocks = _figures(gauge, view, reasons, width, explained=False)
+        processes = _processes(view, worker_pid, width)
+        return [*blocks, processes] if processes else blocks
+
+    rest = cells - TREE_CELLS - 2
+    if rest >= LEAST_BESIDE_TREE and _column(cells) == cells:
+        tree, others = build(TREE_CELLS)[:1], build(rest)[1:]
+        if tree and plain(tree[0][1]).startswith(ACCOUNT):
+            return beside(tree[0], [row for block in others for row in block], TREE_CELLS)
+    return _in_columns(build(_column(cells)), cells)
 
 
 def _column(cells: int) -> int:
@@ -287,7 +305,8 @@ def _term_rows(
     """
     terms = tuple(row.term for row in shown)
     longest = max((cell_len(row.lead + row.label) for row in shown), default=0)
-    name_cells = max(NAME_CELLS, longest + 1)
+    least = NAME_CELLS if cells > TREE_CELLS else 0
+    name_cells = max(least, longest + 1)
     wide = cells >= 110
     sources = [term.source if wide else _SHORT.get(term.source, term.source) for term in terms]
     gap = " " * 2
@@ -310,11 +329,18 @@ def _term_rows(
             Span(row.lead, TextStyle.QUIET),
             Span(left(row.label, name_cells - cell_len(row.lead))),
             Span(right(size, SIZE), style),
-            Span(f"{gap}{left(source, source_cells)}".rstrip(), TextStyle.QUIET),
+            *_render_source(source, gap, source_cells),
         )
         remark = _explain_doubt(row, shared) or (term.about if explained else "")
         rows += _with_remark(head, remark, lead, cells)
     return rows
+
+
+def _render_source(source: str, gap: str, cells: int) -> Line:
+    """Return the source of a term, or the key that frees it."""
+    if source == FREES:
+        return Span(f"{gap}{EMPTY_KEY}", TextStyle.KEY), Span(source[1:], TextStyle.QUIET)
+    return (Span(f"{gap}{left(source, cells)}".rstrip(), TextStyle.QUIET),)
 
 
 def _explain_doubt(row: TreeRow, shared: Stale[int] | None) -> str:
@@ -425,11 +451,12 @@ def _process(
     process: GpuProcess, worker_pid: int | None, explained: Collection[str], cells: int
 ) -> list[Line]:
     own = is_worker(process, worker_pid) or process.ours
+    narrow = cells <= TREE_CELLS
     head: Line = (
         Span(right(str(process.pid), 8), TextStyle.STRONG if own else TextStyle.PLAIN),
-        Span(f" {left(process.user or text.NA, 11)}"),
+        Span(f" {left(process.user or text.NA, 8 if narrow else 11)}"),
         Span(right(text.size(process.memory), SIZE), TextStyle.STRONG),
-        Span(f"  {left(process.kind, 8)}", TextStyle.QUIET),
+        *(() if narrow else (Span(f"  {left(process.kind, 8)}", TextStyle.QUIET),)),
     )
     label = label_command(process, shorten_command(process.command or text.NA), worker_pid)
     reasons = dict.fromkeys(process.unavailable.values())

@@ -71,7 +71,10 @@ def fit_comparison_columns(comparison: EnvironmentComparison, room: int) -> Layo
         drop_order=0, leaves=name + ends,
     )  # fmt: skip
     columns: list[Column[Question]] = [
-        Column("workload", _LEAST_NAME, _format_name, "left", gap=2, grows=(_LEAST_NAME, name)),
+        Column(
+            "workload", _LEAST_NAME, _format_name, "left", gap=2,
+            grows=(_LEAST_NAME, name, widest(map(_format_name, questions))),
+        ),
         *([of_device] if len({question.devices for question in questions}) > 1 else []),
         Column(
             "A", widest(("A", *(format_time(question.a) for question in questions))),
@@ -317,7 +320,10 @@ def format_comparison_title(comparison: EnvironmentComparison) -> str:
     many = len(comparison.compared.questions)
     if not many:
         return NO_COMMON
-    return f"B vs A   {text.count(many, 'common workload')}, {format_runs(comparison.compared)}"
+    marked = any(side.marked for each in comparison.compared.questions for side in (each.a, each.b))
+    warned = f"   {glyphs.GLYPHS.warning} runs with warnings" if marked else ""
+    common = text.count(many, "common workload")
+    return f"B vs A   {common}, {format_runs(comparison.compared)}{warned}"
 
 
 # ---- one workload over time ----------------------------------------------------------------------

@@ -188,7 +188,7 @@ class BackendPane(RunsPane):
         self.call_after_refresh(self.state_changed)
 
 
-PLOT_HEIGHT = (4, 20)
+PLOT_HEIGHT = (4, 28)
 """Least and most rows of a plot between its edges."""
 AROUND_PLOT = 6
 BRIEF_BELOW = 16

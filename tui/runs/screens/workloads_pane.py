@@ -114,10 +114,9 @@ class WorkloadList(KeyedList):
         if not entries and self.pattern.strip():
             return explain_no_match(self.pattern, cells)
         chosen = fit_workload_columns(self._state, entries, cells)
-        bare = not has_figures(entries)
 
         def draw(place: int) -> Line:
-            return draw_entry(entries[place], chosen, under_cursor=place == at, bare=bare)
+            return draw_entry(entries[place], chosen, under_cursor=place == at)
 
         return LinesOnDemand(len(entries), draw)
 
@@ -291,8 +290,7 @@ class WorkloadsPane(RunsPane):
             words.append(f"filter: {self.table.pattern} ({matching})")
         if self.table.order != ORDERS[0]:
             words.append(format_order(self.table.order))
-        bare = not has_figures(self.table.entries)
-        words += filter(None, (format_not_run(self.state), format_no_gpu(self.state, bare=bare)))
+        words += filter(None, (format_not_run(self.state), format_no_gpu(self.state)))
         hidden = self.table.hidden_columns() if self.state.catalogue else ()
         if hidden:
             words.append(f"more (i): {', '.join(hidden)}")

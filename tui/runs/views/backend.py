@@ -212,7 +212,7 @@ def format_folded_title(state: RunsState, cells: int) -> str:
 
 def explain_idle(state: RunsState) -> str:
     """Return the one reason why no flag has an effect here; empty if there are several or none."""
-    if state.runner.status in ("unusable", "ended"):
+    if state.runner.status in ("unusable", "ended") or state.machine.environment is None:
         return explain_waiting(state)
     reasons = {flag.unavailable for flag in state.known_flags if flag.unavailable is not None}
     return f"no flag has an effect: {reasons.pop()}" if len(reasons) == 1 else ""

@@ -222,6 +222,11 @@ def chart_lines(
     )
 
 
+def count_beside(count: int, cells: int) -> int:
+    """Return how many of several pictures fit side by side, at least one."""
+    return max(1, min(count, (cells + CHART_GAP) // (WIDE + CHART_GAP)))
+
+
 def draw_beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) -> list[Line]:
     """Draw pictures side by side if each gets :data:`WIDE` cells, else one below the other.
 
@@ -230,7 +235,7 @@ def draw_beside(draw: Callable[[int, int], list[Line]], count: int, cells: int) 
         count: number of pictures.
         cells: width of a line.
     """
-    across = max(1, min(count, (cells + CHART_GAP) // (WIDE + CHART_GAP)))
+    across = count_beside(count, cells)
     room = (cells - CHART_GAP * (across - 1)) // across
     rows: list[Line] = []
     for start in range(0, count, across):
@@ -391,8 +396,10 @@ def gap_lines(sweep_result: SweepResult, cells: int) -> list[Line]:
 
 
 def plot_rows(sweep_result: SweepResult, cells: int, height: int = HEIGHT) -> list[Line]:
-    """Plot time and rate, side by side if they fit."""
+    """Plot time and rate, side by side if they fit; below each other they share the rows."""
     charts = [chart for chart in sweep_result.charts if chart.name in DRAWN]
+    if count_beside(len(charts), cells) < len(charts):
+        height = max(LEAST_HEIGHT, height // len(charts) - _AROUND_SWEEP)
     return draw_beside(
         lambda number, room: _draw_sweep_chart(sweep_result, charts[number], room, height),
         len(charts),
@@ -408,10 +415,13 @@ def _draw_sweep_chart(
         for item in sweep_result.crossovers
     )
     limits = sweep_result.limits if chart.name == "rate" else ()
-    levels = tuple(Level(limit.label, limit.value) for limit in limits)
-    rows = chart_lines(chart, {}, cells, height, levels=levels, events=events)
+    levels = tuple(
+        Level(limit.label, limit.value, style=style_of_device(limit.device)) for limit in limits
+    )
     # Beside each other, plots end in one row, whatever the rows of their legends.
-    excess = len(rows) - (height + _AROUND_SWEEP + (1 if events else 0))
-    if 0 < excess <= height - LEAST_HEIGHT:
-        return chart_lines(chart, {}, cells, height - excess, levels=levels, events=events)
+    most = height + _AROUND_SWEEP + (1 if events else 0)
+    rows = chart_lines(chart, {}, cells, height, levels=levels, events=events)
+    while len(rows) > most and height > LEAST_HEIGHT:
+        height -= 1
+        rows = chart_lines(chart, {}, cells, height, levels=levels, events=events)
     return rows

@@ -36,6 +36,8 @@ from tui.runs.views.workload_table import find_shown_runs, list_devices
 from workloads.protocol.results import DataColumn, Table
 
 TIME_CELLS = 8
+ROOF_ROW = 1.8
+"""Rows from the upper edge of a roofline down to its highest roof, whose name stands above it."""
 
 
 # ---- the bars of a group -------------------------------------------------------------------------
@@ -137,21 +139,23 @@ def roofline_lines(
         )
         rows += paragraph(words, cells, TextStyle.QUIET)
     elif cells >= LEAST_CELLS:
-        rows += plot_lines(_build_roofline_plot(roofline, selected), cells, height)
+        rows += plot_lines(_build_roofline_plot(roofline, selected, height), cells, height)
     rows += [(), *_limit_lines(roofline, cells)]
     if roofline.points:
         rows += [(), *table_lines(_build_point_table(roofline, selected), {}, cells)]
     return rows
 
 
-def _build_roofline_plot(roofline: Roofline, selected: str | None) -> Plot:
+def _build_roofline_plot(roofline: Roofline, selected: str | None, height: int) -> Plot:
     places = [point.flop_per_byte for point in roofline.points]
     values = [point.flop_per_s for point in roofline.points]
     memory = roofline.memory
     ridges = [roof.value / memory.value for roof in roofline.compute] if memory else []
     across = Scale(below(min(places + ridges) / 4), above(max(places + ridges) * 2), True)
     top = max([roof.value for roof in roofline.compute] + values)
-    upright = Scale(below(min(values) / 2), above(top * 1.01), True)
+    low = below(min(values) / 2)
+    # The highest roof lies at the bottom of its row, so that points just below it do not.
+    upright = Scale(low, top * (top / low) ** (ROOF_ROW / (height - ROOF_ROW)), True)
     names = dict.fromkeys(point.workload for point in roofline.points)
     # The selected workload first: it gets the first mark, and leads the legend.
     order = sorted(names, key=lambda name: name != selected)
@@ -168,7 +172,7 @@ def _build_roofline_plot(roofline: Roofline, selected: str | None) -> Plot:
         curves.append(Curve(label, slope if start < end else (), style=TextStyle.NOTE))
     return Plot(
         Axis("", "FLOP/B", across),
-        Axis("", "FLOP/s", upright),
+        Axis("", "FLOP/s", upright, last_tick=top),
         tuple(curves),
         tuple(levels),
         title=_format_roofline_title(roofline),

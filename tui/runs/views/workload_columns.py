@@ -129,8 +129,8 @@ def list_hidden_columns(state: RunsState, layout: Layout[_Shown]) -> tuple[str, 
     )
 
 
-GPU_ONLY = "GPU only"
-"""Follows the title of a workload that cannot run here, where no column says n/a."""
+GPU_ONLY, CPU_ONLY = "GPU only", "CPU only"
+"""Follow the title of a workload that does not run on one of the table's devices."""
 
 
 def draw_entry(
@@ -138,7 +138,6 @@ def draw_entry(
     layout: Layout[_Shown],
     *,
     under_cursor: bool,
-    bare: bool = False,
 ) -> Line:
     """Return a line of the table.
 
@@ -149,8 +148,6 @@ def draw_entry(
         entry: a group or a workload.
         layout: the columns.
         under_cursor: the entry is under the cursor.
-        bare: no row has a figure, and no column a heading: a title says whether its workload can
-            run here, and not on which device.
     """
     if isinstance(entry, Group):
         return _draw_heading(entry, layout[-1].end if layout else 0)
@@ -161,9 +158,10 @@ def draw_entry(
     shown = (entry, under_cursor)
     *others, state = layout
     if entry.title and entry.state == NOT_RUN:
-        words = f"{entry.title}  {GPU_ONLY}" if bare and entry.dimmed else entry.title
-        blank = ("", text.NA) if bare else ("",)
-        while others and _format_figure(others[-1], shown) in blank:
+        lacking = [name for name, cell in entry.cells.items() if cell.text == text.NA]
+        only = "" if not lacking else GPU_ONLY if CPU in lacking else CPU_ONLY
+        words = f"{entry.title}  {only}".rstrip()
+        while others and _format_figure(others[-1], shown) in ("", text.NA):
             start = others.pop().start
             state = replace(state, start=start, width=state.end - start)
         title = Span(fit(words, state.width), TextStyle.QUIET)

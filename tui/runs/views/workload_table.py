@@ -123,20 +123,11 @@ def format_not_run(state: RunsState) -> str:
     return f"{missing} not run" if 0 < missing < len(state.catalogue) else ""
 
 
-def format_no_gpu(state: RunsState, *, bare: bool) -> str:
-    """Return why workloads have no figure here, once for all; empty where torch sees a GPU.
-
-    Args:
-        state: the catalogue and the devices.
-        bare: no row has a figure, so that each of these workloads says what it needs.
-    """
-    lacking = [info for info in state.catalogue if lacks_gpu(state, info)]
-    if not lacking:
-        return ""
+def format_no_gpu(state: RunsState) -> str:
+    """Return that torch sees none of the machine's GPUs, which some workloads need; else empty."""
+    lacking = any(lacks_gpu(state, info) for info in state.catalogue)
     seen = any(view.nvml for view in state.machine.devices)
-    if seen:
-        return "torch sees no GPU"
-    return "" if bare else f"{text.NA} rows need a GPU"
+    return "torch sees no GPU" if lacking and seen else ""
 
 
 def lacks_gpu(state: RunsState, info: WorkloadInfo) -> bool:
@@ -301,7 +292,7 @@ def _build_sweep_row(state: RunsState, info: WorkloadInfo, names: tuple[str, ...
         shown = ({}, dict.fromkeys(names))
     else:
         name = Span(f"{name.text} {format_settings(sweep, shown[0])}")
-        swept_words = f"of the sweep {swept_words}"
+        swept_words = f"(sweep) {swept_words}"
     whole = Span(f"{name.text} {swept_words}")
     forms = format_sweep_state(swept, sweep)
     cells = _build_cells(info, shown[1])

@@ -148,12 +148,11 @@ def _divide_live(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:
         _divide_by_history(evidence, live, leak)
     elif leak is not None:
         live.deduct("leak", leak.bytes, leak.subject)
-    why = (
-        "purpose unknown: no inventory, no history"
-        if evidence.inventory is None and not evidence.purposes
-        else "purpose unknown"
-    )
-    live.deduct_rest("other tensors", why)
+    if evidence.inventory is not None or evidence.purposes:
+        live.deduct_rest("other tensors", "purpose unknown")
+    else:
+        why = "purpose unknown: no inventory, no history"
+        live.deduct_rest("live tensors" if leak is None else "other tensors", why)
 
 
 def _divide_by_inventory(evidence: Evidence, live: _Whole, leak: Leak | None) -> None:

@@ -92,12 +92,14 @@ def conclude(
 def _describe_full(evidence: Evidence, account: Account, device: Capacity) -> str:
     share = _of_device(evidence.allocated, device)
     cached = account.of("cached")
-    # The pieces may have been enough; the account says that their size is unknown.
-    beside = f", beside {round_size(cached)} cached" if cached >= max(1, evidence.needed) else ""
     rate, grows = find_growth_rate(evidence), ""
     if rate is not None and rate.per == "step" and adds_much(rate, evidence):
-        grows = f"{',' if beside else ''} and grow by {format_pace(rate)}"
-    return f"Full: live tensors hold {share}{beside}{grows}."
+        grows = f" and grow by {format_pace(rate)}"
+    beside = ""
+    if cached >= max(1, evidence.needed):
+        size = round_size(evidence.requested)
+        beside = f"; {round_size(cached)} is cached, perhaps in pieces too small for {size}"
+    return f"Full: live tensors hold {share}{grows}{beside}."
 
 
 def _of_device(size: int, device: Capacity) -> str:

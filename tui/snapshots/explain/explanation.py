@@ -16,6 +16,7 @@ AccountName = Literal[
     "activations",
     "temporaries",
     "other tensors",
+    "live tensors",
     "pending",
     "rounding",
     "cached",
@@ -30,8 +31,9 @@ AccountName = Literal[
 ]
 """Name of an account row: one holder of the device's used memory.
 
-``cached``: not in use, in pieces of unknown size. Where a snapshot tells them apart, the names are
-``fragmentation`` to ``private pools``.
+``live tensors``: all of them, with nothing known of their purposes. ``cached``: not in use, in
+pieces of unknown size. Where a snapshot tells them apart, the names are ``fragmentation`` to
+``private pools``.
 """
 LeadingCause = Literal[
     AccountName,
@@ -56,6 +58,7 @@ LIVE_CAUSES: tuple[LeadingCause, ...] = (
     "activations",
     "temporaries",
     "other tensors",
+    "live tensors",
     "pending",
     "rounding",
     "full",

@@ -74,11 +74,21 @@ def first_failure(logs: Sequence[ProcessLog], command: Sequence[str]) -> str:
     if later:
         words += f" first, {_name_ranks(later)} after it"
     out = {log.rank for _, log in failed}
-    # An agent that wrote no end was killed from outside, or left by os._exit.
     ended = [rank for rank in ranks if rank.rank not in out and not rank.ended]
     if ended:
-        words += f"; {_launcher(command)} ended {_name_ranks(ended)}"
+        words += f"; {name_launcher(command)} ended {_name_ranks(ended)}"
     return words
+
+
+def was_ended_by_launcher(log: ProcessLog, logs: Sequence[ProcessLog]) -> bool:
+    """Return whether a launcher ended a rank because another one had run out of memory.
+
+    An agent that wrote no end was killed from outside, or left by ``os._exit``.
+    """
+    failed = any(
+        oom.handled is not True for rank in logs if rank.rank is not None for oom in rank.ooms[-1:]
+    )
+    return failed and log.rank is not None and not log.ended and not log.ooms
 
 
 def _name_ranks(some: Sequence[ProcessLog]) -> str:
@@ -86,6 +96,7 @@ def _name_ranks(some: Sequence[ProcessLog]) -> str:
     return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 
-def _launcher(command: Sequence[str]) -> str:
+def name_launcher(command: Sequence[str]) -> str:
+    """Return the name of the launcher in a command, or ``the launcher``."""
     names = (word.rpartition("/")[2] for word in command)
     return next((LAUNCHERS[name] for name in names if name in LAUNCHERS), "the launcher")

@@ -75,18 +75,25 @@ def describe_unseen_end(sign: LastSign | None) -> str:
     return f"end unknown; last sign {at}"
 
 
-def describe_process(log: ProcessLog) -> str:
-    """Describe one process in a line: its steps, its OOMs, how it ended."""
+def describe_process(log: ProcessLog, ended_by: str = "") -> str:
+    """Describe one process in a line: its steps, its OOMs, how it ended.
+
+    Args:
+        log: the agent's log of the process.
+        ended_by: who ended the process, which then wrote no end; empty if unknown.
+    """
     rank = "" if log.rank is None else f" rank {log.rank}"
     steps = "steps not known" if log.steps is None else fmt.count(log.steps, "step")
-    ooms = fmt.count(log.oom_count, "OOM")
+    ooms = f", {fmt.count(log.oom_count, 'OOM')}" if log.oom_count else ""
     end = "" if log.ended else "; it was killed, called os._exit, or is still running"
+    if ended_by and not log.ended:
+        end = f"; ended by {ended_by}"
     if log.replaced:
         end = "; the process executed another program then"
     if log.kind:
         end = f"; ended by {log.kind}"
     program = f", program {log.program}" if log.replaced or log.program > 1 else ""
-    return f"process {log.pid}{rank}{program}: {steps}, {ooms}{end}"
+    return f"process {log.pid}{rank}{program}: {steps}{ooms}{end}"
 
 
 def describe_oom_kills(run: StartedRun) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tui.allocators.findings import at_step
 from tui.core.text import numbers as text
 from tui.core.text.commands import EXAMPLE, distinguish
 from tui.core.text.glyphs import clean
 from tui.devices.views.history import title_rule
 from tui.kit.lines import Line, Span, TextStyle, line, paragraph, verbatim
 from tui.kit.table import REST, Column, Layout, fit_columns, heading_line, row_line, widest
-from tui.watch.runs.failures import first_failure
+from tui.snapshots.explain.evidence import Circumstances
+from tui.snapshots.views.overview import account_line, bar_cells
+from tui.watch.runs.failures import first_failure, name_launcher, was_ended_by_launcher
 from tui.watch.runs.ooms import describe_outcome, describe_request
 from tui.watch.runs.process_logs import ProcessLog
 from tui.watch.runs.run_summary import (
@@ -24,7 +26,8 @@ from tui.watch.runs.run_summary import (
 )
 from tui.watch.runs.runs import StartedRun
 from tui.watch.session.run_folder import StoredRun
-from tui.watch.views.run import format_run_duration
+from tui.watch.state.explained import explain_without_snapshot
+from tui.watch.views.run import MOST_ROWS, format_run_duration
 
 NONE_STORED = (
     "No run is stored. This runs a training unchanged, shows its memory, and explains an OOM:"
@@ -133,7 +136,9 @@ def stored_run_summary(stored: StoredRun, cells: int, height: int, now: float) -
     lasted = _format_duration_of(stored, now)
     since = " for " if stored.is_running else " after "
     end = since.join(filter(None, [_format_end_of(stored, now), lasted]))
-    cause = first_failure(stored.logs, run.command)
+    others = len(stored.logs) - MOST_PROCESSES
+    # The lines of a few processes say it, too.
+    cause = first_failure(stored.logs, run.command) if others > 0 else ""
     where = f", in {clean(run.cwd)}" if run.cwd else ""
     where += f" on {clean(run.host)}" if run.host else ""
     rows: list[Line] = [
@@ -142,11 +147,12 @@ def stored_run_summary(stored: StoredRun, cells: int, height: int, now: float) -
         *paragraph(format_command(run), cells, TextStyle.STRONG),
         *paragraph(f"{end}, began {format_begin(run)}{where}", cells, TextStyle.QUIET),
     ]
+    rows += _explain_newest_oom(stored.logs, cells)
     for words in (clean(cause), describe_oom_kills(run)):
         rows += paragraph(words, cells, TextStyle.BAD) if words else []
-    for log in stored.logs[:MOST_PROCESSES]:
-        rows += _describe_log(log, cells)
-    others = len(stored.logs) - MOST_PROCESSES
+    for log in sorted(stored.logs, key=_sort_by_rank)[:MOST_PROCESSES]:
+        by = name_launcher(run.command) if was_ended_by_launcher(log, stored.logs) else ""
+        rows += paragraph(clean(describe_process(log, by)), cells, indent="  ")
     if others > 0:
         rows += paragraph(f"and {text.count(others, 'more process', 'more processes')}", cells)
     output = [row for entry in stored.output for row in verbatim(entry, cells)]
@@ -154,10 +160,27 @@ def stored_run_summary(stored: StoredRun, cells: int, height: int, now: float) -
     return [*rows, (), *output[-room:]] if output and room > 0 else rows[:height]
 
 
-def _describe_log(log: ProcessLog, cells: int) -> list[Line]:
-    rows = paragraph(clean(describe_process(log)), cells, indent="  ")
-    for oom in log.ooms[-1:]:
-        place = f", {clean(oom.where)}" if oom.where else ""
-        words = f"OOM {at_step(oom.step)}{place}: {describe_request(oom)}; {describe_outcome(oom)}"
-        rows += paragraph(clean(words), cells, TextStyle.BAD, indent="    ", label="  ")
-    return rows
+def _sort_by_rank(log: ProcessLog) -> float:
+    return math.inf if log.rank_number is None else log.rank_number
+
+
+def _explain_newest_oom(logs: Sequence[ProcessLog], cells: int) -> list[Line]:
+    """Return the conclusion on the newest OOM, preferably of one that ended a process.
+
+    Its account follows. The snapshot may tell more: it is read where the run is opened.
+    """
+    ooms = [(log, log.ooms[-1]) for log in logs if log.ooms]
+    if not ooms:
+        return []
+    log, oom = max(ooms, key=lambda pair: (pair[1].handled is not True, pair[1].at))
+    known = Circumstances(watched=True, recorded=log.records)
+    explanation = explain_without_snapshot(oom, known)
+    style = TextStyle.NOTE if oom.handled else TextStyle.BAD
+    words = f"{describe_request(oom)}; {describe_outcome(oom)}"
+    shown = explanation.account[:MOST_ROWS]
+    bar = bar_cells(shown, cells)
+    return [
+        *paragraph(clean(explanation.line), cells, style, indent="  "),
+        *paragraph(clean(words), cells),
+        *(account_line(row, cells, bar) for row in shown),
+    ]
