@@ -127,10 +127,14 @@ def test_a_process_that_ends_keeps_its_last_figures_and_its_gpu() -> None:
         for line in process_lines(actual, gauge, state.machine.devices[0], None, NOW, 80)
     ]
     assert "the process has ended" in lines[0]
+    # No reason stands between the branches of the account.
+    start = next(at for at, row in enumerate(lines) if row.startswith("total "))
+    end = next(at for at, row in enumerate(lines) if row.startswith("\u2514 free"))
+    assert all(row[:1] in "\u251c\u2502\u2514" for row in lines[start + 1 : end])
     # Why all of them are old is said once.
     words = " ".join(" ".join(lines).split())
     assert words.count("s old: the process has ended") == 1
-    assert "reserved 3.5 GiB 9 s old: the process has ended" in words
+    assert "reserved: 9 s old: the process has ended" in words
 
 
 def explain_end(*more: object, at_oom: TorchMemory | None = None) -> str:

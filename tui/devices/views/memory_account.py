@@ -297,6 +297,8 @@ def _term_rows(
 ) -> list[Line]:
     """Return the rows of the terms: name, bytes, any doubt; if ``explained``, more.
 
+    Doubts about the terms of a tree stand below it.
+
     Args:
         shown: the terms.
         cells: width of a line.
@@ -317,6 +319,8 @@ def _term_rows(
     source_cells = max((len(source) for source in sources), default=0)
     lead = name_cells + SIZE + len(gap) + (source_cells + 2 if source_cells else 0)
     shared = _shared_age(shown)
+    in_tree = any(row.whole for row in shown)
+    doubts: dict[str, list[str]] = {}
     rows: list[Line] = []
     if shared is not None:
         rows += paragraph(f"in grey: {_age(shared)}", cells, TextStyle.QUIET, indent="  ")
@@ -331,8 +335,16 @@ def _term_rows(
             Span(right(size, SIZE), style),
             *_render_source(source, gap, source_cells),
         )
-        remark = _explain_doubt(row, shared) or (term.about if explained else "")
-        rows += _with_remark(head, remark, lead, cells)
+        doubt = _explain_doubt(row, shared)
+        if in_tree:
+            # Further lines would break the branches.
+            rows.append(fit_line(head, cells))
+            doubts.setdefault(doubt, []).append(row.label)
+        else:
+            rows += _with_remark(head, doubt or (term.about if explained else ""), lead, cells)
+    for doubt, labels in doubts.items():
+        words = f"{', '.join(labels)}: {doubt}"
+        rows += paragraph(words, cells, TextStyle.QUIET, indent="  ") if doubt else []
     return rows
 
 
