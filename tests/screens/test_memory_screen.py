@@ -81,6 +81,14 @@ def test_every_term_is_there_except_parts_of_zero_bytes(cells: int) -> None:
     assert re.search(r"UUID +GPU-00000000", text)
 
 
+@pytest.mark.parametrize("cells", [76, 90, 119])
+def test_the_key_beside_a_figure_is_never_cut(cells: int) -> None:
+    store = make_store("one gpu", torch_memory(workspace=64 * 1024**2))
+    rows = lines_of(store, cells)
+    assert any("cuBLAS workspace" in row for row in rows)
+    assert any("releasable" in row and "e frees" in row for row in rows)
+
+
 def test_retries_and_failed_allocations_are_counted_once_there_is_one() -> None:
     text = "\n".join(lines_of(make_store("one gpu", torch_memory(alloc_retries=3)), 119))
     assert re.search(r"alloc retries +3\b", text)

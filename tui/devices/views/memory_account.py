@@ -60,9 +60,9 @@ TOTALS = frozenset({"allocated", "reserved", "process", "used", "free", "total"}
 """Keys of the terms that are shown even if they are zero."""
 MOST_NAMED = 6
 """From this many figures with the same reason on, not all are named."""
-COLUMNS_FROM = 84
+COLUMNS_FROM = 90
 """Least width in cells to show sections in two columns."""
-TREE_CELLS, LEAST_BESIDE_TREE = 39, 34
+TREE_CELLS, LEAST_BESIDE_TREE = 43, 30
 """Cells of the tree, and the fewest beside it for the other figures, on narrower screens."""
 ABOUT_FROM = 30
 """Cells that a remark needs to stand on the line of its figure."""
