@@ -124,6 +124,9 @@ def test_a_name_that_all_share_stands_in_the_title_and_different_ones_in_their_r
     same = make_store("one gpu", sample(gpu(0), gpu(1)))
     assert "2x H200" in devices_title(same.machine, NOW, 80, folded=False)
     assert not columns(same.machine.devices, 120).name
+    simulated = [gpu(index, name="simulated") for index in range(2)]
+    demo = make_store("one gpu", sample(*simulated))
+    assert "2 simulated GPUs" in devices_title(demo.machine, NOW, 80, folded=False)
     mixed = make_store("one gpu", sample(*MIXED))
     assert "H200" not in devices_title(mixed.machine, NOW, 80, folded=False)
     drawn = list(map(plain, box(*MIXED, room=80)))

@@ -186,7 +186,11 @@ def devices_title(
     kind = [fit(name, max(12, width // 3))] if name else []
     unseen = gpus and machine.environment and not any(view.torch for view in gpus)
     seen = ["not seen by torch"] if unseen else []
-    many = [f"{len(gpus)}x {kind[0]}"] if count and kind else [*count, *kind]
+    many = [*count, *kind]
+    if count and kind:
+        # A model has a capital or a digit in its name: ``simulated`` describes GPUs instead.
+        own = f"{len(gpus)} {kind[0]} GPUs" if kind[0].isalpha() and kind[0].islower() else ""
+        many = [own or f"{len(gpus)}x {kind[0]}"]
     sorted_by = [f"by {order}"] if order != "index" else []
     *longer, shortest = _format_slowdowns(machine)
 
