@@ -360,7 +360,7 @@ class ComparisonPane(Pane):
             self.query_one(LineBar).display = self._foot.display = False
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Draw bars and runs in the rows that the list leaves, if there are enough."""
+        """Draw runs, or bars, in the rows that the list leaves, if there are enough."""
         many = len(self.environments.compared.questions)
         cells = text_cells(self.size.width)
         sides = len(comparison.render_sides(self.environments, cells))
