@@ -31,7 +31,7 @@ COMMANDS = (
     "config",
     "results --limit 8",
     "results show {id}",
-    "results compare driver=580 driver=590",
+    "results compare driver=570 driver=580",
     "snapshot {snapshot}",
     pytest.param("snapshot {snapshot} --at 500", marks=VARIANT),
     "snapshot diff {snapshot} {snapshot}",
